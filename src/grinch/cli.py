@@ -1,0 +1,287 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import grinch
+from grinch import Grinch
+from grinch.export import write_clusters, write_newick, write_scipy, write_tsv
+from grinch.files import FileError, Points, read_points
+from grinch.linkage.named import VECTOR_LINKAGES
+from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.tree import Tree
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Incremental hierarchical clustering under any linkage function.
+
+Points are inserted one by one into a binary cluster tree that repairs itself as they come. The tree can then be cut into
+flat clusters, at a number of clusters or at a score.
+
+[bold]Try it:[/bold]
+
+    grinch demo                                      (a small data set, beside HAC)
+
+    grinch cluster vectors.npy                       (points x features)
+
+    grinch cluster table.csv --label species --id name --clusters 10
+
+    grinch cluster features.npz --linkage ward --threshold -5 --out results
+
+Every command has a help page of its own: [bold]grinch cluster --help[/bold].""",
+)
+
+console = Console(highlight=False)
+
+
+class LinkageName(StrEnum):
+    """The linkages that can be named on the command line."""
+
+    average = "average"
+    cosine = "cosine"
+    centroid = "centroid"
+    ward = "ward"
+
+
+class Mode(StrEnum):
+    """The modes of the engine."""
+
+    fast = "fast"
+    exact = "exact"
+
+
+class SearchName(StrEnum):
+    """The ways to search."""
+
+    auto = "auto"
+    exact = "exact"
+    index = "index"
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        console.print(f"grinch {grinch.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it is not there.")]
+
+
+@app.command()
+def cluster(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Points: .npy (a matrix), .npz (arrays X and perhaps y), .csv, .tsv (with a header, or id, label,"
+            " numbers without one) or .parquet.",
+        ),
+    ],
+    label: Annotated[
+        str | None, typer.Option(help="Column (or .npz array) with the true classes; purity is then reported.")
+    ] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Column (or .npz array) with a name for each point.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None,
+    out: Out = Path("grinch-out"),
+    linkage: Annotated[LinkageName, typer.Option(help="How similar two groups are.")] = LinkageName.average,
+    metric: Annotated[
+        str | None, typer.Option(help="For --linkage average: cosine (default), dot or sqeuclidean.")
+    ] = None,
+    clusters: Annotated[
+        int | None, typer.Option("--clusters", "-k", help="Cut into this many flat clusters (8 if nothing is said).")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", "-t", help="Cut where two sides score below this, instead.")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="fast for everyday use; exact makes no approximation and is much slower.")
+    ] = Mode.fast,
+    search: Annotated[
+        SearchName, typer.Option(help="How neighbours are found; index is approximate (grinch\\[index]).")
+    ] = SearchName.auto,
+    neighbors: Annotated[int, typer.Option(help="Neighbours looked for at each point.")] = 25,
+    cap: Annotated[int | None, typer.Option(help="No move looks at nodes with more leaves than this.")] = None,
+    shuffle: Annotated[bool, typer.Option(help="Insert in random order, for data sorted by class.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of --shuffle.")] = 0,
+    picture: Annotated[bool, typer.Option(help="Draw the dendrogram.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Cluster the points of FILE and write the tree, the flat clusters and a picture.
+
+    \b
+    Written to the folder of --out:
+      tree.nwk         the tree in Newick, heights as branch lengths
+      linkage.npy      the tree as scipy's linkage matrix
+      tree.tsv         the tree as node, parent, label
+      clusters.csv     the flat clusters: id, cluster, label
+      dendrogram.png   a picture of the top of the tree
+      summary.json     what was done, and what was found
+    """
+    points = read_points(file, label, id, drop or ())
+    model = Grinch(
+        linkage=linkage.value,
+        metric=metric,
+        mode=mode.value,
+        n_clusters=clusters,
+        threshold=threshold,
+        search=search.value,
+        n_neighbors=neighbors,
+        cap=cap,
+        shuffle=shuffle,
+        random_state=seed,
+        verbose=not quiet,
+    )
+    console.print(f"{file.name}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features")
+    seconds = _fit(model, points)
+    points = _inserted(points, model.n_leaves_)
+    _report(model, points, seconds, {})
+    _write(model, points, seconds, out, picture)
+
+
+@app.command()
+def demo(
+    out: Out = Path("grinch-out"),
+    seed: Annotated[int, typer.Option(help="Seed of the arrival order.")] = 0,
+) -> None:
+    """Cluster the handwritten digits that come with scikit-learn, and HAC beside it, to see that all works."""
+    import numpy as np
+    from scipy.cluster.hierarchy import linkage
+    from sklearn.datasets import load_digits
+
+    vectors, digits = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(vectors))
+    points = Points(vectors[order], None, digits[order])
+    console.print(
+        f"The handwritten digits of scikit-learn: {len(vectors):,} images of 8 x 8 pixels, in random order.\n"
+        "Average linkage under cosine similarity.\n"
+    )
+    model = Grinch(n_clusters=20, verbose=True)
+    seconds = _fit(model, points)
+    start = time.perf_counter()
+    hac = Tree.from_scipy(linkage(points.vectors, "average", metric="cosine").clip(0))
+    hac_seconds = time.perf_counter() - start
+    beside = {"HAC, all points at once (scipy)": (hac_seconds, dendrogram_purity(hac, points.labels))}
+    _report(model, points, seconds, beside)
+    _write(model, points, seconds, out, picture=True)
+
+
+def _fit(model: Grinch, points: Points) -> float:
+    """Fit, and on Ctrl-C go on with what is in the tree."""
+    start = time.perf_counter()
+    try:
+        model.fit(points.vectors)
+    except KeyboardInterrupt:
+        if not hasattr(model, "_fitted") or model.n_leaves_ == 0:
+            raise
+        if model.shuffle:
+            raise KeyboardInterrupt from None
+        console.print(f"\n[yellow]Interrupted: going on with the {model.n_leaves_:,} points inserted so far.[/yellow]")
+    return time.perf_counter() - start
+
+
+def _inserted(points: Points, n: int) -> Points:
+    return Points(*(values if values is None else values[:n] for values in points))
+
+
+def _report(model: Grinch, points: Points, seconds: float, beside: dict[str, tuple[float, float]]) -> None:
+    tree, stats = model.tree_, model.stats_
+    depths = tree.depths()[: tree.n_leaves]
+    console.print(
+        f"\nA tree of {tree.n_leaves:,} points in {seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s),"
+        f" mean depth {depths.mean():.0f}, cut into {model.labels_.max() + 1:,} clusters."
+    )
+    console.print(
+        f"On the way: {stats['rotations']:,} rotations, {stats['grafts']:,} grafts (of {stats['grafts_tried']:,} tried),"
+        f" {stats['restructurings']:,} restructurings with {stats['swaps']:,} swaps."
+    )
+    if points.labels is None:
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "seconds", "dendrogram purity", "pairwise F1 of the cut"):
+        table.add_column(name, justify="left" if not name else "right")
+    purity, f1 = dendrogram_purity(tree, points.labels), pairwise_f1(points.labels, model.labels_)
+    table.add_row("grinch, one point after another", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
+    for name, (other_seconds, other_purity) in beside.items():
+        table.add_row(name, f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
+    console.print()
+    console.print(table)
+
+
+def _write(model: Grinch, points: Points, seconds: float, out: Path, picture: bool) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    tree = model.tree_
+    names = None if points.ids is None else points.ids.tolist()
+    labels = None if points.labels is None else points.labels.tolist()
+    write_newick(tree, out / "tree.nwk", names)
+    write_scipy(tree, out / "linkage.npy")
+    write_tsv(tree, out / "tree.tsv", names, labels)
+    write_clusters(out / "clusters.csv", model.labels_, names, labels)
+    if picture:
+        _draw(tree, labels, out / "dendrogram.png")
+    summary: dict[str, Any] = {
+        "version": grinch.__version__,
+        "points": tree.n_leaves,
+        "features": int(points.vectors.shape[1]),
+        "seconds": round(seconds, 3),
+        "clusters": int(model.labels_.max()) + 1,
+        "settings": model.get_params(),
+        "stats": model.stats_,
+    }
+    if labels is not None:
+        summary["dendrogram_purity"] = dendrogram_purity(tree, labels)
+        summary["pairwise_f1"] = pairwise_f1(labels, model.labels_)
+    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    written = ", ".join(sorted(path.name for path in out.iterdir()))
+    console.print(f"\nWritten to [bold]{out}/[/bold]: {written}")
+
+
+def _draw(tree: Tree, labels: list[object] | None, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from grinch.plots import plot_dendrogram
+
+    ax = plot_dendrogram(tree, labels)
+    ax.figure.savefig(path, dpi=130)
+    plt.close(ax.figure)  # type: ignore[arg-type]
+
+
+def main() -> None:
+    """Run the command line; what is wrong with the input is said in one line."""
+    assert {name.value for name in LinkageName} == set(VECTOR_LINKAGES)
+    try:
+        app()
+    except (FileError, ValueError, ImportError) as error:
+        Console(stderr=True, highlight=False).print(f"[red]error:[/red] {error}", markup=True, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; nothing was written")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

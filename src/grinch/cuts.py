@@ -1,0 +1,105 @@
+"""Flat clusters from a tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.tree import Tree, walks
+
+Labels = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def cut_n_clusters(tree: Tree, n_clusters: int) -> Labels:
+    """Cut into ``n_clusters``: undo the merges of greatest height, as scipy's ``maxclust`` does.
+
+    With fewer points than ``n_clusters``, every point is a cluster of its own.
+
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> from grinch import Tree
+    >>> cut_n_clusters(Tree.from_scipy(linkage([[0.0], [1.0], [5.0], [9.0]])), 2).tolist()
+    [0, 0, 1, 1]
+    """
+    check_n_clusters(n_clusters)
+    return labels_of(tree, splits_n_clusters(tree, n_clusters))
+
+
+def cut_threshold(tree: Tree, threshold: float) -> Labels:
+    """Cut where the linkage allows: from the top, keep the first node whose children score at least ``threshold``.
+
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> from grinch import Tree
+    >>> cut_threshold(Tree.from_scipy(linkage([[0.0], [1.0], [5.0], [9.0]])), -1.5).tolist()
+    [0, 0, 1, 2]
+    """
+    check_threshold(threshold)
+    return labels_of(tree, splits_threshold(tree, float(threshold)))
+
+
+def check_cut(n_clusters: object, threshold: object) -> None:
+    """At most one way to cut, and a sound one."""
+    if n_clusters is not None:
+        check_n_clusters(n_clusters)
+    if threshold is not None:
+        check_threshold(threshold)
+    if n_clusters is not None and threshold is not None:
+        raise ValueError(
+            "n_clusters and threshold are two ways to cut: give one of them;"
+            f" got n_clusters={n_clusters!r} and threshold={threshold!r}"
+        )
+
+
+def splits(tree: Tree, n_clusters: int | None, threshold: float | None) -> Mask:
+    """By node id, whether the cut goes through it: by ``threshold`` if there is one, else by ``n_clusters``."""
+    if threshold is not None:
+        return splits_threshold(tree, threshold)
+    return splits_n_clusters(tree, n_clusters or 1)
+
+
+def check_n_clusters(n_clusters: object) -> None:
+    if isinstance(n_clusters, bool) or not isinstance(n_clusters, (int, np.integer)) or n_clusters < 1:
+        raise ValueError(f"n_clusters must be a whole number of at least 1; got {n_clusters!r}")
+
+
+def check_threshold(threshold: object) -> None:
+    number = isinstance(threshold, (int, float, np.number)) and not isinstance(threshold, bool)
+    if not number or np.isnan(threshold):  # type: ignore[call-overload]
+        raise ValueError(f"threshold must be a number, a score of the linkage; got {threshold!r}")
+
+
+def splits_n_clusters(tree: Tree, n_clusters: int) -> Mask:
+    """By node id, whether the cut into ``n_clusters`` goes through it."""
+    internal = tree.preorder()
+    internal = internal[internal >= tree.offset]
+    # Preorder puts parents first among equals, and heights never fall upwards: what is split is a top of the tree.
+    highest = internal[np.argsort(-tree.heights()[internal], kind="stable")][: n_clusters - 1]
+    is_split = np.zeros(len(tree.links.table), dtype=np.bool_)
+    is_split[highest] = True
+    return is_split
+
+
+def splits_threshold(tree: Tree, threshold: float) -> Mask:
+    """By node id, whether its children score below the threshold."""
+    if tree.n_leaves > 1 and np.isnan(tree.scores[tree.root]):
+        raise ValueError("threshold needs a tree that knows its scores; this one does not: cut by n_clusters")
+    with np.errstate(invalid="ignore"):
+        return np.asarray(tree.scores < threshold)
+
+
+def node_labels(tree: Tree, is_split: Mask) -> Labels:
+    """Cluster numbers by node id, -1 above the cut; clusters count up in the order their first points arrived."""
+    labels = np.full(len(tree.links.table), -1, dtype=np.int64)
+    if tree.n_leaves == 0:
+        return labels
+    walks.fill_labels(tree.links.table, tree.preorder(), is_split, labels)
+    _, first = np.unique(labels[: tree.n_leaves], return_index=True)
+    rank = np.empty(len(first) + 1, dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    rank[-1] = -1
+    return rank[labels]
+
+
+def labels_of(tree: Tree, is_split: Mask) -> Labels:
+    """Cluster numbers by point."""
+    return node_labels(tree, is_split)[: tree.n_leaves]

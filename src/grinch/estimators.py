@@ -1,0 +1,289 @@
+"""The scikit-learn face of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from grinch import cuts
+from grinch.engine import Engine, count_rows
+from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import linkage_of
+from grinch.neighbors import check_search
+from grinch.settings import N_NEIGHBORS, SWITCHES, Rules, make_rules
+from grinch.tree import Tree
+from grinch.tree.links import NONE, PARENT
+from grinch.validation import check_count, check_records, check_vectors
+
+DEFAULT_N_CLUSTERS = 8
+
+
+class Grinch(ClusterMixin, BaseEstimator):
+    """Incremental hierarchical clustering under any linkage function.
+
+    Points are inserted one by one into a binary cluster tree that repairs itself as they come, by rotating, grafting and
+    restructuring (Monath, Kobren et al., KDD 2019). The same order of points gives the same tree, in whatever
+    batches they come.
+
+    Parameters
+    ----------
+    linkage : str, Linkage or callable, default="average"
+        What similar means for two groups of points: ``"average"``, ``"cosine"`` (the cosine of the summed vectors),
+        ``"centroid"`` or ``"ward"``; an object with ``leaf``, ``merge`` and ``score``; or any function ``f(a, b)`` of
+        two lists of records, higher for closer.
+    metric : str, optional
+        For ``linkage="average"``: ``"cosine"`` (default), ``"dot"`` or ``"sqeuclidean"``.
+    mode : {"fast", "exact"}, default="fast"
+        ``"exact"`` makes no approximation and carries the paper's guarantee; ``"fast"`` is for everyday use. Each of the
+        settings below overrides its mode when it is not None.
+    n_clusters : int, optional
+        Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
+    threshold : float, optional
+        Cut the tree from the top at the first nodes whose children score at least this under the linkage.
+    search : {"auto", "exact", "index"}, default="auto"
+        How neighbours are found: exactly, by matrix products, or approximately by an index (``grinch[index]``).
+        ``"auto"`` is exact; the measurements behind that are in the documentation.
+    n_neighbors : int, default=25
+        Neighbours found for each point; grafts choose among them.
+    rotate, pull, graft, restructure : bool, optional
+        Turn a move on or off.
+    cap : int, float or dict, optional
+        No move looks at nodes with more leaves than this; ``float("inf")`` for no cap. A dict gives a cap to each of
+        ``"rotate"``, ``"graft"`` and ``"restructure"``.
+    single_elimination : bool, optional
+        Stop grafting for a point once two nodes both prefer their siblings.
+    single_search : bool, optional
+        Take the candidates of all grafts from the one neighbour search of the point.
+    shuffle : bool, default=False
+        Let ``fit`` insert the points in random order, for data sorted by class. Leaf ``i`` is still row ``i``.
+    random_state : int, RandomState or None, default=None
+        The order of ``shuffle``; nothing else is random.
+    verbose : bool or int, default=False
+        Show a progress bar with rate and time left.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The cluster tree; leaf ``i`` is the ``i``-th point. It is a copy that later points do not change.
+    labels_ : ndarray of shape (n_points,)
+        Flat clusters, from 0, in the order in which their first points arrived.
+    stats_ : dict
+        How many rotations, pulls, grafts tried and made, restructurings, swaps, scores and merges there were.
+    n_features_in_ : int
+        Number of features (for vectors).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grinch import Grinch
+    >>> X = np.array([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+    >>> model = Grinch(linkage="cosine", n_clusters=2).fit(X)
+    >>> model.labels_.tolist()
+    [0, 1, 0, 1]
+    >>> model.partial_fit([[3, 0.2]]).labels_.tolist()
+    [0, 1, 0, 1, 0]
+    >>> model.tree_
+    <Tree with 5 leaves>
+
+    Any function of two lists of records is a linkage:
+
+    >>> def common_letters(a, b):
+    ...     a, b = set("".join(a)), set("".join(b))
+    ...     return len(a & b) / len(a | b)
+    >>> Grinch(linkage=common_letters, n_clusters=2).fit_predict(["abc", "xyz", "bcd", "yzw"]).tolist()
+    [0, 1, 0, 1]
+    """
+
+    def __init__(
+        self,
+        linkage: Any = "average",
+        *,
+        metric: str | None = None,
+        mode: str = "fast",
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        search: str = "auto",
+        n_neighbors: int = N_NEIGHBORS,
+        rotate: bool | None = None,
+        pull: bool | None = None,
+        graft: bool | None = None,
+        restructure: bool | None = None,
+        cap: Any = None,
+        single_elimination: bool | None = None,
+        single_search: bool | None = None,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ):
+        self.linkage = linkage
+        self.metric = metric
+        self.mode = mode
+        self.n_clusters = n_clusters
+        self.threshold = threshold
+        self.search = search
+        self.n_neighbors = n_neighbors
+        self.rotate = rotate
+        self.pull = pull
+        self.graft = graft
+        self.restructure = restructure
+        self.cap = cap
+        self.single_elimination = single_elimination
+        self.single_search = single_search
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Fitting ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Build the tree of X from nothing. ``y`` is ignored."""
+        rows = self._checked(X, reset=True)
+        order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
+        self._fitted = Fitted(self._new_engine(rows), order)
+        self._insert(rows if order is None else _taken(rows, order))
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Insert the points of X into the tree there is. ``y`` is ignored."""
+        first = not self.__sklearn_is_fitted__()
+        rows = self._checked(X, reset=first)
+        if first:
+            self._fitted = Fitted(self._new_engine(rows))
+        self._insert(rows)
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+        """The cluster each point would join, without inserting it.
+
+        A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that no
+        cluster takes at that threshold gets -1.
+        """
+        fitted = self._known()
+        rows = self._checked(X, reset=False)
+        labels = self._node_labels()
+        places = fitted.engine.place(rows)
+        nearest, sibling = fitted.public_ids(places.nearest), fitted.public_ids(places.sibling)
+        found = labels[sibling]
+        if self.threshold is None:
+            # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour.
+            return np.where(found < 0, labels[nearest], found)
+        parents = fitted.tree().links.table[sibling, PARENT]
+        is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
+        return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
+
+    # What was found -----------------------------------------------------------------------------------------------
+
+    @property
+    def tree_(self) -> Tree:
+        return self._known().tree()
+
+    @property
+    def labels_(self) -> npt.NDArray[np.int64]:
+        return self._node_labels()[: self.n_leaves_]
+
+    @property
+    def stats_(self) -> dict[str, int]:
+        return self._known().engine.stats
+
+    @property
+    def n_leaves_(self) -> int:
+        """How many points are in the tree."""
+        return self._known().engine.n_leaves
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Within -------------------------------------------------------------------------------------------------------
+
+    def _known(self) -> Fitted:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
+        return self._fitted
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        """Check the parameters and X; nothing is changed before all of them are accepted."""
+        linkage = linkage_of(self.linkage, self.metric)
+        self._rules()
+        check_search(self.search)
+        check_count("n_neighbors", self.n_neighbors, 1)
+        cuts.check_cut(self.n_clusters, self.threshold)
+        if isinstance(linkage, VectorLinkage):
+            return check_vectors(self, X, reset)
+        return check_records(X, self.linkage)
+
+    def _rules(self) -> Rules:
+        return make_rules(self.mode, self.cap, **{name: getattr(self, name) for name in SWITCHES})
+
+    def _new_engine(self, rows: Any) -> Engine:
+        linkage = linkage_of(self.linkage, self.metric)
+        n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
+        return Engine(linkage, self._rules(), self.search, self.n_neighbors, n_features)
+
+    def _insert(self, rows: Any) -> None:
+        progress: AbstractContextManager[Callable[[int], None] | None] = nullcontext()
+        if self.verbose:
+            from grinch.progress import progress_bar
+
+            progress = progress_bar("inserting", count_rows(rows))
+        with progress as advance:
+            self._fitted.engine.insert(rows, advance)
+
+    def _node_labels(self) -> npt.NDArray[np.int64]:
+        if self.n_clusters is None and self.threshold is None:
+            return self._known().node_labels(DEFAULT_N_CLUSTERS, None)
+        return self._known().node_labels(self.n_clusters, self.threshold)
+
+
+class Fitted:
+    """An engine and what was last read off it: the tree and a cut, each made when it is first asked for."""
+
+    def __init__(self, engine: Engine, order: npt.NDArray[np.int64] | None = None):
+        self.engine, self._order = engine, order
+        self._tree: Tree | None = None
+        self._labels: npt.NDArray[np.int64] | None = None
+        self._cut: tuple[int | None, float | None] | None = None
+
+    def tree(self) -> Tree:
+        if self._tree is None or self._tree.n_leaves != self.engine.n_leaves:
+            tree = self.engine.tree()
+            self._tree = tree if self._order is None else tree.relabelled(self._row_of_leaf())
+            self._cut = None
+        return self._tree
+
+    def node_labels(self, n_clusters: int | None, threshold: float | None) -> npt.NDArray[np.int64]:
+        """Flat clusters by node id, -1 above the cut."""
+        tree, cut = self.tree(), (n_clusters, threshold)
+        if self._labels is None or self._cut != cut:
+            self._labels, self._cut = cuts.node_labels(tree, cuts.splits(tree, n_clusters, threshold)), cut
+        return self._labels
+
+    def public_ids(self, nodes: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """Node ids of the engine as ids of the tree handed out."""
+        n, offset = self.engine.n_leaves, self.engine.store.capacity
+        ids = np.where(nodes < offset, nodes, nodes - offset + n).astype(np.int64)
+        return np.concatenate([self._row_of_leaf(), np.arange(n, 2 * n)])[ids]
+
+    def _row_of_leaf(self) -> npt.NDArray[np.int64]:
+        """By leaf of the engine, the row it came from: as fit shuffled them, and after that as they came."""
+        rows = np.arange(self.engine.n_leaves)
+        if self._order is not None:
+            # Fewer than were shuffled if fit was interrupted; then the rows that made it are counted from 0.
+            made = self._order[: len(rows)]
+            rows[: len(made)] = made if len(made) == len(self._order) else np.argsort(np.argsort(made))
+        return rows
+
+
+def _taken(rows: Any, order: npt.NDArray[np.int64]) -> Any:
+    return rows[order] if hasattr(rows, "shape") else [rows[i] for i in order]

@@ -1,0 +1,55 @@
+"""A tree and its clusters as files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.tree import Tree
+from grinch.tree.links import NONE, PARENT
+
+
+def write_newick(tree: Tree, path: Path, names: Sequence[object] | None = None) -> None:
+    """One line of Newick, with heights as branch lengths."""
+    path.write_text(tree.to_newick(names) + "\n", encoding="utf-8")
+
+
+def write_scipy(tree: Tree, path: Path) -> None:
+    """scipy's linkage matrix as .npy."""
+    np.save(path, tree.to_scipy())
+
+
+def write_tsv(tree: Tree, path: Path, names: Sequence[object] | None = None, labels: Sequence[object] | None = None) -> None:
+    """One line a node: node, parent, label; None where there is none. Leaves go by their names."""
+
+    def name(v: int) -> str:
+        if v >= tree.offset:
+            return f"node{v}"
+        return str(v if names is None else names[v])
+
+    with open(path, "w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+        writer.writerow(["node", "parent", "label"])
+        for v in tree.nodes():
+            p = int(tree.links.table[v, PARENT])
+            label = labels[v] if labels is not None and v < tree.offset else None
+            writer.writerow([name(v), "None" if p == NONE else name(p), "None" if label is None else label])
+
+
+def write_clusters(
+    path: Path,
+    clusters: npt.NDArray[np.int64],
+    names: Sequence[object] | None = None,
+    labels: Sequence[object] | None = None,
+) -> None:
+    """The flat clusters as CSV: id, cluster and, where it is known, label."""
+    with open(path, "w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["id", "cluster"] + (["label"] if labels is not None else []))
+        for i, cluster in enumerate(clusters.tolist()):
+            row = [i if names is None else names[i], cluster]
+            writer.writerow(row + ([labels[i]] if labels is not None else []))

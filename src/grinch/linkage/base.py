@@ -1,0 +1,71 @@
+"""What "similar" means: the two kinds of linkage the engine runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+Similarity = Callable[[list[Any], list[Any]], float]
+
+
+@runtime_checkable
+class Linkage(Protocol):
+    """A similarity of two groups of records of any kind, in three small parts.
+
+    A summary is whatever the linkage needs to know of a group: a vector, a counter of words, a list of members.
+    Higher scores are closer. ``score`` should be symmetric, and ``merge`` must not change its arguments.
+    """
+
+    def leaf(self, record: Any) -> Any:
+        """The summary of a single record."""
+        ...
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """The summary of two groups taken together."""
+        ...
+
+    def score(self, a: Any, b: Any) -> float:
+        """How similar two groups are."""
+        ...
+
+
+@dataclass(frozen=True)
+class FunctionLinkage:
+    """A plain function of two lists of records as a linkage; a summary is the list of members."""
+
+    function: Similarity
+
+    def leaf(self, record: Any) -> list[Any]:
+        return [record]
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        return a + b
+
+    def score(self, a: list[Any], b: list[Any]) -> float:
+        return self.function(a, b)
+
+
+@dataclass(frozen=True)
+class VectorLinkage:
+    """A linkage on vectors with a closed form, compiled.
+
+    ``formula`` is its number in :mod:`grinch.linkage.vector`; ``leaf_metric`` is what it amounts to for two points
+    (up to order); ``ceiling`` is the score of two identical points, if there is one.
+    """
+
+    name: str
+    metric: str
+    formula: int
+    leaf_metric: str
+    ceiling: float | None
+
+    @property
+    def is_spherical(self) -> bool:
+        """Only directions count, so rows are brought to unit length."""
+        return self.name == "average" and self.metric == "cosine"
+
+    @property
+    def is_euclidean(self) -> bool:
+        """Only differences count, so the origin may be moved to where rounding is smallest."""
+        return self.leaf_metric == "sqeuclidean"

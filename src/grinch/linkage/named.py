@@ -1,0 +1,59 @@
+"""Linkages by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grinch.errors import unknown_name
+from grinch.linkage.base import FunctionLinkage, Linkage, VectorLinkage
+from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, WARD
+
+# By name, then by metric; the first metric is the default.
+VECTOR_LINKAGES: dict[str, dict[str, VectorLinkage]] = {
+    "cosine": {"cosine": VectorLinkage("cosine", "cosine", COSINE, "cosine", 1.0)},
+    "average": {
+        "cosine": VectorLinkage("average", "cosine", AVERAGE_DOT, "dot", 1.0),
+        "dot": VectorLinkage("average", "dot", AVERAGE_DOT, "dot", None),
+        "sqeuclidean": VectorLinkage("average", "sqeuclidean", AVERAGE_SQEUCLIDEAN, "sqeuclidean", 0.0),
+    },
+    "centroid": {"sqeuclidean": VectorLinkage("centroid", "sqeuclidean", CENTROID, "sqeuclidean", 0.0)},
+    "ward": {"sqeuclidean": VectorLinkage("ward", "sqeuclidean", WARD, "sqeuclidean", 0.0)},
+}
+
+
+def linkage_of(linkage: Any, metric: str | None = None) -> VectorLinkage | Linkage:
+    """The linkage meant by a name, a Linkage object, or a plain function of two lists of records.
+
+    >>> linkage_of("average", "sqeuclidean").ceiling
+    0.0
+    """
+    if isinstance(linkage, str):
+        return _by_name(linkage, metric)
+    if metric is not None:
+        raise ValueError(
+            f"metric belongs to a linkage given by name; got metric={metric!r} with a linkage of your own."
+            " Leave metric out and use it inside your linkage"
+        )
+    if isinstance(linkage, VectorLinkage):
+        return linkage
+    if isinstance(linkage, type):
+        raise TypeError(f"linkage must be an object, not a class; got {linkage.__name__}. Write {linkage.__name__}(...)")
+    if isinstance(linkage, Linkage):
+        return linkage
+    if callable(linkage):
+        return FunctionLinkage(linkage)
+    raise TypeError(
+        f"linkage must be a name ({', '.join(map(repr, VECTOR_LINKAGES))}), an object with leaf, merge and score,"
+        f" or a function f(a, b) of two lists of records; got {linkage!r}"
+    )
+
+
+def _by_name(name: str, metric: str | None) -> VectorLinkage:
+    if name not in VECTOR_LINKAGES:
+        raise unknown_name("linkage", name, VECTOR_LINKAGES, " (or a Linkage object, or a function of two lists)")
+    metrics = VECTOR_LINKAGES[name]
+    if metric is None:
+        return next(iter(metrics.values()))
+    if metric not in metrics:
+        raise unknown_name("metric", metric, metrics, f" for linkage={name!r}")
+    return metrics[metric]

@@ -1,0 +1,82 @@
+"""Upkeep of node summaries: computed when they are asked for, never sooner.
+
+A structural change marks the nodes whose leaves changed; the marks stop at the first node already marked. Two
+invariants make that correct:
+
+* a stale node's ancestors are all stale, and
+* a stale node's ancestors have no cached bond (``nan``).
+
+``sums`` is whatever a linkage keeps per node. ``score`` and ``merge`` are the only operations that depend on its
+type; compiled linkages overload them, all others have them as methods.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from grinch._compile import jitable
+
+from grinch.tally import IN_UPKEEP, MERGES, SCORES, start_watch, stop_watch
+from grinch.tree.links import LEFT, NONE, RIGHT, parent
+
+
+def score(sums, u, v):
+    """f(u, v) from two fresh summaries."""
+    return sums.score(u, v)
+
+
+def merge(sums, p, left, right):
+    """Make p's summary from its children's."""
+    sums.merge(p, left, right)
+
+
+@jitable
+def mark_stale(tree, sums, v):
+    """The leaves under v changed: forget what was known of v and its ancestors."""
+    while v != NONE:
+        sums.bonds[v] = np.nan
+        if sums.stale[v]:
+            break
+        sums.stale[v] = 1
+        v = parent(tree, v)
+
+
+@jitable
+def refresh(tree, sums, tally, v):
+    """Bring v's summary up to date: merge its stale descendants bottom-up, walking by parent pointers."""
+    if not sums.stale[v]:
+        return
+    began = start_watch(tally)
+    node = v
+    while True:
+        left, right = tree.table[node, LEFT], tree.table[node, RIGHT]
+        if sums.stale[left]:
+            node = left
+        elif sums.stale[right]:
+            node = right
+        else:
+            merge(sums, node, left, right)
+            tally.counts[MERGES] += 1
+            sums.stale[node] = 0
+            if node == v:
+                break
+            node = parent(tree, node)
+    stop_watch(tally, IN_UPKEEP, began)
+
+
+@jitable
+def similarity(tree, sums, tally, u, v):
+    """f(u, v), with both summaries up to date."""
+    refresh(tree, sums, tally, u)
+    refresh(tree, sums, tally, v)
+    tally.counts[SCORES] += 1
+    return score(sums, u, v)
+
+
+@jitable
+def bond(tree, sums, tally, p):
+    """f of p's two children: the score of siblings, asked for once and then remembered."""
+    known = sums.bonds[p]
+    if np.isnan(known):
+        known = similarity(tree, sums, tally, tree.table[p, LEFT], tree.table[p, RIGHT])
+        sums.bonds[p] = known
+    return known

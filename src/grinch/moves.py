@@ -1,0 +1,259 @@
+"""The moves of GRINCH: rotate, pull, graft, restructure, and the Insert that uses them.
+
+The names and the order are the paper's (Monath, Kobren et al., KDD 2019). ``f`` is a similarity: higher is closer.
+Every departure from the printed pseudocode is marked *Departure* with its reason.
+
+The functions are plain Python. numba compiles this very source for linkages on vectors, and the interpreter runs it
+for any other linkage; the two differ only in what ``score`` and ``merge`` mean for ``sums``.
+
+Arguments that all of them share: ``tree`` (:class:`~grinch.tree.links.Links`), ``sums`` (the summaries of the nodes
+under a linkage), ``rules`` (:class:`~grinch.settings.Rules`), ``tally`` (the counters behind ``stats_``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from grinch._compile import jitable
+
+from grinch.linkage.summaries import bond, mark_stale, similarity
+from grinch.tally import (
+    GRAFTS,
+    GRAFTS_TRIED,
+    IN_GRAFT,
+    IN_PULL,
+    IN_RESTRUCTURE,
+    IN_ROTATE,
+    PULLS,
+    RESTRUCTURINGS,
+    ROTATIONS,
+    SWAPS,
+    start_watch,
+    stop_watch,
+)
+from grinch.tree.links import (
+    LEAVES,
+    LEFT,
+    NONE,
+    OFFSET,
+    RIGHT,
+    ROOT,
+    SIZE,
+    detach,
+    first_leaf,
+    is_leaf,
+    is_under,
+    lca_within,
+    make_sibling,
+    next_leaf,
+    parent,
+    sibling,
+    size,
+    swap,
+)
+
+
+@jitable
+def insert(tree, sums, rules, tally, x, candidates):
+    """Algorithm *Insert*: put leaf ``x`` beside its nearest neighbour, then let the tree repair itself.
+
+    ``candidates`` are the nearest earlier leaves, best first, padded with NONE; it is used up as scratch space.
+    """
+    tree.table[x, SIZE] = 1
+    if tree.head[LEAVES] == 0:
+        tree.head[ROOT] = x
+        tree.head[LEAVES] = 1
+        return
+    c = candidates[0]
+    if rules.rotate:
+        began = start_watch(tally)
+        c = rotate(tree, sums, rules, tally, x, c)
+        stop_watch(tally, IN_ROTATE, began)
+    make_sibling(tree, x, c, tree.head[OFFSET] + x)
+    mark_stale(tree, sums, parent(tree, x))
+    tree.head[LEAVES] += 1
+
+    if rules.pull:
+        pull(tree, sums, rules, tally, x)
+    p = parent(tree, x)
+    while rules.graft and p != NONE and size(tree, p) <= rules.graft_cap:
+        began = start_watch(tally)
+        grafts_before = tally.counts[GRAFTS]
+        # Departure: the printed loop never updates p.
+        p = graft(tree, sums, rules, tally, p, candidates)
+        stop_watch(tally, IN_GRAFT, began)
+        # A graft that was not made leaves nothing new to pull.
+        if rules.pull and p != NONE and tally.counts[GRAFTS] > grafts_before:
+            pull(tree, sums, rules, tally, p)
+
+
+@jitable
+def rotate(tree, sums, rules, tally, x, c):
+    """Where x belongs above its nearest neighbour c: the first loop of *Insert*.
+
+    Rotating x with its aunt again and again is the same as walking up from c while c prefers its own sibling to x,
+    so the walk is done before x is attached and nothing has to be swapped.
+    """
+    p = parent(tree, c)
+    while p != NONE and size(tree, p) <= rules.rotate_cap and similarity(tree, sums, tally, x, c) < bond(
+        tree, sums, tally, p
+    ):
+        tally.counts[ROTATIONS] += 1
+        c = p
+        p = parent(tree, c)
+    return c
+
+
+@jitable
+def pull(tree, sums, rules, tally, v):
+    """Departure: not in the paper; it closes the gap in the proof of Theorem 1.
+
+    v and sib(v) may be connected while sib(v) alone is not. From v upwards: while a child c of sib(v) likes v better
+    than its own sibling d, swap d and v, so that c and v become siblings.
+    """
+    began = start_watch(tally)
+    p = parent(tree, v)
+    while p != NONE and size(tree, p) <= rules.rotate_cap:
+        s = sibling(tree, v)
+        while not is_leaf(tree, s):
+            c, d = tree.table[s, LEFT], tree.table[s, RIGHT]
+            f_c = similarity(tree, sums, tally, c, v)
+            f_d = similarity(tree, sums, tally, d, v)
+            if f_d > f_c:
+                c, d, f_c = d, c, f_d
+            if not f_c > bond(tree, sums, tally, s):
+                break
+            exchange(tree, sums, tally, d, v)
+            tally.counts[PULLS] += 1
+            s = c
+        v = parent(tree, v)
+        p = parent(tree, v)
+    stop_watch(tally, IN_PULL, began)
+
+
+@jitable
+def graft(tree, sums, rules, tally, v, candidates):
+    """Algorithm *graft*: find a node that prefers v to its own sibling, and v it, and move it beside v.
+
+    Returns the node to go on from, or NONE when grafting is over for this insert.
+    """
+    cap = rules.graft_cap
+    leaf = constrained_nearest(tree, sums, rules, tally, v, candidates)
+    if leaf == NONE:
+        return NONE
+    tally.counts[GRAFTS_TRIED] += 1
+    a = lca_within(tree, v, leaf, cap)
+    # Departure: `l` in the paper; it may climb, so it is a node and not only a leaf.
+    w = leaf
+    while v != a and w != a and sibling(tree, v) != w:
+        if size(tree, v) > cap or size(tree, w) > cap:
+            return NONE
+        f_vw = similarity(tree, sums, tally, v, w)
+        f_v = bond(tree, sums, tally, parent(tree, v))
+        f_w = bond(tree, sums, tally, parent(tree, w))
+        if f_vw > max(f_v, f_w):
+            tally.counts[GRAFTS] += 1
+            return move_beside(tree, sums, rules, tally, w, v)
+        # Departure: both are judged by the same three numbers, and <= ends on ties where < would not.
+        w_stays, v_stays = f_vw <= f_w, f_vw <= f_v
+        if rules.single_elimination and w_stays and v_stays:
+            return NONE
+        if w_stays:
+            w = parent(tree, w)
+        if v_stays:
+            v = parent(tree, v)
+    # Departure: the paper's text returns the climbed v here; its proof uses the common ancestor.
+    return a
+
+
+@jitable
+def move_beside(tree, sums, rules, tally, w, v):
+    """The merge of *graft*: w leaves its place for one beside v; what it left behind is restructured."""
+    z = sibling(tree, w)
+    p = detach(tree, w)
+    mark_stale(tree, sums, parent(tree, z))
+    make_sibling(tree, w, v, p)
+    mark_stale(tree, sums, p)
+    if rules.restructure:
+        began = start_watch(tally)
+        # The old common ancestor may be the node that was contracted, so it is looked up afresh.
+        restructure(tree, sums, rules, tally, z, lca_within(tree, z, v, rules.restructure_cap))
+        stop_watch(tally, IN_RESTRUCTURE, began)
+    return p
+
+
+@jitable
+def restructure(tree, sums, rules, tally, z, r):
+    """Algorithm *restruct*: from z up to r, give each node the sibling it likes best among its ancestors' siblings.
+
+    Departure: z is the old sibling of the node that moved (the printed sib(v) would have nothing to do).
+    ``r`` is NONE when the common ancestor lies above the cap; then the cap ends the walk.
+    """
+    tally.counts[RESTRUCTURINGS] += 1
+    cap = rules.restructure_cap
+    while z != r and parent(tree, z) != NONE and size(tree, z) <= cap:
+        best, f_best = sibling(tree, z), bond(tree, sums, tally, parent(tree, z))
+        a = parent(tree, z)
+        while a != r and parent(tree, a) != NONE and size(tree, a) <= cap:
+            m = sibling(tree, a)
+            f_m = similarity(tree, sums, tally, z, m)
+            if f_m > f_best:
+                best, f_best = m, f_m
+            a = parent(tree, a)
+        if best != sibling(tree, z):
+            exchange(tree, sums, tally, sibling(tree, z), best)
+            tally.counts[SWAPS] += 1
+        z = parent(tree, z)
+
+
+@jitable
+def exchange(tree, sums, tally, u, v):
+    """Swap two disjoint subtrees and mark what they leave and enter."""
+    swap(tree, u, v)
+    mark_stale(tree, sums, parent(tree, u))
+    mark_stale(tree, sums, parent(tree, v))
+
+
+@jitable
+def constrained_nearest(tree, sums, rules, tally, v, candidates):
+    """constrNN: the leaf outside lvs(v) with the largest f(v, leaf), or NONE. Ties go to the earliest candidate."""
+    if rules.single_search:
+        return nearest_candidate(tree, sums, tally, v, candidates)
+    return nearest_of_all(tree, sums, tally, v)
+
+
+@jitable
+def nearest_candidate(tree, sums, tally, v, candidates):
+    """The best candidate outside v; those under v are dropped, for they stay under every v to come."""
+    best, f_best, kept = NONE, -np.inf, 0
+    for i in range(len(candidates)):
+        leaf = candidates[i]
+        if leaf == NONE:
+            break
+        if is_under(tree, leaf, v):
+            continue
+        candidates[kept] = leaf
+        kept += 1
+        f_leaf = similarity(tree, sums, tally, v, leaf)
+        if f_leaf > f_best or best == NONE:
+            best, f_best = leaf, f_leaf
+    if kept < len(candidates):
+        candidates[kept] = NONE
+    return best
+
+
+@jitable
+def nearest_of_all(tree, sums, tally, v):
+    """The best leaf outside v by asking every leaf; those under v are marked first."""
+    leaf = first_leaf(tree, v)
+    while leaf != NONE:
+        tree.marks[leaf] = 1
+        leaf = next_leaf(tree, leaf, v)
+    best, f_best = NONE, -np.inf
+    for other in range(tree.head[LEAVES]):
+        if tree.marks[other]:
+            tree.marks[other] = 0
+            continue
+        f_other = similarity(tree, sums, tally, v, other)
+        if f_other > f_best or best == NONE:
+            best, f_best = other, f_other
+    return best

@@ -1,0 +1,103 @@
+"""Exact search on vectors by matrix products, batches ahead of the inserts in threads of their own."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from grinch.linkage.store import VectorStore
+from grinch.neighbors import topk
+from grinch.neighbors.base import Neighbors, batches
+
+# A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
+BLOCK = 4096
+EXTRA = 16
+
+
+class ExactSearch:
+    """The k nearest earlier points under the leaf-level form of a vector linkage."""
+
+    def __init__(self, store: VectorStore, k: int, jobs: int | None = None):
+        self.store, self.k = store, k
+        self.jobs = jobs or os.cpu_count() or 1
+        self.full_scans = 0
+        self._synced = 0
+        self._scale = np.ones(0, np.float32)
+        self._shift = np.zeros(0, np.float32)
+
+    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
+        self._sync(start, stop)
+        # Each batch is one task on one core; BLAS threads of its own would only be in the way.
+        with threadpool_limits(limits=1, user_api="blas"):
+            yield from ahead(lambda lo, hi: self._batch(lo, hi, limit), list(batches(start, stop)), self.jobs)
+
+    def _sync(self, start: int, stop: int) -> None:
+        """Bring the per-point factors of the products up to date with the store."""
+        if len(self._scale) < self.store.capacity:
+            room = self.store.capacity - len(self._scale)
+            self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
+            self._shift = np.concatenate([self._shift, np.zeros(room, np.float32)])
+        lengths = self.store.lengths(start, stop)
+        if self.store.linkage.leaf_metric == "cosine":
+            with np.errstate(divide="ignore"):
+                self._scale[start:stop] = np.where(lengths > 0, 1.0 / lengths, 0.0)
+        elif self.store.linkage.leaf_metric == "sqeuclidean":
+            self._shift[start:stop] = -0.5 * lengths**2
+
+    def _slack(self, lo: int, hi: int, limit: int) -> npt.NDArray[np.float64]:
+        """How far a product may be off by rounding, for each query."""
+        unit = 8.0 * np.sqrt(self.store.n_features) * np.finfo(np.float32).eps
+        own, longest = self.store.lengths(lo, hi), self.store.longest
+        if self.store.linkage.leaf_metric == "cosine":
+            return unit * own
+        if self.store.linkage.leaf_metric == "sqeuclidean":
+            return unit * (own + longest) * longest
+        return unit * own * longest
+
+    def _batch(self, lo: int, hi: int, limit: int | None) -> Neighbors:
+        points = self.store.sums.means
+        queries = np.arange(lo, hi)
+        limits = queries if limit is None else np.full(hi - lo, limit)
+        width = self.k + EXTRA
+        values = np.full((hi - lo, width), -np.inf, np.float32)
+        proposed = np.full((hi - lo, width), -1, np.int32)
+        last = int(limits.max())
+        products = np.empty((hi - lo, min(BLOCK, max(last, 1))), np.float32)
+        for first in range(0, last, BLOCK):
+            end = min(first + BLOCK, last)
+            block = products[:, : end - first]
+            np.matmul(points[lo:hi], points[first:end].T, out=block)
+            topk.offer_block(block, first, limits, self._scale, self._shift, values, proposed)
+        found = np.empty((hi - lo, self.k), np.int32)
+        scores = np.empty((hi - lo, self.k))
+        slack = self._slack(lo, hi, last)
+        self.full_scans += topk.settle(self.store.sums, queries, limits, values, proposed, slack, found, scores)
+        return Neighbors(lo, found)
+
+
+def ahead(
+    task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], jobs: int
+) -> Iterator[Neighbors]:
+    """Run ``task`` on each range, in order, with ``jobs`` of them under way before they are asked for."""
+    if len(ranges) < 2:
+        yield from (task(lo, hi) for lo, hi in ranges)
+        return
+    under_way: deque[Future[Neighbors]] = deque()
+    waiting = iter(ranges)
+    with ThreadPoolExecutor(jobs, thread_name_prefix="grinch-search") as pool:
+        try:
+            for lo, hi in waiting:
+                under_way.append(pool.submit(task, lo, hi))
+                if len(under_way) > jobs:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for future in under_way:
+                future.cancel()

@@ -1,0 +1,94 @@
+"""The settings of the engine. A mode is a complete set of them; any single one can be overridden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from grinch.errors import unknown_name
+from grinch.tree.links import NO_LIMIT
+
+
+class Rules(NamedTuple):
+    """Which moves are made and how far they reach. Caps count descendant leaves."""
+
+    rotate: bool
+    pull: bool
+    graft: bool
+    restructure: bool
+    single_elimination: bool
+    single_search: bool
+    rotate_cap: int
+    graft_cap: int
+    restructure_cap: int
+
+    @property
+    def size_limit(self) -> int:
+        """Sizes above the widest cap are never looked at, so they need not be exact."""
+        return max(self.rotate_cap, self.graft_cap, self.restructure_cap)
+
+
+EXACT = Rules(
+    rotate=True,
+    pull=True,
+    graft=True,
+    restructure=True,
+    single_elimination=False,
+    single_search=False,
+    rotate_cap=NO_LIMIT,
+    graft_cap=NO_LIMIT,
+    restructure_cap=NO_LIMIT,
+)
+
+# The everyday mode; docs/settings.md has the measurements behind it.
+FAST = EXACT._replace(
+    pull=False,
+    single_search=True,
+    rotate_cap=1000,
+    graft_cap=1000,
+    restructure_cap=1000,
+)
+
+MODES: dict[str, Rules] = {"fast": FAST, "exact": EXACT}
+N_NEIGHBORS = 25
+
+SWITCHES = ("rotate", "pull", "graft", "restructure", "single_elimination", "single_search")
+CAPPED = ("rotate", "graft", "restructure")
+
+
+def make_rules(mode: str, cap: Any = None, **switches: bool | None) -> Rules:
+    """The rules of a mode, with whatever is not None in place of the mode's own.
+
+    >>> make_rules("fast", cap=100, single_elimination=True).graft_cap
+    100
+    >>> make_rules("fast", cap={"restructure": 50}).rotate_cap == FAST.rotate_cap
+    True
+    """
+    if mode not in MODES:
+        raise unknown_name("mode", mode, MODES)
+    chosen: dict[str, Any] = {}
+    for name, value in switches.items():
+        if value is None:
+            continue
+        if value not in (True, False):
+            raise ValueError(f"{name} must be True, False, or None (as the mode has it); got {value!r}")
+        chosen[name] = bool(value)
+    caps = cap if isinstance(cap, Mapping) else dict.fromkeys(CAPPED, cap)
+    for move, limit in caps.items():
+        if move not in CAPPED:
+            raise unknown_name("cap's keys", move, CAPPED)
+        if limit is not None:
+            chosen[f"{move}_cap"] = _cap(limit)
+    return MODES[mode]._replace(**chosen)
+
+
+def _cap(value: Any) -> int:
+    """A cap as a number of leaves; infinity is no cap."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or math.isnan(value) or value < 1 or (value != math.inf and value != int(value)):
+        raise ValueError(
+            f"cap must be a whole number of leaves, at least 1, or float('inf') for none"
+            f" (or a dict of those for {', '.join(map(repr, CAPPED))}); got {value!r}"
+        )
+    return int(min(value, NO_LIMIT))

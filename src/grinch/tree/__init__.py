@@ -1,0 +1,5 @@
+"""The cluster tree: arrays, operations, formats. It knows structure and nothing of similarity."""
+
+from grinch.tree.tree import Tree
+
+__all__ = ["Tree"]

@@ -1,0 +1,188 @@
+"""The topology of a cluster tree as arrays, and the few operations that change it.
+
+Every function here is plain Python over a :class:`Links`; numba compiles the same source when it is called from
+compiled code. Nothing in this module knows what a node *means*: scores and summaries live elsewhere.
+
+Node ids: leaf ``i`` is the ``i``-th point to arrive. Internal nodes are numbered from ``offset`` (the number of
+leaf slots) upwards; the internal node that arrives with leaf ``i`` is ``offset + i``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from grinch._compile import jitable
+
+NONE = -1
+NO_LIMIT = 2**31 - 2
+
+# Columns of Links.table.
+PARENT, LEFT, RIGHT, SIZE = 0, 1, 2, 3
+# Entries of Links.head.
+ROOT, LEAVES, OFFSET, LIMIT = 0, 1, 2, 3
+
+
+class Links(NamedTuple):
+    """One int32 row per node (parent, left, right, size), and what is known of the tree as a whole.
+
+    ``head`` holds the root, the number of leaves, the id of internal node 0, and the size limit: a node with
+    more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not walk to the root to count.
+    ``marks`` is scratch space, all zero between calls.
+    """
+
+    table: npt.NDArray[np.int32]
+    head: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.uint8]
+
+
+def new_links(capacity: int, limit: int = NO_LIMIT) -> Links:
+    """An empty tree with room for ``capacity`` leaves."""
+    table = np.full((2 * capacity, 4), NONE, dtype=np.int32)
+    head = np.array([NONE, 0, capacity, limit], dtype=np.int64)
+    return Links(table, head, np.zeros(capacity, dtype=np.uint8))
+
+
+def grown(links: Links, capacity: int) -> Links:
+    """A copy with room for ``capacity`` leaves; internal nodes move to the new offset, leaves keep their ids."""
+    old, new = int(links.head[OFFSET]), new_links(capacity, int(links.head[LIMIT]))
+    table = links.table.copy()
+    pointers = table[:, :SIZE]
+    pointers[pointers >= old] += capacity - old
+    new.table[:old] = table[:old]
+    new.table[capacity : capacity + old] = table[old:]
+    new.head[:] = links.head
+    new.head[OFFSET] = capacity
+    if new.head[ROOT] >= old:
+        new.head[ROOT] += capacity - old
+    return new
+
+
+@jitable
+def parent(tree, v):
+    return tree.table[v, PARENT]
+
+
+@jitable
+def size(tree, v):
+    """Number of leaves under v, recorded exactly up to the limit of the tree."""
+    return tree.table[v, SIZE]
+
+
+@jitable
+def is_leaf(tree, v):
+    return v < tree.head[OFFSET]
+
+
+@jitable
+def sibling(tree, v):
+    p = tree.table[v, PARENT]
+    return tree.table[p, LEFT] + tree.table[p, RIGHT] - v
+
+
+@jitable
+def put_in_place_of(tree, new, old):
+    """Hang ``new`` where ``old`` hangs; ``old`` keeps pointing at its parent."""
+    p = tree.table[old, PARENT]
+    tree.table[new, PARENT] = p
+    if p == NONE:
+        tree.head[ROOT] = new
+    elif tree.table[p, LEFT] == old:
+        tree.table[p, LEFT] = new
+    else:
+        tree.table[p, RIGHT] = new
+
+
+@jitable
+def resize_upward(tree, v):
+    """Recount v and its ancestors from their children; stop at the first whose recorded size is already right."""
+    ceiling = tree.head[LIMIT] + 1
+    while v != NONE:
+        total = min(tree.table[tree.table[v, LEFT], SIZE] + tree.table[tree.table[v, RIGHT], SIZE], ceiling)
+        if tree.table[v, SIZE] == total:
+            break
+        tree.table[v, SIZE] = total
+        v = tree.table[v, PARENT]
+
+
+@jitable
+def make_sibling(tree, v, target, p):
+    """Join ``v`` to ``target`` under the free internal node ``p``, in target's place."""
+    put_in_place_of(tree, p, target)
+    tree.table[p, LEFT] = target
+    tree.table[p, RIGHT] = v
+    tree.table[p, SIZE] = NONE
+    tree.table[target, PARENT] = p
+    tree.table[v, PARENT] = p
+    resize_upward(tree, p)
+
+
+@jitable
+def detach(tree, v):
+    """Take the subtree v out; its parent is contracted (its sibling takes that place) and returned, free to reuse."""
+    p = tree.table[v, PARENT]
+    z = sibling(tree, v)
+    put_in_place_of(tree, z, p)
+    tree.table[v, PARENT] = NONE
+    resize_upward(tree, tree.table[z, PARENT])
+    return p
+
+
+@jitable
+def swap(tree, u, v):
+    """Exchange the places of two disjoint subtrees."""
+    pu, pv = tree.table[u, PARENT], tree.table[v, PARENT]
+    if pu == pv:
+        return
+    side_u = LEFT if tree.table[pu, LEFT] == u else RIGHT
+    side_v = LEFT if tree.table[pv, LEFT] == v else RIGHT
+    tree.table[pu, side_u] = v
+    tree.table[pv, side_v] = u
+    tree.table[u, PARENT] = pv
+    tree.table[v, PARENT] = pu
+    resize_upward(tree, pu)
+    resize_upward(tree, pv)
+
+
+@jitable
+def lca_within(tree, u, v, cap):
+    """Lowest common ancestor of u and v, or NONE where it has more than ``cap`` leaves.
+
+    Of two different nodes the one with fewer leaves cannot be an ancestor of the other, so it may climb. Sizes are
+    exact up to the tree's limit, which is never below a cap.
+    """
+    while u != v:
+        if size(tree, u) <= size(tree, v):
+            u = parent(tree, u)
+        else:
+            v = parent(tree, v)
+        if u == NONE or v == NONE or size(tree, u) > cap or size(tree, v) > cap:
+            return NONE
+    return u
+
+
+@jitable
+def is_under(tree, u, v):
+    """Whether u is v or a descendant of v (v within the tree's limit)."""
+    while u != v and u != NONE and size(tree, u) < size(tree, v):
+        u = parent(tree, u)
+    return u == v
+
+
+@jitable
+def next_leaf(tree, v, top):
+    """The leaf after leaf ``v`` in left-to-right order under ``top``, or NONE; no stack, no recursion."""
+    while v != top:
+        p = tree.table[v, PARENT]
+        if tree.table[p, LEFT] == v:
+            return first_leaf(tree, tree.table[p, RIGHT])
+        v = p
+    return NONE
+
+
+@jitable
+def first_leaf(tree, v):
+    while v >= tree.head[OFFSET]:
+        v = tree.table[v, LEFT]
+    return v

@@ -1,0 +1,349 @@
+"""The cluster tree that users hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.tree import formats, walks
+from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, Links, detach, grown
+from grinch.tree.links import make_sibling, new_links
+from grinch.tree.links import swap as swap_links
+
+if TYPE_CHECKING:
+    import networkx
+
+IntArray = npt.NDArray[np.int32]
+FloatArray = npt.NDArray[np.float64]
+
+
+class Tree:
+    """A binary cluster tree over points that arrived one by one.
+
+    Leaf ``i`` is the ``i``-th point. Internal nodes have ids from :attr:`offset` upwards; in a tree handed out by an
+    estimator that is ``n_leaves``, as scipy and scikit-learn number them.
+
+    Parameters
+    ----------
+    capacity : int
+        Leaves there is room for at first; the tree grows by itself.
+
+    Examples
+    --------
+    >>> from grinch import Tree
+    >>> tree = Tree()
+    >>> a = tree.attach()
+    >>> b = tree.attach(beside=a)
+    >>> c = tree.attach(beside=tree.root)
+    >>> tree.to_newick(lengths=False)
+    '((0,1),2);'
+    >>> tree.leaves(tree.parent(a)).tolist()
+    [0, 1]
+    >>> tree.sibling(c) == tree.lca(a, b)
+    True
+    """
+
+    def __init__(self, capacity: int = 16):
+        self.links: Links = new_links(max(int(capacity), 1))
+        self._scores: FloatArray | None = None
+        self._ceiling: float | None = None
+
+    @classmethod
+    def from_links(cls, links: Links, scores: FloatArray | None = None, ceiling: float | None = None) -> Tree:
+        """A compact copy of a tree under construction: internal ids start at ``n_leaves``, sizes are exact.
+
+        ``scores[v]`` is the linkage of v's two children (``nan`` if unknown) and ``ceiling`` the score of two
+        identical points, which is where heights start from.
+        """
+        tree, n, old = cls(int(links.head[LEAVES])), int(links.head[LEAVES]), int(links.head[OFFSET])
+        if n == 0:
+            return tree
+        keep = np.concatenate([np.arange(n), old + np.arange(n)])
+        table = links.table[keep]
+        pointers = table[:, :SIZE]
+        pointers[pointers >= old] += n - old
+        root = int(links.head[ROOT])
+        tree.links.table[:] = table
+        tree.links.head[[ROOT, LEAVES]] = [root if root < old else root + n - old, n]
+        preorder = tree.preorder()
+        walks.fill_sizes(tree.links.table, preorder, n, tree.links.table[:, SIZE])
+        tree._scores = None if scores is None else scores[keep]
+        tree._ceiling = ceiling
+        return tree
+
+    @classmethod
+    def from_scipy(cls, matrix: npt.ArrayLike) -> Tree:
+        """The tree of a scipy linkage matrix; its heights are kept.
+
+        >>> from scipy.cluster.hierarchy import linkage
+        >>> Tree.from_scipy(linkage([[0.0], [1.0], [5.0]])).to_newick()
+        '(2:4,(0:1,1:1):3);'
+        """
+        from scipy.cluster.hierarchy import is_valid_linkage
+
+        rows = np.asarray(matrix, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1:] != (4,) or (len(rows) and not is_valid_linkage(rows)):
+            raise ValueError(
+                f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}"
+                " that scipy.cluster.hierarchy.is_valid_linkage refuses"
+            )
+        n = len(rows) + 1
+        tree = cls(n)
+        table = tree.links.table
+        table[:n, SIZE] = 1
+        # Internal node n + 0 has no leaf to arrive with, so row i becomes node n + 1 + i.
+        children = rows[:, :2].astype(np.int32)
+        children[children >= n] += 1
+        ids = n + 1 + np.arange(n - 1)
+        table[ids, LEFT], table[ids, RIGHT] = children[:, 0], children[:, 1]
+        table[ids, SIZE] = rows[:, 3].astype(np.int32)
+        table[children[:, 0], PARENT] = ids
+        table[children[:, 1], PARENT] = ids
+        tree.links.head[[ROOT, LEAVES]] = [2 * n - 1 if n > 1 else 0, n]
+        scores = np.full(2 * n, np.nan)
+        scores[ids] = -rows[:, 2]
+        tree._scores, tree._ceiling = scores, 0.0
+        return tree
+
+    def relabelled(self, order: npt.NDArray[np.integer]) -> Tree:
+        """The same tree with leaf ``i`` called ``order[i]`` (a permutation of the leaves)."""
+        n, old = self.n_leaves, self.links.table
+        new_id = np.arange(len(old) + 1)
+        new_id[:n] = order
+        new_id[-1] = NONE  # where NONE points
+        tree = Tree(self.offset)
+        tree.links.head[:] = self.links.head
+        tree.links.head[ROOT] = new_id[self.root]
+        tree.links.table[new_id[:-1], :SIZE] = new_id[old[:, :SIZE]]
+        tree.links.table[new_id[:-1], SIZE] = old[:, SIZE]
+        tree._scores, tree._ceiling = self._scores, self._ceiling
+        return tree
+
+    # Structure ---------------------------------------------------------------------------------------------------
+
+    @property
+    def n_leaves(self) -> int:
+        return int(self.links.head[LEAVES])
+
+    @property
+    def offset(self) -> int:
+        """Ids below it are leaves, ids above it internal nodes."""
+        return int(self.links.head[OFFSET])
+
+    @property
+    def root(self) -> int:
+        """The root, or -1 in an empty tree."""
+        return int(self.links.head[ROOT])
+
+    def __len__(self) -> int:
+        return self.n_leaves
+
+    def __repr__(self) -> str:
+        return f"<Tree with {self.n_leaves:,} leaves>"
+
+    def __contains__(self, v: object) -> bool:
+        if not isinstance(v, (int, np.integer)) or isinstance(v, bool):
+            return False
+        return 0 <= v < self.n_leaves or self.offset < v < self.offset + self.n_leaves
+
+    def _node(self, v: int) -> int:
+        if v not in self:
+            last = self.offset + self.n_leaves - 1
+            internal = f" and {self.offset + 1} to {last} (internal nodes)" if self.n_leaves > 1 else ""
+            raise KeyError(f"node {v!r} is not in this tree; it has 0 to {self.n_leaves - 1} (leaves){internal}")
+        return int(v)
+
+    def is_leaf(self, v: int) -> bool:
+        return self._node(v) < self.offset
+
+    def parent(self, v: int) -> int | None:
+        """The parent, or None for the root."""
+        p = int(self.links.table[self._node(v), PARENT])
+        return None if p == NONE else p
+
+    def children(self, v: int) -> tuple[int, ...]:
+        """The two children, or an empty tuple for a leaf."""
+        if self.is_leaf(v):
+            return ()
+        return int(self.links.table[v, LEFT]), int(self.links.table[v, RIGHT])
+
+    def sibling(self, v: int) -> int | None:
+        """The sibling, or None for the root."""
+        p = self.parent(v)
+        if p is None:
+            return None
+        left, right = self.children(p)
+        return right if v == left else left
+
+    def ancestors(self, v: int) -> Iterator[int]:
+        """From the parent of v up to the root."""
+        p = self.parent(v)
+        while p is not None:
+            yield p
+            p = self.parent(p)
+
+    def lca(self, u: int, v: int) -> int:
+        """The lowest common ancestor of two nodes (a node is an ancestor of itself)."""
+        seen = {self._node(u), *self.ancestors(u)}
+        node: int = self._node(v)
+        while node not in seen:
+            node = int(self.links.table[node, PARENT])
+        return node
+
+    def size(self, v: int) -> int:
+        """How many leaves are under v."""
+        return int(self.links.table[self._node(v), SIZE])
+
+    def leaves(self, v: int | None = None) -> IntArray:
+        """Positions of the points under v (default: all), in the order they arrived."""
+        if v is None:
+            return np.arange(self.n_leaves, dtype=np.int32)
+        v = self._node(v)
+        nodes = walks.no_nodes(2 * self.size(v) - 1)
+        walks.fill_preorder(self.links.table, v, self.offset, nodes)
+        return np.sort(nodes[nodes < self.offset])
+
+    def preorder(self) -> IntArray:
+        """All node ids, parents before children; reversed, children before parents."""
+        nodes = walks.no_nodes(max(2 * self.n_leaves - 1, 0))
+        if self.n_leaves:
+            walks.fill_preorder(self.links.table, self.root, self.offset, nodes)
+        return nodes
+
+    def nodes(self) -> Iterator[int]:
+        """All node ids, parents before children."""
+        return iter(self.preorder().tolist())
+
+    def sizes(self) -> IntArray:
+        """Number of leaves by node id."""
+        return self.links.table[:, SIZE]
+
+    def depths(self) -> IntArray:
+        """Number of edges to the root by node id."""
+        depths = np.zeros(len(self.links.table), dtype=np.int32)
+        if self.n_leaves:
+            walks.fill_depths(self.links.table, self.preorder(), self.offset, depths)
+        return depths
+
+    # What the builder knew ----------------------------------------------------------------------------------------
+
+    @property
+    def scores(self) -> FloatArray:
+        """By node id, the linkage of its two children when the tree was handed out; ``nan`` where nobody knows."""
+        if self._scores is None:
+            return np.full(len(self.links.table), np.nan)
+        return self._scores
+
+    def heights(self) -> FloatArray:
+        """By node id, a height that never falls towards the root; leaves are at 0.
+
+        It is ``ceiling - score``, where ceiling is the score of two identical points (1 for cosine, 0 for distances,
+        otherwise the best score in the tree), raised to the height of the children where a merge scored better than
+        the merges below it. Without scores it is the number of edges down to the deepest leaf.
+        """
+        heights = np.zeros(len(self.links.table))
+        if self.n_leaves < 2:
+            return heights
+        preorder = self.preorder()
+        internal = preorder[preorder >= self.offset]
+        scores = self.scores[internal]
+        if np.isnan(scores).any():
+            walks.fill_levels(self.links.table, preorder, self.offset, heights)
+            return heights
+        ceiling = float(scores.max()) if self._ceiling is None else self._ceiling
+        heights[internal] = np.maximum(ceiling - scores, 0.0)
+        walks.raise_to_children(self.links.table, preorder, self.offset, heights)
+        return heights
+
+    # Change -------------------------------------------------------------------------------------------------------
+
+    def attach(self, beside: int | None = None) -> int:
+        """Add the next leaf as the sibling of ``beside`` (nothing for the first leaf) and return its id."""
+        if (beside is None) != (self.n_leaves == 0):
+            raise ValueError(f"beside must be a node for every leaf but the first; got {beside!r}")
+        if beside is not None:
+            beside = self._node(beside)
+        leaf = self.n_leaves
+        if leaf == self.offset:
+            shift = self.offset
+            self.links = grown(self.links, 2 * self.offset)
+            if beside is not None and beside >= shift:
+                beside += shift
+        self._scores = None
+        self.links.table[leaf, SIZE] = 1
+        if beside is None:
+            self.links.head[ROOT] = leaf
+        else:
+            make_sibling(self.links, leaf, beside, self.offset + leaf)
+        self.links.head[LEAVES] += 1
+        return leaf
+
+    def move(self, v: int, beside: int) -> int:
+        """Take v out and make it the sibling of ``beside``; return their parent."""
+        v, beside = self._node(v), self._node(beside)
+        if self.lca(v, beside) == v or self.parent(v) == beside:
+            raise ValueError(f"beside must lie outside v and not be its parent; got v={v}, beside={beside}")
+        self._scores = None
+        p = int(detach(self.links, v))
+        make_sibling(self.links, v, beside, p)
+        return p
+
+    def swap(self, u: int, v: int) -> None:
+        """Exchange the places of two subtrees, neither inside the other."""
+        if self.lca(u, v) in (u, v):
+            raise ValueError(f"u and v must be disjoint subtrees; got u={u}, v={v}")
+        self._scores = None
+        swap_links(self.links, u, v)
+
+    # Checks and formats -------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Verify every invariant of the structure; raise AssertionError naming the first that fails."""
+        check_links(self.links, exact_sizes=True)
+
+    def to_scipy(self) -> FloatArray:
+        """The (n-1) x 4 linkage matrix of scipy, with heights made monotone (see :meth:`heights`).
+
+        ``scipy.cluster.hierarchy``'s ``fcluster``, ``cut_tree`` and ``dendrogram`` work on it. For very deep trees
+        give ``dendrogram`` a ``truncate_mode="lastp"``: without it scipy recurses.
+        """
+        return formats.to_scipy(self)
+
+    def to_newick(self, names: Sequence[object] | None = None, lengths: bool = True) -> str:
+        """Newick text, with ``names`` for the leaves (default: their positions) and heights as branch lengths."""
+        if names is not None and len(names) != self.n_leaves:
+            raise ValueError(f"names must have one entry for each of the {self.n_leaves} leaves; got {len(names)}")
+        return formats.to_newick(self, names, lengths)
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """A ``networkx.DiGraph`` from parent to child, with ``size``, ``height`` and ``score`` on the nodes."""
+        return formats.to_networkx(self)
+
+
+def check_links(links: Links, exact_sizes: bool = False) -> None:
+    """Verify every invariant of ``links``; sizes may saturate at the limit unless ``exact_sizes``."""
+    table, n, offset, root = links.table, int(links.head[LEAVES]), int(links.head[OFFSET]), int(links.head[ROOT])
+    assert not links.marks.any(), "scratch marks must be zero between calls"
+    if n == 0:
+        assert root == NONE, f"an empty tree has no root, but root is {root}"
+        return
+    alive = np.concatenate([np.arange(n), offset + np.arange(1, n)])
+    internal = alive[n:]
+    assert root in alive and table[root, PARENT] == NONE, f"root {root} must be a node without a parent"
+    assert (table[:n, [LEFT, RIGHT]] == NONE).all(), "leaves have no children"
+    for side in (LEFT, RIGHT):
+        assert (table[table[internal, side], PARENT] == internal).all(), "a child must point back at its parent"
+    children = np.concatenate([table[internal, LEFT], table[internal, RIGHT]])
+    expected = np.sort(alive[alive != root])
+    assert np.array_equal(np.sort(children), expected), "every node but the root is the child of exactly one node"
+    preorder = walks.no_nodes(2 * n - 1)
+    walks.fill_preorder(table, root, offset, preorder)
+    assert np.array_equal(np.sort(preorder), np.sort(alive)), "every node is reached from the root exactly once"
+    sizes = np.zeros(len(table), dtype=np.int64)
+    walks.fill_sizes(table, preorder, offset, sizes)
+    ceiling = n if exact_sizes else int(links.head[3]) + 1
+    recorded = np.minimum(sizes[alive], ceiling)
+    assert np.array_equal(table[alive, SIZE], recorded), "a size must be the number of leaves, up to the limit"

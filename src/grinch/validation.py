@@ -1,0 +1,98 @@
+"""What comes in is checked once, here, before anything changes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+# Two rows of this length still have a finite dot product in float32.
+LONGEST = 1e18
+
+
+def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
+    """X as a numeric matrix (dense, or sparse rows that fit in memory as dense), finite and of the right width."""
+    X = validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, ensure_min_features=1
+    )
+    if scipy.sparse.issparse(X):
+        _check_room(X)
+    for start in range(0, X.shape[0], 4096):
+        piece = X[start : start + 4096]
+        values = piece.data if scipy.sparse.issparse(piece) else piece
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            _refuse_infinite(piece.toarray() if scipy.sparse.issparse(piece) else piece, start)
+        _check_length(piece, start)
+    return X
+
+
+def _refuse_infinite(piece: npt.NDArray[Any], start: int) -> None:
+    row, column = np.argwhere(~np.isfinite(piece))[0]
+    value = "NaN" if np.isnan(piece[row, column]) else "infinity"
+    raise ValueError(
+        f"X must be finite, but contains {value} in row {start + row}, column {column}."
+        " Nothing was inserted; drop that row or fill the value in (for example with sklearn.impute.SimpleImputer)"
+    )
+
+
+def _check_length(piece: Any, start: int) -> None:
+    largest = abs(piece).max() if piece.shape[0] and (not scipy.sparse.issparse(piece) or piece.nnz) else 0
+    if float(largest) * np.sqrt(piece.shape[1]) > LONGEST:
+        dense = piece.toarray() if scipy.sparse.issparse(piece) else piece
+        row = int(np.argmax(np.abs(dense.astype(np.float64)).max(axis=1)))
+        raise ValueError(
+            f"X must hold values that can be squared in float32 (vectors up to length {LONGEST:g}), but row"
+            f" {start + row} holds {float(largest):g}. Nothing was inserted; scale the data first"
+        )
+
+
+def _check_room(X: Any) -> None:
+    """A sparse matrix is stored dense: a row for each point and one for each internal node."""
+    needed = 2 * X.shape[0] * X.shape[1] * 4
+    room = available_memory()
+    if room is not None and needed > room:
+        raise ValueError(
+            f"X is sparse and is stored dense here: {X.shape[0]:,} x {X.shape[1]:,} would take {needed:,} bytes,"
+            f" and {room:,} are free. Reduce the columns first, for example with sklearn.decomposition.TruncatedSVD"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes that can be allocated without swapping, where the system says so."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def check_records(records: Any, linkage: object) -> list[Any]:
+    """Records of any kind as a list, one entry each; rows of a matrix or of a frame are records too."""
+    if isinstance(records, (str, bytes, dict)) or not hasattr(records, "__iter__"):
+        raise ValueError(
+            f"X must be a sequence of records for linkage={linkage!r}; got {type(records).__name__}."
+            " Put a single record into a list"
+        )
+    if hasattr(records, "to_dict") and hasattr(records, "columns"):
+        return list(records.to_dict("records"))
+    if hasattr(records, "to_dicts"):
+        return list(records.to_dicts())
+    found = list(records)
+    if not found:
+        raise ValueError("X must hold at least one record; got 0. Nothing was inserted")
+    return found
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """A whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return int(value)
