@@ -15,6 +15,7 @@ from rich.table import Table
 
 import grinch
 from grinch import Grinch
+from grinch.engine import warm_up
 from grinch.export import write_clusters, write_newick, write_scipy, write_tsv
 from grinch.files import FileError, Points, read_points
 from grinch.linkage.named import VECTOR_LINKAGES
@@ -28,23 +29,33 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Incremental hierarchical clustering under any linkage function.
 
-Points are inserted one by one into a binary cluster tree that repairs itself as they come. The tree can then be cut into
-flat clusters, at a number of clusters or at a score.
+Points are inserted one by one into a binary cluster tree that repairs itself as they come. The tree can then be cut
+into flat clusters, at a number of clusters or at a score.
 
 [bold]Try it:[/bold]
 
-    grinch demo                                      (a small data set, beside HAC)
+- grinch demo
 
-    grinch cluster vectors.npy                       (points x features)
+- grinch cluster vectors.npy
 
-    grinch cluster table.csv --label species --id name --clusters 10
+- grinch cluster table.csv --label species --id name --clusters 10
 
-    grinch cluster features.npz --linkage ward --threshold -5 --out results
+- grinch cluster features.npz --linkage ward --threshold -5 --out results
 
 Every command has a help page of its own: [bold]grinch cluster --help[/bold].""",
 )
 
 console = Console(highlight=False)
+
+
+WRITTEN = {
+    "tree.nwk": "the tree in Newick, heights as branch lengths",
+    "linkage.npy": "the tree as scipy's linkage matrix",
+    "tree.tsv": "the tree as node, parent, label",
+    "clusters.csv": "the flat clusters: id, cluster, label",
+    "summary.json": "what was done, and what was found",
+    "dendrogram.png": "a picture of the top of the tree",
+}
 
 
 class LinkageName(StrEnum):
@@ -130,14 +141,10 @@ def cluster(
 ) -> None:
     """Cluster the points of FILE and write the tree, the flat clusters and a picture.
 
-    \b
-    Written to the folder of --out:
-      tree.nwk         the tree in Newick, heights as branch lengths
-      linkage.npy      the tree as scipy's linkage matrix
-      tree.tsv         the tree as node, parent, label
-      clusters.csv     the flat clusters: id, cluster, label
-      dendrogram.png   a picture of the top of the tree
-      summary.json     what was done, and what was found
+    Into the folder of --out go the tree (tree.nwk in Newick, linkage.npy for scipy, tree.tsv as node, parent, label),
+    the flat clusters (clusters.csv), a picture (dendrogram.png), and what was done and found (summary.json).
+
+    Ctrl-C ends the inserting early; what is in the tree by then is written.
     """
     points = read_points(file, label, id, drop or ())
     model = Grinch(
@@ -182,21 +189,21 @@ def demo(
     start = time.perf_counter()
     hac = Tree.from_scipy(linkage(points.vectors, "average", metric="cosine").clip(0))
     hac_seconds = time.perf_counter() - start
-    beside = {"HAC, all points at once (scipy)": (hac_seconds, dendrogram_purity(hac, points.labels))}
+    beside = {"HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, points.labels))}
     _report(model, points, seconds, beside)
     _write(model, points, seconds, out, picture=True)
 
 
 def _fit(model: Grinch, points: Points) -> float:
-    """Fit, and on Ctrl-C go on with what is in the tree."""
+    """Fit, and on Ctrl-C go on with what is in the tree; the seconds it took, without those of compiling."""
+    warm_up()
     start = time.perf_counter()
     try:
         model.fit(points.vectors)
     except KeyboardInterrupt:
-        if not hasattr(model, "_fitted") or model.n_leaves_ == 0:
+        # A shuffled order would have to be undone for the ids and labels of the points that made it.
+        if not model.__sklearn_is_fitted__() or model.n_leaves_ == 0 or model.shuffle:
             raise
-        if model.shuffle:
-            raise KeyboardInterrupt from None
         console.print(f"\n[yellow]Interrupted: going on with the {model.n_leaves_:,} points inserted so far.[/yellow]")
     return time.perf_counter() - start
 
@@ -208,23 +215,27 @@ def _inserted(points: Points, n: int) -> Points:
 def _report(model: Grinch, points: Points, seconds: float, beside: dict[str, tuple[float, float]]) -> None:
     tree, stats = model.tree_, model.stats_
     depths = tree.depths()[: tree.n_leaves]
-    console.print(
-        f"\nA tree of {tree.n_leaves:,} points in {seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s),"
-        f" mean depth {depths.mean():.0f}, cut into {model.labels_.max() + 1:,} clusters."
-    )
-    console.print(
-        f"On the way: {stats['rotations']:,} rotations, {stats['grafts']:,} grafts (of {stats['grafts_tried']:,} tried),"
-        f" {stats['restructurings']:,} restructurings with {stats['swaps']:,} swaps."
-    )
+    facts = {
+        "points": f"{tree.n_leaves:,}",
+        "time": f"{seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s)",
+        "depth": f"{depths.mean():.0f} on average, {depths.max():,} at most",
+        "clusters": f"{model.labels_.max() + 1:,}",
+        "rotations": f"{stats['rotations']:,}",
+        "grafts": f"{stats['grafts']:,} of {stats['grafts_tried']:,} tried",
+        "restructurings": f"{stats['restructurings']:,} with {stats['swaps']:,} swaps",
+    }
+    console.print()
+    for name, fact in facts.items():
+        console.print(f"  {name:15} {fact}")
     if points.labels is None:
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("", "seconds", "dendrogram purity", "pairwise F1 of the cut"):
+    for name in ("", "seconds", "dendrogram purity", "F1 of the cut"):
         table.add_column(name, justify="left" if not name else "right")
     purity, f1 = dendrogram_purity(tree, points.labels), pairwise_f1(points.labels, model.labels_)
-    table.add_row("grinch, one point after another", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
+    table.add_row("  grinch, point by point", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
     for name, (other_seconds, other_purity) in beside.items():
-        table.add_row(name, f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
+        table.add_row(f"  {name}", f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
     console.print()
     console.print(table)
 
@@ -253,8 +264,10 @@ def _write(model: Grinch, points: Points, seconds: float, out: Path, picture: bo
         summary["dendrogram_purity"] = dendrogram_purity(tree, labels)
         summary["pairwise_f1"] = pairwise_f1(labels, model.labels_)
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-    written = ", ".join(sorted(path.name for path in out.iterdir()))
-    console.print(f"\nWritten to [bold]{out}/[/bold]: {written}")
+    names_written = ["tree.nwk", "linkage.npy", "tree.tsv", "clusters.csv", "summary.json"]
+    console.print(f"\nWritten to [bold]{out}/[/bold]")
+    for name in names_written + (["dendrogram.png"] if picture else []):
+        console.print(f"  {name:15} {WRITTEN[name]}")
 
 
 def _draw(tree: Tree, labels: list[object] | None, path: Path) -> None:

@@ -16,4 +16,6 @@ def unknown_name(parameter: str, received: object, accepted: Iterable[str], more
 
 def missing_extra(what: str, package: str, extra: str) -> ImportError:
     """An optional dependency that is not installed, with the command that installs it."""
-    return ImportError(f"{what} needs {package}, which is not installed; install it with: pip install 'grinch[{extra}]'")
+    return ImportError(
+        f"{what} needs {package}, which is not installed; install it with: pip install 'grinch[{extra}]'"
+    )

@@ -28,8 +28,8 @@ DEFAULT_N_CLUSTERS = 8
 class Grinch(ClusterMixin, BaseEstimator):
     """Incremental hierarchical clustering under any linkage function.
 
-    Points are inserted one by one into a binary cluster tree that repairs itself as they come, by rotating, grafting and
-    restructuring (Monath, Kobren et al., KDD 2019). The same order of points gives the same tree, in whatever
+    Points are inserted one by one into a binary cluster tree that repairs itself as they come, by rotating, grafting
+    and restructuring (Monath, Kobren et al., KDD 2019). The same order of points gives the same tree, in whatever
     batches they come.
 
     Parameters
@@ -41,8 +41,8 @@ class Grinch(ClusterMixin, BaseEstimator):
     metric : str, optional
         For ``linkage="average"``: ``"cosine"`` (default), ``"dot"`` or ``"sqeuclidean"``.
     mode : {"fast", "exact"}, default="fast"
-        ``"exact"`` makes no approximation and carries the paper's guarantee; ``"fast"`` is for everyday use. Each of the
-        settings below overrides its mode when it is not None.
+        ``"exact"`` makes no approximation and carries the paper's guarantee; ``"fast"`` is for everyday use. Each of
+        the settings below overrides its mode when it is not None.
     n_clusters : int, optional
         Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
     threshold : float, optional

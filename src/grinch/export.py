@@ -19,11 +19,13 @@ def write_newick(tree: Tree, path: Path, names: Sequence[object] | None = None) 
 
 
 def write_scipy(tree: Tree, path: Path) -> None:
-    """scipy's linkage matrix as .npy."""
+    """Scipy's linkage matrix as .npy."""
     np.save(path, tree.to_scipy())
 
 
-def write_tsv(tree: Tree, path: Path, names: Sequence[object] | None = None, labels: Sequence[object] | None = None) -> None:
+def write_tsv(
+    tree: Tree, path: Path, names: Sequence[object] | None = None, labels: Sequence[object] | None = None
+) -> None:
     """One line a node: node, parent, label; None where there is none. Leaves go by their names."""
 
     def name(v: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -53,13 +55,15 @@ def read_points(path: str | Path, label: str | None = None, id: str | None = Non
         return _read_table(path, "," if suffix == ".csv" else "\t", label, id, set(drop))
     except FileError:
         raise
-    except (OSError, EOFError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise FileError(f"FILE {str(path)!r} cannot be read as {suffix} (truncated or damaged?): {error}") from error
 
 
 def _read_npy(path: Path, label: str | None, id: str | None) -> Points:
     if label or id:
-        raise FileError(f"FILE {path.name!r} is a single array and has no columns; --label and --id need .npz or a table")
+        raise FileError(
+            f"FILE {path.name!r} is a single array and has no columns; --label and --id need .npz or a table"
+        )
     vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     if vectors.ndim != 2:
         raise FileError(f"FILE {path.name!r} must hold a matrix (points x features); got shape {vectors.shape}")
@@ -67,7 +71,7 @@ def _read_npy(path: Path, label: str | None, id: str | None) -> Points:
 
 
 def _read_npz(path: Path, label: str | None, id: str | None) -> Points:
-    with np.load(path, allow_pickle=False) as arrays:
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
         names = arrays.files
         for option, name in (("--label", label), ("--id", id)):
             if name is not None and name not in names:
@@ -75,7 +79,9 @@ def _read_npz(path: Path, label: str | None, id: str | None) -> Points:
         matrices = [n for n in names if n not in (label, id) and arrays[n].ndim == 2]
         main = "X" if "X" in names else (matrices[0] if len(matrices) == 1 else None)
         if main is None:
-            raise FileError(f"FILE {path.name!r} must hold the points as array 'X'; it has {', '.join(map(repr, names))}")
+            raise FileError(
+                f"FILE {path.name!r} must hold the points as array 'X'; it has {', '.join(map(repr, names))}"
+            )
         if label is None and "y" in names:
             label = "y"
         vectors = arrays[main]
@@ -84,7 +90,9 @@ def _read_npz(path: Path, label: str | None, id: str | None) -> Points:
         points = Points(vectors, arrays[id] if id else None, arrays[label] if label else None)
     for name, values in ((label, points.labels), (id, points.ids)):
         if values is not None and len(values) != len(vectors):
-            raise FileError(f"array {name!r} must have one entry for each of the {len(vectors)} points; got {len(values)}")
+            raise FileError(
+                f"array {name!r} must have one entry for each of the {len(vectors)} points; got {len(values)}"
+            )
     return points
 
 

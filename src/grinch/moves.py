@@ -13,8 +13,8 @@ under a linkage), ``rules`` (:class:`~grinch.settings.Rules`), ``tally`` (the co
 from __future__ import annotations
 
 import numpy as np
-from grinch._compile import jitable
 
+from grinch._compile import jitable
 from grinch.linkage.summaries import bond, mark_stale, similarity
 from grinch.tally import (
     GRAFTS,
@@ -51,6 +51,17 @@ from grinch.tree.links import (
     swap,
 )
 
+# With growing caps a move reaches nodes of up to a tenth of the points, and of 100 in any case.
+REACH_SHARE, SMALLEST_REACH = 10, 100
+
+
+@jitable
+def reach(tree, rules, cap):
+    """How many leaves a node may have for a move to look at it: the cap, or with growing caps less in a small tree."""
+    if rules.growing_caps:
+        return min(cap, max(SMALLEST_REACH, tree.head[LEAVES] // REACH_SHARE))
+    return cap
+
 
 @jitable
 def insert(tree, sums, rules, tally, x, candidates):
@@ -75,7 +86,7 @@ def insert(tree, sums, rules, tally, x, candidates):
     if rules.pull:
         pull(tree, sums, rules, tally, x)
     p = parent(tree, x)
-    while rules.graft and p != NONE and size(tree, p) <= rules.graft_cap:
+    while rules.graft and p != NONE and size(tree, p) <= reach(tree, rules, rules.graft_cap):
         began = start_watch(tally)
         grafts_before = tally.counts[GRAFTS]
         # Departure: the printed loop never updates p.
@@ -93,10 +104,11 @@ def rotate(tree, sums, rules, tally, x, c):
     Rotating x with its aunt again and again is the same as walking up from c while c prefers its own sibling to x,
     so the walk is done before x is attached and nothing has to be swapped.
     """
+    cap = reach(tree, rules, rules.rotate_cap)
     p = parent(tree, c)
-    while p != NONE and size(tree, p) <= rules.rotate_cap and similarity(tree, sums, tally, x, c) < bond(
-        tree, sums, tally, p
-    ):
+    while p != NONE and size(tree, p) <= cap:
+        if not similarity(tree, sums, tally, x, c) < bond(tree, sums, tally, p):
+            break
         tally.counts[ROTATIONS] += 1
         c = p
         p = parent(tree, c)
@@ -111,8 +123,9 @@ def pull(tree, sums, rules, tally, v):
     than its own sibling d, swap d and v, so that c and v become siblings.
     """
     began = start_watch(tally)
+    cap = reach(tree, rules, rules.rotate_cap)
     p = parent(tree, v)
-    while p != NONE and size(tree, p) <= rules.rotate_cap:
+    while p != NONE and size(tree, p) <= cap:
         s = sibling(tree, v)
         while not is_leaf(tree, s):
             c, d = tree.table[s, LEFT], tree.table[s, RIGHT]
@@ -136,7 +149,7 @@ def graft(tree, sums, rules, tally, v, candidates):
 
     Returns the node to go on from, or NONE when grafting is over for this insert.
     """
-    cap = rules.graft_cap
+    cap = reach(tree, rules, rules.graft_cap)
     leaf = constrained_nearest(tree, sums, rules, tally, v, candidates)
     if leaf == NONE:
         return NONE
@@ -172,11 +185,13 @@ def move_beside(tree, sums, rules, tally, w, v):
     p = detach(tree, w)
     mark_stale(tree, sums, parent(tree, z))
     make_sibling(tree, w, v, p)
+    # p may carry a mark from its old place, where it would end the walk too early.
+    sums.stale[p] = 0
     mark_stale(tree, sums, p)
     if rules.restructure:
         began = start_watch(tally)
         # The old common ancestor may be the node that was contracted, so it is looked up afresh.
-        restructure(tree, sums, rules, tally, z, lca_within(tree, z, v, rules.restructure_cap))
+        restructure(tree, sums, rules, tally, z, lca_within(tree, z, v, reach(tree, rules, rules.restructure_cap)))
         stop_watch(tally, IN_RESTRUCTURE, began)
     return p
 
@@ -189,7 +204,7 @@ def restructure(tree, sums, rules, tally, z, r):
     ``r`` is NONE when the common ancestor lies above the cap; then the cap ends the walk.
     """
     tally.counts[RESTRUCTURINGS] += 1
-    cap = rules.restructure_cap
+    cap = reach(tree, rules, rules.restructure_cap)
     while z != r and parent(tree, z) != NONE and size(tree, z) <= cap:
         best, f_best = sibling(tree, z), bond(tree, sums, tally, parent(tree, z))
         a = parent(tree, z)

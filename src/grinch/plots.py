@@ -27,7 +27,7 @@ def plot_dendrogram(
     >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [5.0], [9.0]]))
     >>> ax = plot_dendrogram(tree, ["a", "a", "b", "b"], n_clusters=3)
     >>> [text.get_text() for text in ax.get_yticklabels()]
-    ['b', 'b', '2 · a']
+    ['b', 'b', 'a  (2 points)']
     """
     import matplotlib.pyplot as plt
     from matplotlib.collections import LineCollection
@@ -54,12 +54,12 @@ def plot_dendrogram(
         strokes.append(paint[v])
     ax.add_collection(LineCollection(segments, colors=strokes, linewidths=1.4))
     ax.set_yticks(range(len(frontier)), [captions[clusters[v]] for v in frontier], fontsize=8)
-    for tick, v in zip(ax.get_yticklabels(), frontier, strict=True):
-        tick.set_color(paint[v])
     top = float(heights[tree.root]) or 1.0
     ax.set_xlim(top * 1.03, -top * 0.01)
     ax.yaxis.tick_right()
     ax.tick_params(axis="y", length=0)
+    for tick, v in zip(ax.get_yticklabels(), frontier, strict=True):
+        tick.set_color(paint[v])
     ax.set_ylim(-0.7, len(frontier) - 0.3)
     ax.set_xlabel("height (dissimilarity of the two sides of a merge)")
     ax.set_title(title or f"{tree.n_leaves:,} points, the top {len(frontier)} clusters", loc="left", fontsize=11)
@@ -88,21 +88,21 @@ def _captions(
     of_points = clusters[: tree.n_leaves]
     sizes = Counter(of_points.tolist())
     if labels is None:
-        return {c: f"{n:,}" for c, n in sizes.items()}, dict.fromkeys(sizes, "#444444")
+        return {c: f"{n:,} points" if n > 1 else "1 point" for c, n in sizes.items()}, dict.fromkeys(sizes, "#444444")
     tallies: dict[int, Counter[str]] = {c: Counter() for c in sizes}
     for cluster, label in zip(of_points.tolist(), labels, strict=True):
         tallies[cluster][str(label)] += 1
-    palette = plt.get_cmap("tab20")
+    palette = plt.get_cmap("tab10")
     common = {c: tally.most_common(1)[0] for c, tally in tallies.items()}
     ranked = [label for label, _ in Counter(str(label) for label in labels).most_common()]
-    colors = {c: palette(ranked.index(label) % 20) for c, (label, _) in common.items()}
+    colors = {c: palette(ranked.index(label) % 10) for c, (label, _) in common.items()}
 
     def caption(cluster: int) -> str:
         label, n = common[cluster]
         if sizes[cluster] == 1:
             return label
-        share = f" {100 * n / sizes[cluster]:.0f}%" if n < sizes[cluster] else ""
-        return f"{sizes[cluster]:,} · {label}{share}"
+        share = f", {100 * n / sizes[cluster]:.0f} %" if n < sizes[cluster] else ""
+        return f"{label}  ({sizes[cluster]:,} points{share})"
 
     return {c: caption(c) for c in sizes}, colors
 

@@ -11,7 +11,11 @@ from grinch.tree.links import NO_LIMIT
 
 
 class Rules(NamedTuple):
-    """Which moves are made and how far they reach. Caps count descendant leaves."""
+    """Which moves are made and how far they reach.
+
+    Caps count descendant leaves. With ``growing_caps`` they start at 100 and grow with the tree, to a tenth of its
+    points, up to the caps.
+    """
 
     rotate: bool
     pull: bool
@@ -22,6 +26,7 @@ class Rules(NamedTuple):
     rotate_cap: int
     graft_cap: int
     restructure_cap: int
+    growing_caps: bool = False
 
     @property
     def size_limit(self) -> int:
@@ -48,6 +53,7 @@ FAST = EXACT._replace(
     rotate_cap=1000,
     graft_cap=1000,
     restructure_cap=1000,
+    growing_caps=True,
 )
 
 MODES: dict[str, Rules] = {"fast": FAST, "exact": EXACT}
@@ -75,6 +81,8 @@ def make_rules(mode: str, cap: Any = None, **switches: bool | None) -> Rules:
             raise ValueError(f"{name} must be True, False, or None (as the mode has it); got {value!r}")
         chosen[name] = bool(value)
     caps = cap if isinstance(cap, Mapping) else dict.fromkeys(CAPPED, cap)
+    if cap is not None:
+        chosen["growing_caps"] = False
     for move, limit in caps.items():
         if move not in CAPPED:
             raise unknown_name("cap's keys", move, CAPPED)

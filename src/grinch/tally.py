@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic, overload
 
 from grinch._compile import jitable
@@ -28,7 +28,7 @@ COUNTERS = (
 )
 ROTATIONS, PULLS, GRAFTS_TRIED, GRAFTS, RESTRUCTURINGS, SWAPS, SCORES, MERGES = range(len(COUNTERS))
 
-# Stages nest: graft contains restructure, and all of them contain upkeep.
+# Graft contains restructure; none of the others contains upkeep, which is counted by itself.
 STAGES = ("rotate", "pull", "graft", "restructure", "upkeep")
 IN_ROTATE, IN_PULL, IN_GRAFT, IN_RESTRUCTURE, IN_UPKEEP = range(len(STAGES))
 
@@ -66,12 +66,26 @@ def _compiled_now():
     return lambda: _cycles()
 
 
+@njit
+def _compiled_clock():
+    return now()
+
+
+def clock_rate() -> float:
+    """Ticks of the compiled clock per second."""
+    _compiled_clock()
+    ticks, began = _compiled_clock(), time.perf_counter()
+    time.sleep(0.2)
+    return float((_compiled_clock() - ticks) / (time.perf_counter() - began))
+
+
 @jitable
 def start_watch(tally):
-    return now() if len(tally.spent) > 0 else 0
+    """The time, on a clock that stands still during upkeep."""
+    return now() - tally.spent[IN_UPKEEP] if len(tally.spent) > 0 else 0
 
 
 @jitable
 def stop_watch(tally, stage, began):
     if len(tally.spent) > 0:
-        tally.spent[stage] += now() - began
+        tally.spent[stage] += now() - tally.spent[IN_UPKEEP] - began

@@ -37,7 +37,9 @@ def linkage_of(linkage: Any, metric: str | None = None) -> VectorLinkage | Linka
     if isinstance(linkage, VectorLinkage):
         return linkage
     if isinstance(linkage, type):
-        raise TypeError(f"linkage must be an object, not a class; got {linkage.__name__}. Write {linkage.__name__}(...)")
+        raise TypeError(
+            f"linkage must be an object, not a class; got {linkage.__name__}. Write {linkage.__name__}(...)"
+        )
     if isinstance(linkage, Linkage):
         return linkage
     if callable(linkage):

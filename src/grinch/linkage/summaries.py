@@ -13,8 +13,8 @@ type; compiled linkages overload them, all others have them as methods.
 from __future__ import annotations
 
 import numpy as np
-from grinch._compile import jitable
 
+from grinch._compile import jitable
 from grinch.tally import IN_UPKEEP, MERGES, SCORES, start_watch, stop_watch
 from grinch.tree.links import LEFT, NONE, RIGHT, parent
 
@@ -74,7 +74,7 @@ def similarity(tree, sums, tally, u, v):
 
 @jitable
 def bond(tree, sums, tally, p):
-    """f of p's two children: the score of siblings, asked for once and then remembered."""
+    """F of p's two children: the score of siblings, asked for once and then remembered."""
     known = sums.bonds[p]
     if np.isnan(known):
         known = similarity(tree, sums, tally, tree.table[p, LEFT], tree.table[p, RIGHT])

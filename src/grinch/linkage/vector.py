@@ -63,7 +63,7 @@ def squared_distance(a, b):
 
 @kernel
 def _step_toward(out, a, b, share):
-    """out = a + share (b - a); equal vectors stay as they are to the last bit."""
+    """Out = a + share (b - a); equal vectors stay as they are to the last bit."""
     for i in range(a.shape[0]):
         out[i] = a[i] + share * (b[i] - a[i])
 

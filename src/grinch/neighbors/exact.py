@@ -38,7 +38,8 @@ class ExactSearch:
             yield from ahead(lambda lo, hi: self._batch(lo, hi, limit), list(batches(start, stop)), self.jobs)
 
     def _sync(self, start: int, stop: int) -> None:
-        """Bring the per-point factors of the products up to date with the store."""
+        """Bring the per-point factors of the products up to date with the store; what is from ``start`` on is new."""
+        start, self._synced = min(start, self._synced), stop
         if len(self._scale) < self.store.capacity:
             room = self.store.capacity - len(self._scale)
             self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
@@ -81,9 +82,7 @@ class ExactSearch:
         return Neighbors(lo, found)
 
 
-def ahead(
-    task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], jobs: int
-) -> Iterator[Neighbors]:
+def ahead(task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], jobs: int) -> Iterator[Neighbors]:
     """Run ``task`` on each range, in order, with ``jobs`` of them under way before they are asked for."""
     if len(ranges) < 2:
         yield from (task(lo, hi) for lo, hi in ranges)

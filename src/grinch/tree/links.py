@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
 from grinch._compile import jitable
 
 NONE = -1

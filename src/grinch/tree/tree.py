@@ -9,8 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.tree import formats, walks
-from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, Links, detach, grown
-from grinch.tree.links import make_sibling, new_links
+from grinch.tree.links import (
+    LEAVES,
+    LEFT,
+    NONE,
+    OFFSET,
+    PARENT,
+    RIGHT,
+    ROOT,
+    SIZE,
+    Links,
+    detach,
+    grown,
+    make_sibling,
+    new_links,
+)
 from grinch.tree.links import swap as swap_links
 
 if TYPE_CHECKING:
@@ -82,15 +95,17 @@ class Tree:
         >>> Tree.from_scipy(linkage([[0.0], [1.0], [5.0]])).to_newick()
         '(2:4,(0:1,1:1):3);'
         """
-        from scipy.cluster.hierarchy import is_valid_linkage
-
         rows = np.asarray(matrix, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1:] != (4,) or (len(rows) and not is_valid_linkage(rows)):
-            raise ValueError(
-                f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}"
-                " that scipy.cluster.hierarchy.is_valid_linkage refuses"
-            )
+        if rows.ndim != 2 or rows.shape[1] != 4:
+            raise ValueError(f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}")
         n = len(rows) + 1
+        pairs = rows[:, :2]
+        is_known = (pairs >= 0) & (pairs < n + np.arange(n - 1)[:, None])
+        if not is_known.all() or len(np.unique(pairs)) < 2 * n - 2 or not (rows[:, 2] >= 0).all():
+            raise ValueError(
+                "matrix must join clusters that exist, each exactly once, at heights of at least 0;"
+                " a row of this one does not (see scipy.cluster.hierarchy.is_valid_linkage)"
+            )
         tree = cls(n)
         table = tree.links.table
         table[:n, SIZE] = 1
@@ -99,10 +114,10 @@ class Tree:
         children[children >= n] += 1
         ids = n + 1 + np.arange(n - 1)
         table[ids, LEFT], table[ids, RIGHT] = children[:, 0], children[:, 1]
-        table[ids, SIZE] = rows[:, 3].astype(np.int32)
         table[children[:, 0], PARENT] = ids
         table[children[:, 1], PARENT] = ids
         tree.links.head[[ROOT, LEAVES]] = [2 * n - 1 if n > 1 else 0, n]
+        walks.fill_sizes(table, tree.preorder(), n, table[:, SIZE])
         scores = np.full(2 * n, np.nan)
         scores[ids] = -rows[:, 2]
         tree._scores, tree._ceiling = scores, 0.0
@@ -332,7 +347,8 @@ def check_links(links: Links, exact_sizes: bool = False) -> None:
         return
     alive = np.concatenate([np.arange(n), offset + np.arange(1, n)])
     internal = alive[n:]
-    assert root in alive and table[root, PARENT] == NONE, f"root {root} must be a node without a parent"
+    assert root in alive, f"root {root} must be a node of the tree"
+    assert table[root, PARENT] == NONE, f"root {root} must have no parent"
     assert (table[:n, [LEFT, RIGHT]] == NONE).all(), "leaves have no children"
     for side in (LEFT, RIGHT):
         assert (table[table[internal, side], PARENT] == internal).all(), "a child must point back at its parent"

@@ -1,0 +1,292 @@
+"""Speed, memory and quality on the gaussian mixture, in one run, beside what a user would pick instead.
+
+    make bench                     all sizes (about 10 minutes)
+    make bench ARGS=--quick        5,000 and 20,000 points (about 2 minutes)
+
+Writes benchmarks/results.json and prints the tables that docs/benchmarks.md quotes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from grinch import Grinch, Tree, __version__
+from grinch.datasets import Labelled, gaussian_mixture
+from grinch.engine import INSERT, Engine, warm_up
+from grinch.linkage.named import linkage_of
+from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.neighbors import make_search
+from grinch.settings import FAST, Rules, make_rules
+from grinch.tally import STAGES, clock_rate
+
+PAPER = make_rules("fast", cap=100, single_elimination=True)
+HAC_LIMIT = 20_000
+GENIE_LIMIT = 50_000
+console = Console(width=140, highlight=False)
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = function()
+    return time.perf_counter() - start, result
+
+
+# The tree part of an insert -----------------------------------------------------------------------------------------
+
+
+def tree_part(X: np.ndarray, rules: Rules, k: int) -> dict[str, float]:
+    """Microseconds an insert spends in the tree, on one core, with the neighbours found beforehand."""
+
+    def run(timed_stages: bool) -> tuple[float, Engine]:
+        engine = Engine(linkage_of("average"), rules, "exact", k, X.shape[1], timed=timed_stages)
+        engine.reserve(len(X))
+        engine.store.write(0, X)
+        batches = list(engine.search.stream(0, len(X)))
+        seconds, _ = timed(lambda: [engine._run(INSERT, first, found) for first, found in batches])
+        return seconds, engine
+
+    plain, _ = run(False)
+    seconds, engine = run(True)
+    per_insert = dict(zip(STAGES, (engine.tally.spent / clock_rate() / len(X) * 1e6).tolist(), strict=True))
+    per_insert["graft"] -= per_insert["restructure"]
+    result = {"us_per_insert": plain / len(X) * 1e6, **{f"us_{name}": value for name, value in per_insert.items()}}
+    result["us_rest"] = seconds / len(X) * 1e6 - sum(per_insert.values())
+    return {**result, **{f"{name}_per_insert": count / len(X) for name, count in engine.stats.items()}}
+
+
+# The whole fit, and the search alone ---------------------------------------------------------------------------------
+
+
+def search_alone(X: np.ndarray, search: str) -> float:
+    engine = Engine(linkage_of("average"), FAST, search, 25, X.shape[1])
+    engine.reserve(len(X))
+    engine.store.write(0, X)
+    finder = make_search(search, engine.store, 25, engine.tally)
+    return timed(lambda: [None for _ in finder.stream(0, len(X))])[0]
+
+
+def grinch_fit(data: Labelled, **settings: Any) -> dict[str, float]:
+    seconds, model = timed(lambda: Grinch(n_clusters=1000, **settings).fit(data.vectors))
+    return scored(seconds, model.tree_, model.labels_, data.labels)
+
+
+def scored(seconds: float, tree: Tree | None, labels: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    result = {"seconds": seconds, "f1": pairwise_f1(y, labels)}
+    if tree is not None:
+        result["purity"] = dendrogram_purity(tree, y)
+        result["depth"] = float(tree.depths().max())
+    return result
+
+
+# The peers ----------------------------------------------------------------------------------------------------------
+
+
+def hac_average(data: Labelled) -> dict[str, float]:
+    import fastcluster
+    from scipy.cluster.hierarchy import fcluster
+    from scipy.spatial.distance import pdist
+
+    def fit() -> np.ndarray:
+        distances = pdist(data.vectors.astype(np.float64), "cosine").clip(0)
+        return np.asarray(fastcluster.linkage(distances, "average", preserve_input=False))
+
+    seconds, matrix = timed(fit)
+    return scored(seconds, Tree.from_scipy(matrix), fcluster(matrix, 1000, "maxclust"), data.labels)
+
+
+def birch(data: Labelled) -> dict[str, float]:
+    from sklearn.cluster import Birch
+
+    unit = data.vectors / np.linalg.norm(data.vectors, axis=1, keepdims=True)
+    seconds, model = timed(lambda: Birch(threshold=0.6, n_clusters=1000).fit(unit))
+    return scored(seconds, None, model.labels_, data.labels)
+
+
+def genie(data: Labelled) -> dict[str, float]:
+    import genieclust
+
+    unit = data.vectors / np.linalg.norm(data.vectors, axis=1, keepdims=True)
+    seconds, model = timed(lambda: genieclust.Genie(n_clusters=1000).fit(unit))
+    return scored(seconds, None, model.labels_, data.labels)
+
+
+# Memory and start-up, each in a process of its own -------------------------------------------------------------------
+
+MEMORY = """
+import sys, numpy as np
+from grinch import Grinch
+from grinch.engine import warm_up
+warm_up()
+Grinch(search={search!r}).fit(np.ones((600, 2), np.float32))
+X = np.load({path!r})
+def peak():
+    return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM")) * 1024
+open("/proc/self/clear_refs", "w").write("5")
+before = peak()
+Grinch(search={search!r}).fit(X)
+print((peak() - before) / X.nbytes)
+"""
+
+START = """
+import time
+start = time.perf_counter()
+import grinch
+imported = time.perf_counter() - start
+import numpy as np
+X = np.random.default_rng(0).normal(size=(2000, 16)).astype(np.float32)
+def fit():
+    start = time.perf_counter()
+    grinch.Grinch().fit(X).labels_
+    return time.perf_counter() - start
+print(imported, fit(), fit())
+"""
+
+
+def in_new_process(program: str, **environment: str) -> list[float]:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={**os.environ, **environment}
+    )
+    return [float(word) for word in done.stdout.split()]
+
+
+def start_up() -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as cache:
+        _, cold, second = in_new_process(START, NUMBA_CACHE_DIR=cache)
+        imported, warm, warm_second = in_new_process(START, NUMBA_CACHE_DIR=cache)
+    return {"import_s": imported, "cold_compile_s": cold - second, "warm_first_fit_extra_s": warm - warm_second}
+
+
+def memory(X: np.ndarray, search: str) -> float:
+    """Peak memory of a fit, over what was there before it, in multiples of the input's bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.npy"
+        np.save(path, X)
+        return in_new_process(MEMORY.format(path=str(path), search=search))[0]
+
+
+# The run ------------------------------------------------------------------------------------------------------------
+
+
+def measure(sizes: list[int]) -> dict[str, Any]:
+    warm_up()
+    results: dict[str, Any] = {"systems": {}, "tree_part": {}, "search": {}, "memory": {}}
+    for n in sizes:
+        data = gaussian_mixture(n)
+        rows = results["systems"][n] = {}
+        rows["grinch"] = grinch_fit(data)
+        rows["grinch, cosine linkage"] = grinch_fit(data, linkage="cosine")
+        rows["grinch, the paper's settings"] = grinch_fit(data, cap=100, single_elimination=True)
+        rows["grinch, index"] = grinch_fit(data, search="index")
+        if n <= HAC_LIMIT:
+            rows["HAC average (fastcluster)"] = hac_average(data)
+        rows["Birch (scikit-learn)"] = birch(data)
+        if n <= GENIE_LIMIT:
+            rows["Genie (genieclust)"] = genie(data)
+        results["search"][n] = {name: search_alone(data.vectors, name) for name in ("exact", "index")}
+        results["memory"][n] = {name: memory(data.vectors, name) for name in ("exact", "index")}
+        parts = {
+            "the paper's settings, k 25": (PAPER, 25),
+            "the paper's settings, k 50": (PAPER, 50),
+            "fast": (FAST, 25),
+        }
+        results["tree_part"][n] = {name: tree_part(data.vectors, *which) for name, which in parts.items()}
+        console.print(f"[dim]{n:,} points done[/dim]")
+    results["start_up"] = start_up()
+    results["targets"] = targets(results, sizes)
+    results["machine"] = {
+        "version": __version__,
+        "python": platform.python_version(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+    }
+    return results
+
+
+def targets(results: dict[str, Any], sizes: list[int]) -> dict[str, dict[str, Any]]:
+    """Each figure that was asked for: the limit, what was measured, whether it is met."""
+    largest = max(sizes)
+    systems, start = results["systems"], results["start_up"]
+
+    def target(value: float, limit: float, most: bool = True) -> dict[str, Any]:
+        return {"value": value, "limit": limit, "met": bool(value <= limit if most else value >= limit)}
+
+    found = {
+        f"tree part of an insert, the paper's caps, k 25, n {largest:,} (us)": target(
+            results["tree_part"][largest]["the paper's settings, k 25"]["us_per_insert"], 40
+        ),
+        f"tree part of an insert, the paper's caps, k 50, n {largest:,} (us)": target(
+            results["tree_part"][largest]["the paper's settings, k 50"]["us_per_insert"], 40
+        ),
+    }
+    for n in sizes:
+        ratio = systems[n]["grinch"]["seconds"] / results["search"][n]["exact"]
+        found[f"whole fit / search alone, n {n:,}"] = target(ratio, 1.5)
+    for n in sizes:
+        if "HAC average (fastcluster)" in systems[n]:
+            gap = systems[n]["grinch"]["purity"] - systems[n]["HAC average (fastcluster)"]["purity"]
+            found[f"purity less HAC's, n {n:,}"] = target(gap, -0.02, most=False)
+    if {50_000, 100_000} <= set(sizes):
+        growth = systems[100_000]["grinch, index"]["seconds"] / systems[50_000]["grinch, index"]["seconds"]
+        found["growth with the index, 100,000 / 50,000"] = target(growth, 2.4)
+    found[f"memory / input, n {largest:,}"] = target(results["memory"][largest]["exact"], 3.0)
+    found["import grinch (s)"] = target(start["import_s"], 1.0)
+    found["first fit, warm cache, less a second (s)"] = target(start["warm_first_fit_extra_s"], 2.0)
+    found["cold compile (s)"] = target(start["cold_compile_s"], 30.0)
+    return found
+
+
+def show(results: dict[str, Any]) -> None:
+    for n, systems in results["systems"].items():
+        table = Table(title=f"{int(n):,} points", title_justify="left")
+        for column in ("", "seconds", "dendrogram purity", "F1, 1,000 clusters", "depth"):
+            table.add_column(column, justify="right" if column else "left")
+        for name, row in systems.items():
+            cells = [row["seconds"], row.get("purity"), row["f1"], row.get("depth")]
+            formats = ("{:.2f}", "{:.3f}", "{:.3f}", "{:.0f}")
+            shown = ["" if c is None else f.format(c) for c, f in zip(cells, formats, strict=True)]
+            table.add_row(name, *shown)
+        console.print(table)
+    table = Table(title="The tree part of an insert, microseconds on one core", title_justify="left")
+    parts = ("us_per_insert", *(f"us_{name}" for name in STAGES), "us_rest", "scores_per_insert", "merges_per_insert")
+    for column in ("points", "settings", *parts):
+        table.add_column(column.removesuffix("_per_insert").removeprefix("us_").replace("us", "in all"))
+    for n, rows in results["tree_part"].items():
+        for name, row in rows.items():
+            table.add_row(f"{int(n):,}", name, *(f"{row[part]:.1f}" for part in parts))
+    console.print(table)
+    table = Table(title="What was asked for", title_justify="left")
+    for column in ("", "measured", "limit", ""):
+        table.add_column(column)
+    for name, row in results["targets"].items():
+        verdict = "met" if row["met"] else "[bold red]missed[/bold red]"
+        table.add_row(name, f"{row['value']:.3g}", f"{row['limit']:g}", verdict)
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="5,000 and 20,000 points only")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results.json")
+    options = parser.parse_args()
+    results = measure([5_000, 20_000] if options.quick else [5_000, 20_000, 50_000, 100_000])
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
+    show(results)
+    console.print(f"\nWritten to {options.out}")
+
+
+if __name__ == "__main__":
+    main()

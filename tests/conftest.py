@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import os
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import settings
+
+matplotlib.use("Agg")
+settings.register_profile("here", deadline=None, max_examples=60, print_blob=True)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "here"))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20190804)
+
+
+@pytest.fixture
+def blobs(rng):
+    """300 points around 12 centres in 6 dimensions, and their classes."""
+    centres = rng.normal(size=(12, 6)) * 4
+    classes = rng.integers(0, 12, 300)
+    return (centres[classes] + rng.normal(size=(300, 6))).astype(np.float32), classes
