@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -18,7 +17,6 @@ from grinch import Grinch
 from grinch.engine import warm_up
 from grinch.export import write_clusters, write_newick, write_scipy, write_tsv
 from grinch.files import FileError, Points, read_points
-from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.tree import Tree
 
@@ -58,28 +56,9 @@ WRITTEN = {
 }
 
 
-class LinkageName(StrEnum):
-    """The linkages that can be named on the command line."""
-
-    average = "average"
-    cosine = "cosine"
-    centroid = "centroid"
-    ward = "ward"
-
-
-class Mode(StrEnum):
-    """The modes of the engine."""
-
-    fast = "fast"
-    exact = "exact"
-
-
-class SearchName(StrEnum):
-    """The ways to search."""
-
-    auto = "auto"
-    exact = "exact"
-    index = "index"
+LinkageName = Literal["average", "cosine", "centroid", "ward"]
+ModeName = Literal["fast", "exact"]
+SearchName = Literal["auto", "exact", "index"]
 
 
 def _version(asked: bool) -> None:
@@ -116,7 +95,7 @@ def cluster(
     id: Annotated[str | None, typer.Option("--id", help="Column (or .npz array) with a name for each point.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None,
     out: Out = Path("grinch-out"),
-    linkage: Annotated[LinkageName, typer.Option(help="How similar two groups are.")] = LinkageName.average,
+    linkage: Annotated[LinkageName, typer.Option(help="How similar two groups are.")] = "average",
     metric: Annotated[
         str | None, typer.Option(help="For --linkage average: cosine (default), dot or sqeuclidean.")
     ] = None,
@@ -127,11 +106,11 @@ def cluster(
         float | None, typer.Option("--threshold", "-t", help="Cut where two sides score below this, instead.")
     ] = None,
     mode: Annotated[
-        Mode, typer.Option(help="fast for everyday use; exact makes no approximation and is much slower.")
-    ] = Mode.fast,
+        ModeName, typer.Option(help="fast for everyday use; exact makes no approximation and is much slower.")
+    ] = "fast",
     search: Annotated[
         SearchName, typer.Option(help="How neighbours are found; index is approximate (grinch\\[index]).")
-    ] = SearchName.auto,
+    ] = "auto",
     neighbors: Annotated[int, typer.Option(help="Neighbours looked for at each point.")] = 25,
     cap: Annotated[int | None, typer.Option(help="No move looks at nodes with more leaves than this.")] = None,
     shuffle: Annotated[bool, typer.Option(help="Insert in random order, for data sorted by class.")] = False,
@@ -148,12 +127,12 @@ def cluster(
     """
     points = read_points(file, label, id, drop or ())
     model = Grinch(
-        linkage=linkage.value,
+        linkage=linkage,
         metric=metric,
-        mode=mode.value,
+        mode=mode,
         n_clusters=clusters,
         threshold=threshold,
-        search=search.value,
+        search=search,
         n_neighbors=neighbors,
         cap=cap,
         shuffle=shuffle,
@@ -189,7 +168,7 @@ def demo(
     start = time.perf_counter()
     hac = Tree.from_scipy(linkage(points.vectors, "average", metric="cosine").clip(0))
     hac_seconds = time.perf_counter() - start
-    beside = {"HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, points.labels))}
+    beside = {"HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order]))}
     _report(model, points, seconds, beside)
     _write(model, points, seconds, out, picture=True)
 
@@ -209,7 +188,9 @@ def _fit(model: Grinch, points: Points) -> float:
 
 
 def _inserted(points: Points, n: int) -> Points:
-    return Points(*(values if values is None else values[:n] for values in points))
+    """The first n points."""
+    ids, labels = (values if values is None else values[:n] for values in points[1:])
+    return Points(points.vectors[:n], ids, labels)
 
 
 def _report(model: Grinch, points: Points, seconds: float, beside: dict[str, tuple[float, float]]) -> None:
@@ -278,14 +259,13 @@ def _draw(tree: Tree, labels: list[object] | None, path: Path) -> None:
 
     from grinch.plots import plot_dendrogram
 
-    ax = plot_dendrogram(tree, labels)
-    ax.figure.savefig(path, dpi=130)
-    plt.close(ax.figure)  # type: ignore[arg-type]
+    plot_dendrogram(tree, labels)
+    plt.savefig(path, dpi=130)
+    plt.close()
 
 
 def main() -> None:
     """Run the command line; what is wrong with the input is said in one line."""
-    assert {name.value for name in LinkageName} == set(VECTOR_LINKAGES)
     try:
         app()
     except (FileError, ValueError, ImportError) as error:

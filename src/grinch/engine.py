@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -127,7 +127,7 @@ class Engine:
             self.store.grow(capacity)
             self.links = links
 
-    def insert(self, rows: npt.NDArray[Any] | Sequence[Any], progress: Callable[[int], None] | None = None) -> None:
+    def insert(self, rows: Any, progress: Callable[[int], None] | None = None) -> None:
         """Insert points in order. When interrupted, the tree holds those inserted so far and is valid."""
         if self.compiled:
             warm_up()
@@ -143,7 +143,7 @@ class Engine:
             if progress is not None:
                 progress(len(candidates))
 
-    def place(self, rows: npt.NDArray[Any] | Sequence[Any]) -> Places:
+    def place(self, rows: Any) -> Places:
         """Where points would go, without inserting them."""
         self._own_arrays()
         n = self.n_leaves
@@ -167,8 +167,8 @@ class Engine:
     def _own_arrays(self) -> None:
         """Copy arrays that were loaded read-only (joblib's memory maps)."""
         if not self.links.table.flags.writeable:
-            self.links = Links(*(array.copy() for array in self.links))
-            self.tally = Tally(*(array.copy() for array in self.tally))
+            self.links = Links(self.links.table.copy(), self.links.head.copy(), self.links.marks.copy())
+            self.tally = Tally(self.tally.counts.copy(), self.tally.spent.copy())
             self.store.own_arrays()
 
     def _run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ class VectorStore:
         )
         self.capacity = capacity
 
-    def write(self, at: int, rows: npt.NDArray[Any]) -> None:
+    def write(self, at: int, rows: Any) -> None:
         """Put points into the leaf slots from ``at`` on, in the form the linkage works on."""
         if self.linkage.is_euclidean and self.origin is None:
             self.origin = _dense(rows[:1])[0].astype(np.float64)
@@ -63,7 +62,7 @@ class VectorStore:
             target = self.sums.means[at + start : at + start + len(piece)]
             moments = self.sums.moments[at + start : at + start + len(piece)]
             wide = piece.astype(np.float64)
-            if self.linkage.is_euclidean:
+            if self.origin is not None:
                 wide -= self.origin
             lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
             if self.linkage.is_spherical:
@@ -121,7 +120,7 @@ class RecordStore:
         )
         self.capacity = capacity
 
-    def write(self, at: int, rows: Sequence[Any]) -> None:
+    def write(self, at: int, rows: Any) -> None:
         for i, record in enumerate(rows):
             self.sums.items[at + i] = self.linkage.leaf(record)
 

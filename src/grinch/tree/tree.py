@@ -162,7 +162,7 @@ class Tree:
     def __contains__(self, v: object) -> bool:
         if not isinstance(v, (int, np.integer)) or isinstance(v, bool):
             return False
-        return 0 <= v < self.n_leaves or self.offset < v < self.offset + self.n_leaves
+        return bool(0 <= v < self.n_leaves or self.offset < v < self.offset + self.n_leaves)
 
     def _node(self, v: int) -> int:
         if v not in self:
