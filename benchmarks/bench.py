@@ -3,7 +3,7 @@
     make bench                     all sizes (about 10 minutes)
     make bench ARGS=--quick        5,000 and 20,000 points (about 2 minutes)
 
-Writes benchmarks/results.json and prints the tables that docs/benchmarks.md quotes.
+Prints tables, and writes benchmarks/results.json and docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import linkages
+import page
 from grinch import Grinch, Tree, __version__
 from grinch.datasets import Labelled, gaussian_mixture
 from grinch.engine import INSERT, Engine, warm_up
@@ -216,6 +218,7 @@ def measure(sizes: list[int]) -> dict[str, Any]:
         }
         results["tree_part"][n] = {name: tree_part(data.vectors, *which) for name, which in parts.items()}
         console.print(f"[dim]{n:,} points done[/dim]")
+    results["linkages"] = linkages.measure()
     results["start_up"] = start_up()
     results["targets"] = targets(results, sizes)
     results["machine"] = {
@@ -254,6 +257,11 @@ def targets(results: dict[str, Any], sizes: list[int]) -> dict[str, dict[str, An
         growth = systems[100_000]["grinch, index"]["seconds"] / systems[50_000]["grinch, index"]["seconds"]
         found["growth with the index, 100,000 / 50,000"] = target(growth, 2.4)
     found[f"memory / input, n {largest:,}"] = target(results["memory"][largest]["exact"], 3.0)
+    kinds = results["linkages"]
+    ratio = kinds["cosine, built in"]["points_per_s"] / kinds["cosine, compiled by the user"]["points_per_s"]
+    found["a user's compiled cosine / the built-in one"] = target(ratio, 1.3)
+    learned = kinds["logistic regression"]["points_per_cpu_s"]
+    found["inserts per CPU second, logistic regression"] = target(learned, 300, most=False)
     found["import grinch (s)"] = target(start["import_s"], 1.0)
     found["first fit, warm cache, less a second (s)"] = target(start["warm_first_fit_extra_s"], 2.0)
     found["cold compile (s)"] = target(start["cold_compile_s"], 30.0)
@@ -281,6 +289,13 @@ def show(results: dict[str, Any]) -> None:
         for name, row in rows.items():
             table.add_row(f"{int(n):,}", name, *(f"{row[part]:.1f}" for part in parts))
     console.print(table)
+    table = Table(title="Points per second under linkages of every kind", title_justify="left")
+    for column in ("", "points", "points / s", "points / CPU s", "scores / point", "purity"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, row in results["linkages"].items():
+        cells = [row["n"], row["points_per_s"], row["points_per_cpu_s"], row["scores_per_point"]]
+        table.add_row(name, *(f"{cell:,.0f}" for cell in cells), f"{row['purity']:.3f}")
+    console.print(table)
     table = Table(title="What was asked for", title_justify="left")
     for column in ("", "measured", "limit", ""):
         table.add_column(column)
@@ -293,12 +308,17 @@ def show(results: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="5,000 and 20,000 points only")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results.json")
+    parser.add_argument("--out", type=Path, help="where the figures go, as JSON")
     options = parser.parse_args()
+    name = "results-quick.json" if options.quick else "results.json"
+    options.out = options.out or Path(__file__).parent / name
     results = measure([5_000, 20_000] if options.quick else [5_000, 20_000, 50_000, 100_000])
     options.out.write_text(json.dumps(results, indent=1) + "\n")
     show(results)
     console.print(f"\nWritten to {options.out}")
+    if not options.quick:
+        page.write(json.loads(options.out.read_text()))
+        console.print(f"Written to {page.PAGE}")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class SeparatingLinkage:
         self.rng = random.Random(seed)
         self.neighbors = {v: sum(1 << u for u in graph[v]) for v in graph}
         self.connected: dict[int, bool] = {}
-        self.scores: dict[tuple[int, int], float] = {}
+        self.known: dict[tuple[int, int], float] = {}
 
     def leaf(self, vertex: int) -> int:
         return 1 << vertex
@@ -68,9 +68,9 @@ class SeparatingLinkage:
 
     def score(self, a: int, b: int) -> float:
         key = (a, b) if a < b else (b, a)
-        if key not in self.scores:
-            self.scores[key] = self.rng.random() + self.is_connected(a | b)
-        return self.scores[key]
+        if key not in self.known:
+            self.known[key] = self.rng.random() + self.is_connected(a | b)
+        return self.known[key]
 
     def is_connected(self, vertices: int) -> bool:
         if vertices not in self.connected:

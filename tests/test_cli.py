@@ -199,6 +199,8 @@ def test_demo(tmp_path):
 
 
 def test_ctrl_c_writes_what_is_there(tmp_path, rng):
+    np.save(tmp_path / "small.npy", rng.normal(size=(20, 32)))
+    run("cluster", "small.npy", cwd=tmp_path)  # compiled from here on
     np.save(tmp_path / "big.npy", rng.normal(size=(30_000, 32)).astype(np.float32))
     command = [sys.executable, "-m", "grinch.cli", "cluster", "big.npy", "--mode", "exact"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -299,3 +299,43 @@ def test_verbose_shows_rate_and_time_left(blobs, capfd):
     assert "300 of 300" in shown
     Grinch().fit(X)
     assert capfd.readouterr().err == ""
+
+
+def test_a_refused_fit_leaves_what_was_fitted_before(rng):
+    X = rng.normal(size=(30, 2))
+    model = Grinch(n_clusters=3).fit(X)
+    before = model.tree_.to_newick()
+    with pytest.raises(ValueError, match="NaN in row 0"):
+        model.fit([[np.nan, 1.0, 2.0]])
+    with pytest.raises(ValueError, match="one entry for each of the 1 points"):
+        model.fit([[3.0, 1.0, 2.0]], ids=["a", "b"])
+    assert model.n_features_in_ == 2
+    assert model.tree_.to_newick() == before
+    assert model.partial_fit(X[:2]).n_leaves_ == 32
+
+
+def test_records_that_a_linkage_refuses_leave_what_was_fitted_before():
+    class Lengths:
+        def leaf(self, text):
+            return len(text)
+
+        def merge(self, a, b):
+            return a + b
+
+        def score(self, a, b):
+            return -abs(a - b)
+
+    model = Grinch(linkage=Lengths()).fit(["a", "bb", "ccc"])
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"linkage raised TypeError in leaf\(\)"):
+            method(["dddd", 5])
+        assert model.n_leaves_ == 3
+    assert model.partial_fit(["dddd"]).n_leaves_ == 4
+
+
+def test_predict_where_no_candidate_is_named():
+    from grinch.neighbors import ByKey
+
+    model = Grinch(linkage=lambda a, b: -abs(len(a[0]) - len(b[0])), search=ByKey(lambda t: t[0]), n_clusters=2)
+    model.fit(["aa", "ab", "bcd", "bcde"])
+    assert model.predict(["axx", "zzz"]).tolist() == [model.labels_[0], -1]

@@ -79,6 +79,9 @@ def million_merges(rows):
         np.zeros((n + 2, 3)),
         np.zeros(n + 2),
         np.zeros(n + 2, np.uint8),
+        np.zeros(2, np.int32),
+        np.zeros(2),
+        np.zeros(3, np.int64),
         AVERAGE_SQEUCLIDEAN,
     )
     sums.means[:n] = rows
@@ -143,8 +146,8 @@ def test_store_keeps_points_when_it_grows(rng):
         ("averge", None, r"linkage must be one of 'cosine', 'average'.*got 'averge'; did you mean 'average'\?"),
         (
             "average",
-            "euclidean",
-            r"metric must be one of.*for linkage='average'; got 'euclidean'; did you mean 'sqeuclidean'",
+            "euclidian",
+            r"metric must be one of.*for linkage='average'; got 'euclidian'; did you mean 'euclidean'",
         ),
         ("ward", "cosine", r"metric must be one of 'sqeuclidean' for linkage='ward'; got 'cosine'"),
         (lambda a, b: 0.0, "cosine", "metric belongs to a linkage given by name"),

@@ -18,7 +18,7 @@ def cut_n_clusters(tree: Tree, n_clusters: int) -> Labels:
 
     >>> from scipy.cluster.hierarchy import linkage
     >>> from grinch import Tree
-    >>> cut_n_clusters(Tree.from_scipy(linkage([[0.0], [1.0], [5.0], [9.0]])), 2).tolist()
+    >>> cut_n_clusters(Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0]])), 2).tolist()
     [0, 0, 1, 1]
     """
     check_n_clusters(n_clusters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,17 +11,19 @@ from numba import njit
 
 from grinch import moves
 from grinch._compile import NO_COUNTS, compile_notice, source_digest
+from grinch.errors import LinkageError
 from grinch.journal import Journal
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import linkage_of
-from grinch.linkage.store import RecordStore, VectorStore
+from grinch.linkage.named import VECTOR_LINKAGES
+from grinch.linkage.store import RecordStore, VectorStore, leaves_under
 from grinch.linkage.summaries import bond, similarity
 from grinch.neighbors import make_search
 from grinch.neighbors.base import Search
+from grinch.neighbors.scan import ScanSearch
 from grinch.settings import EXACT, Rules
 from grinch.tally import COUNTERS, Tally, new_tally
 from grinch.tree import Tree
-from grinch.tree.links import LEAVES, OFFSET, SIZE, Links, grown, new_links
+from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, Links, as_arrays, as_lists, grown, new_links
 
 # Leaf slots kept free for points that are looked up but not inserted.
 SPARE = 256
@@ -41,7 +42,7 @@ def _entry_point(digest: str) -> Callable[..., None]:
             if task == INSERT:
                 moves.insert(tree, sums, rules, tally, start + row, candidates[row])
             elif task == PLACE:
-                c = candidates[row, 0]
+                c = candidates[row, 0] if candidates[row, 0] != NONE else tree.head[ROOT]
                 if rules.rotate:
                     c = moves.rotate(tree, sums, rules, tally, start + row, c)
                 candidates[row, 1] = c
@@ -77,7 +78,7 @@ class Engine:
         What similar means.
     rules : Rules
         Which moves are made, and how far they reach.
-    search : str
+    search : str, or sources of candidates
         Where to look for neighbours.
     n_neighbors : int
         How many neighbours are found for each point.
@@ -87,17 +88,20 @@ class Engine:
         Run the moves compiled (vectors only) or interpreted; the trees are the same.
     timed : bool
         Measure the time spent in each move.
+    check : bool
+        Ask a linkage written in Python both ways round, and refuse one that is not symmetric.
     """
 
     def __init__(
         self,
         linkage: VectorLinkage | Linkage,
         rules: Rules,
-        search: str = "exact",
+        search: Any = "exact",
         n_neighbors: int = 50,
         n_features: int = 0,
         compiled: bool = True,
         timed: bool = False,
+        check: bool = False,
     ):
         self.linkage, self.rules = linkage, rules
         self.tally: Tally = new_tally(timed)
@@ -105,9 +109,9 @@ class Engine:
         if isinstance(linkage, VectorLinkage):
             self.store = VectorStore(linkage, n_features)
         else:
-            self.store, compiled = RecordStore(linkage), False
+            self.store, compiled = RecordStore(linkage, check), False
         self.compiled = compiled
-        self.links = new_links(0, rules.size_limit)
+        self.links = self._in_its_form(new_links(0, rules.size_limit))
         self.search: Search = make_search(search, self.store, n_neighbors if rules.single_search else 1, self.tally)
 
     @property
@@ -123,23 +127,25 @@ class Engine:
         need = n_leaves + SPARE
         if need > self.store.capacity:
             capacity = max(need, int(1.5 * self.store.capacity)) if self.n_leaves else need
-            links = grown(self.links, capacity)
+            links = self._in_its_form(grown(as_arrays(self.links), capacity))
             self.store.grow(capacity)
             self.links = links
 
     def insert(self, rows: Any, progress: Callable[[int], None] | None = None) -> None:
         """Insert points in order. When interrupted, the tree holds those inserted so far and is valid."""
         if self.compiled:
-            warm_up()
+            warm_up(self.linkage)  # type: ignore[arg-type]
         self._own_arrays()
         start, count = self.n_leaves, count_rows(rows)
         self.reserve(start + count)
-        self.store.write(start, rows)
+        self._write(start, rows)
         for first, candidates in self.search.stream(start, start + count):
-            if self.compiled:
-                self._run(INSERT, first, candidates)
-            else:
+            if not self.compiled:
                 self._insert_interpreted(first, candidates)
+            elif self.linkage.is_users:  # type: ignore[union-attr]
+                self._insert_guarded(first, candidates)
+            else:
+                self._run(INSERT, first, candidates)
             if progress is not None:
                 progress(len(candidates))
 
@@ -150,7 +156,7 @@ class Engine:
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
         for begin in range(0, count_rows(rows), SPARE):
             piece = rows[begin : begin + SPARE]
-            self.store.write(n, piece)
+            self._write(n, piece)
             for first, candidates in self.search.stream(n, n + count_rows(piece), limit=n):
                 part = slice(begin + first - n, begin + first - n + len(candidates))
                 nodes[part, 0] = candidates[:, 0]
@@ -164,9 +170,18 @@ class Engine:
         ceiling = self.linkage.ceiling if isinstance(self.linkage, VectorLinkage) else None
         return Tree.from_links(self.links, np.array(self.store.sums.bonds, dtype=np.float64), ceiling)
 
+    def _in_its_form(self, links: Links) -> Links:
+        return links if isinstance(self.store, VectorStore) else as_lists(links)
+
+    def _write(self, at: int, rows: Any) -> None:
+        """Let the store and the search know of points to come."""
+        self.store.write(at, rows)
+        if isinstance(self.search, ScanSearch):
+            self.search.write(at, rows)
+
     def _own_arrays(self) -> None:
         """Copy arrays that were loaded read-only (joblib's memory maps)."""
-        if not self.links.table.flags.writeable:
+        if isinstance(self.store, VectorStore) and not self.links.table.flags.writeable:
             self.links = Links(self.links.table.copy(), self.links.head.copy(), self.links.marks.copy())
             self.tally = Tally(self.tally.counts.copy(), self.tally.spent.copy())
             self.store.own_arrays()
@@ -185,14 +200,33 @@ class Engine:
         """One point at a time; whatever is raised on the way, the tree is as it was before that point."""
         for row in range(len(candidates)):
             journal = Journal()
-            links, sums = journal.watch(self.links, self.store.sums)
+            links = journal.watch(self.links)
             try:
-                moves.insert(links, sums, self.rules, self.tally, start + row, candidates[row])
-            except BaseException:
+                moves.insert(links, self.store.sums, self.rules, self.tally, start + row, candidates[row].tolist())
+            except BaseException as error:
+                if isinstance(error, LinkageError):
+                    error.groups = [list(leaves_under(self.links, node)) for node in error.nodes]
                 journal.roll_back()
                 self.store.forget_summaries()
-                self.links.table[start + row, SIZE] = -1
                 raise
+
+    def _insert_guarded(self, start: int, candidates: npt.NDArray[np.int32]) -> None:
+        """A batch under a compiled linkage of the user's own: if it returned no number, undo, and go point by point."""
+        assert isinstance(self.store, VectorStore)
+        table, head, trouble = self.links.table.copy(), self.links.head.copy(), self.store.sums.trouble
+        self._run(INSERT, start, candidates.copy())
+        if not trouble[0]:
+            return
+        error = LinkageError("returned nan, which is no score", *map(int, trouble[1:]))
+        error.groups = [list(leaves_under(self.links, node)) for node in error.nodes]
+        trouble[:] = 0
+        self.links.table[:], self.links.head[:] = table, head
+        self.store.forget_summaries()
+        if len(candidates) > 1:
+            for row in range(len(candidates)):
+                self._insert_guarded(start + row, candidates[row : row + 1])
+            # None of these was to blame: it was the search, for a point still to come.
+        raise error
 
 
 def count_rows(rows: Any) -> int:
@@ -200,13 +234,16 @@ def count_rows(rows: Any) -> int:
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
 
 
-@cache
-def warm_up() -> None:
-    """Compile everything, or load it from the cache, on two points; once in a process."""
+_warm: set[bool] = set()
+
+
+def warm_up(linkage: VectorLinkage | None = None) -> None:
+    """Compile everything, or load it from the cache, on two points; once in a process for each kind of linkage."""
+    linkage = linkage or VECTOR_LINKAGES["average"]["cosine"]
+    if linkage.is_users in _warm:
+        return
+    _warm.add(linkage.is_users)
     with compile_notice():
-        engine = Engine(linkage_of("average"), EXACT, n_features=1)
-        engine.reserve(2)
-        engine.store.write(0, np.ones((2, 1), np.float32))
-        for first, candidates in engine.search.stream(0, 2):
-            engine._run(INSERT, first, candidates)
+        engine = Engine(linkage, EXACT, n_features=1)
+        engine.insert(np.ones((2, 1), np.float32))
         engine.tree()

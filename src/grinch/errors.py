@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 def unknown_name(parameter: str, received: object, accepted: Iterable[str], more: str = "") -> ValueError:
@@ -19,3 +19,28 @@ def missing_extra(what: str, package: str, extra: str) -> ImportError:
     return ImportError(
         f"{what} needs {package}, which is not installed; install it with: pip install 'grinch[{extra}]'"
     )
+
+
+class LinkageError(ValueError):
+    """A linkage of the user's own that raised, or returned something that is no score.
+
+    ``groups`` are the positions of the points in the two groups it was asked about.
+    """
+
+    def __init__(self, complaint: str, u: int, v: int | None):
+        super().__init__(complaint)
+        self.complaint, self.nodes = complaint, [node for node in (u, v) if node is not None]
+        self.groups: list[list[int]] = [[node] for node in self.nodes]
+
+    def __str__(self) -> str:
+        return self.told(lambda position: position)
+
+    def told(self, name: Callable[[int], object]) -> str:
+        """The message, with each point by its name."""
+
+        def listed(group: list[int]) -> str:
+            shown = ", ".join(repr(name(position)) for position in group[:5])
+            return f"[{shown}{f', … {len(group)} in all' if len(group) > 5 else ''}]"
+
+        where = " and ".join(map(listed, self.groups))
+        return f"linkage {self.complaint} (for {where}). The tree is as it was before that point"

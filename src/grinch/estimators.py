@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -14,13 +14,16 @@ from sklearn.utils import check_random_state
 
 from grinch import cuts
 from grinch.engine import Engine, count_rows
+from grinch.errors import LinkageError
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
-from grinch.neighbors import check_search
+from grinch.linkage.pairwise import Pairwise
+from grinch.linkage.store import dense_rows
+from grinch.neighbors import ByVector, check_search
 from grinch.settings import N_NEIGHBORS, SWITCHES, Rules, make_rules
 from grinch.tree import Tree
 from grinch.tree.links import NONE, PARENT
-from grinch.validation import check_count, check_records, check_vectors
+from grinch.validation import check_count, check_ids, check_records, check_vectors
 
 DEFAULT_N_CLUSTERS = 8
 
@@ -36,10 +39,13 @@ class Grinch(ClusterMixin, BaseEstimator):
     ----------
     linkage : str, Linkage or callable, default="average"
         What similar means for two groups of points: ``"average"``, ``"cosine"`` (the cosine of the summed vectors),
-        ``"centroid"`` or ``"ward"``; an object with ``leaf``, ``merge`` and ``score``; or any function ``f(a, b)`` of
-        two lists of records, higher for closer.
+        ``"centroid"``, ``"ward"``, ``"single"`` or ``"complete"``; any function ``f(a, b)`` of two lists of records,
+        higher for closer; an object with ``leaf``, ``merge`` and ``score`` (see :mod:`grinch.linkage`); or a function
+        that ``numba.njit`` compiled, of two :class:`~grinch.linkage.VectorGroup`.
     metric : str, optional
-        For ``linkage="average"``: ``"cosine"`` (default), ``"dot"`` or ``"sqeuclidean"``.
+        For ``"average"``: ``"cosine"`` (default), ``"dot"``, ``"sqeuclidean"``, or a distance that scipy knows; for
+        ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a compiled linkage,
+        by what neighbours are looked for (default ``"cosine"``).
     mode : {"fast", "exact"}, default="fast"
         ``"exact"`` makes no approximation and carries the paper's guarantee; ``"fast"`` is for everyday use. Each of
         the settings below overrides its mode when it is not None.
@@ -47,9 +53,11 @@ class Grinch(ClusterMixin, BaseEstimator):
         Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
     threshold : float, optional
         Cut the tree from the top at the first nodes whose children score at least this under the linkage.
-    search : {"auto", "exact", "index"}, default="auto"
-        How neighbours are found: exactly, by matrix products, or approximately by an index (``grinch[index]``).
-        ``"auto"`` is exact; the measurements behind that are in the documentation.
+    search : {"auto", "exact", "index"}, source or list of sources, default="auto"
+        How neighbours are found: exactly (by matrix products for vectors, by asking a linkage about every point
+        otherwise), or approximately by an index (``grinch[index]``). ``"auto"`` is exact up to 786,432 vectors and
+        the index beyond. For a linkage of your own, :class:`~grinch.neighbors.ByVector`,
+        :class:`~grinch.neighbors.ByKey`, or a list of them, name the candidates it is asked about.
     n_neighbors : int, default=25
         Neighbours found for each point; grafts choose among them.
     rotate, pull, graft, restructure : bool, optional
@@ -61,6 +69,9 @@ class Grinch(ClusterMixin, BaseEstimator):
         Stop grafting for a point once two nodes both prefer their siblings.
     single_search : bool, optional
         Take the candidates of all grafts from the one neighbour search of the point.
+    check_linkage : bool, default=False
+        Ask a linkage written in Python both ways round, and refuse it if f(a, b) is not f(b, a). For trying out a
+        new linkage; it doubles the cost.
     shuffle : bool, default=False
         Let ``fit`` insert the points in random order, for data sorted by class. Leaf ``i`` is still row ``i``.
     random_state : int, RandomState or None, default=None
@@ -74,6 +85,10 @@ class Grinch(ClusterMixin, BaseEstimator):
         The cluster tree; leaf ``i`` is the ``i``-th point. It is a copy that later points do not change.
     labels_ : ndarray of shape (n_points,)
         Flat clusters, from 0, in the order in which their first points arrived.
+    ids_ : list
+        The ids given with the points, or their positions.
+    clusters_ : list of lists
+        The ids of the points of each flat cluster.
     stats_ : dict
         How many rotations, pulls, grafts tried and made, restructurings, swaps, scores and merges there were.
     n_features_in_ : int
@@ -109,7 +124,7 @@ class Grinch(ClusterMixin, BaseEstimator):
         mode: str = "fast",
         n_clusters: int | None = None,
         threshold: float | None = None,
-        search: str = "auto",
+        search: Any = "auto",
         n_neighbors: int = N_NEIGHBORS,
         rotate: bool | None = None,
         pull: bool | None = None,
@@ -118,6 +133,7 @@ class Grinch(ClusterMixin, BaseEstimator):
         cap: Any = None,
         single_elimination: bool | None = None,
         single_search: bool | None = None,
+        check_linkage: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
         verbose: bool | int = False,
@@ -136,27 +152,34 @@ class Grinch(ClusterMixin, BaseEstimator):
         self.cap = cap
         self.single_elimination = single_elimination
         self.single_search = single_search
+        self.check_linkage = check_linkage
         self.shuffle = shuffle
         self.random_state = random_state
         self.verbose = verbose
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Build the tree of X from nothing. ``y`` is ignored."""
-        rows = self._checked(X, reset=True)
-        order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
-        self._fitted = Fitted(self._new_engine(rows), order)
-        self._insert(rows if order is None else _taken(rows, order))
+    def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
+        """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
+        with self._unchanged_if_refused():
+            rows = self._checked(X, reset=True)
+            names = check_ids(ids, count_rows(rows), [])
+            order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
+            self._fitted = Fitted(self._new_engine(rows), order)
+            self._fitted.ids = names
+            self._insert(rows if order is None else _taken(rows, order))
         return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Insert the points of X into the tree there is. ``y`` is ignored."""
+    def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
+        """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()
-        rows = self._checked(X, reset=first)
-        if first:
-            self._fitted = Fitted(self._new_engine(rows))
-        self._insert(rows)
+        with self._unchanged_if_refused():
+            rows = self._checked(X, reset=first)
+            names = check_ids(ids, count_rows(rows), [] if first else self._fitted.known_ids())
+            if first:
+                self._fitted = Fitted(self._new_engine(rows))
+            self._fitted.ids = names
+            self._insert(rows)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
@@ -168,12 +191,15 @@ class Grinch(ClusterMixin, BaseEstimator):
         fitted = self._known()
         rows = self._checked(X, reset=False)
         labels = self._node_labels()
+        if fitted.engine.n_leaves == 0:
+            return np.full(count_rows(rows), -1, dtype=np.int64)
         places = fitted.engine.place(rows)
         nearest, sibling = fitted.public_ids(places.nearest), fitted.public_ids(places.sibling)
         found = labels[sibling]
         if self.threshold is None:
-            # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour.
-            return np.where(found < 0, labels[nearest], found)
+            # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour, if
+            # the search named any.
+            return np.where(found < 0, np.where(places.nearest == NONE, -1, labels[nearest]), found)
         parents = fitted.tree().links.table[sibling, PARENT]
         is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
         return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
@@ -187,6 +213,20 @@ class Grinch(ClusterMixin, BaseEstimator):
     @property
     def labels_(self) -> npt.NDArray[np.int64]:
         return self._node_labels()[: self.n_leaves_]
+
+    @property
+    def ids_(self) -> list[Any]:
+        """The ids of the points, as they were given; positions if none were."""
+        known = self._known().known_ids()
+        return list(range(self.n_leaves_)) if known is None else known
+
+    @property
+    def clusters_(self) -> list[list[Any]]:
+        """The ids of the points of each flat cluster."""
+        clusters: list[list[Any]] = [[] for _ in range(int(self.labels_.max(initial=-1)) + 1)]
+        for name, label in zip(self.ids_, self.labels_.tolist(), strict=True):
+            clusters[label].append(name)
+        return clusters
 
     @property
     def stats_(self) -> dict[str, int]:
@@ -212,6 +252,21 @@ class Grinch(ClusterMixin, BaseEstimator):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
         return self._fitted
 
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """What was known of a fit before stays, unless points were inserted into a new tree."""
+        names = ("_fitted", "n_features_in_", "feature_names_in_")
+        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        try:
+            yield
+        except BaseException:
+            new = self.__dict__.get("_fitted")
+            if new is before.get("_fitted") or new is None or new.engine.n_leaves == 0:
+                for name in names:
+                    self.__dict__.pop(name, None)
+                self.__dict__.update(before)
+            raise
+
     def _checked(self, X: Any, reset: bool) -> Any:
         """Check the parameters and X; nothing is changed before all of them are accepted."""
         linkage = linkage_of(self.linkage, self.metric)
@@ -221,6 +276,8 @@ class Grinch(ClusterMixin, BaseEstimator):
         cuts.check_cut(self.n_clusters, self.threshold)
         if isinstance(linkage, VectorLinkage):
             return check_vectors(self, X, reset)
+        if isinstance(self.linkage, str):
+            return dense_rows(check_vectors(self, X, reset))
         return check_records(X, self.linkage)
 
     def _rules(self) -> Rules:
@@ -229,7 +286,16 @@ class Grinch(ClusterMixin, BaseEstimator):
     def _new_engine(self, rows: Any) -> Engine:
         linkage = linkage_of(self.linkage, self.metric)
         n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
-        return Engine(linkage, self._rules(), self.search, self.n_neighbors, n_features)
+        rules = self._rules()
+        search: Any = self.search
+        if isinstance(linkage, Pairwise) and isinstance(search, str) and rules.single_search:
+            # Candidates by matrix products where the distance allows; the linkage ranks them.
+            near = {"euclidean": "sqeuclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}.get(
+                str(linkage.distance)
+            )
+            if near is not None:
+                search = ByVector(np.stack, self.n_neighbors, near, index=search == "index")
+        return Engine(linkage, rules, search, self.n_neighbors, n_features, check=bool(self.check_linkage))
 
     def _insert(self, rows: Any) -> None:
         progress: AbstractContextManager[Callable[[int], None] | None] = nullcontext()
@@ -238,7 +304,12 @@ class Grinch(ClusterMixin, BaseEstimator):
 
             progress = progress_bar("inserting", count_rows(rows))
         with progress as advance:
-            self._fitted.engine.insert(rows, advance)
+            try:
+                self._fitted.engine.insert(rows, advance)
+            except LinkageError as error:
+                if self._fitted.ids is None:
+                    raise
+                raise ValueError(error.told(self._fitted.name_of)) from error
 
     def _node_labels(self) -> npt.NDArray[np.int64]:
         if self.n_clusters is None and self.threshold is None:
@@ -251,14 +322,28 @@ class Fitted:
 
     def __init__(self, engine: Engine, order: npt.NDArray[np.int64] | None = None):
         self.engine, self._order = engine, order
+        # Of the points inserted, and perhaps of some that were not, if that was interrupted; None: their positions.
+        self.ids: list[Any] | None = None
         self._tree: Tree | None = None
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: tuple[int | None, float | None] | None = None
+
+    def known_ids(self) -> list[Any] | None:
+        """The ids of the points in the tree; None if they have none."""
+        if self.ids is None:
+            return None
+        return self.ids[: self.engine.n_leaves] if self._order is None else [self.ids[i] for i in sorted(self._made())]
+
+    def name_of(self, leaf: int) -> Any:
+        """The id of a leaf of the engine, inserted or about to be."""
+        row = leaf if self._order is None or leaf >= len(self._order) else int(self._order[leaf])
+        return row if self.ids is None else self.ids[row]
 
     def tree(self) -> Tree:
         if self._tree is None or self._tree.n_leaves != self.engine.n_leaves:
             tree = self.engine.tree()
             self._tree = tree if self._order is None else tree.relabelled(self._row_of_leaf())
+            self._tree.names = self.known_ids()
             self._cut = None
         return self._tree
 
@@ -277,11 +362,16 @@ class Fitted:
 
     def _row_of_leaf(self) -> npt.NDArray[np.int64]:
         """By leaf of the engine, the row it came from: as fit shuffled them, and after that as they came."""
+        made = self._made()
+        # Not all of them if fit was interrupted; then the rows that made it are counted from 0.
+        return np.argsort(np.argsort(made))
+
+    def _made(self) -> npt.NDArray[np.int64]:
+        """By leaf of the engine, the row as it was given."""
         rows = np.arange(self.engine.n_leaves)
         if self._order is not None:
-            # Fewer than were shuffled if fit was interrupted; then the rows that made it are counted from 0.
-            made = self._order[: len(rows)]
-            rows[: len(made)] = made if len(made) == len(self._order) else np.argsort(np.argsort(made))
+            shuffled = self._order[: len(rows)]
+            rows[: len(shuffled)] = shuffled
         return rows
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
-from grinch.tree.links import Links
+from grinch.tree.links import Links, ListTable
+
+Entries = list[tuple[Any, Any, Any]]
 
 
 class _Watched:
@@ -13,7 +14,7 @@ class _Watched:
 
     __slots__ = ("_container", "_entries")
 
-    def __init__(self, container: Any, entries: list[tuple[Any, Any, Any]]):
+    def __init__(self, container: Any, entries: Entries):
         self._container, self._entries = container, entries
 
     def __getitem__(self, key: Any) -> Any:
@@ -27,24 +28,35 @@ class _Watched:
         return len(self._container)
 
 
+class _WatchedTable(ListTable):
+    """The same for a table, in one step, for it is read all the time."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, table: ListTable, entries: Entries):
+        self.flat, self._entries = table.flat, entries
+
+    def __setitem__(self, key: tuple[int, int], value: int) -> None:
+        v, column = key
+        self._entries.append((self.flat, 4 * v + column, self.flat[4 * v + column]))
+        self.flat[4 * v + column] = value
+
+
 class Journal:
     """The writes of one insert, and the way back."""
 
     def __init__(self) -> None:
-        self._entries: list[tuple[Any, Any, Any]] = []
+        self._entries: Entries = []
 
-    def watch(self, links: Links, sums: Any) -> tuple[Links, Any]:
-        """Stand-ins for the tree and its summaries that note every write."""
+    def watch(self, links: Links) -> Links:
+        """A stand-in for the tree that notes every write. Summaries need none: they can be computed anew."""
 
         def watched(container: Any) -> Any:
             return _Watched(container, self._entries)
 
-        tree = Links(watched(links.table), watched(links.head), watched(links.marks))
-        if isinstance(sums, tuple):
-            return tree, sums._replace(bonds=watched(sums.bonds), stale=watched(sums.stale))  # type: ignore[attr-defined]
-        sums = copy.copy(sums)
-        sums.items, sums.bonds, sums.stale = watched(sums.items), watched(sums.bonds), watched(sums.stale)
-        return tree, sums
+        table: Any = links.table
+        table = _WatchedTable(table, self._entries) if isinstance(table, ListTable) else watched(table)
+        return Links(table, watched(links.head), watched(links.marks))
 
     def roll_back(self) -> None:
         for container, key, old in reversed(self._entries):

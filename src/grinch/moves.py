@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from grinch._compile import jitable
-from grinch.linkage.summaries import bond, mark_stale, similarity
+from grinch.linkage.summaries import ask, bond, leaves_around, mark_new, mark_stale, similarity
 from grinch.tally import (
     GRAFTS,
     GRAFTS_TRIED,
@@ -74,13 +74,14 @@ def insert(tree, sums, rules, tally, x, candidates):
         tree.head[ROOT] = x
         tree.head[LEAVES] = 1
         return
-    c = candidates[0]
+    # A search that looks in some places only may have found nothing; then x starts a branch of its own at the top.
+    c = candidates[0] if candidates[0] != NONE else tree.head[ROOT]
     if rules.rotate:
         began = start_watch(tally)
         c = rotate(tree, sums, rules, tally, x, c)
         stop_watch(tally, IN_ROTATE, began)
     make_sibling(tree, x, c, tree.head[OFFSET] + x)
-    mark_stale(tree, sums, parent(tree, x))
+    mark_new(tree, sums, parent(tree, x))
     tree.head[LEAVES] += 1
 
     if rules.pull:
@@ -129,8 +130,9 @@ def pull(tree, sums, rules, tally, v):
         s = sibling(tree, v)
         while not is_leaf(tree, s):
             c, d = tree.table[s, LEFT], tree.table[s, RIGHT]
-            f_c = similarity(tree, sums, tally, c, v)
-            f_d = similarity(tree, sums, tally, d, v)
+            sums.nodes[0], sums.nodes[1] = c, d
+            ask(tree, sums, tally, v, sums.nodes, 2)
+            f_c, f_d = sums.answers[0], sums.answers[1]
             if f_d > f_c:
                 c, d, f_c = d, c, f_d
             if not f_c > bond(tree, sums, tally, s):
@@ -185,9 +187,7 @@ def move_beside(tree, sums, rules, tally, w, v):
     p = detach(tree, w)
     mark_stale(tree, sums, parent(tree, z))
     make_sibling(tree, w, v, p)
-    # p may carry a mark from its old place, where it would end the walk too early.
-    sums.stale[p] = 0
-    mark_stale(tree, sums, p)
+    mark_new(tree, sums, p)
     if rules.restructure:
         began = start_watch(tally)
         # The old common ancestor may be the node that was contracted, so it is looked up afresh.
@@ -207,13 +207,15 @@ def restructure(tree, sums, rules, tally, z, r):
     cap = reach(tree, rules, rules.restructure_cap)
     while z != r and parent(tree, z) != NONE and size(tree, z) <= cap:
         best, f_best = sibling(tree, z), bond(tree, sums, tally, parent(tree, z))
-        a = parent(tree, z)
+        n, a = 0, parent(tree, z)
         while a != r and parent(tree, a) != NONE and size(tree, a) <= cap:
-            m = sibling(tree, a)
-            f_m = similarity(tree, sums, tally, z, m)
-            if f_m > f_best:
-                best, f_best = m, f_m
+            sums.nodes[n] = sibling(tree, a)
+            n += 1
             a = parent(tree, a)
+        ask(tree, sums, tally, z, sums.nodes, n)
+        for i in range(n):
+            if sums.answers[i] > f_best:
+                best, f_best = sums.nodes[i], sums.answers[i]
         if best != sibling(tree, z):
             exchange(tree, sums, tally, sibling(tree, z), best)
             tally.counts[SWAPS] += 1
@@ -232,43 +234,54 @@ def exchange(tree, sums, tally, u, v):
 def constrained_nearest(tree, sums, rules, tally, v, candidates):
     """constrNN: the leaf outside lvs(v) with the largest f(v, leaf), or NONE. Ties go to the earliest candidate."""
     if rules.single_search:
-        return nearest_candidate(tree, sums, tally, v, candidates)
-    return nearest_of_all(tree, sums, tally, v)
+        n = drop_leaves_under(tree, v, candidates)
+        return best_of(tree, sums, tally, v, candidates, n)
+    n = leaves_outside(tree, sums, v)
+    return best_of(tree, sums, tally, v, sums.nodes, n)
 
 
 @jitable
-def nearest_candidate(tree, sums, tally, v, candidates):
-    """The best candidate outside v; those under v are dropped, for they stay under every v to come."""
-    best, f_best, kept = NONE, -np.inf, 0
+def drop_leaves_under(tree, v, candidates):
+    """Drop the candidates under v, for they stay under every v to come; returns how many are left."""
+    kept = 0
     for i in range(len(candidates)):
         leaf = candidates[i]
         if leaf == NONE:
             break
-        if is_under(tree, leaf, v):
-            continue
-        candidates[kept] = leaf
-        kept += 1
-        f_leaf = similarity(tree, sums, tally, v, leaf)
-        if f_leaf > f_best or best == NONE:
-            best, f_best = leaf, f_leaf
+        if not is_under(tree, leaf, v):
+            candidates[kept] = leaf
+            kept += 1
     if kept < len(candidates):
         candidates[kept] = NONE
-    return best
+    return kept
 
 
 @jitable
-def nearest_of_all(tree, sums, tally, v):
-    """The best leaf outside v by asking every leaf; those under v are marked first."""
+def leaves_outside(tree, sums, v):
+    """Put the leaves worth asking about that are not under v into ``sums.nodes``; returns how many there are."""
     leaf = first_leaf(tree, v)
     while leaf != NONE:
         tree.marks[leaf] = 1
         leaf = next_leaf(tree, leaf, v)
+    n = leaves_around(tree, sums, v)
+    kept = 0
+    for i in range(n):
+        if not tree.marks[sums.nodes[i]]:
+            sums.nodes[kept] = sums.nodes[i]
+            kept += 1
+    leaf = first_leaf(tree, v)
+    while leaf != NONE:
+        tree.marks[leaf] = 0
+        leaf = next_leaf(tree, leaf, v)
+    return kept
+
+
+@jitable
+def best_of(tree, sums, tally, v, nodes, n):
+    """The node with the largest f(v, node), the first of equals; NONE if there is none."""
+    ask(tree, sums, tally, v, nodes, n)
     best, f_best = NONE, -np.inf
-    for other in range(tree.head[LEAVES]):
-        if tree.marks[other]:
-            tree.marks[other] = 0
-            continue
-        f_other = similarity(tree, sums, tally, v, other)
-        if f_other > f_best or best == NONE:
-            best, f_best = other, f_other
+    for i in range(n):
+        if best == NONE or sums.answers[i] > f_best:
+            best, f_best = nodes[i], sums.answers[i]
     return best

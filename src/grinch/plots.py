@@ -24,7 +24,7 @@ def plot_dendrogram(
 
     >>> from scipy.cluster.hierarchy import linkage
     >>> import matplotlib; matplotlib.use("Agg")
-    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [5.0], [9.0]]))
+    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0]]))
     >>> ax = plot_dendrogram(tree, ["a", "a", "b", "b"], n_clusters=3)
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['b', 'b', 'a  (2 points)']

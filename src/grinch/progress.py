@@ -13,7 +13,6 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import (
         BarColumn,
         Progress,
-        TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
@@ -21,8 +20,7 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
+        BarColumn(bar_width=20),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
         TextColumn("{task.fields[rate]}"),
         TextColumn("elapsed"),

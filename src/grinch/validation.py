@@ -96,3 +96,26 @@ def check_count(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
     return int(value)
+
+
+def check_ids(ids: Any, n: int, known: list[Any] | None) -> list[Any] | None:
+    """All ids so far with the new ones added: one for each point, each once. None if points have none.
+
+    ``known`` are those of the points in the tree: None if they were inserted without.
+    """
+    if ids is None and not known:
+        return None
+    if ids is None or known is None:
+        raise ValueError(
+            "ids must be given for all points or for none; the points in the tree"
+            f" {'have' if known else 'do not have'} them, and these {'do not' if ids is None else 'do'}"
+        )
+    new = list(ids)
+    if len(new) != n:
+        raise ValueError(f"ids must have one entry for each of the {n} points; got {len(new)}")
+    seen = set(known)
+    for name in new:
+        if name in seen:
+            raise ValueError(f"ids must be different for every point; {name!r} is there twice. Nothing was inserted")
+        seen.add(name)
+    return known + new

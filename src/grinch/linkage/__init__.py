@@ -1,5 +1,22 @@
 """What "similar" means for two groups of points or records."""
 
 from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.bayesian import Bayesian, BetaBernoulli, NormalGamma
+from grinch.linkage.compiled import VectorGroup
+from grinch.linkage.learned import Learned, WithRules
+from grinch.linkage.pairwise import Pairwise
+from grinch.linkage.weighted import VectorMeans, WeightedSum
 
-__all__ = ["Linkage", "VectorLinkage"]
+__all__ = [
+    "Bayesian",
+    "BetaBernoulli",
+    "Learned",
+    "Linkage",
+    "NormalGamma",
+    "Pairwise",
+    "VectorGroup",
+    "VectorLinkage",
+    "VectorMeans",
+    "WeightedSum",
+    "WithRules",
+]

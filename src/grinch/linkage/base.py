@@ -15,6 +15,8 @@ class Linkage(Protocol):
 
     A summary is whatever the linkage needs to know of a group: a vector, a counter of words, a list of members.
     Higher scores are closer. ``score`` should be symmetric, and ``merge`` must not change its arguments.
+
+    A fourth, ``scores(a, others)``, is used where a linkage has it: the scores of one summary with many in one call.
     """
 
     def leaf(self, record: Any) -> Any:
@@ -50,22 +52,28 @@ class FunctionLinkage:
 class VectorLinkage:
     """A linkage on vectors with a closed form, compiled.
 
-    ``formula`` is its number in :mod:`grinch.linkage.vector`; ``leaf_metric`` is what it amounts to for two points
-    (up to order); ``ceiling`` is the score of two identical points, if there is one.
+    ``formula`` is its number in :mod:`grinch.linkage.vector`, or a compiled function of the user's own;
+    ``leaf_metric`` is what it amounts to for two points (up to order); ``ceiling`` is the score of two identical
+    points, if there is one.
     """
 
     name: str
     metric: str
-    formula: int
+    formula: Any
     leaf_metric: str
     ceiling: float | None
 
     @property
+    def is_users(self) -> bool:
+        """Not one of ours: it may return anything, and sees the vectors as they are."""
+        return not isinstance(self.formula, int)
+
+    @property
     def is_spherical(self) -> bool:
         """Only directions count, so rows are brought to unit length."""
-        return self.name == "average" and self.metric == "cosine"
+        return self.name == "average" and self.metric == "cosine" and not self.is_users
 
     @property
     def is_euclidean(self) -> bool:
         """Only differences count, so the origin may be moved to where rounding is smallest."""
-        return self.leaf_metric == "sqeuclidean"
+        return self.leaf_metric == "sqeuclidean" and not self.is_users

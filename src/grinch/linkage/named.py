@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba.core.dispatcher import Dispatcher
+
 from grinch.errors import unknown_name
 from grinch.linkage.base import FunctionLinkage, Linkage, VectorLinkage
+from grinch.linkage.compiled import compiled_linkage
+from grinch.linkage.pairwise import SCIPY_METRICS, Pairwise
 from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, WARD
 
 # By name, then by metric; the first metric is the default.
@@ -20,15 +24,22 @@ VECTOR_LINKAGES: dict[str, dict[str, VectorLinkage]] = {
     "ward": {"sqeuclidean": VectorLinkage("ward", "sqeuclidean", WARD, "sqeuclidean", 0.0)},
 }
 
+# Linkages over the pairs of a distance that scipy knows: any for single and complete, for average those without a
+# closed form.
+PAIRWISE_ONLY = tuple(name for name in SCIPY_METRICS if name not in VECTOR_LINKAGES["average"])
+NAMES = (*VECTOR_LINKAGES, "single", "complete")
+
 
 def linkage_of(linkage: Any, metric: str | None = None) -> VectorLinkage | Linkage:
-    """The linkage meant by a name, a Linkage object, or a plain function of two lists of records.
+    """The linkage meant by a name, a compiled function, a Linkage object, or a plain function of two lists of records.
 
     >>> linkage_of("average", "sqeuclidean").ceiling
     0.0
     """
     if isinstance(linkage, str):
         return _by_name(linkage, metric)
+    if isinstance(linkage, Dispatcher):
+        return compiled_linkage(linkage, metric)
     if metric is not None:
         raise ValueError(
             f"metric belongs to a linkage given by name; got metric={metric!r} with a linkage of your own."
@@ -45,17 +56,22 @@ def linkage_of(linkage: Any, metric: str | None = None) -> VectorLinkage | Linka
     if callable(linkage):
         return FunctionLinkage(linkage)
     raise TypeError(
-        f"linkage must be a name ({', '.join(map(repr, VECTOR_LINKAGES))}), an object with leaf, merge and score,"
+        f"linkage must be a name ({', '.join(map(repr, NAMES))}), an object with leaf, merge and score,"
         f" or a function f(a, b) of two lists of records; got {linkage!r}"
     )
 
 
-def _by_name(name: str, metric: str | None) -> VectorLinkage:
-    if name not in VECTOR_LINKAGES:
-        raise unknown_name("linkage", name, VECTOR_LINKAGES, " (or a Linkage object, or a function of two lists)")
-    metrics = VECTOR_LINKAGES[name]
+def _by_name(name: str, metric: str | None) -> VectorLinkage | Linkage:
+    if name not in NAMES:
+        raise unknown_name("linkage", name, NAMES, " (or a Linkage object, or a function of two lists)")
+    metrics = VECTOR_LINKAGES.get(name, {})
+    if name in ("single", "complete") or (name == "average" and metric in PAIRWISE_ONLY):
+        if metric is not None and metric not in SCIPY_METRICS:
+            raise unknown_name("metric", metric, SCIPY_METRICS, f" for linkage={name!r}")
+        return Pairwise(name, distance=metric or "euclidean")
     if metric is None:
         return next(iter(metrics.values()))
     if metric not in metrics:
-        raise unknown_name("metric", metric, metrics, f" for linkage={name!r}")
+        accepted = (*metrics, *PAIRWISE_ONLY) if name == "average" else metrics
+        raise unknown_name("metric", metric, accepted, f" for linkage={name!r}")
     return metrics[metric]

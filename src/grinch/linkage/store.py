@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import COUNT, LENGTH, VectorSummaries
+from grinch.tree.links import LEAVES, NONE, first_leaf, next_leaf
 
 
 def _regrown(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
@@ -22,7 +26,7 @@ def _regrown(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: floa
     return new
 
 
-def _dense(rows: Any) -> npt.NDArray[Any]:
+def dense_rows(rows: Any) -> npt.NDArray[Any]:
     return np.asarray(rows.toarray() if scipy.sparse.issparse(rows) else rows)
 
 
@@ -38,6 +42,9 @@ class VectorStore:
             moments=np.zeros((0, 3)),
             bonds=np.zeros(0),
             stale=np.zeros(0, np.uint8),
+            nodes=np.zeros(0, np.int32),
+            answers=np.zeros(0),
+            trouble=np.zeros(3, np.int64),
             formula=linkage.formula,
         )
 
@@ -48,6 +55,9 @@ class VectorStore:
             moments=_regrown(s.moments, old, capacity, 0),
             bonds=_regrown(s.bonds, old, capacity, np.nan),
             stale=_regrown(s.stale, old, capacity, 0),
+            nodes=np.zeros(capacity, np.int32),
+            answers=np.zeros(capacity),
+            trouble=s.trouble,
             formula=s.formula,
         )
         self.capacity = capacity
@@ -55,10 +65,10 @@ class VectorStore:
     def write(self, at: int, rows: Any) -> None:
         """Put points into the leaf slots from ``at`` on, in the form the linkage works on."""
         if self.linkage.is_euclidean and self.origin is None:
-            self.origin = _dense(rows[:1])[0].astype(np.float64)
+            self.origin = dense_rows(rows[:1])[0].astype(np.float64)
         # In pieces, so that a large input is never copied whole.
         for start in range(0, rows.shape[0], 4096):
-            piece = _dense(rows[start : start + 4096])
+            piece = dense_rows(rows[start : start + 4096])
             target = self.sums.means[at + start : at + start + len(piece)]
             moments = self.sums.moments[at + start : at + start + len(piece)]
             wide = piece.astype(np.float64)
@@ -79,8 +89,8 @@ class VectorStore:
 
     def own_arrays(self) -> None:
         """Copy arrays that were loaded read-only."""
-        s = self.sums
-        self.sums = VectorSummaries(s.means.copy(), s.moments.copy(), s.bonds.copy(), s.stale.copy(), s.formula)
+        arrays = {name: value.copy() for name, value in self.sums._asdict().items() if name != "formula"}
+        self.sums = VectorSummaries(**arrays, formula=self.sums.formula)
 
     def forget_summaries(self) -> None:
         """Make every internal summary be computed anew when it is next asked for."""
@@ -89,43 +99,118 @@ class VectorStore:
 
 
 class ObjectSummaries:
-    """Summaries of any kind: Python objects in lists, scored by the methods of a linkage."""
+    """Summaries of any kind: Python objects in lists, scored by the methods of a linkage.
 
-    def __init__(self, linkage: Linkage, items: Any, bonds: Any, stale: Any):
-        self.linkage, self.items, self.bonds, self.stale = linkage, items, bonds, stale
+    ``around``, if there is one, takes the leaves of a node to the leaves worth asking about it. With ``check``, every
+    score is asked for both ways round.
+    """
+
+    def __init__(self, linkage: Linkage, check: bool = False):
+        self.linkage, self.check = linkage, check
+        self.items: Any = []
+        self.bonds: Any = []
+        self.stale: Any = []
+        self.nodes: list[int] = []
+        self.answers: list[float] = []
+        self.around: Callable[[list[int]], Iterable[int]] | None = None
 
     def score(self, u: int, v: int) -> float:
-        return float(self.linkage.score(self.items[u], self.items[v]))
+        value = self._asked(self.linkage.score, u, v, self.items[v])
+        if self.check:
+            other = self._asked(self.linkage.score, v, u, self.items[u])
+            if not math.isclose(value, other, rel_tol=1e-9, abs_tol=1e-12):
+                raise LinkageError(f"is not symmetric: f(a, b) is {value!r} and f(b, a) is {other!r}", u, v)
+        return value
+
+    def score_many(self, v: int, nodes: Sequence[int], n: int) -> None:
+        self.answers[:n] = self.scores(v, nodes[:n])
+
+    def scores(self, v: int, nodes: Sequence[int]) -> list[float]:
+        """f(v, node) for each node, in one call if the linkage has ``scores``."""
+        batched = getattr(self.linkage, "scores", None)
+        if not callable(batched) or self.check or len(nodes) < 2:
+            return [self.score(v, node) for node in nodes]
+        values = self._called(batched, v, nodes[0], [self.items[node] for node in nodes])
+        try:
+            found = np.asarray(values, np.float64)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        if found.shape != (len(nodes),):
+            raise LinkageError(
+                f"must return {len(nodes)} numbers from scores(); it returned {values!r:.80}", v, nodes[0]
+            )
+        if np.isnan(found).any():
+            raise LinkageError("returned nan, which is no score", v, nodes[int(np.argmax(np.isnan(found)))])
+        listed: list[float] = found.tolist()
+        return listed
+
+    def _asked(self, function: Callable[[Any, Any], Any], u: int, v: int, other: Any) -> float:
+        value = self._called(function, u, v, other)
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise LinkageError(f"must return a number; it returned {value!r:.80}", u, v) from None
+        if math.isnan(number):
+            raise LinkageError("returned nan, which is no score", u, v)
+        return number
+
+    def _called(self, function: Callable[[Any, Any], Any], u: int, v: int, other: Any) -> Any:
+        try:
+            return function(self.items[u], other)
+        except Exception as error:
+            raise LinkageError(f"raised {type(error).__name__}: {error}", u, v) from error
 
     def merge(self, p: int, left: int, right: int) -> None:
-        self.items[p] = self.linkage.merge(self.items[left], self.items[right])
+        try:
+            self.items[p] = self.linkage.merge(self.items[left], self.items[right])
+        except Exception as error:
+            raise LinkageError(f"raised {type(error).__name__} in merge(): {error}", left, right) from error
+
+    def leaves_around(self, tree: Any, v: int) -> int:
+        if self.around is None:
+            found: Sequence[int] = range(tree.head[LEAVES])
+        else:
+            found = sorted(set(self.around(list(leaves_under(tree, v)))))
+        self.nodes[: len(found)] = found
+        return len(found)
+
+
+def leaves_under(tree: Any, v: int) -> Iterator[int]:
+    leaf = first_leaf(tree, v)
+    while leaf != NONE:
+        yield int(leaf)
+        leaf = next_leaf(tree, leaf, v)
 
 
 class RecordStore:
     """Summaries of records of any kind, by a linkage written in Python."""
 
-    def __init__(self, linkage: Linkage):
+    def __init__(self, linkage: Linkage, check: bool = False):
         self.linkage, self.capacity = linkage, 0
-        self.sums = ObjectSummaries(linkage, [], [], [])
+        self.sums = ObjectSummaries(linkage, check)
 
     def grow(self, capacity: int) -> None:
-        old, room = self.capacity, capacity - self.capacity
+        old, room, s = self.capacity, capacity - self.capacity, self.sums
 
         def regrown(values: list[Any], fill: Any) -> list[Any]:
             return values[:old] + [fill] * room + values[old:] + [fill] * room
 
-        s = self.sums
-        self.sums = ObjectSummaries(
-            self.linkage, regrown(s.items, None), regrown(s.bonds, float("nan")), regrown(s.stale, 0)
-        )
+        s.items, s.bonds, s.stale = regrown(s.items, None), regrown(s.bonds, math.nan), regrown(s.stale, 0)
+        s.nodes, s.answers = [NONE] * capacity, [math.nan] * capacity
         self.capacity = capacity
 
     def write(self, at: int, rows: Any) -> None:
+        """Summarise records in the leaf slots from ``at`` on; if the linkage refuses one, none of them counts."""
         for i, record in enumerate(rows):
-            self.sums.items[at + i] = self.linkage.leaf(record)
+            try:
+                self.sums.items[at + i] = self.linkage.leaf(record)
+            except Exception as error:
+                raise LinkageError(f"raised {type(error).__name__} in leaf(): {error}", at + i, None) from error
 
     def own_arrays(self) -> None:
         """Lists are always ours."""
 
     def forget_summaries(self) -> None:
-        """Nothing to do: every write to the lists is undone one by one."""
+        """Make every internal summary be computed anew when it is next asked for."""
+        self.sums.stale[self.capacity :] = [1] * self.capacity
+        self.sums.bonds[:] = [math.nan] * len(self.sums.bonds)

@@ -6,8 +6,8 @@ invariants make that correct:
 * a stale node's ancestors are all stale, and
 * a stale node's ancestors have no cached bond (``nan``).
 
-``sums`` is whatever a linkage keeps per node. ``score`` and ``merge`` are the only operations that depend on its
-type; compiled linkages overload them, all others have them as methods.
+``sums`` is whatever a linkage keeps per node. ``score``, ``score_many``, ``merge`` and ``leaves_around`` are the only
+operations that depend on its type; compiled linkages overload them, all others have them as methods.
 """
 
 from __future__ import annotations
@@ -24,9 +24,19 @@ def score(sums, u, v):
     return sums.score(u, v)
 
 
+def score_many(sums, v, nodes, n):
+    """f(v, node) for the first n of ``nodes``, into ``sums.answers``."""
+    sums.score_many(v, nodes, n)
+
+
 def merge(sums, p, left, right):
     """Make p's summary from its children's."""
     sums.merge(p, left, right)
+
+
+def leaves_around(tree, sums, v):
+    """Put the leaves worth asking about v into ``sums.nodes``, and say how many there are; here: all of them."""
+    return sums.leaves_around(tree, v)
 
 
 @jitable
@@ -38,6 +48,13 @@ def mark_stale(tree, sums, v):
             break
         sums.stale[v] = 1
         v = parent(tree, v)
+
+
+@jitable
+def mark_new(tree, sums, p):
+    """Internal node p came into this place: a mark from an earlier one must not end the walk to its ancestors."""
+    sums.stale[p] = 0
+    mark_stale(tree, sums, p)
 
 
 @jitable
@@ -66,10 +83,25 @@ def refresh(tree, sums, tally, v):
 @jitable
 def similarity(tree, sums, tally, u, v):
     """f(u, v), with both summaries up to date."""
-    refresh(tree, sums, tally, u)
-    refresh(tree, sums, tally, v)
+    if sums.stale[u]:
+        refresh(tree, sums, tally, u)
+    if sums.stale[v]:
+        refresh(tree, sums, tally, v)
     tally.counts[SCORES] += 1
     return score(sums, u, v)
+
+
+@jitable
+def ask(tree, sums, tally, v, nodes, n):
+    """f(v, node) for the first n of ``nodes``, into ``sums.answers``, in one call where the linkage can."""
+    if n == 0:
+        return
+    refresh(tree, sums, tally, v)
+    for i in range(n):
+        if sums.stale[nodes[i]]:
+            refresh(tree, sums, tally, nodes[i])
+    tally.counts[SCORES] += n
+    score_many(sums, v, nodes, n)
 
 
 @jitable

@@ -12,7 +12,7 @@ Every formula below is then free of cancellation:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from numba.extending import overload
 
 from grinch._compile import NO_COUNTS, jitable, kernel
 from grinch.linkage import summaries
+from grinch.linkage.compiled import VectorGroup
+from grinch.tree.links import LEAVES
 
 FORMULAS = ("cosine", "average_dot", "average_sqeuclidean", "centroid", "ward")
 COSINE, AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, WARD = range(len(FORMULAS))
@@ -29,16 +31,29 @@ COUNT, SPREAD, LENGTH = 0, 1, 2
 
 
 class VectorSummaries(NamedTuple):
-    """Per node: mean (float32), count, spread and length (float64); leaves first, internal nodes from the offset."""
+    """Per node: mean (float32), count, spread and length (float64); leaves first, internal nodes from the offset.
+
+    ``nodes`` and ``answers`` are scratch space for questions to the linkage. ``formula`` is the number of a formula
+    below, or a compiled function of a user's own; ``trouble`` notes that it returned no number, and for which nodes.
+    """
 
     means: npt.NDArray[np.float32]
     moments: npt.NDArray[np.float64]
     bonds: npt.NDArray[np.float64]
     stale: npt.NDArray[np.uint8]
-    formula: int
+    nodes: npt.NDArray[np.int32]
+    answers: npt.NDArray[np.float64]
+    trouble: npt.NDArray[np.int64]
+    formula: Any
 
     def score(self, u: int, v: int) -> float:
         return vector_score(self, u, v)
+
+    def score_many(self, v: int, nodes: npt.NDArray[np.int32], n: int) -> None:
+        vector_score_many(self, v, nodes, n)
+
+    def leaves_around(self, tree: Any, v: int) -> int:
+        return all_leaves(tree, self)
 
     def merge(self, p: int, left: int, right: int) -> None:
         vector_merge(self, p, left, right)
@@ -69,7 +84,8 @@ def _step_toward(out, a, b, share):
 
 
 @jitable
-def vector_score(sums, u, v):
+def named_score(sums, u, v):
+    """The formulas, by number."""
     a, b = sums.means[u], sums.means[v]
     if sums.formula == COSINE:
         lengths = sums.moments[u, LENGTH] * sums.moments[v, LENGTH]
@@ -86,6 +102,40 @@ def vector_score(sums, u, v):
 
 
 @jitable
+def group_of(sums, v):
+    moments = sums.moments[v]
+    return VectorGroup(sums.means[v], moments[COUNT], moments[SPREAD], moments[LENGTH])
+
+
+@jitable
+def users_score(sums, u, v):
+    """The user's own function; what is not a number is noted, and is the worst score until the insert is undone."""
+    value = sums.formula(group_of(sums, u), group_of(sums, v))
+    if np.isnan(value):
+        sums.trouble[0], sums.trouble[1], sums.trouble[2] = 1, u, v
+        return -np.inf
+    return value
+
+
+def vector_score(sums, u, v):
+    """f(u, v) under whichever formula."""
+    return named_score(sums, u, v) if isinstance(sums.formula, int) else users_score(sums, u, v)
+
+
+@jitable
+def vector_score_many(sums, v, nodes, n):
+    for i in range(n):
+        sums.answers[i] = vector_score(sums, v, nodes[i])
+
+
+@jitable
+def all_leaves(tree, sums):
+    for leaf in range(tree.head[LEAVES]):
+        sums.nodes[leaf] = leaf
+    return tree.head[LEAVES]
+
+
+@jitable
 def vector_merge(sums, p, left, right):
     if sums.moments[left, COUNT] < sums.moments[right, COUNT]:
         left, right = right, left
@@ -93,22 +143,41 @@ def vector_merge(sums, p, left, right):
     share = n_r / (n_l + n_r)
     _step_toward(sums.means[p], sums.means[left], sums.means[right], np.float32(share))
     sums.moments[p, COUNT] = n_l + n_r
-    if sums.formula == AVERAGE_SQEUCLIDEAN:
-        gap = squared_distance(sums.means[left], sums.means[right])
-        within = (1.0 - share) * sums.moments[left, SPREAD] + share * sums.moments[right, SPREAD]
-        sums.moments[p, SPREAD] = within + share * (1.0 - share) * gap
-    elif sums.formula == COSINE:
-        sums.moments[p, LENGTH] = math.sqrt(dot(sums.means[p], sums.means[p]))
+    gap = squared_distance(sums.means[left], sums.means[right])
+    within = (1.0 - share) * sums.moments[left, SPREAD] + share * sums.moments[right, SPREAD]
+    sums.moments[p, SPREAD] = within + share * (1.0 - share) * gap
+    sums.moments[p, LENGTH] = math.sqrt(dot(sums.means[p], sums.means[p]))
 
 
 def _is_vector(sums: types.Type) -> bool:
     return isinstance(sums, types.NamedTuple) and sums.instance_class is VectorSummaries
 
 
+@overload(vector_score, jit_options=NO_COUNTS)
+def _compiled_vector_score(sums, u, v):
+    if isinstance(sums.types[sums.fields.index("formula")], types.Integer):
+        return lambda sums, u, v: named_score(sums, u, v)
+    return lambda sums, u, v: users_score(sums, u, v)
+
+
 @overload(summaries.score, jit_options=NO_COUNTS)
 def _compiled_score(sums, u, v):
     if _is_vector(sums):
         return lambda sums, u, v: vector_score(sums, u, v)
+    return None
+
+
+@overload(summaries.score_many, jit_options=NO_COUNTS)
+def _compiled_score_many(sums, v, nodes, n):
+    if _is_vector(sums):
+        return lambda sums, v, nodes, n: vector_score_many(sums, v, nodes, n)
+    return None
+
+
+@overload(summaries.leaves_around, jit_options=NO_COUNTS)
+def _compiled_leaves_around(tree, sums, v):
+    if _is_vector(sums):
+        return lambda tree, sums, v: all_leaves(tree, sums)
     return None
 
 

@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from grinch.errors import unknown_name
 from grinch.linkage.store import RecordStore, VectorStore
+from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import Search
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.scan import ScanSearch
+from grinch.neighbors.sources import ByKey, ByVector, Source
 from grinch.tally import Tally
+
+__all__ = ["ByKey", "ByVector", "Search", "check_search", "make_search"]
 
 SEARCHES = ("auto", "exact", "index")
 
 
-def check_search(name: object) -> None:
-    if name not in SEARCHES:
-        raise unknown_name("search", name, SEARCHES)
+def check_search(search: Any) -> None:
+    """A name, a source of candidates, or a list of sources."""
+    if isinstance(search, str):
+        if search not in SEARCHES:
+            raise unknown_name("search", search, SEARCHES, " (or ByVector(...), ByKey(...), or a list of them)")
+        return
+    sources = search if isinstance(search, (list, tuple)) else [search]
+    if not sources or not all(isinstance(source, Source) and not isinstance(source, type) for source in sources):
+        raise TypeError(
+            f"search must be one of {', '.join(map(repr, SEARCHES))}, or ByVector(...), ByKey(...), or a list of them;"
+            f" got {search!r}"
+        )
 
 
-def make_search(name: str, store: VectorStore | RecordStore, k: int, tally: Tally) -> Search:
-    """The search meant by a name, on the points of a store."""
-    check_search(name)
+def make_search(search: Any, store: VectorStore | RecordStore, k: int, tally: Tally) -> Search:
+    """The search that is meant, on the points of a store."""
+    check_search(search)
     if isinstance(store, RecordStore):
-        if name == "index":
-            raise ValueError("search='index' needs a linkage on vectors, given by name; got a linkage of your own")
-        return ScanSearch(store, k, tally)
-    if name == "index":
+        if search == "index":
+            raise ValueError(
+                "search='index' needs a linkage on vectors; for yours, use search=ByVector(embed, index=True)"
+            )
+        sources = () if isinstance(search, str) else search if isinstance(search, (list, tuple)) else (search,)
+        return ScanSearch(store, k, tally, [source.proposer() for source in sources])
+    if not isinstance(search, str):
+        raise ValueError("ByVector and ByKey are for linkages of your own; vectors are searched by 'exact' or 'index'")
+    if search == "index":
         from grinch.neighbors.index import IndexSearch
 
         return IndexSearch(store, k)
-    return ExactSearch(store, k)
+    return ExactSearch(store, k) if search == "exact" else AutoSearch(store, k)

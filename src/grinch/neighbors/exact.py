@@ -18,6 +18,8 @@ from grinch.neighbors.base import Neighbors, batches
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
 EXTRA = 16
+# Batches found ahead of the inserts, per job: enough that neither waits for the other.
+AHEAD = 6
 
 
 class ExactSearch:
@@ -40,7 +42,7 @@ class ExactSearch:
     def _sync(self, start: int, stop: int) -> None:
         """Bring the per-point factors of the products up to date with the store; what is from ``start`` on is new."""
         start, self._synced = min(start, self._synced), stop
-        if len(self._scale) < self.store.capacity:
+        if len(self._scale) < self.store.capacity or not self._scale.flags.writeable:
             room = self.store.capacity - len(self._scale)
             self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
             self._shift = np.concatenate([self._shift, np.zeros(room, np.float32)])
@@ -83,7 +85,7 @@ class ExactSearch:
 
 
 def ahead(task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], jobs: int) -> Iterator[Neighbors]:
-    """Run ``task`` on each range, in order, with ``jobs`` of them under way before they are asked for."""
+    """Run ``task`` on each range, in order, by ``jobs`` threads, some ranges ahead of what is asked for."""
     if len(ranges) < 2:
         yield from (task(lo, hi) for lo, hi in ranges)
         return
@@ -93,7 +95,7 @@ def ahead(task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], 
         try:
             for lo, hi in waiting:
                 under_way.append(pool.submit(task, lo, hi))
-                if len(under_way) > jobs:
+                if len(under_way) > AHEAD * jobs:
                     yield under_way.popleft().result()
             while under_way:
                 yield under_way.popleft().result()

@@ -90,6 +90,8 @@ def to_networkx(tree: Tree) -> networkx.DiGraph:
         attributes: dict[str, Any] = {"size": int(sizes[v]), "height": float(heights[v])}
         if v >= tree.offset and not np.isnan(scores[v]):
             attributes["score"] = float(scores[v])
+        if v < tree.offset and tree.names is not None:
+            attributes["id"] = tree.names[v]
         graph.add_node(v, **attributes)
         if v != tree.root:
             graph.add_edge(int(tree.links.table[v, PARENT]), v)

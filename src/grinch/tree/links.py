@@ -9,7 +9,7 @@ leaf slots) upwards; the internal node that arrives with leaf ``i`` is ``offset 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,37 @@ def new_links(capacity: int, limit: int = NO_LIMIT) -> Links:
     table = np.full((2 * capacity, 4), NONE, dtype=np.int32)
     head = np.array([NONE, 0, capacity, limit], dtype=np.int64)
     return Links(table, head, np.zeros(capacity, dtype=np.uint8))
+
+
+class ListTable:
+    """A table as a flat list: what the interpreter reads several times faster than an array, one entry at a time."""
+
+    __slots__ = ("flat",)
+
+    def __init__(self, table: npt.NDArray[np.int32]):
+        self.flat: list[int] = table.ravel().tolist()
+
+    def __getitem__(self, key: tuple[int, int]) -> int:
+        v, column = key
+        return self.flat[4 * v + column]
+
+    def __setitem__(self, key: tuple[int, int], value: int) -> None:
+        v, column = key
+        self.flat[4 * v + column] = value
+
+
+def as_lists(links: Links) -> Links:
+    """The same tree in Python's own containers, for the interpreted engine."""
+    return Links(ListTable(links.table), links.head.tolist(), links.marks.tolist())  # type: ignore[arg-type]
+
+
+def as_arrays(links: Links) -> Links:
+    """The same tree in arrays; no copy if it is in arrays already."""
+    table: Any = links.table
+    if not isinstance(table, ListTable):
+        return links
+    table = np.array(table.flat, dtype=np.int32).reshape(-1, 4)
+    return Links(table, np.array(links.head, dtype=np.int64), np.array(links.marks, dtype=np.uint8))
 
 
 def grown(links: Links, capacity: int) -> Links:

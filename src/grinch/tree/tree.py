@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from grinch.tree.links import (
     ROOT,
     SIZE,
     Links,
+    as_arrays,
     detach,
     grown,
     make_sibling,
@@ -63,6 +64,7 @@ class Tree:
         self.links: Links = new_links(max(int(capacity), 1))
         self._scores: FloatArray | None = None
         self._ceiling: float | None = None
+        self.names: list[Any] | None = None
 
     @classmethod
     def from_links(cls, links: Links, scores: FloatArray | None = None, ceiling: float | None = None) -> Tree:
@@ -71,6 +73,7 @@ class Tree:
         ``scores[v]`` is the linkage of v's two children (``nan`` if unknown) and ``ceiling`` the score of two
         identical points, which is where heights start from.
         """
+        links = as_arrays(links)
         tree, n, old = cls(int(links.head[LEAVES])), int(links.head[LEAVES]), int(links.head[OFFSET])
         if n == 0:
             return tree
@@ -328,18 +331,20 @@ class Tree:
         return formats.to_scipy(self)
 
     def to_newick(self, names: Sequence[object] | None = None, lengths: bool = True) -> str:
-        """Newick text, with ``names`` for the leaves (default: their positions) and heights as branch lengths."""
+        """Newick text, heights as branch lengths; ``names`` for the leaves (default: their ids, or positions)."""
+        names = self.names if names is None else names
         if names is not None and len(names) != self.n_leaves:
             raise ValueError(f"names must have one entry for each of the {self.n_leaves} leaves; got {len(names)}")
         return formats.to_newick(self, names, lengths)
 
     def to_networkx(self) -> networkx.DiGraph:
-        """A ``networkx.DiGraph`` from parent to child, with ``size``, ``height`` and ``score`` on the nodes."""
+        """A ``networkx.DiGraph`` from parent to child; nodes have ``size``, ``height``, ``score`` and leaves ``id``."""
         return formats.to_networkx(self)
 
 
 def check_links(links: Links, exact_sizes: bool = False) -> None:
     """Verify every invariant of ``links``; sizes may saturate at the limit unless ``exact_sizes``."""
+    links = as_arrays(links)
     table, n, offset, root = links.table, int(links.head[LEAVES]), int(links.head[OFFSET]), int(links.head[ROOT])
     assert not links.marks.any(), "scratch marks must be zero between calls"
     if n == 0:

@@ -1,0 +1,211 @@
+"""Single, complete and average linkage over any pairwise similarity or distance, on vectors or on records.
+
+A group keeps its members and the two groups it was merged from. The score of two groups is looked up, or combined from
+the scores of its parts (the largest for single, the smallest for complete, the weighted mean for average), and only if
+those are not known either is it computed over all pairs. So as a tree changes, a step costs a few look-ups for what
+did not change.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.errors import unknown_name
+
+# The distances that scipy's cdist knows by name and that need no further argument.
+SCIPY_METRICS = (
+    "braycurtis",
+    "canberra",
+    "chebyshev",
+    "cityblock",
+    "correlation",
+    "cosine",
+    "dice",
+    "euclidean",
+    "hamming",
+    "jaccard",
+    "jensenshannon",
+    "minkowski",
+    "rogerstanimoto",
+    "russellrao",
+    "sokalsneath",
+    "sqeuclidean",
+    "yule",
+)
+KINDS: dict[str, Callable[..., Any]] = {"single": np.max, "complete": np.min, "average": np.mean}
+
+Matrix = npt.NDArray[np.float64]
+
+
+# Groups up to this size keep their members in one piece; larger ones put them together when they are measured.
+SMALL = 32
+
+
+class Group:
+    """The size of a node, the two groups it came from, its members if it is small, and a number that names its set.
+
+    The number of a group is the exclusive or of its members' random numbers: the same members have the same number,
+    however they were put together, and what is known of them stays known when the tree is rearranged.
+    """
+
+    __slots__ = ("block", "number", "parts", "size")
+
+    def __init__(self, block: Any, parts: tuple[Group, Group] | None, number: int):
+        self.block, self.parts, self.number = block, parts, number
+        self.size = 1 if parts is None else len(parts[0]) + len(parts[1])
+
+    def __len__(self) -> int:
+        return self.size
+
+    def members(self) -> Any:
+        """All members: rows of a matrix, or a list of records."""
+        if self.block is not None:
+            return self.block
+        waiting, blocks = [self], []
+        while waiting:
+            group = waiting.pop()
+            if group.block is not None:
+                blocks.append(group.block)
+            elif group.parts is not None:
+                waiting += group.parts[::-1]
+        joined = np.concatenate(blocks) if isinstance(blocks[0], np.ndarray) else [x for block in blocks for x in block]
+        if len(self) <= SMALL:
+            self.block = joined
+        return joined
+
+
+def _key(a: Group, b: Group) -> tuple[int, int]:
+    return (a.number, b.number) if a.number < b.number else (b.number, a.number)
+
+
+class Pairwise:
+    """Single, complete or average linkage over a pairwise measure.
+
+    Parameters
+    ----------
+    kind : {"single", "complete", "average"}
+        The best pair, the worst pair, or the mean over all pairs.
+    similarity : callable, optional
+        ``similarity(x, y)`` of two records, higher for closer.
+    distance : callable or str, optional
+        ``distance(x, y)`` of two records, lower for closer, or a name that :func:`scipy.spatial.distance.cdist` knows,
+        for vectors. Give one of the two; the score is then minus the distance.
+    remember : int, default=1_000_000
+        How many scores are kept.
+
+    Examples
+    --------
+    >>> from grinch import Grinch
+    >>> from grinch.linkage import Pairwise
+    >>> import difflib
+    >>> alike = Pairwise("average", similarity=lambda x, y: difflib.SequenceMatcher(None, x, y).ratio())
+    >>> Grinch(linkage=alike, n_clusters=2).fit_predict(["J. Smith", "Wei Wang", "John Smith", "W. Wang"]).tolist()
+    [0, 1, 0, 1]
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        similarity: Callable[[Any, Any], float] | None = None,
+        distance: Callable[[Any, Any], float] | str | None = None,
+        remember: int = 1_000_000,
+    ):
+        if kind not in KINDS:
+            raise unknown_name("kind", kind, KINDS)
+        if (similarity is None) == (distance is None):
+            raise ValueError("give one of similarity= (higher is closer) and distance= (lower is closer)")
+        if isinstance(distance, str) and distance not in SCIPY_METRICS:
+            raise unknown_name("distance", distance, SCIPY_METRICS, " (or a function of two records)")
+        self.kind, self.similarity, self.distance, self.remember = kind, similarity, distance, remember
+        self._known: OrderedDict[tuple[int, int], float] = OrderedDict()
+        self.pairs_computed = 0
+
+    def leaf(self, record: Any) -> Group:
+        if isinstance(self.distance, str):
+            return Group(np.asarray(record, np.float64).reshape(1, -1), None, secrets.randbits(96))
+        return Group([record], None, secrets.randbits(96))
+
+    def merge(self, a: Group, b: Group) -> Group:
+        return Group(None, (a, b), a.number ^ b.number)
+
+    def score(self, a: Group, b: Group) -> float:
+        if self._recall(a, b) is None and not self._is_partly_known(a, b):
+            a, b = b, a
+        value = self._worked_out(a, b)
+        self._forget()
+        return value
+
+    def scores(self, a: Group, others: Sequence[Group]) -> Matrix:
+        """Scores of one group with many; single records among them are measured in one call."""
+        singles = [b for b in others if len(b) == 1 and self._recall(a, b) is None]
+        for part in a.parts or (a,):
+            self._measure_singles(part, [b for b in singles if self._recall(part, b) is None])
+        return np.array([self.score(a, b) for b in others])
+
+    def _measure_singles(self, a: Group, singles: list[Group]) -> None:
+        if singles:
+            blocks = [b.members() for b in singles]
+            others = np.concatenate(blocks) if isinstance(self.distance, str) else [block[0] for block in blocks]
+            values = KINDS[self.kind](self._measure(a.members(), others), axis=0)
+            for b, value in zip(singles, values.tolist(), strict=True):
+                self._keep(a, b, value)
+
+    def _measure(self, a: Any, b: Any) -> Matrix:
+        """Similarities of all pairs."""
+        self.pairs_computed += len(a) * len(b)
+        if isinstance(self.distance, str):
+            from scipy.spatial.distance import cdist
+
+            return -np.asarray(cdist(a, b, self.distance))
+        if self.similarity is not None:
+            return np.array([[self.similarity(x, y) for y in b] for x in a], dtype=np.float64)
+        assert self.distance is not None
+        return -np.array([[self.distance(x, y) for y in b] for x in a], dtype=np.float64)
+
+    def _recall(self, a: Group, b: Group) -> float | None:
+        return self._known.get(_key(a, b))
+
+    def _is_partly_known(self, a: Group, b: Group) -> bool:
+        return a.parts is not None and any(self._recall(part, b) is not None for part in a.parts)
+
+    def _worked_out(self, a: Group, b: Group) -> float:
+        """Down the parts of a as long as one of them is known with b and one is not; then back up, combining.
+
+        After an insert that is the path to the new record, so only the new record is measured.
+        """
+        path = []
+        while (value := self._recall(a, b)) is None:
+            unknown = [part for part in a.parts or () if self._recall(part, b) is None]
+            if a.parts is None or len(unknown) == 2:
+                value = self._keep(a, b, float(KINDS[self.kind](self._measure(a.members(), b.members()))))
+                break
+            path.append(a)
+            if not unknown:
+                break
+            a = unknown[0]
+        for group in reversed(path):
+            value = self._keep(group, b, self._combined(group, b))
+        assert value is not None
+        return value
+
+    def _combined(self, a: Group, b: Group) -> float:
+        """From the scores of a's parts with b, both of them known."""
+        assert a.parts is not None
+        (left, right), known = a.parts, [self._known[_key(part, b)] for part in a.parts]
+        if self.kind == "average":
+            return (len(left) * known[0] + len(right) * known[1]) / len(a)
+        return max(known) if self.kind == "single" else min(known)
+
+    def _keep(self, a: Group, b: Group, value: float) -> float:
+        self._known[_key(a, b)] = value
+        return value
+
+    def _forget(self) -> None:
+        while len(self._known) > self.remember:
+            self._known.popitem(last=False)

@@ -1,0 +1,186 @@
+"""Where candidates come from when a linkage is too dear to be asked about every record.
+
+A source is what a user gives to ``Grinch(search=...)``: :class:`ByVector`, :class:`ByKey`, or a list of them. It
+makes a proposer, which belongs to one engine and knows its records.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from grinch.errors import unknown_name
+from grinch.linkage.named import VECTOR_LINKAGES
+from grinch.linkage.store import VectorStore
+from grinch.neighbors.exact import ExactSearch
+
+
+class Proposer(Protocol):
+    """Names earlier records that may be near."""
+
+    def write(self, at: int, records: Sequence[Any]) -> None:
+        """Records to come, from position ``at`` on."""
+        ...
+
+    def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Iterable[int]]:
+        """For each of the records start to stop, some that came before it (or before ``limit``)."""
+        ...
+
+    def around(self, leaves: list[int]) -> Iterable[int]:
+        """Some records near a group of them; the group itself may be among them."""
+        ...
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Makes a proposer for an engine."""
+
+    def proposer(self) -> Proposer: ...
+
+
+@dataclass(frozen=True)
+class ByVector:
+    """Candidates are the nearest by a vector of each record; the linkage then ranks them.
+
+    Parameters
+    ----------
+    embed : callable
+        ``embed(records)`` of a list of records: a matrix, one row each.
+    n : int, default=50
+        How many candidates.
+    metric : {"cosine", "dot", "sqeuclidean"}, default="cosine"
+        What near means.
+    index : bool, default=False
+        Find them approximately, by an index (``grinch[index]``).
+    """
+
+    embed: Callable[[Sequence[Any]], Any]
+    n: int = 50
+    metric: str = "cosine"
+    index: bool = False
+
+    def __post_init__(self) -> None:
+        if self.metric not in VECTOR_LINKAGES["average"]:
+            raise unknown_name("metric", self.metric, VECTOR_LINKAGES["average"])
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
+            raise ValueError(f"n must be a whole number of at least 1; got {self.n!r}")
+
+    def proposer(self) -> Proposer:
+        return _NearVectors(self)
+
+
+@dataclass(frozen=True)
+class ByKey:
+    """Candidates are the records that share a key.
+
+    Parameters
+    ----------
+    keys : callable
+        ``keys(record)`` is a key (any hashable value), a list, tuple or set of keys, or None for none.
+    most : int, default=1000
+        Of a key with more records than this, only the latest are candidates.
+    """
+
+    keys: Callable[[Any], Any]
+    most: int = 1000
+
+    def proposer(self) -> Proposer:
+        return _SharedKeys(self)
+
+
+class _NearVectors:
+    def __init__(self, source: ByVector):
+        self.source = source
+        self.store: VectorStore | None = None
+        self.search: Any = None
+        self.inserted = 0
+
+    def write(self, at: int, records: Sequence[Any]) -> None:
+        vectors = np.asarray(self.source.embed(records), np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(records) or not np.isfinite(vectors).all():
+            raise ValueError(
+                f"embed must return a finite matrix with a row for each of the {len(records)} records; got shape"
+                f" {vectors.shape}"
+            )
+        if self.store is None:
+            self.store = VectorStore(VECTOR_LINKAGES["average"][self.source.metric], vectors.shape[1])
+            self.search = self._new_search(self.store)
+        need = at + len(records)
+        if need > self.store.capacity:
+            self.store.grow(max(need + 256, int(1.5 * self.store.capacity)))
+        self.store.write(at, vectors)
+
+    def _new_search(self, store: VectorStore) -> Any:
+        if self.source.index:
+            from grinch.neighbors.index import IndexSearch
+
+            return IndexSearch(store, self.source.n)
+        return ExactSearch(store, self.source.n)
+
+    def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Iterable[int]]:
+        for part in self.search.stream(start, stop, limit):
+            for i, row in enumerate(part.candidates):
+                # The record itself is in the tree by the time a graft asks around it.
+                self.inserted = part.start + i + 1 if limit is None else limit
+                yield row[row >= 0].tolist()
+
+    def around(self, leaves: list[int]) -> Iterable[int]:
+        assert self.store is not None
+        points = self.store.sums.means[: self.inserted]
+        centre = points[leaves].mean(axis=0, dtype=np.float64).astype(np.float32)
+        scores = points @ centre
+        if self.source.metric == "sqeuclidean":
+            scores -= 0.5 * np.einsum("ij,ij->i", points, points)
+        # Enough to have n outside the group.
+        n = min(self.source.n + len(leaves), len(points))
+        nearest: list[int] = np.argpartition(-scores, n - 1)[:n].tolist()
+        return nearest
+
+
+class _SharedKeys:
+    def __init__(self, source: ByKey):
+        self.source = source
+        self.of_key: dict[Hashable, list[int]] = defaultdict(list)
+        self.of_record: list[tuple[Hashable, ...]] = []
+        self.filed = 0
+
+    def write(self, at: int, records: Sequence[Any]) -> None:
+        del self.of_record[at:]
+        self.of_record += [_as_keys(self.source.keys(record)) for record in records]
+
+    def _file(self, stop: int) -> None:
+        """Enter records under their keys up to ``stop``; take out what was entered beyond it."""
+        for position in range(self.filed, stop):
+            for key in self.of_record[position]:
+                self.of_key[key].append(position)
+        if stop < self.filed:
+            for positions in self.of_key.values():
+                while positions and positions[-1] >= stop:
+                    positions.pop()
+        self.filed = stop
+
+    def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Iterable[int]]:
+        for x in range(start, stop):
+            self._file(x if limit is None else limit)
+            found = self._sharing(self.of_record[x])
+            if limit is None:
+                self._file(x + 1)
+            yield found
+
+    def around(self, leaves: list[int]) -> Iterable[int]:
+        return self._sharing({key for leaf in leaves for key in self.of_record[leaf]})
+
+    def _sharing(self, keys: Iterable[Hashable]) -> set[int]:
+        return {position for key in keys for position in self.of_key[key][-self.source.most :]}
+
+
+def _as_keys(keys: Any) -> tuple[Hashable, ...]:
+    if keys is None:
+        return ()
+    if isinstance(keys, (list, tuple, set, frozenset)):
+        return tuple(keys)
+    return (keys,)
