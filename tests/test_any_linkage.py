@@ -477,3 +477,40 @@ def test_bad_ids_change_nothing():
     assert model.ids_ == ["a", "b", "c"]
     with pytest.raises(ValueError, match="the points in the tree do not have them, and these do"):
         Grinch().fit(np.eye(3)).partial_fit(np.eye(3), ids=[1, 2, 3])
+
+
+def test_infinite_scores_leave_finite_heights():
+    def apart(a, b):
+        return float("-inf") if {x > 5 for x in a} != {x > 5 for x in b} else -abs(sum(a) / len(a) - sum(b) / len(b))
+
+    model = Grinch(linkage=apart, mode="exact", threshold=-100.0).fit([1, 9, 2, 8])
+    assert model.labels_.tolist() == [0, 1, 0, 1]
+    heights = model.tree_.to_scipy()[:, 2]
+    assert np.isfinite(heights).all()
+    assert heights[2] > heights[1]
+    assert np.isfinite(Grinch(linkage=lambda a, b: float("-inf")).fit([1, 2, 3]).tree_.to_scipy()).all()
+
+
+def test_a_tree_grows_under_the_parameters_it_was_begun_with(blobs):
+    X, _ = blobs
+    model = Grinch(n_clusters=3).fit(X)
+    with pytest.raises(
+        ValueError, match=r"linkage cannot change while a tree grows: it was begun with linkage='average'"
+    ):
+        model.set_params(linkage="ward").partial_fit(X[:5])
+    assert model.n_leaves_ == 300
+    assert model.set_params(linkage="average", n_clusters=4).partial_fit(X[:5]).n_leaves_ == 305
+
+
+@numba.njit
+def nan_at_zero(a, b):
+    return np.dot(a.mean, b.mean) / (a.length * b.length)
+
+
+def test_nan_in_predict_is_reported_and_leaves_nothing_behind(rng):
+    X = np.abs(rng.normal(size=(30, 3))) + 0.1
+    model = Grinch(linkage=nan_at_zero, n_clusters=3).fit(X[:20])
+    with pytest.raises(LinkageError, match="returned nan"):
+        model.predict([[0.0, 0.0, 0.0]])
+    assert model.partial_fit(X[20:]).n_leaves_ == 30
+    assert model.tree_.to_newick() == Grinch(linkage=nan_at_zero).fit(X).tree_.to_newick()

@@ -127,7 +127,9 @@ BROKEN = {
     "x.txt": (b"1 2", {}, r"FILE must end in .npy, .npz, .csv, .tsv, .parquet; got 'x.txt'"),
     "empty.csv": (b"", {}, "'empty.csv' is empty"),
     "word.csv": (b"a,b\n1,2\n3,x\n", {}, r"column 'b' must be numeric, but row 2 holds 'x'.*--label b"),
-    "hole.csv": (b"a,b\n1,2\n3,\n", {}, r"column 'b' must be numeric, but row 2 holds ''"),
+    "hole.csv": (b"a,b\n1,2\n3,\n", {}, r"column 'b' has no value in row 2"),
+    "head.csv": (b"a,b\n", {}, "'head.csv' has a header and no rows"),
+    "semi.csv": (b"a;b\n1;2\n", {}, "seems to be separated by ';'"),
     "short.csv": (b"a,b\n1,2\n3\n", {}, r"row 2 must have 2 columns like the first; it has 1 \(truncated\?\)"),
     "label.csv": (
         b"a,kind\n1,2\n",
@@ -175,11 +177,28 @@ def test_errors_are_one_line_and_exit_with_2(tmp_path):
     (tmp_path / "nan.csv").write_text("a,b\n1,2\nnan,4\n")
     done = run("cluster", "nan.csv", cwd=tmp_path, expect=2)
     assert "error: X must be finite, but contains NaN in row 1, column 0" in done.stderr
-    assert not (tmp_path / "grinch-out").exists()
+    assert list((tmp_path / "grinch-out").iterdir()) == []
     done = run("cluster", "nan.csv", "--cap", -1, cwd=tmp_path, expect=2)
     assert "cap must be a whole number of leaves" in done.stderr
     done = run("cluster", "nan.csv", "-k", 3, "-t", 0.5, cwd=tmp_path, expect=2)
     assert "two ways to cut" in done.stderr
+
+
+def test_missing_labels_bad_folders_and_double_ids(table, tmp_path):
+    table.loc[3, "species"] = None
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    purities = []
+    for name in ("t.csv", "t.parquet"):
+        run("cluster", name, "--label", "species", "--id", "name", "-q", "-o", name + "-out", cwd=tmp_path)
+        purities.append(json.loads((tmp_path / (name + "-out") / "summary.json").read_text())["dendrogram_purity"])
+    assert purities[0] == purities[1] > 0.9
+    done = run("cluster", "t.csv", "--drop", "name", "--drop", "species", "-o", "t.csv", cwd=tmp_path, expect=2)
+    assert "error: --out must be a folder that can be made or written to; got 't.csv'" in done.stderr
+    table["name"] = "same"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = run("cluster", "t.csv", "--label", "species", "--id", "name", cwd=tmp_path, expect=2)
+    assert "ids must be different for every point; 'same' is there twice" in done.stderr
 
 
 def test_help_reads_like_a_manual(tmp_path):

@@ -339,3 +339,39 @@ def test_predict_where_no_candidate_is_named():
     model = Grinch(linkage=lambda a, b: -abs(len(a[0]) - len(b[0])), search=ByKey(lambda t: t[0]), n_clusters=2)
     model.fit(["aa", "ab", "bcd", "bcde"])
     assert model.predict(["axx", "zzz"]).tolist() == [model.labels_[0], -1]
+
+
+def test_a_shuffled_fit_that_breaks_off_goes_on_soundly():
+    def near(a, b):
+        if 99 in a + b:
+            raise RuntimeError("no")
+        return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+    order = np.random.RandomState(0).permutation(10)
+    records = [10 * i for i in range(10)]
+    records[order[5]] = 99
+    for names in (None, [f"r{i}" for i in range(10)]):
+        model = Grinch(linkage=near, shuffle=True, random_state=0, n_clusters=2)
+        with pytest.raises(ValueError, match="raised RuntimeError"):
+            model.fit(records, ids=names)
+        made = sorted(order[:5].tolist())
+        assert model.ids_ == (list(range(5)) if names is None else [names[i] for i in made])
+        model.partial_fit([1000, 1001], ids=None if names is None else ["n1", "n2"])
+        assert model.labels_.tolist() == [0, 0, 0, 0, 0, 1, 1]
+        assert model.ids_[-2:] == ([5, 6] if names is None else ["n1", "n2"])
+
+
+def test_labels_handed_out_are_a_copy(blobs):
+    X, _ = blobs
+    model = Grinch().fit(X)
+    model.labels_[:] = 77
+    assert model.labels_.max() == 7
+
+
+def test_extreme_values(rng):
+    with pytest.raises(ValueError, match="scale the data first"):
+        Grinch(metric="dot").fit(np.full((3, 8), np.iinfo(np.int64).min))
+    X = np.array([[1, 0], [0, 1], [1, 0.1], [0.1, 1]])
+    for scale in (1.0, 1e-15, 1e15):
+        assert Grinch(linkage="cosine", n_clusters=2).fit(X * scale).labels_.tolist() == [0, 1, 0, 1]
+    assert Grinch(linkage="cosine").fit(X * 1e-30).tree_.n_leaves == 4

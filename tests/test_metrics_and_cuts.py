@@ -42,6 +42,13 @@ def test_dendrogram_purity_is_its_definition(case):
         assert np.isnan(found)
 
 
+def test_points_without_a_label_make_no_pairs_but_count_in_nodes():
+    tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    assert dendrogram_purity(tree, ["a", None, "a"]) == pytest.approx(2 / 3)
+    assert dendrogram_purity(tree, [1.0, 1.0, float("nan")]) == 1.0
+    assert np.isnan(dendrogram_purity(tree, [None, None, "a"]))
+
+
 def test_purity_of_a_perfect_and_of_a_deep_tree():
     matrix = sch.linkage(np.repeat([[0.0], [10.0], [20.0]], 5, axis=0) + np.linspace(0, 1, 15)[:, None])
     assert dendrogram_purity(Tree.from_scipy(matrix), np.repeat([0, 1, 2], 5)) == 1.0

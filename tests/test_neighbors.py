@@ -165,3 +165,21 @@ def test_unknown_searches(rng):
         make_search("exakt", store, 5, new_tally())
     with pytest.raises(ValueError, match="search='index' needs a linkage on vectors; for yours, use search=ByVector"):
         make_search("index", RecordStore(FunctionLinkage(max)), 5, new_tally())
+
+
+def test_whole_numbers_with_many_ties_need_no_full_scan(rng):
+    X = rng.integers(0, 3, size=(600, 4)).astype(float)
+    for linkage in (linkage_of("average", "sqeuclidean"), linkage_of("average", "dot")):
+        store = store_of(X, linkage)
+        search = ExactSearch(store, 7)
+        np.testing.assert_array_equal(stream(search, 0, 600), brute_force(store, 600, 7))
+        assert search.full_scans == 0
+
+
+def test_an_outlier_does_not_make_every_query_a_full_scan(rng):
+    X = rng.normal(size=(600, 4)) * 10
+    X[300] = 1e5
+    store = store_of(X, linkage_of("ward"))
+    search = ExactSearch(store, 7)
+    np.testing.assert_array_equal(stream(search, 0, 600), brute_force(store, 600, 7))
+    assert search.full_scans < 10

@@ -339,3 +339,17 @@ def test_bad_sums():
         WeightedSum([(1.0, "cosine")])
     with pytest.raises(ValueError, match="name must be one of"):
         VectorMeans("cosinus")
+
+
+def test_parts_of_the_wrong_kind_are_named():
+    with pytest.raises(
+        TypeError, match="linkage must be an object with leaf, merge and score, or a function; got 'average'"
+    ):
+        WithRules("average")
+    with pytest.raises(TypeError, match="must must be a list of functions of a record"):
+        WithRules(lambda a, b: 0.0, must=lambda r: 1)
+    with pytest.raises(TypeError, match="family must be BetaBernoulli"):
+        Bayesian("normal")
+    with pytest.raises(TypeError, match="parts must be a list of"):
+        WeightedSum([VectorMeans("cosine")])
+    assert WithRules(lambda a, b: 2.0).score(([1], [], [], []), ([2], [], [], [])) == 2.0

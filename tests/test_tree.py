@@ -126,7 +126,7 @@ def test_to_scipy_is_valid_and_monotone(rng):
 def test_from_scipy_refuses_what_is_no_linkage_matrix():
     with pytest.raises(ValueError, match=r"shape \(n-1, 4\); got shape \(2, 3\)"):
         Tree.from_scipy(np.zeros((2, 3)))
-    for row in ([0, 5, 1.0, 2], [0, 0, 1.0, 2], [0, 2, 1.0, 2], [0, 1, -1.0, 2]):
+    for row in ([0, 5, 1.0, 2], [0, 0, 1.0, 2], [0, 2, 1.0, 2], [0, 1, -1.0, 2], [0.2, 0.7, 1.0, 2]):
         with pytest.raises(ValueError, match="clusters that exist, each exactly once, at heights"):
             Tree.from_scipy([row])
 

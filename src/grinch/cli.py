@@ -143,6 +143,7 @@ def cluster(
         random_state=seed,
         verbose=not quiet,
     )
+    _make_folder(out)
     console.print(f"{file.name}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features")
     seconds = _fit(model, points)
     points = _inserted(points, model.n_leaves_)
@@ -161,6 +162,7 @@ def demo(
     from sklearn.datasets import load_digits
 
     vectors, digits = load_digits(return_X_y=True)
+    _make_folder(out)
     order = np.random.default_rng(seed).permutation(len(vectors))
     points = Points(vectors[order], None, digits[order])
     console.print(
@@ -190,7 +192,7 @@ def _fit(model: Grinch, points: Points) -> float:
     warm_up()
     start = time.perf_counter()
     try:
-        model.fit(points.vectors)
+        model.fit(points.vectors, ids=points.ids)
     except KeyboardInterrupt:
         # A shuffled order would have to be undone for the ids and labels of the points that made it.
         if not model.__sklearn_is_fitted__() or model.n_leaves_ == 0 or model.shuffle:
@@ -233,8 +235,15 @@ def _report(model: Grinch, points: Points, seconds: float, beside: dict[str, tup
     console.print(table)
 
 
+def _make_folder(out: Path) -> None:
+    """Before the work, not after it: the folder must be there and ours to write to."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"--out must be a folder that can be made or written to; got {str(out)!r}: {error}") from None
+
+
 def _write(model: Grinch, points: Points, seconds: float, out: Path, picture: bool) -> None:
-    out.mkdir(parents=True, exist_ok=True)
     tree = model.tree_
     names = None if points.ids is None else points.ids.tolist()
     labels = None if points.labels is None else points.labels.tolist()

@@ -161,12 +161,14 @@ class Engine:
                 part = slice(begin + first - n, begin + first - n + len(candidates))
                 nodes[part, 0] = candidates[:, 0]
                 self._run(PLACE, first, nodes[part], scores[part])
+        self._raise_trouble()
         return Places(nodes[:, 0], nodes[:, 1], scores)
 
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self._own_arrays()
         self._run(FILL_BONDS, 0, np.empty((0, 2), np.int32))
+        self._raise_trouble()
         ceiling = self.linkage.ceiling if isinstance(self.linkage, VectorLinkage) else None
         return Tree.from_links(self.links, np.array(self.store.sums.bonds, dtype=np.float64), ceiling)
 
@@ -210,23 +212,30 @@ class Engine:
                 self.store.forget_summaries()
                 raise
 
+    def _raise_trouble(self) -> None:
+        """Report, once, that a compiled linkage of the user's own returned no number."""
+        if not isinstance(self.store, VectorStore) or not self.store.sums.trouble[0]:
+            return
+        error = LinkageError("returned nan, which is no score", *map(int, self.store.sums.trouble[1:]))
+        error.groups = [list(leaves_under(self.links, node)) for node in error.nodes]
+        self.store.sums.trouble[:] = 0
+        raise error
+
     def _insert_guarded(self, start: int, candidates: npt.NDArray[np.int32]) -> None:
         """A batch under a compiled linkage of the user's own: if it returned no number, undo, and go point by point."""
         assert isinstance(self.store, VectorStore)
-        table, head, trouble = self.links.table.copy(), self.links.head.copy(), self.store.sums.trouble
+        table, head = self.links.table.copy(), self.links.head.copy()
         self._run(INSERT, start, candidates.copy())
-        if not trouble[0]:
-            return
-        error = LinkageError("returned nan, which is no score", *map(int, trouble[1:]))
-        error.groups = [list(leaves_under(self.links, node)) for node in error.nodes]
-        trouble[:] = 0
-        self.links.table[:], self.links.head[:] = table, head
-        self.store.forget_summaries()
-        if len(candidates) > 1:
-            for row in range(len(candidates)):
-                self._insert_guarded(start + row, candidates[row : row + 1])
-            # None of these was to blame: it was the search, for a point still to come.
-        raise error
+        try:
+            self._raise_trouble()
+        except LinkageError:
+            self.links.table[:], self.links.head[:] = table, head
+            self.store.forget_summaries()
+            if len(candidates) > 1:
+                for row in range(len(candidates)):
+                    self._insert_guarded(start + row, candidates[row : row + 1])
+                # None of these was to blame: it was the search, for a point still to come.
+            raise
 
 
 def count_rows(rows: Any) -> int:

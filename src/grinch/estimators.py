@@ -166,6 +166,7 @@ class Grinch(ClusterMixin, BaseEstimator):
             names = check_ids(ids, count_rows(rows), [])
             order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
             self._fitted = Fitted(self._new_engine(rows), order)
+            self._fitted.begun_with = self._building()
             self._fitted.ids = names
             self._insert(rows if order is None else _taken(rows, order))
         return self
@@ -173,11 +174,15 @@ class Grinch(ClusterMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()
+        if not first:
+            self._fitted.settle_order()
         with self._unchanged_if_refused():
             rows = self._checked(X, reset=first)
             names = check_ids(ids, count_rows(rows), [] if first else self._fitted.known_ids())
             if first:
                 self._fitted = Fitted(self._new_engine(rows))
+                self._fitted.begun_with = self._building()
+            self._check_same_building()
             self._fitted.ids = names
             self._insert(rows)
         return self
@@ -212,7 +217,7 @@ class Grinch(ClusterMixin, BaseEstimator):
 
     @property
     def labels_(self) -> npt.NDArray[np.int64]:
-        return self._node_labels()[: self.n_leaves_]
+        return self._node_labels()[: self.n_leaves_].copy()
 
     @property
     def ids_(self) -> list[Any]:
@@ -251,6 +256,20 @@ class Grinch(ClusterMixin, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
         return self._fitted
+
+    def _building(self) -> dict[str, Any]:
+        """The parameters that a tree is built by; the others may change at any time."""
+        free = ("n_clusters", "threshold", "shuffle", "random_state", "verbose")
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in free}
+
+    def _check_same_building(self) -> None:
+        for name, value in self._building().items():
+            before = self._fitted.begun_with[name]
+            if value is not before and value != before:
+                raise ValueError(
+                    f"{name} cannot change while a tree grows: it was begun with {name}={before!r}, now it is"
+                    f" {value!r}. Set it back, or begin anew with fit"
+                )
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:
@@ -324,6 +343,7 @@ class Fitted:
         self.engine, self._order = engine, order
         # Of the points inserted, and perhaps of some that were not, if that was interrupted; None: their positions.
         self.ids: list[Any] | None = None
+        self.begun_with: dict[str, Any] = {}
         self._tree: Tree | None = None
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: tuple[int | None, float | None] | None = None
@@ -333,6 +353,11 @@ class Fitted:
         if self.ids is None:
             return None
         return self.ids[: self.engine.n_leaves] if self._order is None else [self.ids[i] for i in sorted(self._made())]
+
+    def settle_order(self) -> None:
+        """After an interrupted fit in shuffled order: count the rows that made it from 0, and forget the others."""
+        if self._order is not None and len(self._order) > self.engine.n_leaves:
+            self.ids, self._order, self._tree = self.known_ids(), self._row_of_leaf(), None
 
     def name_of(self, leaf: int) -> Any:
         """The id of a leaf of the engine, inserted or about to be."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -141,6 +142,8 @@ def _read_table(path: Path, delimiter: str, label: str | None, id: str | None, d
         first = next(csv.reader(lines, delimiter=delimiter), None)
     if not first:
         raise FileError(f"FILE {path.name!r} is empty")
+    if len(first) == 1 and ";" in first[0]:
+        raise FileError(f"FILE {path.name!r} seems to be separated by ';'; .csv is read by ',' and .tsv by tabs")
     if all(map(_is_number, first)):
         names, has_header = [str(i) for i in range(len(first))], False
     elif len(first) > 2 and all(map(_is_number, first[2:])) and not (label or id or drop):
@@ -165,11 +168,18 @@ def _read_table(path: Path, delimiter: str, label: str | None, id: str | None, d
             )
 
     try:
-        vectors = load(features, np.float32)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            vectors = load(features, np.float32)
     except ValueError as error:
         raise FileError(_explain(path, delimiter, names, features, has_header) or str(error)) from error
+    if len(vectors) == 0:
+        raise FileError(f"FILE {path.name!r} has a header and no rows")
     texts = {name: load([name], str)[:, 0] for name in (label, id) if name}
-    return Points(vectors, texts.get(id or ""), texts.get(label or ""))
+    labels = texts.get(label or "")
+    if labels is not None and (labels == "").any():
+        labels = labels.astype(object)
+        labels[labels == ""] = None
+    return Points(vectors, texts.get(id or ""), labels)
 
 
 def _features(names: list[str], label: str | None, id: str | None, drop: set[str]) -> list[str]:
@@ -183,6 +193,8 @@ def _features(names: list[str], label: str | None, id: str | None, drop: set[str
 
 
 def _not_a_number(column: str, row: int, value: object) -> str:
+    if value == "":
+        return f"column {column!r} has no value in row {row + 1}; fill it in, or leave the column out: --drop {column}"
     return (
         f"column {column!r} must be numeric, but row {row + 1} holds {value!r}."
         f" If it is no feature, say what it is: --label {column}, --id {column} or --drop {column}"

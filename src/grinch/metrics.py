@@ -20,7 +20,7 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike) -> float:
     tree : Tree
         The cluster tree.
     labels : array-like of shape (n_leaves,)
-        The true class of each point, of any type that sorts.
+        The true class of each point; None or nan for a point without one, which counts in the nodes it is in.
 
     Returns
     -------
@@ -58,8 +58,14 @@ def _classes(labels: npt.ArrayLike, n: int) -> npt.NDArray[np.int64]:
     values = np.asarray(labels)
     if values.shape != (n,):
         raise ValueError(f"labels must have one entry for each of the {n} leaves; got shape {values.shape}")
-    _, codes = np.unique(values, return_inverse=True)
-    return codes.astype(np.int64)
+    # A point without a label (None or nan) is of no class: it counts in the nodes it is in, but makes no pairs.
+    missing = np.array([v is None or v != v for v in values.tolist()], dtype=np.bool_)
+    codes = np.empty(n, np.int64)
+    _, codes[~missing] = np.unique(
+        values[~missing].astype(str if values.dtype == object else values.dtype), return_inverse=True
+    )
+    codes[missing] = codes[~missing].max(initial=-1) + 1 + np.arange(missing.sum())
+    return codes
 
 
 def _range_minima(depths: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -130,8 +136,7 @@ def pairwise_f1(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
         raise ValueError(
             f"labels and predicted must be one-dimensional and of one length; got shapes {true.shape} and {found.shape}"
         )
-    _, a = np.unique(true, return_inverse=True)
-    _, b = np.unique(found, return_inverse=True)
+    a, b = _classes(true, len(true)), _classes(found, len(true))
     _, both = np.unique(a.astype(np.int64) * (int(b.max(initial=0)) + 1) + b, return_counts=True)
 
     def pairs(counts: npt.NDArray[np.int64]) -> float:

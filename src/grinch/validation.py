@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def _refuse_infinite(piece: npt.NDArray[Any], start: int) -> None:
 
 
 def _check_length(piece: Any, start: int) -> None:
-    largest = abs(piece).max() if piece.shape[0] and (not scipy.sparse.issparse(piece) or piece.nnz) else 0
+    values = piece.data if scipy.sparse.issparse(piece) else piece
+    largest = np.abs(values.astype(np.float64)).max(initial=0.0)
     if float(largest) * np.sqrt(piece.shape[1]) > LONGEST:
         dense = piece.toarray() if scipy.sparse.issparse(piece) else piece
         row = int(np.argmax(np.abs(dense.astype(np.float64)).max(axis=1)))
@@ -81,10 +83,10 @@ def check_records(records: Any, linkage: object) -> list[Any]:
             f"X must be a sequence of records for linkage={linkage!r}; got {type(records).__name__}."
             " Put a single record into a list"
         )
-    if hasattr(records, "to_dict") and hasattr(records, "columns"):
-        return list(records.to_dict("records"))
-    if hasattr(records, "to_dicts"):
-        return list(records.to_dicts())
+    if hasattr(records, "to_dict") and hasattr(records, "columns") and not hasattr(records, "to_dicts"):
+        records = records.to_dict("records")
+    elif hasattr(records, "to_dicts"):
+        records = records.to_dicts()
     found = list(records)
     if not found:
         raise ValueError("X must hold at least one record; got 0. Nothing was inserted")
@@ -110,11 +112,13 @@ def check_ids(ids: Any, n: int, known: list[Any] | None) -> list[Any] | None:
             "ids must be given for all points or for none; the points in the tree"
             f" {'have' if known else 'do not have'} them, and these {'do not' if ids is None else 'do'}"
         )
-    new = list(ids)
+    new = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(new) != n:
         raise ValueError(f"ids must have one entry for each of the {n} points; got {len(new)}")
     seen = set(known)
     for name in new:
+        if not isinstance(name, Hashable):
+            raise ValueError(f"ids must be hashable, such as strings or numbers; got {name!r}")
         if name in seen:
             raise ValueError(f"ids must be different for every point; {name!r} is there twice. Nothing was inserted")
         seen.add(name)

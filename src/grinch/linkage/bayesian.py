@@ -126,6 +126,8 @@ class Bayesian:
     def __init__(self, family: Family, alpha: float = 1.0):
         if alpha <= 0:
             raise ValueError(f"alpha must be positive; got {alpha!r}")
+        if not hasattr(family, "statistics") or not hasattr(family, "log_marginal"):
+            raise TypeError(f"family must be BetaBernoulli(), NormalGamma() or the like; got {family!r}")
         self.family, self.alpha = family, alpha
 
     def leaf(self, record: Any) -> Evidence:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.linkage.base import Linkage
+from grinch.linkage.base import FunctionLinkage, Linkage, Similarity
 
 Matrix = npt.NDArray[np.float64]
 
@@ -121,12 +121,19 @@ class WithRules:
 
     def __init__(
         self,
-        linkage: Linkage,
+        linkage: Linkage | Similarity,
         must: Sequence[Callable[[Any], Any]] = (),
         cannot_share: Sequence[Callable[[Any], Any]] = (),
         cannot_differ: Sequence[Callable[[Any], Any]] = (),
         weight: float = 1e6,
     ):
+        if not isinstance(linkage, Linkage):
+            if not callable(linkage):
+                raise TypeError(f"linkage must be an object with leaf, merge and score, or a function; got {linkage!r}")
+            linkage = FunctionLinkage(linkage)
+        for name, keys in (("must", must), ("cannot_share", cannot_share), ("cannot_differ", cannot_differ)):
+            if callable(keys) or not all(map(callable, keys)):
+                raise TypeError(f"{name} must be a list of functions of a record; got {keys!r}")
         self.linkage, self.must, self.cannot_share, self.cannot_differ = linkage, must, cannot_share, cannot_differ
         self.weight = weight
 

@@ -15,6 +15,9 @@ from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import COUNT, LENGTH, VectorSummaries
 from grinch.tree.links import LEAVES, NONE, first_leaf, next_leaf
 
+# Shorter vectors have no squared length in float32.
+SHORTEST = 1e-18
+
 
 def _regrown(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
     """Copy leaf rows to the front and internal rows to the new offset; what is new holds ``fill``."""
@@ -37,6 +40,7 @@ class VectorStore:
         self.linkage, self.n_features, self.capacity = linkage, n_features, 0
         self.origin: npt.NDArray[np.float64] | None = None
         self.longest = 0.0
+        self.is_whole = True
         self.sums = VectorSummaries(
             means=np.zeros((0, n_features), np.float32),
             moments=np.zeros((0, 3)),
@@ -75,10 +79,15 @@ class VectorStore:
             if self.origin is not None:
                 wide -= self.origin
             lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
-            if self.linkage.is_spherical:
+            if not self.linkage.is_spherical:
+                # Too short for float32 to square: they count as zero vectors.
+                wide[lengths < SHORTEST] = 0.0
+                lengths[lengths < SHORTEST] = 0.0
+            else:
                 wide /= np.where(lengths > 0, lengths, 1.0)[:, None]
                 lengths = np.where(lengths > 0, 1.0, 0.0)
             target[...] = wide
+            self.is_whole = self.is_whole and bool((wide == np.rint(wide)).all())
             moments[...] = 0.0
             moments[:, COUNT] = 1.0
             moments[:, LENGTH] = lengths

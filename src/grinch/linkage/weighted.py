@@ -46,6 +46,8 @@ class WeightedSum:
     """
 
     def __init__(self, parts: Sequence[tuple[Any, ...]]):
+        if not all(isinstance(part, tuple) and len(part) in (2, 3) for part in parts):
+            raise TypeError(f"parts must be a list of (weight, linkage) or (weight, linkage, of); got {parts!r}")
         self.parts = [Part(*part) for part in parts]
         if not self.parts:
             raise ValueError("parts must hold at least one (weight, linkage); got none")

@@ -53,15 +53,26 @@ class ExactSearch:
         elif self.store.linkage.leaf_metric == "sqeuclidean":
             self._shift[start:stop] = -0.5 * lengths**2
 
-    def _slack(self, lo: int, hi: int, limit: int) -> npt.NDArray[np.float64]:
-        """How far a product may be off by rounding, for each query."""
+    def _slack(self, lo: int, hi: int, lowest: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """How far a product may be off by rounding, for each query; -1 where it is exact.
+
+        ``lowest`` is the worst value that each query kept.
+        """
         unit = 8.0 * np.sqrt(self.store.n_features) * np.finfo(np.float32).eps
         own, longest = self.store.lengths(lo, hi), self.store.longest
         if self.store.linkage.leaf_metric == "cosine":
-            return unit * own
+            # A product of whole numbers is 0 or it is not: a tie at 0 is a tie.
+            return np.where(self.store.is_whole & (lowest == 0) & (own * longest < 2**24), -1.0, unit * own)
         if self.store.linkage.leaf_metric == "sqeuclidean":
-            return unit * (own + longest) * longest
-        return unit * own * longest
+            # The value is x·l - |l|²/2, so whoever could displace the worst is no farther from x than this.
+            kept = np.where(np.isfinite(lowest), lowest, 0.0).astype(np.float64)
+            reach = own + np.sqrt(np.maximum(own**2 - 2.0 * kept, 0.0))
+            size = reach**2
+        else:
+            size = own * longest
+        # Whole numbers are multiplied and added without rounding, up to 2^24 (a half is as good as a whole).
+        is_exact = (size * 4 < 2**24) if self.store.is_whole else np.zeros(hi - lo, np.bool_)
+        return np.where(is_exact, -1.0, unit * size)
 
     def _batch(self, lo: int, hi: int, limit: int | None) -> Neighbors:
         points = self.store.sums.means
@@ -79,7 +90,7 @@ class ExactSearch:
             topk.offer_block(block, first, limits, self._scale, self._shift, values, proposed)
         found = np.empty((hi - lo, self.k), np.int32)
         scores = np.empty((hi - lo, self.k))
-        slack = self._slack(lo, hi, last)
+        slack = self._slack(lo, hi, values[:, 0])
         self.full_scans += topk.settle(self.store.sums, queries, limits, values, proposed, slack, found, scores)
         return Neighbors(lo, found)
 

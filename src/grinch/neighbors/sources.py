@@ -88,6 +88,10 @@ class ByKey:
     keys: Callable[[Any], Any]
     most: int = 1000
 
+    def __post_init__(self) -> None:
+        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
+            raise ValueError(f"most must be a whole number of at least 1; got {self.most!r}")
+
     def proposer(self) -> Proposer:
         return _SharedKeys(self)
 
@@ -109,6 +113,10 @@ class _NearVectors:
         if self.store is None:
             self.store = VectorStore(VECTOR_LINKAGES["average"][self.source.metric], vectors.shape[1])
             self.search = self._new_search(self.store)
+        if vectors.shape[1] != self.store.n_features:
+            raise ValueError(
+                f"embed must return rows of {self.store.n_features} numbers as before; got {vectors.shape[1]}"
+            )
         need = at + len(records)
         if need > self.store.capacity:
             self.store.grow(max(need + 256, int(1.5 * self.store.capacity)))

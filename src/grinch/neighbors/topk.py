@@ -18,16 +18,22 @@ _STRIDE = 64
 
 
 @kernel
+def _worse(f_a, a, f_b, b):
+    """Whether candidate a ranks behind b: by value, then by arrival."""
+    return f_a < f_b or (f_a == f_b and a > b)
+
+
+@kernel
 def _sift_down(values, ids, i, size):
-    """Restore a heap with the smallest value on top."""
+    """Restore a heap with the worst candidate on top."""
     value, item = values[i], ids[i]
     while True:
         child = 2 * i + 1
         if child >= size:
             break
-        if child + 1 < size and values[child + 1] < values[child]:
+        if child + 1 < size and _worse(values[child + 1], ids[child + 1], values[child], ids[child]):
             child += 1
-        if not values[child] < value:
+        if not _worse(values[child], ids[child], value, item):
             break
         values[i], ids[i] = values[child], ids[child]
         i = child
@@ -102,7 +108,7 @@ def rank(sums, queries, proposed, found, scores):
 def settle(sums, queries, limits, values, proposed, slack, found, scores):
     """As ``rank``, but where rounding may have hidden a candidate, every point is scored; returns how often.
 
-    ``slack[r]`` is how far a product of query r may be off.
+    ``slack[r]`` is how far a product of query r may be off; negative if it is exact, ties included.
     """
     k, scans = found.shape[1], 0
     for r in range(queries.shape[0]):
@@ -110,7 +116,7 @@ def settle(sums, queries, limits, values, proposed, slack, found, scores):
         certain = 0
         for i in range(heap.shape[0]):
             certain += heap[i] > lowest + 2.0 * slack[r]
-        if lowest > -np.inf and certain < k:
+        if lowest > -np.inf and slack[r] >= 0.0 and certain < k:
             scans += 1
             filled = 0
             for j in range(limits[r]):

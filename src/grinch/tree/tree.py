@@ -103,7 +103,7 @@ class Tree:
             raise ValueError(f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}")
         n = len(rows) + 1
         pairs = rows[:, :2]
-        is_known = (pairs >= 0) & (pairs < n + np.arange(n - 1)[:, None])
+        is_known = (pairs >= 0) & (pairs < n + np.arange(n - 1)[:, None]) & (pairs == np.rint(pairs))
         if not is_known.all() or len(np.unique(pairs)) < 2 * n - 2 or not (rows[:, 2] >= 0).all():
             raise ValueError(
                 "matrix must join clusters that exist, each exactly once, at heights of at least 0;"
@@ -271,6 +271,12 @@ class Tree:
         if np.isnan(scores).any():
             walks.fill_levels(self.links.table, preorder, self.offset, heights)
             return heights
+        finite = scores[np.isfinite(scores)]
+        if len(finite) < len(scores):
+            # Infinite scores are drawn a step beyond the finite ones.
+            low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+            step = (high - low) or 1.0
+            scores = np.clip(scores, low - step, high + step)
         ceiling = float(scores.max()) if self._ceiling is None else self._ceiling
         heights[internal] = np.maximum(ceiling - scores, 0.0)
         walks.raise_to_children(self.links.table, preorder, self.offset, heights)
