@@ -37,6 +37,15 @@ def fill_sizes(table, preorder, offset, sizes):
 
 
 @kernel
+def sum_upward(table, preorder, offset, values):
+    """Add to each node what its children have, children before parents."""
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        if v >= offset:
+            values[v] += values[table[v, LEFT]] + values[table[v, RIGHT]]
+
+
+@kernel
 def fill_depths(table, preorder, offset, depths):
     depths[preorder[0]] = 0
     for i in range(preorder.shape[0]):

@@ -1,4 +1,4 @@
-"""Flat clusters from a tree."""
+"""Cuts by height or by score, and labels from any cut."""
 
 from __future__ import annotations
 

@@ -1,0 +1,147 @@
+"""True classes on a tree: where points of one class meet, which purity and the best cut are both counted from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._compile import kernel
+from grinch.tree import Tree, walks
+
+Codes = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class Meetings(NamedTuple):
+    """At ``nodes[i]``, ``left[i]`` points of a class meet ``right[i]`` others: every pair of a class, exactly once."""
+
+    nodes: npt.NDArray[np.int32]
+    left: FloatArray
+    right: FloatArray
+
+    @property
+    def pairs(self) -> FloatArray:
+        return self.left * self.right
+
+
+def class_codes(labels: npt.ArrayLike, n: int) -> Codes:
+    """Classes as numbers from 0 on; -1 for a point without one (None or nan).
+
+    >>> class_codes(["b", None, "a", "b"], 4).tolist()
+    [0, -1, 1, 0]
+    """
+    values = np.asarray(labels)
+    if values.shape != (n,):
+        raise ValueError(f"labels must have one entry for each of the {n} leaves; got shape {values.shape}")
+    if values.dtype.kind in "US" and not isinstance(labels, np.ndarray):
+        values = np.asarray(labels, dtype=object)  # numpy would read a nan among strings as "nan"
+    if values.dtype == object:
+        seen: dict[object, int] = {}
+        listed = [-1 if _is_missing(value) else seen.setdefault(value, len(seen)) for value in values.tolist()]
+        return np.array(listed, dtype=np.int64)
+    present = values == values
+    codes = np.full(n, -1, dtype=np.int64)
+    _, codes[present] = np.unique(values[present], return_inverse=True)
+    return codes
+
+
+def _is_missing(value: object) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # the NA of pandas refuses to say
+        return True
+
+
+def each_alone(codes: Codes) -> Codes:
+    """The same classes, where each point without one is a class of its own.
+
+    >>> each_alone(np.array([0, -1, 0, -1])).tolist()
+    [0, 1, 0, 2]
+    """
+    missing = codes < 0
+    codes = codes.copy()
+    codes[missing] = codes.max(initial=-1) + 1 + np.arange(missing.sum())
+    return codes
+
+
+def class_meetings(tree: Tree, codes: Codes) -> Meetings:
+    """Where the points of each class meet, in O(n log depth).
+
+    Neighbouring leaves of one class (from left to right) meet at m - 1 distinct nodes, and at each of them a points
+    of the class on the left meet b on the right, which settles a·b pairs at once.
+    """
+    n = tree.n_leaves
+    leaves, gaps = walks.no_nodes(n), walks.no_nodes(max(n - 1, 0))
+    if n > 1:
+        walks.fill_gaps(tree.links.table, tree.preorder(), tree.offset, leaves, gaps)
+    else:
+        leaves[:] = 0
+    found, by_class, by_leaf = (np.empty((rows, n), dtype=np.int32) for rows in (3, 3, 5))
+    n_found = _meet(codes[leaves], tree.depths()[gaps], int(codes.max(initial=-1)) + 1, by_class, by_leaf, found)
+    where, left, right = found[:, :n_found]
+    return Meetings(gaps[where], left.astype(np.float64), right.astype(np.float64))
+
+
+def pairs_under(tree: Tree, meetings: Meetings) -> FloatArray:
+    """By node id, how many pairs of one class are under it."""
+    pairs = np.bincount(meetings.nodes, meetings.pairs, minlength=len(tree.links.table)).astype(np.float64)
+    walks.sum_upward(tree.links.table, tree.preorder(), tree.offset, pairs)
+    return pairs
+
+
+@kernel
+def _meet(codes, depths, n_classes, by_class, by_leaf, found):
+    """Fill ``found`` with (gap, points on its left, points on its right); return how many there are.
+
+    ``codes`` and ``depths`` go from left to right: of the leaves, and of the common ancestors between neighbours.
+    """
+    last, count, top = by_class[0], by_class[1], by_class[2]
+    shallow, meet, member, first, below = by_leaf[0], by_leaf[1], by_leaf[2], by_leaf[3], by_leaf[4]
+    n_shallow, n_found = 0, 0
+    for c in range(n_classes):
+        count[c], top[c] = 0, -1
+    for p in range(codes.shape[0]):
+        # Of the gaps so far, `shallow` keeps those shallower than all after them.
+        if p > 0:
+            while n_shallow > 0 and depths[shallow[n_shallow - 1]] > depths[p - 1]:
+                n_shallow -= 1
+            shallow[n_shallow] = p - 1
+            n_shallow += 1
+        c = codes[p]
+        if c < 0:
+            continue
+        if count[c] > 0:
+            # The first of them since the last leaf of the class is where that leaf and this one meet.
+            gap = shallow[np.searchsorted(shallow[:n_shallow], last[c])]
+            n_found, reach = _close(c, depths[gap], depths, by_class, by_leaf, found, n_found)
+            meet[p], member[p], first[p], below[p] = gap, count[c] - 1, reach, top[c]
+            top[c] = p
+        count[c] += 1
+        last[c] = p
+    for c in range(n_classes):
+        n_found, _ = _close(c, -1, depths, by_class, by_leaf, found, n_found)
+    return n_found
+
+
+@kernel
+def _close(c, depth, depths, by_class, by_leaf, found, n_found):
+    """Close the meetings of class c below ``depth``: all members so far that follow them are their right sides.
+
+    Returns how many meetings are found by now, and the first member of the class under the last one closed.
+    """
+    count, top = by_class[1], by_class[2]
+    meet, member, first, below = by_leaf[1], by_leaf[2], by_leaf[3], by_leaf[4]
+    reach = count[c] - 1
+    while top[c] >= 0 and depths[meet[top[c]]] > depth:
+        s = top[c]
+        found[0, n_found], found[1, n_found], found[2, n_found] = (
+            meet[s],
+            member[s] - first[s] + 1,
+            count[c] - 1 - member[s],
+        )
+        n_found += 1
+        reach = first[s]
+        top[c] = below[s]
+    return n_found, reach

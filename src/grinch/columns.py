@@ -1,0 +1,35 @@
+"""Vectors a column at a time: what sums over columns needs no second copy of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+
+def check_vectors(vectors: Any, n: int) -> Any:
+    """The vectors of a tree's ``n`` points, as a matrix of finite numbers (dense, or sparse by columns)."""
+    matrix: Any = vectors.tocsc() if scipy.sparse.issparse(vectors) else np.asarray(vectors)
+    if matrix.ndim != 2 or matrix.shape[0] != n:
+        raise ValueError(
+            f"vectors must have one row for each of the {n} leaves, in the order they arrived; got shape {matrix.shape}"
+        )
+    values: npt.NDArray[Any] = matrix.data if scipy.sparse.issparse(matrix) else matrix
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"vectors must be numbers; got dtype {values.dtype}: convert them with astype(float)")
+    # The sum is finite if all are (a second look tells an overflow apart), and needs no array of flags.
+    if not np.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
+        raise ValueError("vectors must be finite; got a nan or an infinity: drop those rows or fill them in")
+    return matrix
+
+
+def columns(matrix: Any) -> Iterator[npt.NDArray[np.float64]]:
+    """Each column as an array of its own."""
+    for j in range(matrix.shape[1]):
+        if scipy.sparse.issparse(matrix):
+            yield matrix[:, [j]].toarray().ravel().astype(np.float64)
+        else:
+            yield matrix[:, j].astype(np.float64)
