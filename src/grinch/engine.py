@@ -11,6 +11,7 @@ from numba import njit
 
 from grinch import moves
 from grinch._compile import NO_COUNTS, compile_notice, source_digest
+from grinch.builder import Advance, count_rows
 from grinch.errors import LinkageError
 from grinch.journal import Journal
 from grinch.linkage.base import Linkage, VectorLinkage
@@ -131,7 +132,7 @@ class Engine:
             self.store.grow(capacity)
             self.links = links
 
-    def insert(self, rows: Any, progress: Callable[[int], None] | None = None) -> None:
+    def insert(self, rows: Any, progress: Advance | None = None) -> None:
         """Insert points in order. When interrupted, the tree holds those inserted so far and is valid."""
         if self.compiled:
             warm_up(self.linkage)  # type: ignore[arg-type]
@@ -236,11 +237,6 @@ class Engine:
                     self._insert_guarded(start + row, candidates[row : row + 1])
                 # None of these was to blame: it was the search, for a point still to come.
             raise
-
-
-def count_rows(rows: Any) -> int:
-    """How many rows an array, a sparse matrix or a list of records has."""
-    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
 
 
 _warm: set[bool] = set()

@@ -31,6 +31,7 @@ class LinkageError(ValueError):
         super().__init__(complaint)
         self.complaint, self.nodes = complaint, [node for node in (u, v) if node is not None]
         self.groups: list[list[int]] = [[node] for node in self.nodes]
+        self.outcome = "The tree is as it was before that point"
 
     def __str__(self) -> str:
         return self.told(lambda position: position)
@@ -43,4 +44,4 @@ class LinkageError(ValueError):
             return f"[{shown}{f', … {len(group)} in all' if len(group) > 5 else ''}]"
 
         where = " and ".join(map(listed, self.groups))
-        return f"linkage {self.complaint} (for {where}). The tree is as it was before that point"
+        return f"linkage {self.complaint} (for {where}). {self.outcome}"

@@ -1,35 +1,26 @@
-"""The scikit-learn face of the engine."""
+"""Grinch, and the same engine with moves turned off: Rotate and Online."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 
 from grinch import cuts
-from grinch.engine import Engine, count_rows
-from grinch.errors import LinkageError
-from grinch.fitted import Fitted
+from grinch.builder import count_rows
+from grinch.clusterer import IncrementalClusterer
+from grinch.engine import Engine
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise
-from grinch.linkage.store import dense_rows
 from grinch.neighbors import ByVector, check_search
 from grinch.settings import N_NEIGHBORS, SWITCHES, Rules, make_rules
-from grinch.tree import Tree
 from grinch.tree.links import NONE, PARENT
-from grinch.validation import check_count, check_ids, check_records, check_vectors
-
-DEFAULT_N_CLUSTERS = 8
+from grinch.validation import check_count
 
 
-class Grinch(ClusterMixin, BaseEstimator):
+class Grinch(IncrementalClusterer):
     """Incremental hierarchical clustering under any linkage function.
 
     Points are inserted one by one into a binary cluster tree that repairs itself as they come, by rotating, grafting
@@ -158,49 +149,19 @@ class Grinch(ClusterMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # Fitting ------------------------------------------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
-        """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
-        with self._unchanged_if_refused():
-            rows = self._checked(X, reset=True)
-            names = check_ids(ids, count_rows(rows), [])
-            order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
-            self._fitted = Fitted(self._new_engine(rows), order)
-            self._fitted.begun_with = self._building()
-            self._fitted.ids = names
-            self._insert(rows if order is None else _taken(rows, order))
-        return self
-
-    def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
-        """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
-        first = not self.__sklearn_is_fitted__()
-        if not first:
-            self._fitted.settle_order()
-        with self._unchanged_if_refused():
-            rows = self._checked(X, reset=first)
-            names = check_ids(ids, count_rows(rows), [] if first else self._fitted.known_ids())
-            if first:
-                self._fitted = Fitted(self._new_engine(rows))
-                self._fitted.begun_with = self._building()
-            self._check_same_building()
-            self._fitted.ids = names
-            self._insert(rows)
-        return self
-
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """The cluster each point would join, without inserting it.
 
         A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that no
         cluster takes at that threshold gets -1.
         """
-        fitted = self._known()
+        fitted, engine = self._known(), self._engine()
         rows = self._checked(X, reset=False)
         labels = self._node_labels()
-        if fitted.engine.n_leaves == 0:
+        if engine.n_leaves == 0:
             return np.full(count_rows(rows), -1, dtype=np.int64)
-        places = fitted.engine.place(rows)
-        nearest, sibling = fitted.public_ids(places.nearest), fitted.public_ids(places.sibling)
+        places = engine.place(rows)
+        nearest, sibling = (fitted.public_ids(nodes, engine.store.capacity) for nodes in places[:2])
         found = labels[sibling]
         if self.threshold is None:
             # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour, if
@@ -210,100 +171,25 @@ class Grinch(ClusterMixin, BaseEstimator):
         is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
         return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
 
-    # What was found -----------------------------------------------------------------------------------------------
-
-    @property
-    def tree_(self) -> Tree:
-        return self._known().tree()
-
-    @property
-    def labels_(self) -> npt.NDArray[np.int64]:
-        return self._node_labels()[: self.n_leaves_].copy()
-
-    @property
-    def ids_(self) -> list[Any]:
-        """The ids of the points, as they were given; positions if none were."""
-        known = self._known().known_ids()
-        return list(range(self.n_leaves_)) if known is None else known
-
-    @property
-    def clusters_(self) -> list[list[Any]]:
-        """The ids of the points of each flat cluster."""
-        clusters: list[list[Any]] = [[] for _ in range(int(self.labels_.max(initial=-1)) + 1)]
-        for name, label in zip(self.ids_, self.labels_.tolist(), strict=True):
-            clusters[label].append(name)
-        return clusters
-
-    @property
-    def stats_(self) -> dict[str, int]:
-        return self._known().engine.stats
-
-    @property
-    def n_leaves_(self) -> int:
-        """How many points are in the tree."""
-        return self._known().engine.n_leaves
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_fitted")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     # Within -------------------------------------------------------------------------------------------------------
 
-    def _known(self) -> Fitted:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
-        return self._fitted
-
-    def _building(self) -> dict[str, Any]:
-        """The parameters that a tree is built by; the others may change at any time."""
-        free = ("n_clusters", "threshold", "shuffle", "random_state", "verbose")
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in free}
-
-    def _check_same_building(self) -> None:
-        for name, value in self._building().items():
-            before = self._fitted.begun_with[name]
-            if value is not before and value != before:
-                raise ValueError(
-                    f"{name} cannot change while a tree grows: it was begun with {name}={before!r}, now it is"
-                    f" {value!r}. Set it back, or begin anew with fit"
-                )
-
-    @contextmanager
-    def _unchanged_if_refused(self) -> Iterator[None]:
-        """What was known of a fit before stays, unless points were inserted into a new tree."""
-        names = ("_fitted", "n_features_in_", "feature_names_in_")
-        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
-        try:
-            yield
-        except BaseException:
-            new = self.__dict__.get("_fitted")
-            if new is before.get("_fitted") or new is None or new.engine.n_leaves == 0:
-                for name in names:
-                    self.__dict__.pop(name, None)
-                self.__dict__.update(before)
-            raise
+    def _engine(self) -> Engine:
+        engine = self._known().builder
+        assert isinstance(engine, Engine)
+        return engine
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        """Check the parameters and X; nothing is changed before all of them are accepted."""
-        linkage = linkage_of(self.linkage, self.metric)
+        linkage_of(self.linkage, self.metric)
         self._rules()
         check_search(self.search)
         check_count("n_neighbors", self.n_neighbors, 1)
         cuts.check_cut(self.n_clusters, self.threshold)
-        if isinstance(linkage, VectorLinkage):
-            return check_vectors(self, X, reset)
-        if isinstance(self.linkage, str):
-            return dense_rows(check_vectors(self, X, reset))
-        return check_records(X, self.linkage)
+        return self._checked_records(X, self.linkage, self.metric, reset)
 
     def _rules(self) -> Rules:
         return make_rules(self.mode, self.cap, **{name: getattr(self, name) for name in SWITCHES})
 
-    def _new_engine(self, rows: Any) -> Engine:
+    def _new_builder(self, rows: Any) -> Engine:
         linkage = linkage_of(self.linkage, self.metric)
         n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
         rules = self._rules()
@@ -317,25 +203,85 @@ class Grinch(ClusterMixin, BaseEstimator):
                 search = ByVector(np.stack, self.n_neighbors, near, index=search == "index")
         return Engine(linkage, rules, search, self.n_neighbors, n_features, check=bool(self.check_linkage))
 
-    def _insert(self, rows: Any) -> None:
-        progress: AbstractContextManager[Callable[[int], None] | None] = nullcontext()
-        if self.verbose:
-            from grinch.progress import progress_bar
 
-            progress = progress_bar("inserting", count_rows(rows))
-        with progress as advance:
-            try:
-                self._fitted.engine.insert(rows, advance)
-            except LinkageError as error:
-                if self._fitted.ids is None:
-                    raise
-                raise ValueError(error.told(self._fitted.name_of)) from error
+class Rotate(Grinch):
+    """Grinch without grafts: each point goes beside its nearest neighbour and rotates upward while that improves.
 
-    def _node_labels(self) -> npt.NDArray[np.int64]:
-        if self.n_clusters is None and self.threshold is None:
-            return self._known().node_labels(DEFAULT_N_CLUSTERS, None)
-        return self._known().node_labels(self.n_clusters, self.threshold)
+    One of the systems the paper compares with. See :class:`Grinch` for the parameters and what is found.
+
+    Examples
+    --------
+    >>> from grinch import Rotate
+    >>> Rotate(n_clusters=2).fit_predict([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).tolist()
+    [0, 1, 0, 1]
+    """
+
+    mode = "fast"
+    n_neighbors = 1
+    rotate = True
+    pull = graft = restructure = False
+    single_elimination = single_search = None
+
+    def __init__(
+        self,
+        linkage: Any = "average",
+        *,
+        metric: str | None = None,
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        search: Any = "auto",
+        cap: Any = None,
+        check_linkage: bool = False,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ):
+        self.linkage = linkage
+        self.metric = metric
+        self.n_clusters = n_clusters
+        self.threshold = threshold
+        self.search = search
+        self.cap = cap
+        self.check_linkage = check_linkage
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
 
 
-def _taken(rows: Any, order: npt.NDArray[np.int64]) -> Any:
-    return rows[order] if hasattr(rows, "shape") else [rows[i] for i in order]
+class Online(Rotate):
+    """The plainest incremental tree: each point becomes the sibling of its nearest neighbour, and that is all.
+
+    One of the systems the paper compares with. See :class:`Grinch` for the parameters and what is found.
+
+    Examples
+    --------
+    >>> from grinch import Online
+    >>> Online(n_clusters=2).fit_predict([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).tolist()
+    [0, 1, 0, 1]
+    """
+
+    rotate = False
+    cap = None
+
+    def __init__(
+        self,
+        linkage: Any = "average",
+        *,
+        metric: str | None = None,
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        search: Any = "auto",
+        check_linkage: bool = False,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ):
+        self.linkage = linkage
+        self.metric = metric
+        self.n_clusters = n_clusters
+        self.threshold = threshold
+        self.search = search
+        self.check_linkage = check_linkage
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int) -> Iterator[Callable[[float], None]]:
     """Show the progress of ``total`` steps; the value is a function that advances it."""
     from rich.console import Console
     from rich.progress import (
@@ -31,7 +31,7 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task(what, total=total, rate="")
 
-        def advance(steps: int) -> None:
+        def advance(steps: float) -> None:
             progress.advance(task, steps)
             speed = progress.tasks[0].finished_speed or progress.tasks[0].speed
             progress.update(task, rate=f"{speed:,.0f} points/s" if speed else "")

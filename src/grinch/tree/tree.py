@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,11 +109,23 @@ class Tree:
                 "matrix must join clusters that exist, each exactly once, at heights of at least 0;"
                 " a row of this one does not (see scipy.cluster.hierarchy.is_valid_linkage)"
             )
+        return cls.from_merges(pairs.astype(np.int64), -rows[:, 2], 0.0)
+
+    @classmethod
+    def from_merges(cls, pairs: npt.NDArray[np.integer], scores: FloatArray, ceiling: float | None = None) -> Tree:
+        """The tree of n - 1 merges: merge k joins two nodes of ``pairs[k]`` into node n + k, at ``scores[k]``.
+
+        Nodes 0 to n - 1 are the leaves. ``ceiling`` is the score of two identical points, where heights start from.
+
+        >>> Tree.from_merges(np.array([[0, 2], [1, 3]]), np.array([0.9, 0.2]), ceiling=1.0).to_newick()
+        '(1:0.8,(0:0.1,2:0.1):0.7);'
+        """
+        n = len(pairs) + 1
         tree = cls(n)
         table = tree.links.table
         table[:n, SIZE] = 1
-        # Internal node n + 0 has no leaf to arrive with, so row i becomes node n + 1 + i.
-        children = rows[:, :2].astype(np.int32)
+        # Internal node n + 0 has no leaf to arrive with, so merge k becomes node n + 1 + k.
+        children = pairs.astype(np.int32)
         children[children >= n] += 1
         ids = n + 1 + np.arange(n - 1)
         table[ids, LEFT], table[ids, RIGHT] = children[:, 0], children[:, 1]
@@ -121,9 +133,15 @@ class Tree:
         table[children[:, 1], PARENT] = ids
         tree.links.head[[ROOT, LEAVES]] = [2 * n - 1 if n > 1 else 0, n]
         walks.fill_sizes(table, tree.preorder(), n, table[:, SIZE])
-        scores = np.full(2 * n, np.nan)
-        scores[ids] = -rows[:, 2]
-        tree._scores, tree._ceiling = scores, 0.0
+        tree._scores, tree._ceiling = np.full(2 * n, np.nan), ceiling
+        tree._scores[ids] = scores
+        return tree
+
+    def rescored(self, change: Callable[[FloatArray], FloatArray], ceiling: float | None) -> Tree:
+        """The same tree with its scores changed, by a function that keeps their order."""
+        tree = Tree(self.offset)
+        tree.links, tree.names = self.links, self.names
+        tree._scores, tree._ceiling = change(self.scores), ceiling
         return tree
 
     def relabelled(self, order: npt.NDArray[np.integer]) -> Tree:

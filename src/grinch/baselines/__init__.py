@@ -1,0 +1,1 @@
+"""The other systems: the same face, the same tree, the same linkages where the method allows it."""

@@ -1,0 +1,310 @@
+"""Agglomerative clustering under any linkage: a pool of nodes, two of which are merged, again and again.
+
+Two ways to choose the two:
+
+* Best first. Each node keeps a heap of its scores with the nodes that were in the pool before it. So every pair is in
+  exactly one heap, that of its younger node, and a heap changes only by losing its top; the best pair is on top of the
+  best heap. All pairs are scored once and each leaves its heap at most once: O(n² log n), for any linkage at all.
+* By a chain of nearest neighbours, in O(n) memory: walk from a node to its nearest, to that one's nearest, until two
+  are each other's nearest, and merge them. Under a reducible linkage (merging two nodes that are each other's nearest
+  brings the union no closer to a third than the nearer of them was) that is the same tree.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from grinch._compile import NO_COUNTS, source_digest
+from grinch.baselines import heaps
+from grinch.errors import LinkageError
+from grinch.linkage import summaries
+from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.store import RecordStore, VectorStore
+from grinch.tree import Tree
+
+NodeIds = npt.NDArray[np.int32]
+Scores = npt.NDArray[np.float64]
+NO_NODE = -1
+
+
+def _entry_point(digest: str) -> Callable[..., None]:
+    """The one function that touches summaries; ``digest`` keys its compile cache."""
+
+    def run(sums, slot, left, right, others, n):  # type: ignore[no-untyped-def]
+        digest  # noqa: B018
+        if left != NO_NODE:
+            summaries.merge(sums, slot, left, right)
+        summaries.score_many(sums, slot, others, n)
+
+    return run
+
+
+merge_and_score_interpreted = _entry_point("")
+merge_and_score_compiled = njit(cache=True, nogil=True, **NO_COUNTS)(_entry_point(source_digest()))
+
+
+class Candidates(NamedTuple):
+    """Nodes of the pool and their scores with one node."""
+
+    nodes: NodeIds
+    scores: Scores
+
+
+class Pool:
+    """The nodes that wait to be merged, and how all that came before were.
+
+    Nodes are numbered as they come, leaves and merged ones alike. A node in the pool has a slot in the store; merging
+    two frees theirs.
+
+    Parameters
+    ----------
+    linkage : VectorLinkage or Linkage
+        What similar means.
+    n_features : int
+        Length of the vectors (ignored for records).
+    capacity : int
+        How many nodes can wait at a time.
+    """
+
+    def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, capacity: int):
+        self.linkage = linkage
+        self.store: VectorStore | RecordStore
+        self.store = VectorStore(linkage, n_features) if isinstance(linkage, VectorLinkage) else RecordStore(linkage)
+        self.store.grow(capacity + 1)  # one more, for the union before its two sides leave
+        self.n_scores, self.n_leaves, self.size = 0, 0, 0
+        self._free = list(range(capacity, -1, -1))
+        # By node: its slot (-1 once merged), its two sides (-1 for a leaf) and their score.
+        self.slot_of = np.full(2 * capacity, NO_NODE, np.int32)
+        self.sides = np.full((2 * capacity, 2), NO_NODE, np.int32)
+        self.score_of = np.full(2 * capacity, np.nan)
+        self.n_nodes = 0
+        # The pool without gaps: nodes and their slots, and by slot the place in it.
+        self._nodes = np.empty(capacity + 1, np.int32)
+        self._slots = np.empty(capacity + 1, np.int32)
+        self._place = np.empty(capacity + 1, np.int32)
+
+    # Changing the pool --------------------------------------------------------------------------------------------
+
+    def write(self, rows: Any) -> list[int]:
+        """Put records into free slots (in one go if they are next to each other); each still has to enter."""
+        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        slots = [self._free.pop() for _ in range(n)]
+        if slots == list(range(slots[0], slots[0] + n)):
+            self.store.write(slots[0], rows)
+        else:
+            for i, slot in enumerate(slots):
+                self.store.write(slot, rows[i : i + 1])
+        return slots
+
+    def release(self, slot: int) -> None:
+        """Take back a record that was written and did not enter."""
+        self._free.append(slot)
+
+    def enter(self, slot: int, scored: bool = True) -> tuple[int, Candidates]:
+        """Let the record in ``slot`` into the pool; its scores with those that are there."""
+        found = self._scored(slot, NO_NODE, NO_NODE) if scored else Candidates(self._nodes[:0], np.empty(0))
+        self.n_leaves += 1
+        return self._add(slot, (NO_NODE, NO_NODE), math.nan), found
+
+    def merge(self, u: int, v: int, score: float, scored: bool = True) -> tuple[int, Candidates]:
+        """Replace two nodes by their union; its scores with the others."""
+        slot, left, right = self._free.pop(), int(self.slot_of[u]), int(self.slot_of[v])
+        self._remove(u)
+        self._remove(v)
+        try:
+            found = self._scored(slot, left, right, scored)
+        except BaseException:
+            self._free.append(slot)
+            for node, old in ((u, left), (v, right)):
+                self._put(node, old)
+            raise
+        self._free += [left, right]
+        return self._add(slot, (u, v), score), found
+
+    def _add(self, slot: int, sides: tuple[int, int], score: float) -> int:
+        node = self.n_nodes
+        if node == len(self.slot_of):
+            more = max(len(self.slot_of), 1024)
+            self.slot_of = np.concatenate([self.slot_of, np.full(more, NO_NODE, np.int32)])
+            self.sides = np.concatenate([self.sides, np.full((more, 2), NO_NODE, np.int32)])
+            self.score_of = np.concatenate([self.score_of, np.full(more, np.nan)])
+        self.n_nodes += 1
+        self.sides[node], self.score_of[node] = sides, score
+        self._put(node, slot)
+        return node
+
+    def _put(self, node: int, slot: int) -> None:
+        self.slot_of[node] = slot
+        self._nodes[self.size], self._slots[self.size], self._place[slot] = node, slot, self.size
+        self.size += 1
+
+    def _remove(self, node: int) -> None:
+        """Take a node out of the pool; the last one takes its place."""
+        self.size -= 1
+        place, last = self._place[self.slot_of[node]], self.size
+        self._nodes[place], self._slots[place] = self._nodes[last], self._slots[last]
+        self._place[self._slots[place]] = place
+        self.slot_of[node] = NO_NODE
+
+    # Asking the linkage -------------------------------------------------------------------------------------------
+
+    def nodes(self) -> NodeIds:
+        return self._nodes[: self.size]
+
+    def scores(self, node: int) -> Candidates:
+        """The scores of a node of the pool with all others."""
+        found = self._scored(int(self.slot_of[node]), NO_NODE, NO_NODE)
+        others = found.nodes != node
+        return Candidates(found.nodes[others], found.scores[others])
+
+    def _scored(self, slot: int, left: int, right: int, scored: bool = True) -> Candidates:
+        sums, n = self.store.sums, self.size if scored else 0
+        try:
+            if isinstance(self.store, VectorStore):
+                merge_and_score_compiled(sums, slot, left, right, self._slots, n)
+                self._check_trouble()
+            else:
+                merge_and_score_interpreted(sums, slot, left, right, self._slots[:n].tolist(), n)
+        except LinkageError as error:
+            error.groups = [self._leaves_in(slot, (left, right)) for slot in error.nodes]
+            raise
+        self.n_scores += n
+        return Candidates(self._nodes[:n].copy(), np.array(sums.answers[:n], dtype=np.float64))
+
+    def _check_trouble(self) -> None:
+        trouble = self.store.sums.trouble  # type: ignore[union-attr]
+        if trouble[0]:
+            slots = trouble[1:].tolist()
+            trouble[:] = 0
+            raise LinkageError("returned nan, which is no score", *slots)
+
+    def _leaves_in(self, slot: int, sides: tuple[int, int]) -> list[int]:
+        """The positions of the records in a slot, which may be one that is being made of two."""
+        by_slot = {int(self._slots[i]): int(self._nodes[i]) for i in range(self.size)}
+        waiting = [by_slot[s] for s in ((slot,) if slot in by_slot else sides) if s in by_slot]
+        is_leaf = self.sides[: self.n_nodes, 0] == NO_NODE
+        number, found = np.cumsum(is_leaf) - 1, []
+        while waiting:
+            node = waiting.pop()
+            if is_leaf[node]:
+                found.append(int(number[node]))
+            else:
+                waiting += self.sides[node].tolist()
+        return sorted(found) or [self.n_leaves]
+
+    # The tree -----------------------------------------------------------------------------------------------------
+
+    def tree(self) -> Tree:
+        """The tree of all merges; what is still in the pool is joined at the top, with score -inf."""
+        left_over = self.nodes().tolist()
+        is_leaf = self.sides[: self.n_nodes, 0] == NO_NODE
+        new_id = np.where(is_leaf, np.cumsum(is_leaf) - 1, self.n_leaves + np.cumsum(~is_leaf) - 1)
+        pairs, scores = new_id[self.sides[: self.n_nodes][~is_leaf]], self.score_of[: self.n_nodes][~is_leaf]
+        if len(left_over) > 1:
+            tops = new_id[np.sort(left_over)]
+            unions = self.n_leaves + len(pairs) + np.arange(len(tops) - 1)
+            extra = np.column_stack([np.concatenate([tops[:1], unions[:-1]]), tops[1:]])
+            pairs, scores = np.concatenate([pairs, extra]), np.concatenate([scores, np.full(len(extra), -np.inf)])
+        ceiling = self.linkage.ceiling if isinstance(self.linkage, VectorLinkage) else None
+        return Tree.from_merges(pairs, scores, ceiling)
+
+
+class BestFirst:
+    """A pool whose best pair is always known."""
+
+    def __init__(self, pool: Pool):
+        self.pool = pool
+        self._heaps: dict[int, tuple[Scores, NodeIds]] = {}
+        # One entry a node: minus the score on top of its heap, and the node.
+        self._tops: list[tuple[float, int]] = []
+
+    def enter(self, slot: int) -> None:
+        self._keep(*self.pool.enter(slot))
+
+    def admit(self, row: Any) -> None:
+        """Write one record into the pool and let it enter; if the linkage refuses it, nothing has changed."""
+        (slot,) = self.pool.write(row)
+        try:
+            self.enter(slot)
+        except BaseException:
+            self.pool.release(slot)
+            raise
+
+    def merge_best(self) -> int:
+        """Merge the best pair; the new node."""
+        score, u, v = self._best()
+        node, found = self.pool.merge(u, v, score)
+        del self._heaps[u], self._heaps[v]
+        self._keep(node, found)
+        return node
+
+    def copy(self) -> BestFirst:
+        """An independent copy, to merge what is left without changing this one."""
+        import copy
+
+        twin = copy.copy(self)
+        twin.pool = copy.deepcopy(self.pool, {id(self.pool.linkage): self.pool.linkage})
+        twin._heaps = {node: (keys.copy(), partners.copy()) for node, (keys, partners) in self._heaps.items()}
+        twin._tops = self._tops.copy()
+        return twin
+
+    def _keep(self, node: int, found: Candidates) -> None:
+        heaps.heapify(found.scores, found.nodes)
+        self._heaps[node] = (found.scores, found.nodes)
+        self._offer(node)
+
+    def _offer(self, node: int) -> None:
+        keys = self._heaps[node][0]
+        if len(keys):
+            heapq.heappush(self._tops, (-keys[0], node))
+
+    def _best(self) -> tuple[float, int, int]:
+        """The best score and its two nodes; both stay in the pool until they are merged."""
+        while True:
+            negative, node = self._tops[0]
+            if node in self._heaps:
+                keys, partners = self._heaps[node]
+                if self.pool.slot_of[partners[0]] != NO_NODE:
+                    return -negative, int(partners[0]), node
+                size = heaps.drop_dead(keys, partners, len(keys), self.pool.slot_of)
+                self._heaps[node] = keys[:size], partners[:size]
+                heapq.heappop(self._tops)
+                self._offer(node)
+            else:
+                heapq.heappop(self._tops)
+
+
+def merge_by_chain(pool: Pool, progress: Callable[[float], None]) -> None:
+    """Merge all of a pool by chains of nearest neighbours."""
+    chain: list[int] = []
+    place = {}  # of the nodes on the chain
+    while pool.size > 1:
+        if not chain:
+            chain, place = [int(pool.nodes().min())], {}
+            place[chain[0]] = 0
+        found = pool.scores(chain[-1])
+        score = float(found.scores.max())
+        best = found.nodes[found.scores == score]
+        before = chain[-2] if len(chain) > 1 else NO_NODE
+        nearest = before if before in best else int(best.min())
+        if nearest == before:
+            union, _ = pool.merge(before, chain[-1], score, scored=False)
+            for node in chain[-2:]:
+                del place[node]
+            del chain[-2:]
+            progress(1.0)
+        elif nearest in place:
+            # Only a linkage that is not reducible closes a circle; go on from the better pair.
+            for node in chain[place[nearest] + 1 :]:
+                del place[node]
+            del chain[place[nearest] + 1 :]
+        else:
+            place[nearest] = len(chain)
+            chain.append(nearest)

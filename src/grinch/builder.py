@@ -1,0 +1,37 @@
+"""What an estimator needs of whatever builds its tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from grinch.tree import Tree
+
+Advance = Callable[[float], None]
+
+
+class Builder(Protocol):
+    """Takes points in and hands out a tree of them; Grinch's engine is one, and each other system has its own."""
+
+    @property
+    def n_leaves(self) -> int:
+        """How many points are in the tree; 0 as long as there is none worth keeping."""
+        ...
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """What was done, in numbers."""
+        ...
+
+    def insert(self, rows: Any, progress: Advance | None = None) -> None:
+        """Take points in, in order, and tell ``progress`` how many; what is raised on the way leaves a valid tree."""
+        ...
+
+    def tree(self) -> Tree:
+        """The tree as it stands; later points do not change it."""
+        ...
+
+
+def count_rows(rows: Any) -> int:
+    """How many rows an array, a sparse matrix or a list of records has."""
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
