@@ -141,7 +141,7 @@ def test_what_a_cut_by_cost_refuses():
     tree = Tree.from_scipy([[0, 1, 1.0, 2]])
     with pytest.raises(ValueError, match=r"cost must be one of .*; got 'kmean'; did you mean 'kmeans'"):
         cut_by_cost(tree, [[0.0], [1.0]], 2, cost="kmean")
-    with pytest.raises(ValueError, match="vectors must have one row for each of the 2 leaves"):
+    with pytest.raises(ValueError, match="vectors must have one row for each of the 2 points"):
         cut_by_cost(tree, [[0.0]], 2)
     with pytest.raises(ValueError, match="vectors must be finite"):
         cut_by_cost(tree, [[0.0], [float("nan")]], 2)
