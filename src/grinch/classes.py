@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import kernel
+from grinch.errors import unknown_name
 from grinch.tree import Tree, walks
 
 Codes = npt.NDArray[np.int64]
@@ -78,8 +79,11 @@ def class_meetings(tree: Tree, codes: Codes) -> Meetings:
         walks.fill_gaps(tree.links.table, tree.preorder(), tree.offset, leaves, gaps)
     else:
         leaves[:] = 0
-    found, by_class, by_leaf = (np.empty((rows, n), dtype=np.int32) for rows in (3, 3, 5))
-    n_found = _meet(codes[leaves], tree.depths()[gaps], int(codes.max(initial=-1)) + 1, by_class, by_leaf, found)
+    # A prefix of a stream may use fewer classes than its numbers go up to, and have fewer points than that.
+    n_classes = int(codes.max(initial=-1)) + 1
+    shapes = (3, n_classes), (5, n), (3, n)
+    by_class, by_leaf, found = (np.empty(shape, dtype=np.int32) for shape in shapes)
+    n_found = _meet(codes[leaves], tree.depths()[gaps], by_class, by_leaf, found)
     where, left, right = found[:, :n_found]
     return Meetings(gaps[where], left.astype(np.float64), right.astype(np.float64))
 
@@ -91,8 +95,23 @@ def pairs_under(tree: Tree, meetings: Meetings) -> FloatArray:
     return pairs
 
 
+def labelled_sizes(tree: Tree, codes: Codes) -> npt.NDArray[np.int32]:
+    """By node id, how many of its points have a class."""
+    sizes = np.zeros(len(tree.links.table), dtype=np.int32)
+    sizes[: tree.n_leaves] = codes >= 0
+    walks.sum_upward(tree.links.table, tree.preorder(), tree.offset, sizes)
+    return sizes
+
+
+def check_unlabelled(unlabelled: str) -> bool:
+    """Whether points without a class are to be ignored."""
+    if unlabelled not in ("count", "ignore"):
+        raise unknown_name("unlabelled", unlabelled, ("count", "ignore"))
+    return unlabelled == "ignore"
+
+
 @kernel
-def _meet(codes, depths, n_classes, by_class, by_leaf, found):
+def _meet(codes, depths, by_class, by_leaf, found):
     """Fill ``found`` with (gap, points on its left, points on its right); return how many there are.
 
     ``codes`` and ``depths`` go from left to right: of the leaves, and of the common ancestors between neighbours.
@@ -100,6 +119,7 @@ def _meet(codes, depths, n_classes, by_class, by_leaf, found):
     last, count, top = by_class[0], by_class[1], by_class[2]
     shallow, meet, member, first, below = by_leaf[0], by_leaf[1], by_leaf[2], by_leaf[3], by_leaf[4]
     n_shallow, n_found = 0, 0
+    n_classes = count.shape[0]
     for c in range(n_classes):
         count[c], top[c] = 0, -1
     for p in range(codes.shape[0]):

@@ -11,11 +11,11 @@ import scipy.sparse
 
 
 def check_vectors(vectors: Any, n: int) -> Any:
-    """The vectors of a tree's ``n`` points, as a matrix of finite numbers (dense, or sparse by columns)."""
+    """The vectors of ``n`` points, as a matrix of finite numbers (dense, or sparse by columns)."""
     matrix: Any = vectors.tocsc() if scipy.sparse.issparse(vectors) else np.asarray(vectors)
     if matrix.ndim != 2 or matrix.shape[0] != n:
         raise ValueError(
-            f"vectors must have one row for each of the {n} leaves, in the order they arrived; got shape {matrix.shape}"
+            f"vectors must have one row for each of the {n} points, in the order they arrived; got shape {matrix.shape}"
         )
     values: npt.NDArray[Any] = matrix.data if scipy.sparse.issparse(matrix) else matrix
     if values.dtype.kind not in "fiub":
@@ -33,3 +33,11 @@ def columns(matrix: Any) -> Iterator[npt.NDArray[np.float64]]:
             yield matrix[:, [j]].toarray().ravel().astype(np.float64)
         else:
             yield matrix[:, j].astype(np.float64)
+
+
+def unit_scale(matrix: Any) -> npt.NDArray[np.float64]:
+    """By row, what makes it a unit vector; 0 for a zero vector, which is similar to nothing."""
+    squared = np.zeros(matrix.shape[0])
+    for column in columns(matrix):
+        squared += column * column
+    return np.divide(1.0, np.sqrt(squared), out=np.zeros_like(squared), where=squared > 0)

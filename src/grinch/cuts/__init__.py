@@ -13,20 +13,30 @@ from grinch.cuts.flat import (
     splits_n_clusters,
     splits_threshold,
 )
-from grinch.cuts.oracle import cut_best_f1
+from grinch.cuts.inconsistency import cut_inconsistency
+from grinch.cuts.medoids import cluster_sizes, exemplars
+from grinch.cuts.oracle import BestThreshold, best_threshold, cut_best_f1, splits_best_f1
+from grinch.cuts.stability import cut_stability
 
 __all__ = [
+    "BestThreshold",
+    "best_threshold",
     "check_cut",
     "check_n_clusters",
     "check_threshold",
+    "cluster_sizes",
     "cut_best_f1",
     "cut_by_cost",
+    "cut_inconsistency",
     "cut_n_clusters",
+    "cut_stability",
     "cut_threshold",
+    "exemplars",
     "labels_of",
     "node_costs",
     "node_labels",
     "splits",
+    "splits_best_f1",
     "splits_by_cost",
     "splits_n_clusters",
     "splits_threshold",

@@ -77,8 +77,10 @@ def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") ->
     """
     if cost not in COSTS:
         raise unknown_name("cost", cost, COSTS)
-    costs = COSTS[cost](tree, vectors)
-    costs[: tree.offset] = 0.0
+    nodes = tree.preorder()
+    nodes = nodes[nodes >= tree.offset]
+    costs = np.zeros(len(tree.links.table))
+    costs[nodes] = COSTS[cost](tree, vectors)[nodes]
     return costs
 
 

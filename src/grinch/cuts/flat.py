@@ -68,23 +68,32 @@ def check_threshold(threshold: object) -> None:
         raise ValueError(f"threshold must be a number, a score of the linkage; got {threshold!r}")
 
 
-def splits_n_clusters(tree: Tree, n_clusters: int) -> Mask:
-    """By node id, whether the cut into ``n_clusters`` goes through it."""
+def split_order(tree: Tree) -> npt.NDArray[np.int32]:
+    """Internal nodes in the order in which cuts into 2, 3, 4 … clusters split them."""
     internal = tree.preorder()
     internal = internal[internal >= tree.offset]
     # Preorder puts parents first among equals, and heights never fall upwards: what is split is a top of the tree.
-    highest = internal[np.argsort(-tree.heights()[internal], kind="stable")][: n_clusters - 1]
+    return internal[np.argsort(-tree.heights()[internal], kind="stable")]
+
+
+def splits_n_clusters(tree: Tree, n_clusters: int) -> Mask:
+    """By node id, whether the cut into ``n_clusters`` goes through it."""
     is_split = np.zeros(len(tree.links.table), dtype=np.bool_)
-    is_split[highest] = True
+    is_split[split_order(tree)[: n_clusters - 1]] = True
     return is_split
 
 
 def splits_threshold(tree: Tree, threshold: float) -> Mask:
     """By node id, whether its children score below the threshold."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(known_scores(tree) < threshold)
+
+
+def known_scores(tree: Tree) -> npt.NDArray[np.float64]:
+    """The scores of a tree that has them."""
     if tree.n_leaves > 1 and np.isnan(tree.scores[tree.root]):
         raise ValueError("threshold needs a tree that knows its scores; this one does not: cut by n_clusters")
-    with np.errstate(invalid="ignore"):
-        return np.asarray(tree.scores < threshold)
+    return tree.scores
 
 
 def node_labels(tree: Tree, is_split: Mask) -> Labels:
@@ -93,10 +102,15 @@ def node_labels(tree: Tree, is_split: Mask) -> Labels:
     if tree.n_leaves == 0:
         return labels
     walks.fill_labels(tree.links.table, tree.preorder(), is_split, labels)
-    _, first = np.unique(labels[: tree.n_leaves], return_index=True)
-    rank = np.empty(len(first) + 1, dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    rank[-1] = -1
+    return numbered_by_arrival(labels, tree.n_leaves)
+
+
+def numbered_by_arrival(labels: Labels, n: int) -> Labels:
+    """The same clusters numbered from 0 on in the order of their first points among the first ``n``; -1 stays -1."""
+    points = np.flatnonzero(labels[:n] >= 0)
+    values, first = np.unique(labels[points], return_index=True)
+    rank = np.full(labels.max(initial=-1) + 2, -1, dtype=np.int64)
+    rank[values[np.argsort(first)]] = np.arange(len(values))
     return rank[labels]
 
 
