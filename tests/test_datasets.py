@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import linkage
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist, pdist
 
-from grinch import Tree
+from grinch import Grinch, Tree
 from grinch.datasets import CATALOG, arrival, available, load, separated
 from grinch.files import FileError
 from grinch.metrics import dendrogram_purity
@@ -265,6 +266,25 @@ def test_chains_are_connected_and_long_and_only_single_linkage_keeps_them(n_feat
         assert cdist(chain, vectors[labels != k]).min() >= 2
     assert dendrogram_purity(Tree.from_scipy(linkage(vectors, "single")), labels) == 1.0
     assert dendrogram_purity(Tree.from_scipy(linkage(vectors, "complete")), labels) < 0.9
+
+
+def connected_first(a: list[np.ndarray], b: list[np.ndarray]) -> float:
+    """Separates chains as Definition 1 asks: nearer is better, and a connected union better than any other."""
+    union = [*a, *b]
+    is_connected = connected_components(cdist(union, union) < 1, return_labels=False) == 1
+    return is_connected - cdist(a, b).min() / 1000
+
+
+@pytest.mark.parametrize("order", ["random", "sorted", "round-robin"])
+def test_the_exact_mode_finds_what_a_linkage_separates(order):
+    vectors, labels = separated("cliques", n_classes=8, per_class=10, n_features=3)
+    first = arrival(labels, order)
+    model = Grinch(linkage="complete", mode="exact").fit(vectors[first])
+    assert dendrogram_purity(model.tree_, labels[first]) == 1.0
+    vectors, labels = separated("chains", n_classes=4, per_class=7, n_features=3)
+    first = arrival(labels, order)
+    model = Grinch(linkage=connected_first, mode="exact").fit(list(vectors[first]))
+    assert dendrogram_purity(model.tree_, labels[first]) == 1.0
 
 
 def test_separated_data_of_impossible_shapes_are_refused():

@@ -59,14 +59,19 @@ def separated(
     n_features: int = 10,
     random_state: int | None = 0,
 ) -> Labelled:
-    """Vectors that Euclidean linkages separate, in random order: a perfect tree has a node for every class.
+    """Vectors that HAC under Euclidean linkages puts into a node for every class, in random order.
 
     ``cliques`` are balls of diameter 2, at least 4 apart: every point is closer to all of its own class than to any
-    other point. Single, complete, average and centroid linkage separate them.
+    other point. HAC finds them under single, complete, average and centroid linkage. Complete linkage separates them
+    as the paper's Definition 1 asks, so that Theorem 1 holds for the exact mode.
 
     ``chains`` are paths: each point is less than 1 from the next, the ends of a chain of m points are at least
-    (m - 1) / 2 apart, and chains are at least 2 apart. Single linkage separates them; linkages that look at whole
-    groups, such as average and complete, break long chains. At least 2 features.
+    (m - 1) / 2 apart, and chains are at least 2 apart. HAC finds them under single linkage; linkages that look at
+    whole groups, such as average and complete, break long chains. At least 2 features.
+
+    Single linkage is not what Definition 1 asks: it scores a neighbour and a stranger, as one group, like the neighbour
+    alone. On chains the exact mode may therefore miss some; it misses none under a linkage that first asks whether the
+    union of two groups is connected by steps below 1.
 
     >>> X, y = separated("chains", n_classes=3, per_class=20, n_features=2)
     >>> chain = X[y == 0]
