@@ -38,7 +38,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
     shuffle: bool = False
     random_state: Any = None
     # Parameters that may change while a tree grows; the others are what it is built by.
-    _free = ("n_clusters", "threshold", "shuffle", "random_state", "verbose")
+    _free: tuple[str, ...] = ("n_clusters", "threshold", "shuffle", "random_state", "verbose")
 
     def _checked(self, X: Any, reset: bool) -> Any:
         """Check the parameters and X, and change nothing before all of them are accepted; X as the builder takes it."""

@@ -6,6 +6,7 @@ output is a message in JSON.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import sys
@@ -65,10 +66,8 @@ def peak_memory() -> int:
 
 def reset_peak_memory() -> int:
     """Forget earlier peaks, where the system can; the memory in use."""
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
     return peak_memory()
 
 

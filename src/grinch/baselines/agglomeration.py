@@ -77,18 +77,29 @@ class Pool:
         self.linkage = linkage
         self.store: VectorStore | RecordStore
         self.store = VectorStore(linkage, n_features) if isinstance(linkage, VectorLinkage) else RecordStore(linkage)
-        self.store.grow(capacity + 1)  # one more, for the union before its two sides leave
         self.n_scores, self.n_leaves, self.size = 0, 0, 0
-        self._free = list(range(capacity, -1, -1))
+        self._free: list[int] = []
         # By node: its slot (-1 once merged), its two sides (-1 for a leaf) and their score.
-        self.slot_of = np.full(2 * capacity, NO_NODE, np.int32)
-        self.sides = np.full((2 * capacity, 2), NO_NODE, np.int32)
-        self.score_of = np.full(2 * capacity, np.nan)
+        self.slot_of = np.full(0, NO_NODE, np.int32)
+        self.sides = np.full((0, 2), NO_NODE, np.int32)
+        self.score_of = np.full(0, np.nan)
         self.n_nodes = 0
         # The pool without gaps: nodes and their slots, and by slot the place in it.
-        self._nodes = np.empty(capacity + 1, np.int32)
-        self._slots = np.empty(capacity + 1, np.int32)
-        self._place = np.empty(capacity + 1, np.int32)
+        self._nodes = np.empty(0, np.int32)
+        self._slots = np.empty(0, np.int32)
+        self._place = np.empty(0, np.int32)
+        self.reserve(capacity)
+
+    def reserve(self, capacity: int) -> None:
+        """Make room for this many nodes at a time."""
+        old, new = self.store.capacity, capacity + 1  # one more, for the union before its two sides leave
+        if new > old:
+            self.store.grow(new)
+            self._free = [*range(new - 1, old - 1, -1), *self._free]
+            more = np.empty(new - old, np.int32)
+            self._nodes, self._slots, self._place = (
+                np.concatenate([values, more]) for values in (self._nodes, self._slots, self._place)
+            )
 
     # Changing the pool --------------------------------------------------------------------------------------------
 
@@ -131,7 +142,7 @@ class Pool:
     def _add(self, slot: int, sides: tuple[int, int], score: float) -> int:
         node = self.n_nodes
         if node == len(self.slot_of):
-            more = max(len(self.slot_of), 1024)
+            more = max(len(self.slot_of), self.store.capacity)
             self.slot_of = np.concatenate([self.slot_of, np.full(more, NO_NODE, np.int32)])
             self.sides = np.concatenate([self.sides, np.full((more, 2), NO_NODE, np.int32)])
             self.score_of = np.concatenate([self.score_of, np.full(more, np.nan)])
@@ -284,18 +295,18 @@ class BestFirst:
 def merge_by_chain(pool: Pool, progress: Callable[[float], None]) -> None:
     """Merge all of a pool by chains of nearest neighbours."""
     chain: list[int] = []
-    place = {}  # of the nodes on the chain
+    place: dict[int, int] = {}  # of the nodes on the chain
     while pool.size > 1:
         if not chain:
-            chain, place = [int(pool.nodes().min())], {}
-            place[chain[0]] = 0
+            chain = [int(pool.nodes().min())]
+            place = {chain[0]: 0}
         found = pool.scores(chain[-1])
         score = float(found.scores.max())
         best = found.nodes[found.scores == score]
         before = chain[-2] if len(chain) > 1 else NO_NODE
         nearest = before if before in best else int(best.min())
         if nearest == before:
-            union, _ = pool.merge(before, chain[-1], score, scored=False)
+            pool.merge(before, chain[-1], score, scored=False)
             for node in chain[-2:]:
                 del place[node]
             del chain[-2:]

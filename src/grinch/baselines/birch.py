@@ -109,7 +109,7 @@ class BirchBuilder:
 
     def insert(self, rows: Any, progress: Advance | None = None) -> None:
         for start in range(0, count_rows(rows), PIECE):
-            piece = dense_rows(rows[start : start + PIECE]).astype(np.float32)
+            piece = dense_rows(rows[start : start + PIECE]).astype(np.float64)
             if self._unit_length:
                 lengths = np.linalg.norm(piece, axis=1, keepdims=True)
                 piece = piece / np.where(lengths > 0, lengths, 1.0)
@@ -119,7 +119,7 @@ class BirchBuilder:
                     threshold=radius, branching_factor=self._branching_factor, n_clusters=None, compute_labels=False
                 )
             self._model.partial_fit(piece)
-            self._pieces.append(piece)
+            self._pieces.append(piece.astype(np.float32))
             if progress is not None:
                 progress(len(piece))
 
@@ -129,9 +129,9 @@ class BirchBuilder:
         return binary_tree(self._model, points)
 
 
-def _estimated_radius(points: npt.NDArray[np.float32]) -> float:
-    """Half the median distance to the nearest neighbour that is elsewhere, so that only the nearest are put together."""
-    apart = pairwise_distances(points[:SAMPLE].astype(np.float64))
+def _estimated_radius(points: FloatArray) -> float:
+    """Half the median distance to the nearest neighbour elsewhere, so that only what is very near is put together."""
+    apart = pairwise_distances(points[:SAMPLE])
     apart[apart == 0] = np.inf
     nearest = apart.min(axis=1, initial=np.inf)
     nearest = nearest[np.isfinite(nearest)]
@@ -147,7 +147,7 @@ class Top(NamedTuple):
 
 
 def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -> Tree:
-    """The binary tree of a fitted BIRCH: each point goes down to the nearest mean, and what meets in a node is joined."""
+    """The binary tree of a fitted BIRCH: points go down to the nearest mean, and what is in one node is joined."""
     nodes, members, parts = [model.root_], [np.arange(len(points))], []
     for node, inside in _growing(nodes, members):
         closest = pairwise_distances_argmin(points[inside], node.centroids_)
@@ -161,10 +161,13 @@ def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -
                 nodes.append(sub.child_)
                 members.append(own)
         parts.append(here)
-    merges, tops = Merges(len(points)), {}
+    merges = Merges(len(points))
+    tops: dict[int, Top] = {}
     for i in range(len(nodes) - 1, -1, -1):
         found = [
-            tops[part] if isinstance(part, int) else merges.join([Top(int(x), points[x].astype(float), 1) for x in part])
+            tops[part]
+            if isinstance(part, int)
+            else merges.join([Top(int(x), points[x].astype(float), 1) for x in part])
             for part in parts[i]
             if isinstance(part, int) or len(part)
         ]

@@ -15,7 +15,6 @@ from grinch.clusterer import TreeClusterer
 from grinch.errors import LinkageError, unknown_name
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import NAMES, linkage_of
-from grinch.linkage.pairwise import SCIPY_METRICS
 from grinch.linkage.store import dense_rows
 from grinch.tree import Tree
 from grinch.validation import available_memory
@@ -42,8 +41,8 @@ class HAC(TreeClusterer):
         ``"single"``, ``"complete"``, ``"average"``, ``"ward"`` or ``"centroid"``, as scipy has them; or any linkage
         that :class:`~grinch.Grinch` takes, such as ``"cosine"`` or a function of two lists of records.
     metric : str, optional
-        For scipy's names, a distance that scipy knows (default ``"euclidean"``, the only one for Ward and centroid); for
-        ``"average"`` also ``"dot"``.
+        For scipy's names, a distance that scipy knows (default ``"euclidean"``, the only one for Ward and centroid);
+        for ``"average"`` also ``"dot"``.
     lean : bool, default=False
         Use O(n) memory, by chains of nearest neighbours: slower, and the same tree for reducible linkages (single,
         complete, average and Ward are; for one of your own you have to know).
@@ -169,7 +168,7 @@ class HACBuilder:
         return self._tree
 
 
-class Interrupted(Exception):  # noqa: N818
+class Interrupted(Exception):
     """Ctrl-C, with the tree as far as it got."""
 
     def __init__(self, pool: Pool):
@@ -181,8 +180,7 @@ def check_room(n: int, bytes_per_pair: float, who: str, instead: str) -> None:
     needed, room = int(bytes_per_pair * n * n), available_memory()
     if room is not None and needed > room:
         raise MemoryError(
-            f"{who} of {n:,} points needs {needed:,} bytes for all pairs of them, and {room:,} are free."
-            f" Use {instead}"
+            f"{who} of {n:,} points needs {needed:,} bytes for all pairs of them, and {room:,} are free. Use {instead}"
         )
 
 

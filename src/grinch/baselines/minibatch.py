@@ -66,7 +66,8 @@ class MiniBatchHAC(IncrementalClusterer):
         size = check_count("buffer_size", self.buffer_size, 2)
         cuts.check_cut(self.n_clusters, self.threshold)
         rows = self._checked_records(X, self.linkage, self.metric, reset)
-        check_room(min(size, count_rows(rows)), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
+        n = count_rows(rows) + (0 if reset else self.n_leaves_)
+        check_room(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
         return rows
 
     def _new_builder(self, rows: Any) -> BufferBuilder:
@@ -79,7 +80,7 @@ class BufferBuilder:
 
     def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, buffer_size: int):
         self._buffer_size = buffer_size
-        self._waiting = BestFirst(Pool(linkage, n_features, buffer_size))
+        self._waiting = BestFirst(Pool(linkage, n_features, 0))
 
     @property
     def n_leaves(self) -> int:
@@ -92,7 +93,9 @@ class BufferBuilder:
 
     def insert(self, rows: Any, progress: Advance | None = None) -> None:
         """A record that the linkage refuses does not enter; those before it stay."""
-        for i in range(count_rows(rows)):
+        n = count_rows(rows)
+        self._waiting.pool.reserve(min(self._buffer_size, self.n_leaves + n))
+        for i in range(n):
             if self._waiting.pool.size == self._buffer_size:
                 self._waiting.merge_best()
             self._waiting.admit(rows[i : i + 1])

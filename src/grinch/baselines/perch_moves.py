@@ -243,13 +243,13 @@ def rotate_for_balance(tree, boxes, v):
         light = v
         if tree.table[light, SIZE] > tree.table[heavy, SIZE]:
             light, heavy = heavy, light
-        if tree.table[heavy, SIZE] > tree.table[aunt, SIZE]:
-            if (
-                is_masked(tree, boxes, light, aunt, heavy) != MASKED
-                and is_masked(tree, boxes, aunt, light, heavy) != MASKED
-            ):
-                rotate(tree, boxes, light)
-                boxes.counts[BALANCE_ROTATIONS] += 1
+        if (
+            tree.table[heavy, SIZE] > tree.table[aunt, SIZE]
+            and is_masked(tree, boxes, light, aunt, heavy) != MASKED
+            and is_masked(tree, boxes, aunt, light, heavy) != MASKED
+        ):
+            rotate(tree, boxes, light)
+            boxes.counts[BALANCE_ROTATIONS] += 1
         v = p
         p = tree.table[v, PARENT]
 
@@ -377,5 +377,3 @@ def insert(tree, boxes, rules, x, nearest):
             rotate_for_balance(tree, boxes, x)
         if 0 < rules.max_leaves < boxes.counts[N_ENDS]:
             collapse_closest(tree, boxes)
-
-

@@ -1,0 +1,42 @@
+"""The orders in which points can arrive."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.errors import unknown_name
+
+ORDERS = ("random", "sorted", "round-robin")
+
+
+def arrival(labels: npt.ArrayLike, order: str = "random", random_state: int | None = 0) -> npt.NDArray[np.int64]:
+    """The positions of all points, in the order they arrive: as in the paper's experiment on robustness.
+
+    ``sorted`` brings class after class, ``round-robin`` one point of each class in turn; a class that has run out is
+    passed over. The order of the classes, and of the points within each, is random.
+
+    >>> labels = np.array(["a", "a", "a", "b", "b", "c"])
+    >>> "".join(labels[arrival(labels, "sorted")])
+    'aaabbc'
+    >>> "".join(labels[arrival(labels, "round-robin")])
+    'abcaba'
+    """
+    if order not in ORDERS:
+        raise unknown_name("order", order, ORDERS)
+    values = np.asarray(labels)
+    if values.ndim != 1:
+        raise ValueError(f"labels must be a list with one class for each point; got shape {values.shape}")
+    rng = np.random.default_rng(random_state)
+    shuffled = rng.permutation(len(values))
+    if order == "random":
+        return shuffled
+    names, codes = np.unique(values.astype(str) if values.dtype == object else values, return_inverse=True)
+    places = rng.permutation(len(names))[codes[shuffled]]
+    by_class = np.argsort(places, kind="stable")
+    if order == "sorted":
+        return shuffled[by_class]
+    # The turn of a point is how many of its class come before it.
+    sizes = np.bincount(places, minlength=len(names))
+    turns = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return shuffled[by_class][np.argsort(turns, kind="stable")]
