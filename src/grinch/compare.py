@@ -21,10 +21,10 @@ from grinch.systems import SYSTEMS, make_system
 
 # What is measured, and how a table calls it.
 MEASURES = {
-    "purity": "dendrogram purity",
+    "purity": "purity",
     "f1": "best F1",
     "seconds": "seconds",
-    "memory": "memory (MB)",
+    "memory": "MB",
     "depth": "depth",
 }
 

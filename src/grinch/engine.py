@@ -170,7 +170,7 @@ class Engine:
         self._own_arrays()
         self._run(FILL_BONDS, 0, np.empty((0, 2), np.int32))
         self._raise_trouble()
-        ceiling = self.linkage.ceiling if isinstance(self.linkage, VectorLinkage) else None
+        ceiling = getattr(self.linkage, "ceiling", None)
         return Tree.from_links(self.links, np.array(self.store.sums.bonds, dtype=np.float64), ceiling)
 
     def _in_its_form(self, links: Links) -> Links:

@@ -130,7 +130,7 @@ class Pool:
         self._remove(u)
         self._remove(v)
         try:
-            found = self._scored(slot, left, right, scored)
+            found = self._scored(slot, left, right, scored, (u, v))
         except BaseException:
             self._free.append(slot)
             for node, old in ((u, left), (v, right)):
@@ -175,7 +175,8 @@ class Pool:
         others = found.nodes != node
         return Candidates(found.nodes[others], found.scores[others])
 
-    def _scored(self, slot: int, left: int, right: int, scored: bool = True) -> Candidates:
+    def _scored(self, slot: int, left: int, right: int, scored: bool = True, sides: tuple[int, ...] = ()) -> Candidates:
+        """The scores of what is in a slot, or is about to be merged into it of two nodes, with all of the pool."""
         sums, n = self.store.sums, self.size if scored else 0
         try:
             if isinstance(self.store, VectorStore):
@@ -184,7 +185,7 @@ class Pool:
             else:
                 merge_and_score_interpreted(sums, slot, left, right, self._slots[:n].tolist(), n)
         except LinkageError as error:
-            error.groups = [self._leaves_in(slot, (left, right)) for slot in error.nodes]
+            error.groups = [self._leaves_in(asked, sides if asked == slot else ()) for asked in error.nodes]
             raise
         self.n_scores += n
         return Candidates(self._nodes[:n].copy(), np.array(sums.answers[:n], dtype=np.float64))
@@ -196,10 +197,9 @@ class Pool:
             trouble[:] = 0
             raise LinkageError("returned nan, which is no score", *slots)
 
-    def _leaves_in(self, slot: int, sides: tuple[int, int]) -> list[int]:
-        """The positions of the records in a slot, which may be one that is being made of two."""
-        by_slot = {int(self._slots[i]): int(self._nodes[i]) for i in range(self.size)}
-        waiting = [by_slot[s] for s in ((slot,) if slot in by_slot else sides) if s in by_slot]
+    def _leaves_in(self, slot: int, sides: tuple[int, ...]) -> list[int]:
+        """The positions of the records in a slot; it may be one that is being made of two, or about to enter."""
+        waiting = list(sides) or self._nodes[: self.size][self._slots[: self.size] == slot].tolist()
         is_leaf = self.sides[: self.n_nodes, 0] == NO_NODE
         number, found = np.cumsum(is_leaf) - 1, []
         while waiting:
@@ -223,8 +223,7 @@ class Pool:
             unions = self.n_leaves + len(pairs) + np.arange(len(tops) - 1)
             extra = np.column_stack([np.concatenate([tops[:1], unions[:-1]]), tops[1:]])
             pairs, scores = np.concatenate([pairs, extra]), np.concatenate([scores, np.full(len(extra), -np.inf)])
-        ceiling = self.linkage.ceiling if isinstance(self.linkage, VectorLinkage) else None
-        return Tree.from_merges(pairs, scores, ceiling)
+        return Tree.from_merges(pairs, scores, getattr(self.linkage, "ceiling", None))
 
 
 class BestFirst:

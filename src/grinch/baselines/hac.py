@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain
 from grinch.builder import Advance, count_rows
 from grinch.clusterer import TreeClusterer
 from grinch.errors import LinkageError, unknown_name
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import NAMES, linkage_of
 from grinch.linkage.store import dense_rows
 from grinch.tree import Tree
@@ -50,7 +49,7 @@ class HAC(TreeClusterer):
         Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
     threshold : float, optional
         Cut the tree from the top at the first nodes whose children score at least this. Under scipy's names a score is
-        minus scipy's height, but for cosine it is the similarity: 1 minus the height.
+        minus scipy's height; for average linkage under cosine it is the similarity, 1 minus the height.
     verbose : bool or int, default=False
         Show a progress bar with rate and time left.
 
@@ -126,19 +125,23 @@ class HAC(TreeClusterer):
         linkage, metric = self._meant()
         if self._is_scipys() and not self.lean:
             assert metric is not None
-            name = self.linkage
-            return HACBuilder(lambda rows, progress: _by_scipy(rows, name, metric))
-        found = linkage_of(linkage, metric)
-        tree_of = _by_chain if self.lean else _best_first
-        root_of_means = self._is_scipys() and self.linkage in OF_MEANS
-        return HACBuilder(lambda rows, progress: tree_of(rows, found, progress), root_of_means)
+            return HACBuilder(SCIPY, self.linkage, metric)
+        return HACBuilder(CHAIN if self.lean else BEST_FIRST, linkage_of(linkage, metric), as_roots=self._is_scipys())
+
+
+# Ways to build the tree.
+SCIPY, BEST_FIRST, CHAIN = "scipy", "best first", "chain"
 
 
 class HACBuilder:
-    """A tree of all points at once."""
+    """A tree of all points at once.
 
-    def __init__(self, tree_of: Callable[[Any, Advance], tuple[Tree, int]], roots: bool = False):
-        self._tree_of, self._roots = tree_of, roots
+    With ``as_roots``, scores under Ward's formula become scipy's distances.
+    """
+
+    def __init__(self, way: str, linkage: Any, metric: str = "", as_roots: bool = False):
+        self._way, self._linkage, self._metric = way, linkage, metric
+        self._as_roots = as_roots and isinstance(linkage, VectorLinkage) and linkage.name in OF_MEANS
         self._tree: Tree | None = None
         self.stats: dict[str, int] = {"scores": 0, "merges": 0}
 
@@ -147,32 +150,32 @@ class HACBuilder:
         return 0 if self._tree is None else self._tree.n_leaves
 
     def insert(self, rows: Any, progress: Advance | None = None) -> None:
+        progress = progress or (lambda steps: None)
+        n = count_rows(rows)
+        if self._way == SCIPY:
+            self._keep(_by_scipy(rows, self._linkage, self._metric), n * (n - 1) // 2)
+            progress(n)
+            return
+        pool = Pool(self._linkage, rows.shape[1] if isinstance(self._linkage, VectorLinkage) else 0, n)
         try:
-            tree, n_scores = self._tree_of(rows, progress or (lambda steps: None))
-        except Interrupted as interrupt:
-            self._keep(interrupt.tree, interrupt.n_scores)
-            raise KeyboardInterrupt from None
+            (_merge_best_first if self._way == BEST_FIRST else _merge_by_chain)(pool, rows, progress)
+        except KeyboardInterrupt:
+            if pool.n_leaves == n:
+                self._keep(pool.tree(), pool.n_scores)
+            raise
         except LinkageError as error:
             error.outcome = "Nothing was fitted"
             raise
-        self._keep(tree, n_scores)
+        self._keep(pool.tree(), pool.n_scores)
 
     def _keep(self, tree: Tree, n_scores: int) -> None:
-        if self._roots:
-            # Ward's formula as a distance, the way scipy has it.
+        if self._as_roots:
             tree = tree.rescored(lambda scores: -np.sqrt(np.maximum(-2.0 * scores, 0.0)), 0.0)
         self._tree, self.stats = tree, {"scores": n_scores, "merges": tree.n_leaves - 1}
 
     def tree(self) -> Tree:
         assert self._tree is not None
         return self._tree
-
-
-class Interrupted(Exception):
-    """Ctrl-C, with the tree as far as it got."""
-
-    def __init__(self, pool: Pool):
-        self.tree, self.n_scores = pool.tree(), pool.n_scores
 
 
 def check_room(n: int, bytes_per_pair: float, who: str, instead: str) -> None:
@@ -184,51 +187,34 @@ def check_room(n: int, bytes_per_pair: float, who: str, instead: str) -> None:
         )
 
 
-def _new_pool(rows: Any, linkage: VectorLinkage | Linkage) -> tuple[Pool, list[int]]:
-    n = count_rows(rows)
-    pool = Pool(linkage, rows.shape[1] if isinstance(linkage, VectorLinkage) else 0, n)
-    return pool, pool.write(rows)
-
-
-def _best_first(rows: Any, linkage: VectorLinkage | Linkage, progress: Advance) -> tuple[Tree, int]:
-    pool, slots = _new_pool(rows, linkage)
-    waiting, n = BestFirst(pool), len(slots)
-    for i, slot in enumerate(slots):
+def _merge_best_first(pool: Pool, rows: Any, progress: Advance) -> None:
+    waiting, n = BestFirst(pool), count_rows(rows)
+    for i, slot in enumerate(pool.write(rows)):
         waiting.enter(slot)
         # Entering the pool and merging in it cost as much as there are nodes in it; in all, n of these steps.
         progress(i / n)
-    try:
-        while pool.size > 1:
-            waiting.merge_best()
-            progress(pool.size / n)
-    except KeyboardInterrupt:
-        raise Interrupted(pool) from None
-    return pool.tree(), pool.n_scores
+    while pool.size > 1:
+        waiting.merge_best()
+        progress(pool.size / n)
 
 
-def _by_chain(rows: Any, linkage: VectorLinkage | Linkage, progress: Advance) -> tuple[Tree, int]:
-    pool, slots = _new_pool(rows, linkage)
-    for slot in slots:
+def _merge_by_chain(pool: Pool, rows: Any, progress: Advance) -> None:
+    for slot in pool.write(rows):
         pool.enter(slot, scored=False)
-    try:
-        merge_by_chain(pool, progress)
-    except KeyboardInterrupt:
-        raise Interrupted(pool) from None
-    return pool.tree(), pool.n_scores
+    merge_by_chain(pool, progress)
 
 
-def _by_scipy(rows: Any, name: str, metric: str) -> tuple[Tree, int]:
+def _by_scipy(rows: Any, name: str, metric: str) -> Tree:
     from scipy.cluster.hierarchy import linkage
 
     points = dense_rows(rows).astype(np.float64)
     n = len(points)
     if n < 2:
-        return Tree.from_merges(np.empty((n - 1, 2), np.int64), np.empty(n - 1)), 0
-    if name in OF_MEANS:
-        matrix = linkage(points, name)
-    else:
-        matrix = linkage(_distances(points, metric), name)
-    return _tree_of_matrix(matrix, 1.0 if metric == "cosine" else 0.0), n * (n - 1) // 2
+        return Tree.from_merges(np.empty((n - 1, 2), np.int64), np.empty(n - 1))
+    matrix = linkage(points if name in OF_MEANS else _distances(points, metric), name)
+    # Scores as Grinch has them: the mean similarity under cosine, minus a distance otherwise.
+    ceiling = 1.0 if (name, metric) == ("average", "cosine") else 0.0
+    return Tree.from_merges(matrix[:, :2].astype(np.int64), ceiling - matrix[:, 2], ceiling)
 
 
 def _distances(points: npt.NDArray[np.float64], metric: str) -> npt.NDArray[np.float64]:
@@ -245,8 +231,3 @@ def _distances(points: npt.NDArray[np.float64], metric: str) -> npt.NDArray[np.f
             " drop those rows or use another metric"
         )
     return np.asarray(distances)
-
-
-def _tree_of_matrix(matrix: npt.NDArray[np.float64], ceiling: float) -> Tree:
-    """The tree of a scipy matrix, with scores that count down from the ceiling."""
-    return Tree.from_merges(matrix[:, :2].astype(np.int64), ceiling - matrix[:, 2], ceiling)

@@ -16,7 +16,8 @@ class Linkage(Protocol):
     A summary is whatever the linkage needs to know of a group: a vector, a counter of words, a list of members.
     Higher scores are closer. ``score`` should be symmetric, and ``merge`` must not change its arguments.
 
-    A fourth, ``scores(a, others)``, is used where a linkage has it: the scores of one summary with many in one call.
+    Two more are used where a linkage has them: ``scores(a, others)``, the scores of one summary with many in one call,
+    and ``ceiling``, the score of two identical records, which is where the heights of the tree start from.
     """
 
     def leaf(self, record: Any) -> Any:

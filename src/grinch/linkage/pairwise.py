@@ -123,6 +123,7 @@ class Pairwise:
         if isinstance(distance, str) and distance not in SCIPY_METRICS:
             raise unknown_name("distance", distance, SCIPY_METRICS, " (or a function of two records)")
         self.kind, self.similarity, self.distance, self.remember = kind, similarity, distance, remember
+        self.ceiling = None if distance is None else 0.0
         self._known: OrderedDict[tuple[int, int], float] = OrderedDict()
         self.pairs_computed = 0
 

@@ -1,50 +1,25 @@
-"""The command line."""
+"""Cluster a file, or the digits as a demonstration."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from sklearn.base import clone
 
 import grinch
 from grinch import Grinch
-from grinch.engine import warm_up
+from grinch.cli.app import LinkageName, Out, app, console, make_folder
+from grinch.clusterer import TreeClusterer
 from grinch.export import write_clusters, write_newick, write_scipy, write_tsv
-from grinch.files import FileError, Points, read_points
+from grinch.files import Points, read_points
 from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.systems import SYSTEMS, make_system
 from grinch.tree import Tree
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Incremental hierarchical clustering under any linkage function.
-
-Points are inserted one by one into a binary cluster tree that repairs itself as they come. The tree can then be cut
-into flat clusters, at a number of clusters or at a score.
-
-[bold]Try it:[/bold]
-
-- grinch demo
-
-- grinch cluster vectors.npy
-
-- grinch cluster table.csv --label species --id name --clusters 10
-
-- grinch cluster features.npz --linkage ward --threshold -5 --out results
-
-Every command has a help page of its own: [bold]grinch cluster --help[/bold].""",
-)
-
-console = Console(highlight=False)
-
 
 WRITTEN = {
     "tree.nwk": "the tree in Newick, heights as branch lengths",
@@ -56,27 +31,8 @@ WRITTEN = {
 }
 
 
-LinkageName = Literal["average", "cosine", "centroid", "ward", "single", "complete"]
 ModeName = Literal["fast", "exact"]
 SearchName = Literal["auto", "exact", "index"]
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        console.print(f"grinch {grinch.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
-    ] = False,
-) -> None:
-    pass
-
-
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it is not there.")]
 
 
 @app.command()
@@ -95,6 +51,9 @@ def cluster(
     id: Annotated[str | None, typer.Option("--id", help="Column (or .npz array) with a name for each point.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None,
     out: Out = Path("grinch-out"),
+    method: Annotated[
+        str, typer.Option("--method", help=f"What builds the tree: {', '.join(SYSTEMS)} (see grinch compare).")
+    ] = "grinch",
     linkage: Annotated[LinkageName, typer.Option(help="How similar two groups are.")] = "average",
     metric: Annotated[
         str | None,
@@ -110,12 +69,13 @@ def cluster(
         float | None, typer.Option("--threshold", "-t", help="Cut where two sides score below this, instead.")
     ] = None,
     mode: Annotated[
-        ModeName, typer.Option(help="fast for everyday use; exact makes no approximation and is much slower.")
-    ] = "fast",
+        ModeName | None,
+        typer.Option(help="fast (default) for everyday use; exact makes no approximation and is much slower."),
+    ] = None,
     search: Annotated[
-        SearchName, typer.Option(help="How neighbours are found; index is approximate (grinch\\[index]).")
-    ] = "auto",
-    neighbors: Annotated[int, typer.Option(help="Neighbours looked for at each point.")] = 25,
+        SearchName | None, typer.Option(help="How neighbours are found; index is approximate (grinch\\[index]).")
+    ] = None,
+    neighbors: Annotated[int | None, typer.Option(help="Neighbours looked for at each point (default 25).")] = None,
     cap: Annotated[int | None, typer.Option(help="No move looks at nodes with more leaves than this.")] = None,
     shuffle: Annotated[bool, typer.Option(help="Insert in random order, for data sorted by class.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of --shuffle.")] = 0,
@@ -130,20 +90,19 @@ def cluster(
     Ctrl-C ends the inserting early; what is in the tree by then is written.
     """
     points = read_points(file, label, id, drop or ())
-    model = Grinch(
+    said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
+    if shuffle:
+        said |= {"shuffle": True, "random_state": seed}
+    model = make_system(
+        method,
         linkage=linkage,
         metric=metric,
-        mode=mode,
         n_clusters=clusters,
         threshold=threshold,
-        search=search,
-        n_neighbors=neighbors,
-        cap=cap,
-        shuffle=shuffle,
-        random_state=seed,
         verbose=not quiet,
+        **{name: value for name, value in said.items() if value is not None},
     )
-    _make_folder(out)
+    make_folder(out)
     console.print(f"{file.name}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features")
     seconds = _fit(model, points)
     points = _inserted(points, model.n_leaves_)
@@ -162,7 +121,7 @@ def demo(
     from sklearn.datasets import load_digits
 
     vectors, digits = load_digits(return_X_y=True)
-    _make_folder(out)
+    make_folder(out)
     order = np.random.default_rng(seed).permutation(len(vectors))
     points = Points(vectors[order], None, digits[order])
     console.print(
@@ -176,7 +135,7 @@ def demo(
     hac_seconds = time.perf_counter() - start
     purities = [_shuffled_purity(vectors, digits, other) for other in range(5)]
     beside = {
-        "grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
+        "Grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
         "HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order])),
     }
     _report(model, points, seconds, beside)
@@ -187,9 +146,9 @@ def _shuffled_purity(vectors: Any, labels: Any, seed: int) -> float:
     return dendrogram_purity(Grinch(shuffle=True, random_state=seed).fit(vectors).tree_, labels)
 
 
-def _fit(model: Grinch, points: Points) -> float:
+def _fit(model: TreeClusterer, points: Points) -> float:
     """Fit, and on Ctrl-C go on with what is in the tree; the seconds it took, without those of compiling."""
-    warm_up()
+    clone(model).set_params(verbose=False).fit(points.vectors[:2])
     start = time.perf_counter()
     try:
         model.fit(points.vectors, ids=points.ids)
@@ -207,7 +166,7 @@ def _inserted(points: Points, n: int) -> Points:
     return Points(points.vectors[:n], ids, labels)
 
 
-def _report(model: Grinch, points: Points, seconds: float, beside: dict[str, tuple[float, float]]) -> None:
+def _report(model: TreeClusterer, points: Points, seconds: float, beside: dict[str, tuple[float, float]]) -> None:
     tree, stats = model.tree_, model.stats_
     depths = tree.depths()[: tree.n_leaves]
     facts = {
@@ -215,35 +174,25 @@ def _report(model: Grinch, points: Points, seconds: float, beside: dict[str, tup
         "time": f"{seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s)",
         "depth": f"{depths.mean():.0f} on average, {depths.max():,} at most",
         "clusters": f"{model.labels_.max() + 1:,}",
-        "rotations": f"{stats['rotations']:,}",
-        "grafts": f"{stats['grafts']:,} of {stats['grafts_tried']:,} tried",
-        "restructurings": f"{stats['restructurings']:,} with {stats['swaps']:,} swaps",
+        **{name.replace("_", " "): f"{count:,}" for name, count in stats.items() if count},
     }
     console.print()
     for name, fact in facts.items():
-        console.print(f"  {name:15} {fact}")
+        console.print(f"  {name:17} {fact}")
     if points.labels is None:
         return
     table = Table(box=None, pad_edge=False)
     for name in ("", "seconds", "dendrogram purity", "F1 of the cut"):
         table.add_column(name, justify="left" if not name else "right")
     purity, f1 = dendrogram_purity(tree, points.labels), pairwise_f1(points.labels, model.labels_)
-    table.add_row("  grinch, point by point", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
+    table.add_row(f"  {type(model).__name__}", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
     for name, (other_seconds, other_purity) in beside.items():
         table.add_row(f"  {name}", f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
     console.print()
     console.print(table)
 
 
-def _make_folder(out: Path) -> None:
-    """Before the work, not after it: the folder must be there and ours to write to."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"--out must be a folder that can be made or written to; got {str(out)!r}: {error}") from None
-
-
-def _write(model: Grinch, points: Points, seconds: float, out: Path, picture: bool) -> None:
+def _write(model: TreeClusterer, points: Points, seconds: float, out: Path, picture: bool) -> None:
     tree = model.tree_
     names = None if points.ids is None else points.ids.tolist()
     labels = None if points.labels is None else points.labels.tolist()
@@ -283,19 +232,3 @@ def _draw(tree: Tree, labels: list[object] | None, path: Path) -> None:
     plot_dendrogram(tree, labels)
     plt.savefig(path, dpi=130)
     plt.close()
-
-
-def main() -> None:
-    """Run the command line; what is wrong with the input is said in one line."""
-    try:
-        app()
-    except (FileError, ValueError, ImportError) as error:
-        Console(stderr=True, highlight=False).print(f"[red]error:[/red] {error}", markup=True, soft_wrap=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; nothing was written")
-        sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()

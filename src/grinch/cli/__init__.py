@@ -1,0 +1,26 @@
+"""The command line: one file for each command."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.markup import escape
+
+from grinch.cli import cluster, compare  # noqa: F401
+from grinch.cli.app import app
+from grinch.files import FileError
+
+
+def main() -> None:
+    """Run the command line; what is wrong with the input is said in one line."""
+    try:
+        app()
+    except (FileError, ValueError, ImportError, MemoryError, FileNotFoundError) as error:
+        Console(stderr=True, highlight=False).print(
+            f"[red]error:[/red] {escape(str(error))}", markup=True, soft_wrap=True
+        )
+        sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; nothing was written")
+        sys.exit(130)

@@ -1,0 +1,3 @@
+from grinch.cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""The application that the commands belong to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+import grinch
+from grinch.files import FileError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Incremental hierarchical clustering under any linkage function.
+
+Points are inserted one by one into a binary cluster tree that repairs itself as they come. The tree can then be cut
+into flat clusters, at a number of clusters or at a score.
+
+[bold]Try it:[/bold]
+
+- grinch demo
+
+- grinch cluster vectors.npy
+
+- grinch cluster table.csv --label species --id name --clusters 10
+
+- grinch cluster features.npz --linkage ward --threshold -5 --out results
+
+Every command has a help page of its own: [bold]grinch cluster --help[/bold].""",
+)
+
+# Into a file or a pipe, tables need not fit a screen.
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+LinkageName = Literal["average", "cosine", "centroid", "ward", "single", "complete"]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it is not there.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        console.print(f"grinch {grinch.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+def make_folder(out: Path) -> None:
+    """Before the work, not after it: the folder must be there and ours to write to."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"--out must be a folder that can be made or written to; got {str(out)!r}: {error}") from None
