@@ -16,6 +16,8 @@ from numba.extending import register_jitable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Where compiled code comes from; a change anywhere else need not compile anything anew.
+COMPILED = ("_compile.py", "baselines/", "linkage/", "moves.py", "neighbors/", "settings.py", "tally.py", "tree/")
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
 NO_COUNTS: dict[str, bool] = {"_nrt": False}
 
@@ -34,14 +36,16 @@ def kernel(function: F) -> F:
 
 @cache
 def source_digest() -> str:
-    """A digest of this package's sources.
+    """A digest of the sources that anything compiled comes from.
 
     numba keys its cache by the file of the entry point alone, and would go on using it after a change in a module that
     is compiled into it. An entry point that holds this digest in its closure is keyed by all of them.
     """
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+    here = Path(__file__).parent
+    for place in COMPILED:
+        for path in sorted((here / place).rglob("*.py")) if place.endswith("/") else [here / place]:
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -1,0 +1,71 @@
+"""The paper's experiments, and the report of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from grinch.cli.app import app, console, make_folder
+from grinch.errors import unknown_name
+from grinch.experiments import EXPERIMENTS, run_experiment
+from grinch.experiments.report import write_report
+from grinch.experiments.setting import SCALES, Result, Setting
+
+BenchFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it is not there.")]
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"all, or one of: {', '.join(EXPERIMENTS)}.")] = "all",
+    quick: Annotated[bool, typer.Option("--quick", help="Small data, few orders: minutes in place of hours.")] = False,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with data sets (default: the variable GRINCH_DATA).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of data and orders.")] = 0,
+    out: BenchFolder = Path("grinch-bench"),
+) -> None:
+    """Run a table or figure of the paper, ours beside the paper's; what is there of the data decides what is run.
+
+    For each experiment NAME.json and NAME.png go into the folder of --out, and with all of them report.html. Without
+    any data sets at hand, those of scikit-learn and generated ones are used (docs/datasets.md).
+    """
+    if name != "all" and name not in EXPERIMENTS:
+        raise unknown_name("NAME", name, ["all", *EXPERIMENTS])
+    make_folder(out)
+    for each in EXPERIMENTS if name == "all" else [name]:
+        with console.status(each) as status:
+            setting = Setting(
+                SCALES["quick" if quick else "full"],
+                data,
+                seed,
+                lambda text, each=each, status=status: status.update(f"{each}: {text}"),  # type: ignore[misc]
+            )
+            result = run_experiment(each, setting, out)
+        _show(result)
+    report_path = write_report(out)
+    console.print(f"Written to [bold]{report_path}[/bold]")
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where grinch bench left its results.")] = Path(
+        "grinch-bench"
+    ),
+) -> None:
+    """Make one page, report.html, of all results in a folder."""
+    console.print(f"Written to [bold]{write_report(folder)}[/bold]")
+
+
+def _show(result: Result) -> None:
+    table = Table(title=result.title, title_justify="left", box=None, pad_edge=False)
+    for column in result.columns:
+        table.add_column(column)
+    for row in result.rows:
+        table.add_row(*(str(row.get(column, "")) for column in result.columns))
+    console.print(table)
+    for remark in result.remarks:
+        console.print(f"  {remark}", markup=False, style="dim")
+    console.print(f"  {result.about['seconds']} s\n", style="dim")

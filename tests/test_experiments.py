@@ -1,0 +1,132 @@
+"""The paper's experiments at the smallest size, from the command line's point of view too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from grinch.experiments import EXPERIMENTS, run_experiment
+from grinch.experiments.report import write_report
+from grinch.experiments.setting import SCALES, Result, Setting, mean_and_deviation, read_result
+
+
+@pytest.fixture
+def setting(monkeypatch):
+    """Tiny, and without any data sets but scikit-learn's and generated ones."""
+    monkeypatch.delenv("GRINCH_DATA", raising=False)
+    return Setting(SCALES["tiny"])
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_runs_and_leaves_its_result(name, setting, tmp_path):
+    result = run_experiment(name, setting, tmp_path)
+    assert result.rows
+    assert result.remarks
+    assert all(column in row for row in result.rows for column in result.columns)
+    assert result.about["scale"] == "tiny"
+    assert {"seed", "version", "python", "processor", "cores", "seconds"} <= set(result.about)
+    assert (tmp_path / f"{name}.png").stat().st_size > 5_000
+    written = read_result(tmp_path / f"{name}.json")
+    assert written.rows == json.loads(json.dumps(result.rows))
+    assert result.title in write_report(tmp_path).read_text()
+
+
+def test_synthetic_data_are_perfect_for_grinch_and_in_the_papers_order(setting):
+    result = run_experiment("synthetic", setting)
+    purities = {title: values for title, (_, values) in result.curves.items()}
+    assert purities["Grinch"] == [1.0, 1.0]
+    assert np.mean(purities["Grinch"]) > np.mean(purities["Rotate"]) > np.mean(purities["Online"])
+    assert "Grinch is perfect on every seed, above Rotate, and Rotate above Online" in result.remarks[0]
+
+
+def test_the_ablation_turns_moves_off_one_by_one(setting):
+    rows = [row for row in run_experiment("table1", setting).rows if row["data"] == "synthetic"]
+    by_name = {row["row"]: row for row in rows}
+    assert next(iter(by_name)) == "no approximation"
+    assert by_name["no approximation"]["purity"] == 1.0
+    assert by_name["single NN search"]["restructurings"] > 0
+    assert by_name["no restructure"]["restructurings"] == 0
+    assert by_name["no restructure"]["grafts"] > 0
+    assert by_name["no graft"]["grafts"] == 0
+    assert by_name["no rotate"]["rotations"] == 0
+
+
+def test_recovery_is_the_theorem(setting):
+    rows = {row["system"]: row for row in run_experiment("recovery", setting).rows}
+    for kind in ("cliques", "chains", "stars"):
+        assert rows["Grinch (exact)"][kind] == "5 of 5"
+        assert rows["HAC"][kind] == "5 of 5"
+    assert rows["Online"]["chains share"] < 1
+
+
+def test_changes_due_to_grafts_add_up(setting):
+    result = run_experiment("grafts", setting)
+    changes, summed = result.curves["at once"][1], result.curves["in sum"][1]
+    assert len(changes) == 149
+    assert summed[-1] == pytest.approx(sum(changes))
+    assert any(changes)
+
+
+def test_the_last_purity_per_point_is_that_of_the_whole_tree(setting):
+    from grinch import Grinch
+    from grinch.metrics import dendrogram_purity
+
+    result = run_experiment("purity-per-point", setting)
+    _, data = setting.aloi_like(5000)
+    order = np.random.default_rng(0).permutation(len(data.labels))
+    whole = dendrogram_purity(Grinch().fit(data.vectors[order]).tree_, data.labels[order])
+    assert result.curves["Grinch"][1][-1] == pytest.approx(whole)
+    assert len(result.curves["Grinch"][0]) >= len(order) - 20
+
+
+def test_remarks_say_where_grinch_falls_short():
+    from grinch.experiments import robustness
+
+    found = {
+        "Grinch": {"random": [0.8], "sorted": [0.7], "round-robin": [0.79]},
+        "Rotate": {"random": [0.7], "sorted": [0.71], "round-robin": [0.7]},
+        "Online": {"random": [0.6], "sorted": [0.6], "round-robin": [0.6]},
+    }
+    assert robustness._verdicts("faces", found) == [
+        "faces, sorted: Grinch at 0.700 is below Rotate at 0.710.",
+        "faces: Grinch loses 0.100 under sorted order.",
+    ]
+
+
+def test_the_report_needs_results(tmp_path):
+    with pytest.raises(FileNotFoundError, match="has no results; make some with: grinch bench all --quick"):
+        write_report(tmp_path)
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(FileNotFoundError):
+        write_report(tmp_path)
+    Result("x", "A <title>", ["a"], [{"a": 1}]).write(tmp_path, lambda result: None)
+    page = write_report(tmp_path).read_text()
+    assert "A &lt;title&gt;" in page
+    assert "<td class='number'>1</td>" in page
+
+
+def test_figures_are_written_as_mean_and_deviation():
+    assert mean_and_deviation([0.5, 0.7]) == "0.600 ± 0.100"
+    assert mean_and_deviation([0.25]) == "0.250"
+    assert mean_and_deviation([]) == ""
+
+
+def test_the_command(tmp_path):
+    def run(*arguments):
+        command = [sys.executable, "-m", "grinch.cli", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
+
+    done = run("bench", "time", "--quick", "-o", "results")
+    assert done.returncode == 0, done.stderr
+    assert "HAC / Grinch" in done.stdout
+    assert (tmp_path / "results" / "report.html").exists()
+    again = run("report", "results")
+    assert again.returncode == 0
+    assert "report.html" in again.stdout
+    wrong = run("bench", "tabel1")
+    assert wrong.returncode == 2
+    assert "did you mean 'table1'" in wrong.stderr
