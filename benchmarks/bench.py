@@ -26,19 +26,19 @@ from rich.table import Table
 
 import linkages
 import page
-from grinch import Grinch, Tree, __version__
+import systems
+from grinch import __version__
 from grinch.datasets import Labelled, gaussian_mixture
 from grinch.engine import INSERT, Engine, warm_up
 from grinch.linkage.named import linkage_of
-from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.metrics import pairwise_f1
 from grinch.neighbors import make_search
 from grinch.settings import FAST, Rules, make_rules
 from grinch.tally import STAGES, clock_rate
 
 PAPER = make_rules("fast", cap=100, single_elimination=True)
-ORDERS = 3
-# Beyond these, memory (HAC) or patience (the others) ends.
-HAC_LIMIT, BIRCH_LIMIT, GENIE_LIMIT = 20_000, 50_000, 50_000
+# Beyond this, patience ends.
+GENIE_LIMIT = 50_000
 console = Console(width=140, highlight=False)
 
 
@@ -84,48 +84,7 @@ def search_alone(X: np.ndarray, search: str) -> float:
     return timed(lambda: [None for _ in finder.stream(0, len(X))])[0]
 
 
-def grinch_fit(data: Labelled, **settings: Any) -> dict[str, float]:
-    """The mean of ORDERS shuffled orders, and the deviation of the purity."""
-    rows = []
-    for seed in range(ORDERS):
-        order = np.random.default_rng(seed).permutation(len(data.labels))
-        X, y = data.vectors[order], data.labels[order]
-        seconds, model = timed(lambda X=X: Grinch(n_clusters=1000, **settings).fit(X))  # type: ignore[misc]
-        rows.append(scored(seconds, model.tree_, model.labels_, y))
-    result = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    return {**result, "purity_deviation": float(np.std([row["purity"] for row in rows]))}
-
-
-def scored(seconds: float, tree: Tree | None, labels: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    result = {"seconds": seconds, "f1": pairwise_f1(y, labels)}
-    if tree is not None:
-        result["purity"] = dendrogram_purity(tree, y)
-        result["depth"] = float(tree.depths().max())
-    return result
-
-
-# The peers ----------------------------------------------------------------------------------------------------------
-
-
-def hac_average(data: Labelled) -> dict[str, float]:
-    import fastcluster
-    from scipy.cluster.hierarchy import fcluster
-    from scipy.spatial.distance import pdist
-
-    def fit() -> np.ndarray:
-        distances = pdist(data.vectors.astype(np.float64), "cosine").clip(0)
-        return np.asarray(fastcluster.linkage(distances, "average", preserve_input=False))
-
-    seconds, matrix = timed(fit)
-    return scored(seconds, Tree.from_scipy(matrix), fcluster(matrix, 1000, "maxclust"), data.labels)
-
-
-def birch(data: Labelled) -> dict[str, float]:
-    from sklearn.cluster import Birch
-
-    unit = data.vectors / np.linalg.norm(data.vectors, axis=1, keepdims=True)
-    seconds, model = timed(lambda: Birch(threshold=0.6, n_clusters=1000).fit(unit))
-    return scored(seconds, None, model.labels_, data.labels)
+# A peer that hands out no tree -------------------------------------------------------------------------------------
 
 
 def genie(data: Labelled) -> dict[str, float]:
@@ -133,7 +92,7 @@ def genie(data: Labelled) -> dict[str, float]:
 
     unit = data.vectors / np.linalg.norm(data.vectors, axis=1, keepdims=True)
     seconds, model = timed(lambda: genieclust.Genie(n_clusters=1000).fit(unit))
-    return scored(seconds, None, model.labels_, data.labels)
+    return {"seconds": seconds, "f1": pairwise_f1(data.labels, model.labels_)}
 
 
 # Memory and start-up, each in a process of its own -------------------------------------------------------------------
@@ -198,15 +157,7 @@ def measure(sizes: list[int]) -> dict[str, Any]:
     results: dict[str, Any] = {"systems": {}, "tree_part": {}, "search": {}, "memory": {}}
     for n in sizes:
         data = gaussian_mixture(n)
-        rows = results["systems"][n] = {}
-        rows["grinch"] = grinch_fit(data)
-        rows["grinch, cosine linkage"] = grinch_fit(data, linkage="cosine")
-        rows["grinch, the paper's settings"] = grinch_fit(data, cap=100, single_elimination=True)
-        rows["grinch, index"] = grinch_fit(data, search="index")
-        if n <= HAC_LIMIT:
-            rows["HAC average (fastcluster)"] = hac_average(data)
-        if n <= BIRCH_LIMIT:
-            rows["Birch (scikit-learn)"] = birch(data)
+        rows = results["systems"][n] = systems.measure(data)
         if n <= GENIE_LIMIT:
             rows["Genie (genieclust)"] = genie(data)
         results["search"][n] = {name: search_alone(data.vectors, name) for name in ("exact", "index")}
@@ -218,6 +169,8 @@ def measure(sizes: list[int]) -> dict[str, Any]:
         }
         results["tree_part"][n] = {name: tree_part(data.vectors, *which) for name, which in parts.items()}
         console.print(f"[dim]{n:,} points done[/dim]")
+    results["hac_routines"] = systems.hac_routines(5_000 if max(sizes) < 50_000 else 20_000)
+    results["perch"] = systems.perch_against_port(2_000)
     results["linkages"] = linkages.measure()
     results["start_up"] = start_up()
     results["targets"] = targets(results, sizes)
@@ -233,7 +186,7 @@ def measure(sizes: list[int]) -> dict[str, Any]:
 def targets(results: dict[str, Any], sizes: list[int]) -> dict[str, dict[str, Any]]:
     """Each figure that was asked for: the limit, what was measured, whether it is met."""
     largest = max(sizes)
-    systems, start = results["systems"], results["start_up"]
+    by_size, start = results["systems"], results["start_up"]
 
     def target(value: float, limit: float, most: bool = True) -> dict[str, Any]:
         return {"value": value, "limit": limit, "met": bool(value <= limit if most else value >= limit)}
@@ -247,16 +200,20 @@ def targets(results: dict[str, Any], sizes: list[int]) -> dict[str, dict[str, An
         ),
     }
     for n in sizes:
-        ratio = systems[n]["grinch"]["seconds"] / results["search"][n]["exact"]
+        ratio = by_size[n]["grinch"]["seconds"] / results["search"][n]["exact"]
         found[f"whole fit / search alone, n {n:,}"] = target(ratio, 1.5)
     for n in sizes:
-        if "HAC average (fastcluster)" in systems[n]:
-            gap = systems[n]["grinch"]["purity"] - systems[n]["HAC average (fastcluster)"]["purity"]
+        if "HAC" in by_size[n]:
+            gap = by_size[n]["grinch"]["purity"] - by_size[n]["HAC"]["purity"]
             found[f"purity less HAC's, n {n:,}"] = target(gap, -0.02, most=False)
     if {50_000, 100_000} <= set(sizes):
-        growth = systems[100_000]["grinch, index"]["seconds"] / systems[50_000]["grinch, index"]["seconds"]
+        growth = by_size[100_000]["grinch, index"]["seconds"] / by_size[50_000]["grinch, index"]["seconds"]
         found["growth with the index, 100,000 / 50,000"] = target(growth, 2.4)
     found[f"memory / input, n {largest:,}"] = target(results["memory"][largest]["exact"], 3.0)
+    if {20_000, 100_000} <= set(sizes):
+        share = by_size[100_000]["grinch"]["seconds"] / by_size[20_000]["HAC"]["seconds"]
+        found["seconds of grinch at 100,000 / of HAC at 20,000"] = target(share, 1.0)
+    found["PERCH: plain Python / compiled, time per insert"] = target(results["perch"]["ratio"], 10.0, most=False)
     kinds = results["linkages"]
     ratio = kinds["cosine, built in"]["points_per_s"] / kinds["cosine, compiled by the user"]["points_per_s"]
     found["a user's compiled cosine / the built-in one"] = target(ratio, 1.3)
@@ -269,13 +226,14 @@ def targets(results: dict[str, Any], sizes: list[int]) -> dict[str, dict[str, An
 
 
 def show(results: dict[str, Any]) -> None:
-    for n, systems in results["systems"].items():
+    for n, rows in results["systems"].items():
         table = Table(title=f"{int(n):,} points", title_justify="left")
-        for column in ("", "seconds", "dendrogram purity", "F1, 1,000 clusters", "depth"):
+        for column in ("", "seconds", "dendrogram purity", "best F1", "depth", "MB"):
             table.add_column(column, justify="right" if column else "left")
-        for name, row in systems.items():
-            cells = [row["seconds"], row.get("purity"), row["f1"], row.get("depth")]
-            formats = ("{:.2f}", "{:.3f}", "{:.3f}", "{:.0f}")
+        for name, row in rows.items():
+            memory_mb = row["memory"] / 1e6 if "memory" in row else None
+            cells = [row["seconds"], row.get("purity"), row["f1"], row.get("depth"), memory_mb]
+            formats = ("{:.2f}", "{:.3f}", "{:.3f}", "{:.0f}", "{:,.0f}")
             shown = ["" if c is None else f.format(c) for c, f in zip(cells, formats, strict=True)]
             if "purity_deviation" in row:
                 shown[1] += f" ± {row['purity_deviation']:.3f}"

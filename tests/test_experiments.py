@@ -109,6 +109,13 @@ def test_the_report_needs_results(tmp_path):
     assert "<td class='number'>1</td>" in page
 
 
+def test_a_small_data_set_is_taken_whole_and_a_large_one_sampled():
+    assert len(Setting(SCALES["quick"]).load("digits").labels) == 1797
+    sample = Setting(SCALES["tiny"]).load("digits")
+    assert sample.vectors.shape == (150, 64)
+    assert len(np.unique(sample.labels)) == 10
+
+
 def test_figures_are_written_as_mean_and_deviation():
     assert mean_and_deviation([0.5, 0.7]) == "0.600 ± 0.100"
     assert mean_and_deviation([0.25]) == "0.250"

@@ -78,8 +78,8 @@ def run(setting: Setting) -> Result:
             )
         result.remarks += _verdicts(name, ours)
     result.remarks.append(
-        "HAC has no orders: it is run once. MB-HAC's buffer is 2,000, or a tenth of the points if that is less. A figure"
-        " of the paper stands beside ours where the data are the paper's, or come nearest to them; it can be compared in"
+        "HAC has no orders: it is run once. MB-HAC has a buffer of 2,000, or of a tenth of the points. A figure"
+        " of the paper stands beside ours where the data are the paper's, or come nearest to them; compare them in"
         " order, not in size."
     )
     return result

@@ -50,8 +50,12 @@ class Setting:
         return min(n, self.scale.points)
 
     def load(self, name: str, n: int | None = None) -> Labelled:
-        """A data set by name, or a sample of it."""
-        return load(name, self.folder, self.at_most(n or self.scale.points), self.seed)
+        """A data set by name, or a sample of it if it has more points."""
+        data, most = load(name, self.folder), self.at_most(n or self.scale.points)
+        if len(data.labels) <= most:
+            return data
+        rows = np.random.default_rng(self.seed).permutation(len(data.labels))[:most]
+        return Labelled(data.vectors[rows], data.labels[rows])
 
     def available(self, names: Sequence[str]) -> list[str]:
         there = available(self.folder)
