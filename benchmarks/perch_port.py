@@ -1,4 +1,4 @@
-"""PERCH in straightforward Python with numpy: objects for nodes, arrays for boxes. The compiled one is measured by it."""
+"""PERCH in straightforward Python with numpy: nodes are objects, boxes arrays. The compiled one is measured by it."""
 
 from __future__ import annotations
 

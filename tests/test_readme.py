@@ -10,6 +10,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+# What a reader has by then: the first example's points.
+BEFORE = """from grinch import Grinch
+from sklearn.datasets import load_digits
+X, y = load_digits(return_X_y=True)
+"""
+
 
 def blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
@@ -19,7 +25,7 @@ def blocks(page: Path) -> list[str]:
 def test_python_on_a_page_runs(page, number, capsys):
     path = next(path for path in PAGES if path.name == page)
     names: dict = {}
-    exec("from grinch import Grinch\n" + blocks(path)[number], names)
+    exec(BEFORE + blocks(path)[number], names)
     if "model" in names:
         assert names["model"].tree_.n_leaves == 1797
         assert "'grafts'" in capsys.readouterr().out
