@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import grinch
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Tree, cluster_with
 from grinch.datasets import separated
+from grinch.interrupts import uninterrupted
 from grinch.metrics import dendrogram_purity
 from grinch.systems import SYSTEMS, make_system
 
@@ -234,3 +238,50 @@ def test_every_linkage_name_runs_with_every_method_that_takes_it(rng):
             records = cluster_with(name, [1.0, 2.0, 9.0], linkage=lambda a, b: -abs(min(a) - min(b)), n_clusters=2)
             # Online puts the third beside the second, and that is that.
             assert records.labels_.tolist() == ([0, 1, 1] if name == "online" else [0, 0, 1])
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np
+from grinch.systems import make_system
+X = np.random.default_rng(0).normal(size=(40_000, 8))
+settings = {{"buffer_size": 500}} if {name!r} == "mb-hac" else {{}}
+make_system({name!r}, **settings).fit(X[:300])
+model = make_system({name!r}, **settings)
+threading.Timer({delay}, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    model.fit(X)
+    print("not interrupted")
+except KeyboardInterrupt:
+    n = model.n_leaves_
+    model.tree_.check()
+    assert 0 < n < 40_000, n
+    assert len(model.labels_) == n
+    model.partial_fit(X[n : n + 700])
+    model.tree_.check()
+    assert model.n_leaves_ == n + 700
+    print("fine")
+"""
+
+
+@pytest.mark.parametrize("name", ["mb-hac", "birch", "perch"])
+def test_ctrl_c_leaves_a_valid_tree_that_grows_on(name):
+    program = INTERRUPTED.format(name=name, delay=1.0)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "fine", done.stderr[-2000:]
+
+
+def test_a_step_is_finished_before_ctrl_c_is_heard():
+    done = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done.append("step")
+        done.append("after")
+    assert done == ["step"]
+    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        done.append("never")
+    assert done == ["step"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

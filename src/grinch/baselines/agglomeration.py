@@ -24,6 +24,7 @@ from numba import njit
 from grinch._compile import NO_COUNTS, source_digest
 from grinch.baselines import heaps
 from grinch.errors import LinkageError
+from grinch.interrupts import uninterrupted
 from grinch.linkage import summaries
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.store import RecordStore, VectorStore
@@ -236,23 +237,26 @@ class BestFirst:
         self._tops: list[tuple[float, int]] = []
 
     def enter(self, slot: int) -> None:
-        self._keep(*self.pool.enter(slot))
+        with uninterrupted():
+            self._keep(*self.pool.enter(slot))
 
     def admit(self, row: Any) -> None:
         """Write one record into the pool and let it enter; if the linkage refuses it, nothing has changed."""
-        (slot,) = self.pool.write(row)
-        try:
-            self.enter(slot)
-        except BaseException:
-            self.pool.release(slot)
-            raise
+        with uninterrupted():
+            (slot,) = self.pool.write(row)
+            try:
+                self._keep(*self.pool.enter(slot))
+            except BaseException:
+                self.pool.release(slot)
+                raise
 
     def merge_best(self) -> int:
         """Merge the best pair; the new node."""
-        score, u, v = self._best()
-        node, found = self.pool.merge(u, v, score)
-        del self._heaps[u], self._heaps[v]
-        self._keep(node, found)
+        with uninterrupted():
+            score, u, v = self._best()
+            node, found = self.pool.merge(u, v, score)
+            del self._heaps[u], self._heaps[v]
+            self._keep(node, found)
         return node
 
     def copy(self) -> BestFirst:
@@ -305,7 +309,8 @@ def merge_by_chain(pool: Pool, progress: Callable[[float], None]) -> None:
         before = chain[-2] if len(chain) > 1 else NO_NODE
         nearest = before if before in best else int(best.min())
         if nearest == before:
-            pool.merge(before, chain[-1], score, scored=False)
+            with uninterrupted():
+                pool.merge(before, chain[-1], score, scored=False)
             for node in chain[-2:]:
                 del place[node]
             del chain[-2:]

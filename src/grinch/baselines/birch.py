@@ -15,6 +15,7 @@ from grinch import cuts
 from grinch.builder import Advance, count_rows
 from grinch.clusterer import IncrementalClusterer
 from grinch.errors import unknown_name
+from grinch.interrupts import uninterrupted
 from grinch.linkage.store import dense_rows
 from grinch.tree import Tree
 from grinch.validation import check_count, check_vectors
@@ -118,8 +119,9 @@ class BirchBuilder:
                 self._model = sklearn.cluster.Birch(
                     threshold=radius, branching_factor=self._branching_factor, n_clusters=None, compute_labels=False
                 )
-            self._model.partial_fit(piece)
-            self._pieces.append(piece.astype(np.float32))
+            with uninterrupted():
+                self._model.partial_fit(piece)
+                self._pieces.append(piece.astype(np.float32))
             if progress is not None:
                 progress(len(piece))
 

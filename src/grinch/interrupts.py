@@ -1,0 +1,34 @@
+"""Steps that Ctrl-C must not cut in two."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let a first Ctrl-C wait until the step is done; a second one, during the same step, goes through at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Ctrl-C goes to the main thread only.
+        return
+    before = signal.getsignal(signal.SIGINT)
+    waiting: list[tuple[int, Any]] = []
+
+    def wait(number: int, frame: Any) -> None:
+        waiting.append((number, frame))
+        signal.signal(signal.SIGINT, before)
+
+    if not callable(before):
+        yield  # Ctrl-C is ignored, or not ours to handle.
+        return
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if waiting:
+        before(*waiting[0])
