@@ -61,7 +61,7 @@ def tree_part(X: np.ndarray, rules: Rules, k: int) -> dict[str, float]:
         batches = list(engine.search.stream(0, len(X)))
         start = time.perf_counter()
         for first, found in batches:
-            engine._run(INSERT, first, found)
+            engine._run(INSERT, np.arange(first, first + len(found)), found, rules)
         return time.perf_counter() - start, engine
 
     plain, _ = run(False)

@@ -15,7 +15,7 @@ from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
 from grinch.linkage.store import RecordStore, VectorStore
 from grinch.linkage.summaries import merge, score
 from grinch.settings import EXACT, FAST, Rules
-from grinch.tree.links import LEFT, NO_LIMIT, RIGHT
+from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, as_arrays, nodes_in
 from grinch.tree.tree import check_links
 
 LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
@@ -56,9 +56,8 @@ def newick(engine):
 def check_summaries(engine):
     """What is not marked stale must be what computing it afresh gives."""
     links, sums = engine.links, engine.store.sums
-    n, offset = engine.n_leaves, engine.store.capacity
-    spare = offset + n
-    for v in range(offset + 1, offset + n):
+    spare = engine.store.capacity + engine.n_slots
+    for v in nodes_in(as_arrays(links))[1].tolist():
         left, right = links.table[v, LEFT], links.table[v, RIGHT]
         p = links.table[v, 0]
         if sums.stale[v]:

@@ -241,15 +241,13 @@ def test_check_finds_damage():
 
 
 def test_sizes_saturate_above_the_limit():
-    from grinch.tree.links import LEAVES, ROOT, make_sibling
+    from grinch.tree.links import ROOT, attach, attach_first
     from grinch.tree.tree import check_links
 
     links = new_links(50, limit=7)
-    links.table[0, SIZE], links.head[ROOT], links.head[LEAVES] = 1, 0, 1
+    attach_first(links, 0)
     for leaf in range(1, 50):
-        links.table[leaf, SIZE] = 1
-        make_sibling(links, leaf, int(links.head[ROOT]) if leaf % 3 else leaf - 1, 50 + leaf)
-        links.head[LEAVES] += 1
+        attach(links, leaf, int(links.head[ROOT]) if leaf % 3 else leaf - 1, 50 + leaf)
         check_links(links)
     assert links.table[links.head[ROOT], SIZE] == 8
     resize_upward(links, int(links.head[ROOT]))

@@ -79,6 +79,7 @@ def million_merges(rows):
         np.zeros((n + 2, 3)),
         np.zeros(n + 2),
         np.zeros(n + 2, np.uint8),
+        np.zeros(n, np.uint8),
         np.zeros(2, np.int32),
         np.zeros(2),
         np.zeros(3, np.int64),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from grinch.tree import Tree
 
@@ -29,6 +32,24 @@ class Builder(Protocol):
 
     def tree(self) -> Tree:
         """The tree as it stands; later points do not change it."""
+        ...
+
+
+@runtime_checkable
+class Removing(Protocol):
+    """A builder that points can be taken out of; each has a slot, and an empty slot stays behind."""
+
+    @property
+    def n_slots(self) -> int:
+        """How many slots there are, empty ones among them."""
+        ...
+
+    def slots(self) -> npt.NDArray[np.intp]:
+        """The slots of the points in the tree, in ascending order."""
+        ...
+
+    def has(self, slot: int) -> bool:
+        """Whether there is a point in this slot."""
         ...
 
 

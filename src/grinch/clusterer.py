@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,11 +53,11 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         with self._unchanged_if_refused():
             rows = self._checked(X, reset=True)
-            names = check_ids(ids, count_rows(rows), [])
+            names = check_ids(ids, count_rows(rows), (), None)
             order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
             self._fitted = Fitted(self._new_builder(rows), order)
             self._fitted.begun_with = self._building()
-            self._fitted.ids = names
+            self._fitted.expect(count_rows(rows), names)
             self._insert(rows if order is None else _taken(rows, order))
         return self
 
@@ -74,8 +74,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
     @property
     def ids_(self) -> list[Any]:
         """The ids of the points, as they were given; positions if none were."""
-        known = self._known().known_ids()
-        return list(range(self.n_leaves_)) if known is None else known
+        return self._known().ids()
 
     @property
     def clusters_(self) -> list[list[Any]]:
@@ -137,18 +136,26 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
         return check_records(X, linkage)
 
     def _insert(self, rows: Any) -> None:
-        progress: AbstractContextManager[Advance | None] = nullcontext()
-        if self.verbose:
-            from grinch.progress import progress_bar
-
-            progress = progress_bar("inserting", count_rows(rows))
-        with progress as advance:
+        with self._progress("inserting", count_rows(rows)) as advance:
             try:
                 self._fitted.builder.insert(rows, advance)
             except LinkageError as error:
-                if self._fitted.ids is None:
-                    raise
-                raise ValueError(error.told(self._fitted.name_of)) from error
+                self._tell(error)
+            finally:
+                self._fitted.settle()
+
+    def _progress(self, what: str, total: int) -> AbstractContextManager[Advance | None]:
+        if not self.verbose:
+            return nullcontext()
+        from grinch.progress import progress_bar
+
+        return progress_bar(what, total)
+
+    def _tell(self, error: LinkageError) -> NoReturn:
+        """Raise what a linkage did wrong, with each point by its id."""
+        if self._fitted.names is None:
+            raise error
+        raise ValueError(error.told(self._fitted.name_of)) from error
 
     def _node_labels(self) -> npt.NDArray[np.int64]:
         fitted, n_clusters = self._known(), self.n_clusters
@@ -173,16 +180,15 @@ class IncrementalClusterer(TreeClusterer):
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()
-        if not first:
-            self._fitted.settle_order()
         with self._unchanged_if_refused():
             rows = self._checked(X, reset=first)
-            names = check_ids(ids, count_rows(rows), [] if first else self._fitted.known_ids())
+            known: Container[Any] = () if ids is None or first else self._fitted.slot_of()
+            names = check_ids(ids, count_rows(rows), known, None if first else self._fitted.is_named())
             if first:
                 self._fitted = Fitted(self._new_builder(rows))
                 self._fitted.begun_with = self._building()
             self._check_same_building()
-            self._fitted.ids = names
+            self._fitted.expect(count_rows(rows), names)
             self._insert(rows)
         return self
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 from grinch import moves
-from grinch._compile import NO_COUNTS, compile_notice, source_digest
+from grinch._compile import NO_COUNTS, compile_notice, jitable, source_digest
 from grinch.builder import Advance, count_rows
 from grinch.errors import LinkageError
 from grinch.journal import Journal
@@ -18,39 +18,77 @@ from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.linkage.store import RecordStore, VectorStore, leaves_under
 from grinch.linkage.summaries import bond, similarity
+from grinch.neighborhood import Neighborhood, Swaps
 from grinch.neighbors import make_search
-from grinch.neighbors.base import Search
+from grinch.neighbors.base import BATCH, Search, Slots
 from grinch.neighbors.scan import ScanSearch
-from grinch.settings import EXACT, Rules
+from grinch.settings import EXACT, NO_MOVES, Rules
 from grinch.tally import COUNTERS, Tally, new_tally
 from grinch.tree import Tree
-from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, Links, as_arrays, as_lists, grown, new_links
+from grinch.tree.links import (
+    LEAVES,
+    NONE,
+    OFFSET,
+    ROOT,
+    SIZE,
+    USED,
+    Links,
+    as_arrays,
+    as_lists,
+    compacted,
+    copied,
+    grown,
+    new_links,
+    nodes_in,
+    size,
+)
 
+# Points removed at a time: enough for the search to keep its threads busy.
+GROUP = 16 * BATCH
 # Leaf slots kept free for points that are looked up but not inserted.
 SPARE = 256
 
 
 # What the engine can be asked to do with a batch of points.
-INSERT, PLACE, FILL_BONDS = range(3)
+INSERT, REMOVE, REINSERT, PLACE, FILL_BONDS = range(5)
 
 
-def _entry_point(digest: str) -> Callable[..., None]:
-    """The one function through which Python enters the moves; ``digest`` keys its compile cache."""
+@jitable
+def change(tree, sums, rules, tally, task, x, candidates):  # type: ignore[no-untyped-def]
+    """Let the moves insert, remove or reinsert leaf x; returns whether x has another sibling than before."""
+    if task == INSERT:
+        moves.insert(tree, sums, rules, tally, x, tree.head[OFFSET] + x, candidates)
+        return True
+    if task == REMOVE:
+        moves.remove(tree, sums, rules, tally, x, candidates)
+        return True
+    return moves.reinsert(tree, sums, rules, tally, x, candidates)
 
-    def run(tree, sums, rules, tally, task, start, candidates, scores):  # type: ignore[no-untyped-def]
+
+def _entry_point(digest: str) -> Callable[..., int]:
+    """The one function through which Python enters the moves; ``digest`` keys its compile cache.
+
+    Returns how many points have another sibling than before.
+    """
+
+    def run(tree, sums, rules, tally, task, leaves, candidates, scores):  # type: ignore[no-untyped-def]
         digest  # noqa: B018
+        moved = 0
         for row in range(candidates.shape[0]):
-            if task == INSERT:
-                moves.insert(tree, sums, rules, tally, start + row, candidates[row])
-            elif task == PLACE:
+            x = leaves[row]
+            if task == PLACE:
                 c = candidates[row, 0] if candidates[row, 0] != NONE else tree.head[ROOT]
                 if rules.rotate:
-                    c = moves.rotate(tree, sums, rules, tally, start + row, c)
+                    c = moves.rotate(tree, sums, rules, tally, x, c)
                 candidates[row, 1] = c
-                scores[row] = similarity(tree, sums, tally, start + row, c)
+                scores[row] = similarity(tree, sums, tally, x, c)
+            else:
+                moved += change(tree, sums, rules, tally, task, x, candidates[row])
         if task == FILL_BONDS:
-            for p in range(tree.head[OFFSET] + 1, tree.head[OFFSET] + tree.head[LEAVES]):
-                bond(tree, sums, tally, p)
+            for p in range(tree.head[OFFSET], tree.head[OFFSET] + tree.head[USED]):
+                if size(tree, p) != NONE:
+                    bond(tree, sums, tally, p)
+        return moved
 
     return run
 
@@ -60,6 +98,7 @@ run_compiled = njit(cache=True, nogil=True, **NO_COUNTS)(_entry_point(source_dig
 
 
 NO_SCORES = np.empty(0)
+NO_LEAVES = np.empty(0, np.intp)
 
 
 class Places(NamedTuple):
@@ -120,6 +159,26 @@ class Engine:
         return int(self.links.head[LEAVES])
 
     @property
+    def n_slots(self) -> int:
+        """How many leaf slots were ever used: leaves in the tree and those taken out."""
+        return int(self.links.head[USED])
+
+    def slots(self) -> Slots:
+        """The slots of the points in the tree, in the order they arrived."""
+        return nodes_in(as_arrays(self.links))[0]
+
+    def has(self, slot: int) -> bool:
+        return bool(slot < self.n_slots and self.links.table[slot, SIZE] != NONE)
+
+    def numbered(self, nodes: npt.NDArray[np.int32]) -> Slots:
+        """Nodes of the tree under construction by the ids they have in the tree handed out; NONE becomes 0."""
+        leaves, internal = nodes_in(as_arrays(self.links))
+        numbers = np.zeros(len(self.links.marks) * 2, np.intp)
+        numbers[leaves] = np.arange(len(leaves))
+        numbers[internal] = len(leaves) + 1 + np.arange(len(internal))
+        return np.where(nodes == NONE, 0, numbers[nodes])
+
+    @property
     def stats(self) -> dict[str, int]:
         return dict(zip(COUNTERS, self.tally.counts.tolist(), strict=True))
 
@@ -127,7 +186,7 @@ class Engine:
         """Make room for this many leaves in all."""
         need = n_leaves + SPARE
         if need > self.store.capacity:
-            capacity = max(need, int(1.5 * self.store.capacity)) if self.n_leaves else need
+            capacity = max(need, int(1.5 * self.store.capacity)) if self.n_slots else need
             links = self._in_its_form(grown(as_arrays(self.links), capacity))
             self.store.grow(capacity)
             self.links = links
@@ -137,23 +196,85 @@ class Engine:
         if self.compiled:
             warm_up(self.linkage)  # type: ignore[arg-type]
         self._own_arrays()
-        start, count = self.n_leaves, count_rows(rows)
+        start, count = self.n_slots, count_rows(rows)
         self.reserve(start + count)
         self._write(start, rows)
         for first, candidates in self.search.stream(start, start + count):
-            if not self.compiled:
-                self._insert_interpreted(first, candidates)
-            elif self.linkage.is_users:  # type: ignore[union-attr]
-                self._insert_guarded(first, candidates)
-            else:
-                self._run(INSERT, first, candidates)
+            self._change(INSERT, np.arange(first, first + len(candidates)), candidates)
             if progress is not None:
                 progress(len(candidates))
+
+    def remove(self, slots: Slots, repair: bool = True, progress: Advance | None = None) -> None:
+        """Take leaves out of the tree and repair the places they leave; when interrupted, some are out and some not.
+
+        Without ``repair`` the linkage is asked nothing, and nothing can be raised.
+        """
+        self._own_arrays()
+        for begin in range(0, len(slots), GROUP):
+            batch = slots[begin : begin + GROUP]
+            # Gone first, so that none of them is a candidate in the repair of another's place.
+            self._set_gone(batch, True)
+            try:
+                if repair and self.rules.graft:
+                    for first, candidates in self.search.nearest(batch, self.n_slots):
+                        self._change(REMOVE, batch[first : first + len(candidates)], candidates)
+                else:
+                    rules = self.rules if repair else NO_MOVES
+                    self._change(REMOVE, batch, np.full((len(batch), 1), NONE, np.int32), rules)
+            finally:
+                still = np.array([slot for slot in batch.tolist() if self.has(slot)], np.intp)
+                self._set_gone(still, False)
+                self.store.drop(np.setdiff1d(batch, still))
+            if progress is not None:
+                progress(len(batch))
+
+    def reinsert(self, slots: Slots, candidates: npt.NDArray[np.int32]) -> int:
+        """Take each of these leaves out and insert it again; returns how many have another sibling than before.
+
+        ``candidates`` has the neighbours of each among all points, as the search names them; it is used up. When
+        interrupted, the tree is valid and holds all points.
+        """
+        self._own_arrays()
+        return self._change(REINSERT, slots, candidates)
+
+    def sweep(self, hood: Neighborhood) -> Swaps:
+        """Swap nodes with their aunts, once through the tree, where that brings neighbours together."""
+        self._own_arrays()
+        # First, so that an interruption on the way leaves no summary that is not up to date.
+        self.store.forget_summaries()
+        links = as_arrays(self.links)
+        swaps = hood.sweep(links)
+        self.links = self._in_its_form(links)
+        return swaps
+
+    def snapshot(self) -> Links:
+        """A copy of the tree, to go back to."""
+        return copied(as_arrays(self.links))
+
+    def restore(self, links: Links) -> None:
+        """Go back to the tree of a snapshot; the points are the same."""
+        self.store.forget_summaries()
+        self.links = self._in_its_form(links)
+
+    def compact(self) -> Slots | None:
+        """Close the gaps that removed points left, once they are more than the points in the tree.
+
+        Returns the old slots of the points, by new slot; None if it is not yet time. The work is in proportion to the
+        points that were removed since the last time.
+        """
+        if self.n_slots - self.n_leaves <= self.n_leaves:
+            return None
+        capacity = self.n_leaves + SPARE
+        links, leaves, internal = compacted(as_arrays(self.links), capacity)
+        self.links = self._in_its_form(links)
+        self.store.compact(leaves, internal, capacity)
+        self.search.compacted(leaves)
+        return leaves
 
     def place(self, rows: Any) -> Places:
         """Where points would go, without inserting them."""
         self._own_arrays()
-        n = self.n_leaves
+        n = self.n_slots
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
         for begin in range(0, count_rows(rows), SPARE):
             piece = rows[begin : begin + SPARE]
@@ -161,14 +282,15 @@ class Engine:
             for first, candidates in self.search.stream(n, n + count_rows(piece), limit=n):
                 part = slice(begin + first - n, begin + first - n + len(candidates))
                 nodes[part, 0] = candidates[:, 0]
-                self._run(PLACE, first, nodes[part], scores[part])
+                leaves = np.arange(first, first + len(candidates))
+                self._run(PLACE, leaves, nodes[part], self.rules, scores[part])
         self._raise_trouble()
         return Places(nodes[:, 0], nodes[:, 1], scores)
 
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self._own_arrays()
-        self._run(FILL_BONDS, 0, np.empty((0, 2), np.int32))
+        self._run(FILL_BONDS, NO_LEAVES, np.empty((0, 2), np.int32), self.rules)
         self._raise_trouble()
         ceiling = getattr(self.linkage, "ceiling", None)
         return Tree.from_links(self.links, np.array(self.store.sums.bonds, dtype=np.float64), ceiling)
@@ -182,36 +304,53 @@ class Engine:
         if isinstance(self.search, ScanSearch):
             self.search.write(at, rows)
 
+    def _set_gone(self, slots: Slots, gone: bool) -> None:
+        if len(slots):
+            self.store.set_gone(slots, gone)
+            self.search.changed(slots)
+
     def _own_arrays(self) -> None:
         """Copy arrays that were loaded read-only (joblib's memory maps)."""
         if isinstance(self.store, VectorStore) and not self.links.table.flags.writeable:
-            self.links = Links(self.links.table.copy(), self.links.head.copy(), self.links.marks.copy())
+            self.links = copied(self.links)
             self.tally = Tally(self.tally.counts.copy(), self.tally.spent.copy())
             self.store.own_arrays()
 
     def _run(
         self,
         task: int,
-        start: int,
+        leaves: Slots,
         candidates: npt.NDArray[np.int32],
+        rules: Rules,
         scores: npt.NDArray[np.float64] = NO_SCORES,
-    ) -> None:
+    ) -> int:
         run = run_compiled if self.compiled else run_interpreted
-        run(self.links, self.store.sums, self.rules, self.tally, task, start, candidates, scores)
+        return run(self.links, self.store.sums, rules, self.tally, task, leaves, candidates, scores)
 
-    def _insert_interpreted(self, start: int, candidates: npt.NDArray[np.int32]) -> None:
+    def _change(self, task: int, leaves: Slots, candidates: npt.NDArray[np.int32], rules: Rules | None = None) -> int:
+        """Insert, remove or reinsert a batch of leaves; returns how many have another sibling than before."""
+        rules = rules or self.rules
+        if not self.compiled:
+            return self._change_interpreted(task, leaves, candidates, rules)
+        if self.linkage.is_users:  # type: ignore[union-attr]
+            return self._change_guarded(task, leaves, candidates, rules)
+        return self._run(task, leaves, candidates, rules)
+
+    def _change_interpreted(self, task: int, leaves: Slots, candidates: npt.NDArray[np.int32], rules: Rules) -> int:
         """One point at a time; whatever is raised on the way, the tree is as it was before that point."""
-        for row in range(len(candidates)):
+        moved = 0
+        for x, row in zip(leaves.tolist(), candidates.tolist(), strict=True):
             journal = Journal()
             links = journal.watch(self.links)
             try:
-                moves.insert(links, self.store.sums, self.rules, self.tally, start + row, candidates[row].tolist())
+                moved += change(links, self.store.sums, rules, self.tally, task, x, row)
             except BaseException as error:
                 if isinstance(error, LinkageError):
                     error.groups = [list(leaves_under(self.links, node)) for node in error.nodes]
                 journal.roll_back()
                 self.store.forget_summaries()
                 raise
+        return moved
 
     def _raise_trouble(self) -> None:
         """Report, once, that a compiled linkage of the user's own returned no number."""
@@ -222,11 +361,11 @@ class Engine:
         self.store.sums.trouble[:] = 0
         raise error
 
-    def _insert_guarded(self, start: int, candidates: npt.NDArray[np.int32]) -> None:
+    def _change_guarded(self, task: int, leaves: Slots, candidates: npt.NDArray[np.int32], rules: Rules) -> int:
         """A batch under a compiled linkage of the user's own: if it returned no number, undo, and go point by point."""
         assert isinstance(self.store, VectorStore)
         table, head = self.links.table.copy(), self.links.head.copy()
-        self._run(INSERT, start, candidates.copy())
+        moved = self._run(task, leaves, candidates.copy(), rules)
         try:
             self._raise_trouble()
         except LinkageError:
@@ -234,9 +373,10 @@ class Engine:
             self.store.forget_summaries()
             if len(candidates) > 1:
                 for row in range(len(candidates)):
-                    self._insert_guarded(start + row, candidates[row : row + 1])
+                    self._change_guarded(task, leaves[row : row + 1], candidates[row : row + 1], rules)
                 # None of these was to blame: it was the search, for a point still to come.
             raise
+        return moved
 
 
 _warm: set[bool] = set()

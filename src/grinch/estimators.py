@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,16 @@ from grinch import cuts
 from grinch.builder import count_rows
 from grinch.clusterer import IncrementalClusterer
 from grinch.engine import Engine
+from grinch.errors import LinkageError, unknown_name
+from grinch.fitted import Fitted
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
-from grinch.settings import N_NEIGHBORS, SWITCHES, Rules, make_rules
+from grinch.refinement import POINTS, Refinement, Refiner
+from grinch.settings import N_NEIGHBORS, SWITCHES, Rules, make_rules, refine_passes
 from grinch.tree.links import NONE, PARENT
-from grinch.validation import check_count
+from grinch.validation import check_count, check_known_ids
 
 
 class Grinch(IncrementalClusterer):
@@ -41,6 +45,9 @@ class Grinch(IncrementalClusterer):
     mode : {"fast", "exact"}, default="fast"
         ``"exact"`` makes no approximation and carries the paper's guarantee; ``"fast"`` is for everyday use. Each of
         the settings below overrides its mode when it is not None.
+    effort : {0, 1, 2, 3}, default=1
+        From fastest to best: 0 are the paper's settings (a cap of 100, single elimination), 2 and 3 add one and up to
+        three passes of :meth:`refine` at the end of ``fit`` (``partial_fit`` adds none).
     n_clusters : int, optional
         Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
     threshold : float, optional
@@ -81,6 +88,8 @@ class Grinch(IncrementalClusterer):
         The ids given with the points, or their positions.
     clusters_ : list of lists
         The ids of the points of each flat cluster.
+    refinements_ : list of Refinement
+        What each call of :meth:`refine` did and gained.
     stats_ : dict
         How many rotations, pulls, grafts tried and made, restructurings, swaps, scores and merges there were.
     n_features_in_ : int
@@ -114,6 +123,7 @@ class Grinch(IncrementalClusterer):
         *,
         metric: str | None = None,
         mode: str = "fast",
+        effort: int = 1,
         n_clusters: int | None = None,
         threshold: float | None = None,
         search: Any = "auto",
@@ -133,6 +143,7 @@ class Grinch(IncrementalClusterer):
         self.linkage = linkage
         self.metric = metric
         self.mode = mode
+        self.effort = effort
         self.n_clusters = n_clusters
         self.threshold = threshold
         self.search = search
@@ -149,6 +160,12 @@ class Grinch(IncrementalClusterer):
         self.random_state = random_state
         self.verbose = verbose
 
+    def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
+        """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
+        super().fit(X, y, ids=ids)
+        passes = refine_passes(self.effort)
+        return self.refine(passes) if passes else self
+
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """The cluster each point would join, without inserting it.
 
@@ -161,7 +178,7 @@ class Grinch(IncrementalClusterer):
         if engine.n_leaves == 0:
             return np.full(count_rows(rows), -1, dtype=np.int64)
         places = engine.place(rows)
-        nearest, sibling = (fitted.public_ids(nodes, engine.store.capacity) for nodes in places[:2])
+        nearest, sibling = (fitted.public_ids(engine.numbered(nodes)) for nodes in places[:2])
         found = labels[sibling]
         if self.threshold is None:
             # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour, if
@@ -171,7 +188,116 @@ class Grinch(IncrementalClusterer):
         is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
         return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
 
+    def remove(self, ids: Any) -> Self:
+        """Take points out of the tree, by their ids; the places they leave are repaired.
+
+        ``ids`` are those of ``ids_``: as they were given with the points, or the points' positions. Those of the
+        remaining points stay, and no position is given twice. The cost is that of inserting as many points.
+
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model.remove([1]).ids_
+        [0, 2, 3]
+        >>> model.labels_.tolist()
+        [0, 0, 1]
+        """
+        fitted, engine = self._known(), self._engine()
+        slots = check_known_ids(ids, fitted.slot_of())
+        self._take_out(fitted, engine, slots)
+        return self
+
+    def update(self, ids: Any, X: Any) -> Self:
+        """Change points: row ``i`` of X becomes the point ``ids[i]``, which finds its place anew.
+
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model.update([1], [[3, 0]]).labels_.tolist()
+        [0, 0, 0, 1]
+        """
+        fitted, engine = self._known(), self._engine()
+        slots = check_known_ids(ids, fitted.slot_of())
+        rows = self._checked(X, reset=False)
+        if count_rows(rows) != len(slots):
+            raise ValueError(
+                f"X must have a row for each of the {len(slots)} ids; got {count_rows(rows)}. Nothing was changed"
+            )
+        self._check_same_building()
+        start = engine.n_slots
+        # The new ones first: if one of them is refused, the old ones are all there still.
+        fitted.expect_updates(slots)
+        try:
+            self._insert(rows)
+        except BaseException:
+            self._take_out(fitted, engine, np.arange(start, engine.n_slots), repair=False)
+            raise
+        try:
+            self._take_out(fitted, engine, slots)
+        except BaseException:
+            left = np.array([slot for slot in slots.tolist() if engine.has(slot)], dtype=np.intp)
+            self._take_out(fitted, engine, left, repair=False)
+            raise
+        return self
+
+    def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
+        """Improve the tree there is: insert points again, now that all their neighbours are known.
+
+        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then nodes
+        swap places with their aunts where that brings neighbours together (not in ``mode="exact"``, whose guarantee
+        the swaps do not keep, and not without grafts). A pass that does not help is undone, and is the last. What was
+        done and gained is in ``refinements_``. Ctrl-C leaves a valid tree of all points.
+
+        Parameters
+        ----------
+        passes : int, default=1
+            At most so many passes; the second gains much less than the first.
+        points : {"all", "unsettled"}, default="all"
+            ``"unsettled"``: those that hang highest first, and not those whose sibling is a single point. For a stream,
+            together with ``budget_seconds``.
+        budget_seconds : float, optional
+            Stop after about this long.
+
+        Examples
+        --------
+        >>> from grinch.datasets import gaussian_mixture
+        >>> X, y = gaussian_mixture(300, n_classes=20)
+        >>> report = Grinch().fit(X).refine().refinements_[-1]
+        >>> report.reinserted, report.cost_after < report.cost_before
+        (300, True)
+        """
+        fitted, engine = self._known(), self._engine()
+        check_count("passes", passes, 1)
+        if points not in POINTS:
+            raise unknown_name("points", points, POINTS)
+        if budget_seconds is not None and not (isinstance(budget_seconds, (int, float)) and budget_seconds > 0):
+            raise ValueError(f"budget_seconds must be a number above 0, or None for no limit; got {budget_seconds!r}")
+        if engine.n_leaves < 3:
+            return self
+        deadline = float("inf") if budget_seconds is None else time.perf_counter() + budget_seconds
+        with self._progress("refining", passes * engine.n_leaves) as advance:
+            try:
+                swaps = engine.rules.graft and self.mode != "exact"
+                fitted.refinements.append(Refiner(engine, deadline, swaps, advance).refine(passes, points))
+            except LinkageError as error:
+                self._tell(error)
+            finally:
+                fitted.settle()
+        return self
+
+    @property
+    def refinements_(self) -> list[Refinement]:
+        """What each call of ``refine`` did and gained, since the tree was begun."""
+        return list(self._known().refinements)
+
     # Within -------------------------------------------------------------------------------------------------------
+
+    def _take_out(self, fitted: Fitted, engine: Engine, slots: npt.NDArray[np.intp], repair: bool = True) -> None:
+        try:
+            engine.remove(slots, repair)
+        except LinkageError as error:
+            self._tell(error)
+        finally:
+            fitted.removed(slots)
+        kept = engine.compact()
+        if kept is not None:
+            fitted.compacted(kept)
 
     def _engine(self) -> Engine:
         engine = self._known().builder
@@ -187,7 +313,8 @@ class Grinch(IncrementalClusterer):
         return self._checked_records(X, self.linkage, self.metric, reset)
 
     def _rules(self) -> Rules:
-        return make_rules(self.mode, self.cap, **{name: getattr(self, name) for name in SWITCHES})
+        refine_passes(self.effort)
+        return make_rules(self.mode, self.cap, self.effort, **{name: getattr(self, name) for name in SWITCHES})
 
     def _new_builder(self, rows: Any) -> Engine:
         linkage = linkage_of(self.linkage, self.metric)
@@ -217,6 +344,7 @@ class Rotate(Grinch):
     """
 
     mode = "fast"
+    effort = 1
     n_neighbors = 1
     rotate = True
     pull = graft = restructure = False

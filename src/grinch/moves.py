@@ -34,10 +34,10 @@ from grinch.tree.links import (
     LEAVES,
     LEFT,
     NONE,
-    OFFSET,
     RIGHT,
     ROOT,
-    SIZE,
+    attach,
+    attach_first,
     detach,
     first_leaf,
     is_leaf,
@@ -49,6 +49,7 @@ from grinch.tree.links import (
     sibling,
     size,
     swap,
+    take_out,
 )
 
 # With growing caps a move reaches nodes of up to a tenth of the points, and of 100 in any case.
@@ -64,15 +65,14 @@ def reach(tree, rules, cap):
 
 
 @jitable
-def insert(tree, sums, rules, tally, x, candidates):
+def insert(tree, sums, rules, tally, x, p, candidates):
     """Algorithm *Insert*: put leaf ``x`` beside its nearest neighbour, then let the tree repair itself.
 
-    ``candidates`` are the nearest earlier leaves, best first, padded with NONE; it is used up as scratch space.
+    ``p`` is a free internal node. ``candidates`` are the nearest leaves in the tree, best first, padded with NONE; it
+    is used up as scratch space.
     """
-    tree.table[x, SIZE] = 1
     if tree.head[LEAVES] == 0:
-        tree.head[ROOT] = x
-        tree.head[LEAVES] = 1
+        attach_first(tree, x)
         return
     # A search that looks in some places only may have found nothing; then x starts a branch of its own at the top.
     c = candidates[0] if candidates[0] != NONE else tree.head[ROOT]
@@ -80,13 +80,17 @@ def insert(tree, sums, rules, tally, x, candidates):
         began = start_watch(tally)
         c = rotate(tree, sums, rules, tally, x, c)
         stop_watch(tally, IN_ROTATE, began)
-    make_sibling(tree, x, c, tree.head[OFFSET] + x)
-    mark_new(tree, sums, parent(tree, x))
-    tree.head[LEAVES] += 1
+    attach(tree, x, c, p)
+    mark_new(tree, sums, p)
 
     if rules.pull:
         pull(tree, sums, rules, tally, x)
-    p = parent(tree, x)
+    graft_upward(tree, sums, rules, tally, parent(tree, x), candidates)
+
+
+@jitable
+def graft_upward(tree, sums, rules, tally, p, candidates):
+    """The second loop of *Insert*: graft from p again and again, up to the root or the cap."""
     while rules.graft and p != NONE and size(tree, p) <= reach(tree, rules, rules.graft_cap):
         began = start_watch(tally)
         grafts_before = tally.counts[GRAFTS]
@@ -96,6 +100,39 @@ def insert(tree, sums, rules, tally, x, candidates):
         # A graft that was not made leaves nothing new to pull.
         if rules.pull and p != NONE and tally.counts[GRAFTS] > grafts_before:
             pull(tree, sums, rules, tally, p)
+
+
+@jitable
+def remove(tree, sums, rules, tally, x, candidates):
+    """Take leaf x out, and let the place it leaves repair itself as where a graft took a node away.
+
+    ``candidates`` are the leaves nearest to x, as for *Insert*. Returns the internal node that is free now, or NONE.
+    """
+    z = NONE if parent(tree, x) == NONE else sibling(tree, x)
+    p = take_out(tree, x)
+    if z == NONE or parent(tree, z) == NONE:
+        return p
+    mark_stale(tree, sums, parent(tree, z))
+    if rules.restructure:
+        began = start_watch(tally)
+        restructure(tree, sums, rules, tally, z, NONE)
+        stop_watch(tally, IN_RESTRUCTURE, began)
+    if rules.pull:
+        pull(tree, sums, rules, tally, z)
+    graft_upward(tree, sums, rules, tally, z, candidates)
+    return p
+
+
+@jitable
+def reinsert(tree, sums, rules, tally, x, candidates):
+    """Take leaf x out and insert it again, beside the nearest of all leaves; returns whether it has another sibling."""
+    if parent(tree, x) == NONE:
+        return False
+    z = sibling(tree, x)
+    p = take_out(tree, x)
+    mark_stale(tree, sums, parent(tree, z))
+    insert(tree, sums, rules, tally, x, p, candidates)
+    return sibling(tree, x) != z
 
 
 @jitable

@@ -46,6 +46,9 @@ EXACT = Rules(
     restructure_cap=NO_LIMIT,
 )
 
+# What is left of a removal when nothing is repaired.
+NO_MOVES = EXACT._replace(rotate=False, pull=False, graft=False, restructure=False)
+
 # The everyday mode; docs/settings.md has the measurements behind it.
 FAST = EXACT._replace(
     pull=False,
@@ -56,6 +59,10 @@ FAST = EXACT._replace(
     growing_caps=True,
 )
 
+# One knob, from fastest to best: the paper's settings, the everyday mode, and that with passes of refinement after fit.
+PAPER = FAST._replace(single_elimination=True, rotate_cap=100, graft_cap=100, restructure_cap=100, growing_caps=False)
+EFFORTS: dict[int, int] = {0: 0, 1: 0, 2: 1, 3: 3}
+
 MODES: dict[str, Rules] = {"fast": FAST, "exact": EXACT}
 N_NEIGHBORS = 25
 
@@ -63,7 +70,18 @@ SWITCHES = ("rotate", "pull", "graft", "restructure", "single_elimination", "sin
 CAPPED = ("rotate", "graft", "restructure")
 
 
-def make_rules(mode: str, cap: Any = None, **switches: bool | None) -> Rules:
+def refine_passes(effort: Any) -> int:
+    """How many passes of refinement an effort adds to a fit.
+
+    >>> [refine_passes(effort) for effort in (0, 1, 2, 3)]
+    [0, 0, 1, 3]
+    """
+    if isinstance(effort, bool) or effort not in EFFORTS:
+        raise ValueError(f"effort must be 0 (fastest), 1, 2 or 3 (best); got {effort!r}")
+    return EFFORTS[effort]
+
+
+def make_rules(mode: str, cap: Any = None, effort: int = 1, **switches: bool | None) -> Rules:
     """The rules of a mode, with whatever is not None in place of the mode's own.
 
     >>> make_rules("fast", cap=100, single_elimination=True).graft_cap
@@ -88,7 +106,7 @@ def make_rules(mode: str, cap: Any = None, **switches: bool | None) -> Rules:
             raise unknown_name("cap's keys", move, CAPPED)
         if limit is not None:
             chosen[f"{move}_cap"] = _cap(limit)
-    return MODES[mode]._replace(**chosen)
+    return (PAPER if mode == "fast" and effort == 0 else MODES[mode])._replace(**chosen)
 
 
 def _cap(value: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Container, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -100,26 +100,43 @@ def check_count(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def check_ids(ids: Any, n: int, known: list[Any] | None) -> list[Any] | None:
-    """All ids so far with the new ones added: one for each point, each once. None if points have none.
+def check_ids(ids: Any, n: int, known: Container[Any], named: bool | None) -> list[Any] | None:
+    """The ids of new points: one for each, and none that is known. None if points have none.
 
-    ``known`` are those of the points in the tree: None if they were inserted without.
+    ``named`` is whether the points in the tree have ids; None if there are no points.
     """
-    if ids is None and not known:
-        return None
-    if ids is None or known is None:
+    if named is not None and named != (ids is not None):
         raise ValueError(
             "ids must be given for all points or for none; the points in the tree"
-            f" {'have' if known else 'do not have'} them, and these {'do not' if ids is None else 'do'}"
+            f" {'have' if named else 'do not have'} them, and these {'do not' if ids is None else 'do'}"
         )
+    if ids is None:
+        return None
     new = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(new) != n:
         raise ValueError(f"ids must have one entry for each of the {n} points; got {len(new)}")
-    seen = set(known)
+    seen = set()
     for name in new:
         if not isinstance(name, Hashable):
             raise ValueError(f"ids must be hashable, such as strings or numbers; got {name!r}")
-        if name in seen:
+        if name in seen or name in known:
             raise ValueError(f"ids must be different for every point; {name!r} is there twice. Nothing was inserted")
         seen.add(name)
-    return known + new
+    return new
+
+
+def check_known_ids(ids: Any, slot_of: Mapping[Hashable, int]) -> npt.NDArray[np.intp]:
+    """The slots of points by their ids: each in the tree, each once."""
+    if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
+        raise ValueError(f"ids must be a list of ids; got {ids!r}. Put a single id into a list")
+    names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    slots, seen = [], set()
+    for name in names:
+        slot = slot_of.get(name) if isinstance(name, Hashable) else None
+        if slot is None:
+            raise ValueError(f"ids must name points in the tree; {name!r} is not there (see ids_). Nothing was changed")
+        if slot in seen:
+            raise ValueError(f"ids must name each point once; {name!r} is there twice. Nothing was changed")
+        seen.add(slot)
+        slots.append(slot)
+    return np.array(slots, dtype=np.intp)

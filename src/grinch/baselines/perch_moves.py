@@ -18,7 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import jitable, kernel
-from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, make_sibling, sibling, swap
+from grinch.tree.links import (
+    LEAVES,
+    LEFT,
+    NONE,
+    OFFSET,
+    PARENT,
+    RIGHT,
+    ROOT,
+    SIZE,
+    attach,
+    attach_first,
+    sibling,
+    swap,
+)
 
 NOT_MASKED, MASKED, UNPROVEN = 0, 1, 2
 # Entries of Boxes.counts.
@@ -350,16 +363,15 @@ def collapse_closest(tree, boxes):
 @jitable
 def insert(tree, boxes, rules, x, nearest):
     """Put point x beside its nearest neighbour (found here, if the rules say so), rotate, and perhaps collapse."""
-    tree.table[x, SIZE] = 1
     if tree.head[LEAVES] == 0:
-        tree.head[ROOT] = x
+        attach_first(tree, x)
     else:
         if rules.beam_width > 0:
             nearest = beam_search(tree, boxes, x, rules.beam_width)
         elif rules.max_leaves > 0:
             nearest = nearest_end(boxes, x)
         p = tree.head[OFFSET] + x
-        make_sibling(tree, x, nearest, p)
+        attach(tree, x, nearest, p)
         fit_box(tree, boxes, p)
         v = tree.table[p, PARENT]
         # A box that already holds the point is in boxes that do.
@@ -368,7 +380,6 @@ def insert(tree, boxes, rules, x, nearest):
             if not _stretch(boxes.low[i], boxes.high[i], boxes.points[x], boxes.points[x]):
                 break
             v = tree.table[v, PARENT]
-    tree.head[LEAVES] += 1
     if rules.max_leaves > 0:
         add_end(boxes, x)
     if tree.head[LEAVES] > 1:

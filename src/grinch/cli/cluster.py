@@ -79,6 +79,7 @@ def cluster(
     cap: Annotated[int | None, typer.Option(help="No move looks at nodes with more leaves than this.")] = None,
     shuffle: Annotated[bool, typer.Option(help="Insert in random order, for data sorted by class.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of --shuffle.")] = 0,
+    refine: Annotated[int, typer.Option(min=0, help="Passes of refinement afterwards; 1 gains the most.")] = 0,
     picture: Annotated[bool, typer.Option(help="Draw the dendrogram.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
@@ -104,7 +105,7 @@ def cluster(
     )
     make_folder(out)
     console.print(f"{file.name}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features")
-    seconds = _fit(model, points)
+    seconds = _fit(model, points, refine)
     points = _inserted(points, model.n_leaves_)
     _report(model, points, seconds, {})
     _write(model, points, seconds, out, picture)
@@ -146,12 +147,16 @@ def _shuffled_purity(vectors: Any, labels: Any, seed: int) -> float:
     return dendrogram_purity(Grinch(shuffle=True, random_state=seed).fit(vectors).tree_, labels)
 
 
-def _fit(model: TreeClusterer, points: Points) -> float:
-    """Fit, and on Ctrl-C go on with what is in the tree; the seconds it took, without those of compiling."""
+def _fit(model: TreeClusterer, points: Points, passes: int = 0) -> float:
+    """Fit and refine, and on Ctrl-C go on with what is in the tree; the seconds it took, without those of compiling."""
+    if passes and not isinstance(model, Grinch):
+        raise ValueError(f"--refine is for grinch, rotate and online; {type(model).__name__} has nothing to refine by")
     clone(model).set_params(verbose=False).fit(points.vectors[:2])
     start = time.perf_counter()
     try:
         model.fit(points.vectors, ids=points.ids)
+        if passes:
+            model.refine(passes)
     except KeyboardInterrupt:
         # A shuffled order would have to be undone for the ids and labels of the points that made it.
         if not model.__sklearn_is_fitted__() or model.n_leaves_ == 0 or model.shuffle:

@@ -13,7 +13,9 @@ import scipy.sparse
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import COUNT, LENGTH, VectorSummaries
-from grinch.tree.links import LEAVES, NONE, first_leaf, next_leaf
+from grinch.tree.links import NONE, USED, first_leaf, next_leaf, size
+
+Slots = npt.NDArray[np.intp]
 
 # Shorter vectors have no squared length in float32.
 SHORTEST = 1e-18
@@ -26,6 +28,14 @@ def _regrown(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: floa
         new[...] = fill
     new[:old_capacity] = old[:old_capacity]
     new[capacity : capacity + old_capacity] = old[old_capacity:]
+    return new
+
+
+def _kept(old: npt.NDArray[Any], leaves: Slots, internal: Slots, capacity: int, fill: float) -> npt.NDArray[Any]:
+    """Rows of these leaves at the front; those of these internal nodes after the first from ``capacity`` on."""
+    new = np.full((2 * capacity, *old.shape[1:]), fill, old.dtype)
+    new[: len(leaves)] = old[leaves]
+    new[capacity + 1 : capacity + 1 + len(internal)] = old[internal]
     return new
 
 
@@ -46,6 +56,7 @@ class VectorStore:
             moments=np.zeros((0, 3)),
             bonds=np.zeros(0),
             stale=np.zeros(0, np.uint8),
+            gone=np.zeros(0, np.uint8),
             nodes=np.zeros(0, np.int32),
             answers=np.zeros(0),
             trouble=np.zeros(3, np.int64),
@@ -59,6 +70,7 @@ class VectorStore:
             moments=_regrown(s.moments, old, capacity, 0),
             bonds=_regrown(s.bonds, old, capacity, np.nan),
             stale=_regrown(s.stale, old, capacity, 0),
+            gone=np.concatenate([s.gone, np.zeros(capacity - old, np.uint8)]),
             nodes=np.zeros(capacity, np.int32),
             answers=np.zeros(capacity),
             trouble=s.trouble,
@@ -68,6 +80,7 @@ class VectorStore:
 
     def write(self, at: int, rows: Any) -> None:
         """Put points into the leaf slots from ``at`` on, in the form the linkage works on."""
+        self.sums.gone[at : at + rows.shape[0]] = 0
         if self.linkage.is_euclidean and self.origin is None:
             self.origin = dense_rows(rows[:1])[0].astype(np.float64)
         # In pieces, so that a large input is never copied whole.
@@ -93,8 +106,32 @@ class VectorStore:
             moments[:, LENGTH] = lengths
             self.longest = max(self.longest, float(lengths.max(initial=0.0)))
 
-    def lengths(self, start: int, stop: int) -> npt.NDArray[np.float64]:
-        return self.sums.moments[start:stop, LENGTH]
+    def lengths(self, leaves: Any) -> npt.NDArray[np.float64]:
+        return self.sums.moments[leaves, LENGTH]
+
+    def gone(self, leaves: Any) -> npt.NDArray[np.bool_]:
+        """Which of these leaves were taken out, so that no search finds them."""
+        return self.sums.gone[leaves] == 1
+
+    def set_gone(self, leaves: Slots, gone: bool) -> None:
+        self.sums.gone[leaves] = gone
+
+    def drop(self, leaves: Slots) -> None:
+        """Nothing to free: a slot stays until the tree is compacted."""
+
+    def compact(self, leaves: Slots, internal: Slots, capacity: int) -> None:
+        """Keep these leaves and internal nodes only, under the numbers they have in the compacted tree."""
+        s = self.sums
+        self.sums = s._replace(
+            means=_kept(s.means, leaves, internal, capacity, 0),
+            moments=_kept(s.moments, leaves, internal, capacity, 0),
+            bonds=_kept(s.bonds, leaves, internal, capacity, np.nan),
+            stale=_kept(s.stale, leaves, internal, capacity, 0),
+            gone=np.zeros(capacity, np.uint8),
+            nodes=np.zeros(capacity, np.int32),
+            answers=np.zeros(capacity),
+        )
+        self.capacity = capacity
 
     def own_arrays(self) -> None:
         """Copy arrays that were loaded read-only."""
@@ -176,10 +213,10 @@ class ObjectSummaries:
             raise LinkageError(f"raised {type(error).__name__} in merge(): {error}", left, right) from error
 
     def leaves_around(self, tree: Any, v: int) -> int:
-        if self.around is None:
-            found: Sequence[int] = range(tree.head[LEAVES])
-        else:
-            found = sorted(set(self.around(list(leaves_under(tree, v)))))
+        asked: Iterable[int] = range(tree.head[USED])
+        if self.around is not None:
+            asked = sorted(set(self.around(list(leaves_under(tree, v)))))
+        found = [leaf for leaf in asked if size(tree, leaf) != NONE]
         self.nodes[: len(found)] = found
         return len(found)
 
@@ -197,6 +234,7 @@ class RecordStore:
     def __init__(self, linkage: Linkage, check: bool = False):
         self.linkage, self.capacity = linkage, 0
         self.sums = ObjectSummaries(linkage, check)
+        self._gone: set[int] = set()
 
     def grow(self, capacity: int) -> None:
         old, room, s = self.capacity, capacity - self.capacity, self.sums
@@ -210,11 +248,40 @@ class RecordStore:
 
     def write(self, at: int, rows: Any) -> None:
         """Summarise records in the leaf slots from ``at`` on; if the linkage refuses one, none of them counts."""
+        self._gone -= set(range(at, at + len(rows)))
         for i, record in enumerate(rows):
             try:
                 self.sums.items[at + i] = self.linkage.leaf(record)
             except Exception as error:
                 raise LinkageError(f"raised {type(error).__name__} in leaf(): {error}", at + i, None) from error
+
+    def gone(self, leaves: Iterable[int]) -> npt.NDArray[np.bool_]:
+        """Which of these leaves were taken out, so that no search finds them."""
+        return np.array([leaf in self._gone for leaf in leaves], np.bool_)
+
+    def set_gone(self, leaves: Slots, gone: bool) -> None:
+        if gone:
+            self._gone.update(leaves.tolist())
+        else:
+            self._gone.difference_update(leaves.tolist())
+
+    def drop(self, leaves: Slots) -> None:
+        """Let go of the records of leaves that were taken out."""
+        for leaf in leaves.tolist():
+            self.sums.items[leaf] = None
+
+    def compact(self, leaves: Slots, internal: Slots, capacity: int) -> None:
+        """Keep these leaves and internal nodes only, under the numbers they have in the compacted tree."""
+        s = self.sums
+
+        def kept(values: list[Any], fill: Any) -> list[Any]:
+            front, back = [values[v] for v in leaves], [fill] + [values[v] for v in internal]
+            return front + [fill] * (capacity - len(front)) + back[:capacity] + [fill] * (capacity - len(back))
+
+        s.items, s.bonds, s.stale = kept(s.items, None), kept(s.bonds, math.nan), kept(s.stale, 0)
+        s.nodes, s.answers = [NONE] * capacity, [math.nan] * capacity
+        self.capacity = capacity
+        self._gone = set()
 
     def own_arrays(self) -> None:
         """Lists are always ours."""

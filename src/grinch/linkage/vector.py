@@ -22,7 +22,7 @@ from numba.extending import overload
 from grinch._compile import NO_COUNTS, jitable, kernel
 from grinch.linkage import summaries
 from grinch.linkage.compiled import VectorGroup
-from grinch.tree.links import LEAVES
+from grinch.tree.links import NONE, USED, size
 
 FORMULAS = ("cosine", "average_dot", "average_sqeuclidean", "centroid", "ward")
 COSINE, AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, WARD = range(len(FORMULAS))
@@ -33,14 +33,16 @@ COUNT, SPREAD, LENGTH = 0, 1, 2
 class VectorSummaries(NamedTuple):
     """Per node: mean (float32), count, spread and length (float64); leaves first, internal nodes from the offset.
 
-    ``nodes`` and ``answers`` are scratch space for questions to the linkage. ``formula`` is the number of a formula
-    below, or a compiled function of a user's own; ``trouble`` notes that it returned no number, and for which nodes.
+    ``gone`` marks leaves that were taken out, which no search finds. ``nodes`` and ``answers`` are scratch space for
+    questions to the linkage. ``formula`` is the number of a formula below, or a compiled function of a user's own;
+    ``trouble`` notes that it returned no number, and for which nodes.
     """
 
     means: npt.NDArray[np.float32]
     moments: npt.NDArray[np.float64]
     bonds: npt.NDArray[np.float64]
     stale: npt.NDArray[np.uint8]
+    gone: npt.NDArray[np.uint8]
     nodes: npt.NDArray[np.int32]
     answers: npt.NDArray[np.float64]
     trouble: npt.NDArray[np.int64]
@@ -130,9 +132,12 @@ def vector_score_many(sums, v, nodes, n):
 
 @jitable
 def all_leaves(tree, sums):
-    for leaf in range(tree.head[LEAVES]):
-        sums.nodes[leaf] = leaf
-    return tree.head[LEAVES]
+    n = 0
+    for leaf in range(tree.head[USED]):
+        if size(tree, leaf) != NONE:
+            sums.nodes[n] = leaf
+            n += 1
+    return n
 
 
 @jitable

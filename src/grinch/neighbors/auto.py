@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from grinch.linkage.store import VectorStore
-from grinch.neighbors.base import Neighbors
+from grinch.neighbors.base import Neighbors, Slots
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.index import IndexSearch
 
@@ -33,3 +33,17 @@ class AutoSearch:
         if turn < stop:
             self._index = self._index or IndexSearch(self.store, self.k)
             yield from self._index.stream(turn, stop, limit)
+
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        search = self._index if self._index is not None and limit > EXACT_UP_TO else self._exact
+        yield from search.nearest(leaves, limit)
+
+    def changed(self, leaves: Slots) -> None:
+        self._exact.changed(leaves)
+        if self._index is not None:
+            self._index.changed(leaves)
+
+    def compacted(self, leaves: Slots) -> None:
+        self._exact.compacted(leaves)
+        if self._index is not None:
+            self._index.compacted(leaves)

@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+Slots = npt.NDArray[np.intp]
+
 # Points searched for at a time: large enough for a fast matrix product, small enough for a lively progress bar.
 BATCH = 256
 
@@ -20,10 +22,27 @@ class Neighbors(NamedTuple):
 
 
 class Search(Protocol):
-    """A strategy to find the nearest earlier points of each point in a range."""
+    """A strategy to find the nearest earlier points of each point in a range, or those of any points among all.
+
+    What is gone from the store is never found. ``k`` is how many are found.
+    """
+
+    k: int
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         """Neighbours of points start to stop, in order; each among the points before it, or before ``limit``."""
+        ...
+
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        """Neighbours of these points among all others before ``limit``; ``start`` counts along ``leaves``."""
+        ...
+
+    def changed(self, leaves: Slots) -> None:
+        """These points are gone from the store, or back in it."""
+        ...
+
+    def compacted(self, leaves: Slots) -> None:
+        """The store was compacted: only these points are left, counted from 0."""
         ...
 
 

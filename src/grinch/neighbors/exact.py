@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from grinch.linkage.store import VectorStore
 from grinch.neighbors import topk
-from grinch.neighbors.base import Neighbors, batches
+from grinch.neighbors.base import Neighbors, Slots, batches
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
@@ -39,6 +40,23 @@ class ExactSearch:
         with threadpool_limits(limits=1, user_api="blas"):
             yield from ahead(lambda lo, hi: self._batch(lo, hi, limit), list(batches(start, stop)), self.jobs)
 
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        self._sync(limit, limit)
+
+        def task(lo: int, hi: int) -> Neighbors:
+            queries = leaves[lo:hi]
+            return Neighbors(lo, self._found(queries, self.store.sums.means[queries], np.full(hi - lo, limit)))
+
+        with threadpool_limits(limits=1, user_api="blas"):
+            yield from ahead(task, list(batches(0, len(leaves))), self.jobs)
+
+    def changed(self, leaves: Slots) -> None:
+        self._sync(self._synced, self._synced)
+        self._set_factors(leaves[leaves < self._synced])
+
+    def compacted(self, leaves: Slots) -> None:
+        self._synced = 0
+
     def _sync(self, start: int, stop: int) -> None:
         """Bring the per-point factors of the products up to date with the store; what is from ``start`` on is new."""
         start, self._synced = min(start, self._synced), stop
@@ -46,20 +64,26 @@ class ExactSearch:
             room = self.store.capacity - len(self._scale)
             self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
             self._shift = np.concatenate([self._shift, np.zeros(room, np.float32)])
-        lengths = self.store.lengths(start, stop)
+        self._set_factors(slice(start, stop))
+
+    def _set_factors(self, leaves: Any) -> None:
+        lengths = self.store.lengths(leaves)
+        shift: Any = 0.0
         if self.store.linkage.leaf_metric == "cosine":
             with np.errstate(divide="ignore"):
-                self._scale[start:stop] = np.where(lengths > 0, 1.0 / lengths, 0.0)
+                self._scale[leaves] = np.where(lengths > 0, 1.0 / lengths, 0.0)
         elif self.store.linkage.leaf_metric == "sqeuclidean":
-            self._shift[start:stop] = -0.5 * lengths**2
+            shift = -0.5 * lengths**2
+        # Whatever is gone is behind everything, and offered to nobody.
+        self._shift[leaves] = np.where(self.store.gone(leaves), -np.inf, shift)
 
-    def _slack(self, lo: int, hi: int, lowest: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    def _slack(self, queries: Slots, lowest: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """How far a product may be off by rounding, for each query; -1 where it is exact.
 
         ``lowest`` is the worst value that each query kept.
         """
         unit = 8.0 * np.sqrt(self.store.n_features) * np.finfo(np.float32).eps
-        own, longest = self.store.lengths(lo, hi), self.store.longest
+        own, longest = self.store.lengths(queries), self.store.longest
         if self.store.linkage.leaf_metric == "cosine":
             # A product of whole numbers is 0 or it is not: a tie at 0 is a tie.
             return np.where(self.store.is_whole & (lowest == 0) & (own * longest < 2**24), -1.0, unit * own)
@@ -71,28 +95,33 @@ class ExactSearch:
         else:
             size = own * longest
         # Whole numbers are multiplied and added without rounding, up to 2^24 (a half is as good as a whole).
-        is_exact = (size * 4 < 2**24) if self.store.is_whole else np.zeros(hi - lo, np.bool_)
+        is_exact = (size * 4 < 2**24) if self.store.is_whole else np.zeros(len(own), np.bool_)
         return np.where(is_exact, -1.0, unit * size)
 
     def _batch(self, lo: int, hi: int, limit: int | None) -> Neighbors:
-        points = self.store.sums.means
         queries = np.arange(lo, hi)
         limits = queries if limit is None else np.full(hi - lo, limit)
-        width = self.k + EXTRA
-        values = np.full((hi - lo, width), -np.inf, np.float32)
-        proposed = np.full((hi - lo, width), -1, np.int32)
+        return Neighbors(lo, self._found(queries, self.store.sums.means[lo:hi], limits))
+
+    def _found(self, queries: Slots, rows: npt.NDArray[np.float32], limits: Slots) -> npt.NDArray[np.int32]:
+        """The k nearest of each query, of which ``rows`` are the vectors, among the points before its limit."""
+        n, points = len(queries), self.store.sums.means
+        # One more than is asked for: among all points a query finds itself, and that does not count.
+        width = self.k + EXTRA + 1
+        values = np.full((n, width), -np.inf, np.float32)
+        proposed = np.full((n, width), -1, np.int32)
         last = int(limits.max())
-        products = np.empty((hi - lo, min(BLOCK, max(last, 1))), np.float32)
+        products = np.empty((n, min(BLOCK, max(last, 1))), np.float32)
         for first in range(0, last, BLOCK):
             end = min(first + BLOCK, last)
             block = products[:, : end - first]
-            np.matmul(points[lo:hi], points[first:end].T, out=block)
+            np.matmul(rows, points[first:end].T, out=block)
             topk.offer_block(block, first, limits, self._scale, self._shift, values, proposed)
-        found = np.empty((hi - lo, self.k), np.int32)
-        scores = np.empty((hi - lo, self.k))
-        slack = self._slack(lo, hi, values[:, 0])
+        found = np.empty((n, self.k), np.int32)
+        scores = np.empty((n, self.k))
+        slack = self._slack(queries, values[:, 0])
         self.full_scans += topk.settle(self.store.sums, queries, limits, values, proposed, slack, found, scores)
-        return Neighbors(lo, found)
+        return found
 
 
 def ahead(task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], jobs: int) -> Iterator[Neighbors]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from grinch.errors import missing_extra
 from grinch.linkage.store import VectorStore
 from grinch.neighbors import topk
-from grinch.neighbors.base import BATCH, Neighbors, batches
+from grinch.neighbors.base import BATCH, Neighbors, Slots, batches
 from grinch.neighbors.exact import ahead
 
 _METRICS = {"cosine": "cos", "dot": "ip", "sqeuclidean": "l2sq"}
@@ -73,26 +73,76 @@ class IndexSearch:
         # One worker: queries and additions take turns, ahead of the inserts.
         yield from ahead(lambda lo, hi: self._batch(lo, hi, limit), list(batches(start, stop)), 1)
 
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        while self._indexed + BATCH <= limit:
+            self._add(self._indexed, self._indexed + BATCH)
+
+        def task(lo: int, hi: int) -> Neighbors:
+            recent = np.broadcast_to(self._recent(limit), (hi - lo, len(self._recent(limit))))
+            return Neighbors(lo, self._ranked(leaves[lo:hi], recent))
+
+        yield from ahead(task, list(batches(0, len(leaves))), 1)
+
+    def changed(self, leaves: Slots) -> None:
+        for leaf in leaves[leaves < self._indexed].tolist():
+            if self.store.gone(leaf):
+                self._drop(leaf)
+            else:
+                self._add_one(leaf)
+
+    def compacted(self, leaves: Slots) -> None:
+        self._clear()
+
+    def _drop(self, leaf: int) -> None:
+        """Take a point out of the index; the next of its exact duplicates stands for the others from then on."""
+        name = hash(self.store.sums.means[leaf].tobytes())
+        first = self._first.get(name, leaf)
+        if leaf in self._copies.get(first, ()):
+            self._copies[first].remove(leaf)
+            return
+        self._index.remove(leaf)
+        if first != leaf:
+            return
+        self._first.pop(name, None)
+        copies = self._copies.pop(leaf, [])
+        if copies:
+            self._first[name] = copies[0]
+            self._copies[copies[0]] = copies[1:]
+            self._index.add(copies[0], self.store.sums.means[copies[0]], threads=1)
+
+    def _add_one(self, leaf: int) -> None:
+        if self._is_fresh(leaf):
+            self._index.add(leaf, self.store.sums.means[leaf], threads=1)
+
     def _batch(self, lo: int, hi: int, limit: int | None) -> Neighbors:
         queries = np.arange(lo, hi)
-        end = hi if limit is None else limit
-        recent = np.broadcast_to(np.arange(self._indexed, end, dtype=np.int32), (hi - lo, end - self._indexed))
+        recent = self._recent(hi if limit is None else limit)
+        recent = np.broadcast_to(recent, (hi - lo, len(recent)))
         if limit is None:
             recent = np.where(recent < queries[:, None], recent, -1).astype(np.int32)
-        proposed = np.hstack([self._ask(lo, hi), recent])
-        found = np.empty((hi - lo, self.k), np.int32)
-        topk.rank(self.store.sums, queries, proposed, found, np.empty((hi - lo, self.k)))
+        found = self._ranked(queries, recent)
         if limit is None and hi % BATCH == 0:
             self._add(hi - BATCH, hi)
         return Neighbors(lo, found)
 
-    def _ask(self, lo: int, hi: int) -> npt.NDArray[np.int32]:
-        """Candidates from the index for points lo to hi, padded with -1."""
-        width = min(self.k + EXTRA, len(self._first))
+    def _recent(self, end: int) -> npt.NDArray[np.int32]:
+        """Points before ``end`` that are not in the index yet."""
+        recent = np.arange(self._indexed, end, dtype=np.int32)
+        return recent[~self.store.gone(slice(self._indexed, end))]
+
+    def _ranked(self, queries: Slots, recent: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        found = np.empty((len(queries), self.k), np.int32)
+        proposed = np.hstack([self._ask(queries), recent])
+        topk.rank(self.store.sums, queries, proposed, found, np.empty((len(queries), self.k)))
+        return found
+
+    def _ask(self, queries: Slots) -> npt.NDArray[np.int32]:
+        """Candidates from the index, padded with -1."""
+        width = min(self.k + EXTRA, len(self._index))
         if width == 0:
-            return np.empty((hi - lo, 0), np.int32)
-        matches = self._index.search(self.store.sums.means[lo:hi], width)
-        keys = np.asarray(matches.keys).reshape(hi - lo, -1).astype(np.int32)
+            return np.empty((len(queries), 0), np.int32)
+        matches = self._index.search(self.store.sums.means[queries], width)
+        keys = np.asarray(matches.keys).reshape(len(queries), -1).astype(np.int32)
         counts = np.asarray(getattr(matches, "counts", [keys.shape[1]])).reshape(-1, 1)
         keys = np.where(np.arange(keys.shape[1]) < counts, keys, -1).astype(np.int32)
         return self._with_copies(keys) if self._copies else keys
@@ -106,14 +156,17 @@ class IndexSearch:
         return np.hstack([keys, extra])
 
     def _add(self, lo: int, hi: int) -> None:
-        rows = self.store.sums.means[lo:hi]
-        fresh = []
-        for i in range(lo, hi):
-            first = self._first.setdefault(hash(rows[i - lo].tobytes()), i)
-            if first != i and np.array_equal(self.store.sums.means[first], rows[i - lo]):
-                self._copies.setdefault(first, []).append(i)
-            else:
-                fresh.append(i)
+        gone = self.store.gone(slice(lo, hi))
+        fresh = [i for i in range(lo, hi) if not gone[i - lo] and self._is_fresh(i)]
         if fresh:
             self._index.add(np.array(fresh), self.store.sums.means[fresh], threads=1)
         self._indexed = hi
+
+    def _is_fresh(self, i: int) -> bool:
+        """Whether no exact duplicate of point i is there already; if one is, i is noted as its copy."""
+        row = self.store.sums.means[i]
+        first = self._first.setdefault(hash(row.tobytes()), i)
+        if first == i or not np.array_equal(self.store.sums.means[first], row):
+            return True
+        self._copies.setdefault(first, []).append(i)
+        return False

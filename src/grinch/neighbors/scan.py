@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from grinch.linkage.store import RecordStore
-from grinch.neighbors.base import Neighbors
+from grinch.neighbors.base import Neighbors, Slots
 from grinch.neighbors.sources import Proposer
 from grinch.tally import SCORES, Tally
 
@@ -30,16 +31,34 @@ class ScanSearch:
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         proposals = [proposer.stream(start, stop, limit) for proposer in self.proposers]
         for x in range(start, stop):
-            earlier: Sequence[int] = range(x if limit is None else limit)
+            earlier: Iterable[int] = range(x if limit is None else limit)
             if proposals:
                 earlier = sorted({leaf for proposal in proposals for leaf in next(proposal)})
-            scores = self.store.sums.scores(x, earlier)
-            self.tally.counts[SCORES] += len(earlier)
-            # Ties go to the record that came first.
-            best = heapq.nlargest(self.k, zip(scores, (-j for j in earlier), strict=True))
-            row = np.full((1, self.k), -1, np.int32)
-            row[0, : len(best)] = [-j for _, j in best]
-            yield Neighbors(x, row)
+            yield Neighbors(x, self._ranked(x, earlier))
+
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        for i, x in enumerate(leaves.tolist()):
+            others = sorted(self._around([x])) if self.proposers else range(limit)
+            yield Neighbors(i, self._ranked(x, others))
+
+    def changed(self, leaves: Slots) -> None:
+        for proposer in self.proposers:
+            proposer.changed(leaves, self.store.gone(leaves.tolist()))
+
+    def compacted(self, leaves: Slots) -> None:
+        for proposer in self.proposers:
+            proposer.compacted(leaves)
+
+    def _ranked(self, x: int, others: Iterable[int]) -> npt.NDArray[np.int32]:
+        """The best of these records for x, but for x itself and what is gone; ties go to the one that came first."""
+        asked = [leaf for leaf in others if leaf != x]
+        asked = [leaf for leaf, gone in zip(asked, self.store.gone(asked), strict=True) if not gone]
+        scores = self.store.sums.scores(x, asked)
+        self.tally.counts[SCORES] += len(asked)
+        best = heapq.nlargest(self.k, zip(scores, (-j for j in asked), strict=True))
+        row = np.full((1, self.k), -1, np.int32)
+        row[0, : len(best)] = [-j for _, j in best]
+        return row
 
     def _around(self, leaves: list[int]) -> set[int]:
         return {leaf for proposer in self.proposers for leaf in proposer.around(leaves)}

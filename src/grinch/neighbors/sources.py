@@ -6,17 +6,23 @@ makes a proposer, which belongs to one engine and knows its records.
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from grinch.errors import unknown_name
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.linkage.store import VectorStore
+from grinch.neighbors.base import Slots
 from grinch.neighbors.exact import ExactSearch
+
+# Rows kept free for records that are looked up but not inserted.
+SPARE = 256
 
 
 class Proposer(Protocol):
@@ -32,6 +38,14 @@ class Proposer(Protocol):
 
     def around(self, leaves: list[int]) -> Iterable[int]:
         """Some records near a group of them; the group itself may be among them."""
+        ...
+
+    def changed(self, leaves: Slots, gone: npt.NDArray[np.bool_]) -> None:
+        """These records are gone, or back again."""
+        ...
+
+    def compacted(self, leaves: Slots) -> None:
+        """Only these records are left, counted from 0."""
         ...
 
 
@@ -119,7 +133,7 @@ class _NearVectors:
             )
         need = at + len(records)
         if need > self.store.capacity:
-            self.store.grow(max(need + 256, int(1.5 * self.store.capacity)))
+            self.store.grow(max(need + SPARE, int(1.5 * self.store.capacity)))
         self.store.write(at, vectors)
 
     def _new_search(self, store: VectorStore) -> Any:
@@ -143,10 +157,23 @@ class _NearVectors:
         scores = points @ centre
         if self.source.metric == "sqeuclidean":
             scores -= 0.5 * np.einsum("ij,ij->i", points, points)
+        scores[self.store.gone(slice(0, self.inserted))] = -np.inf
         # Enough to have n outside the group.
         n = min(self.source.n + len(leaves), len(points))
         nearest: list[int] = np.argpartition(-scores, n - 1)[:n].tolist()
         return nearest
+
+    def changed(self, leaves: Slots, gone: npt.NDArray[np.bool_]) -> None:
+        assert self.store is not None
+        self.store.set_gone(leaves[gone], True)
+        self.store.set_gone(leaves[~gone], False)
+        self.search.changed(leaves)
+
+    def compacted(self, leaves: Slots) -> None:
+        assert self.store is not None
+        self.store.compact(leaves, leaves[:0], len(leaves) + SPARE)
+        self.search.compacted(leaves)
+        self.inserted = len(leaves)
 
 
 class _SharedKeys:
@@ -181,6 +208,20 @@ class _SharedKeys:
 
     def around(self, leaves: list[int]) -> Iterable[int]:
         return self._sharing({key for leaf in leaves for key in self.of_record[leaf]})
+
+    def changed(self, leaves: Slots, gone: npt.NDArray[np.bool_]) -> None:
+        for position, is_gone in zip(leaves.tolist(), gone, strict=True):
+            for key in self.of_record[position]:
+                if is_gone:
+                    self.of_key[key].remove(position)
+                else:
+                    bisect.insort(self.of_key[key], position)
+
+    def compacted(self, leaves: Slots) -> None:
+        self.of_record = [self.of_record[position] for position in leaves]
+        self.of_key.clear()
+        self.filed = 0
+        self._file(len(leaves))
 
     def _sharing(self, keys: Iterable[Hashable]) -> set[int]:
         return {position for key in keys for position in self.of_key[key][-self.source.most :]}

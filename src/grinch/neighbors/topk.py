@@ -88,10 +88,10 @@ def _keep_best(f_new, new, scores, ids, filled, k):
 
 @kernel
 def _rank(sums, x, names, found, scores):
-    """Score the named candidates of x and keep the best; returns how many were kept."""
+    """Score the named candidates of x, but for x itself, and keep the best; returns how many were kept."""
     filled = 0
     for i in range(names.shape[0]):
-        if names[i] != NONE:
+        if names[i] != NONE and names[i] != x:
             filled = _keep_best(vector_score(sums, x, names[i]), names[i], scores, found, filled, found.shape[0])
     return filled
 
@@ -115,11 +115,13 @@ def settle(sums, queries, limits, values, proposed, slack, found, scores):
         heap, lowest = values[r], values[r, 0]
         certain = 0
         for i in range(heap.shape[0]):
-            certain += heap[i] > lowest + 2.0 * slack[r]
+            certain += heap[i] > lowest + 2.0 * slack[r] and proposed[r, i] != queries[r]
         if lowest > -np.inf and slack[r] >= 0.0 and certain < k:
             scans += 1
             filled = 0
             for j in range(limits[r]):
+                if j == queries[r] or sums.gone[j]:
+                    continue
                 filled = _keep_best(vector_score(sums, queries[r], j), j, scores[r], found[r], filled, k)
         else:
             filled = _rank(sums, queries[r], proposed[r], found[r], scores[r])

@@ -4,7 +4,8 @@ Every function here is plain Python over a :class:`Links`; numba compiles the sa
 compiled code. Nothing in this module knows what a node *means*: scores and summaries live elsewhere.
 
 Node ids: leaf ``i`` is the ``i``-th point to arrive. Internal nodes are numbered from ``offset`` (the number of
-leaf slots) upwards; the internal node that arrives with leaf ``i`` is ``offset + i``.
+leaf slots) upwards; the internal node that arrives with leaf ``i`` is ``offset + i``. A leaf that is taken out leaves
+its slot and an internal node free: their size is NONE. :func:`compacted` closes such gaps.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ NO_LIMIT = 2**31 - 2
 # Columns of Links.table.
 PARENT, LEFT, RIGHT, SIZE = 0, 1, 2, 3
 # Entries of Links.head.
-ROOT, LEAVES, OFFSET, LIMIT = 0, 1, 2, 3
+ROOT, LEAVES, OFFSET, LIMIT, USED = 0, 1, 2, 3, 4
 
 
 class Links(NamedTuple):
     """One int32 row per node (parent, left, right, size), and what is known of the tree as a whole.
 
-    ``head`` holds the root, the number of leaves, the id of internal node 0, and the size limit: a node with
-    more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not walk to the root to count.
+    ``head`` holds the root, the number of leaves, the id of internal node 0, the size limit, and how many leaf slots
+    were ever used. A node with more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not
+    walk to the root to count.
     ``marks`` is scratch space, all zero between calls.
     """
 
@@ -41,7 +43,7 @@ class Links(NamedTuple):
 def new_links(capacity: int, limit: int = NO_LIMIT) -> Links:
     """An empty tree with room for ``capacity`` leaves."""
     table = np.full((2 * capacity, 4), NONE, dtype=np.int32)
-    head = np.array([NONE, 0, capacity, limit], dtype=np.int64)
+    head = np.array([NONE, 0, capacity, limit, 0], dtype=np.int64)
     return Links(table, head, np.zeros(capacity, dtype=np.uint8))
 
 
@@ -89,6 +91,34 @@ def grown(links: Links, capacity: int) -> Links:
     if new.head[ROOT] >= old:
         new.head[ROOT] += capacity - old
     return new
+
+
+def copied(links: Links) -> Links:
+    return Links(links.table.copy(), links.head.copy(), links.marks.copy())
+
+
+def nodes_in(links: Links) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The leaves and the internal nodes that are in the tree, each in ascending order."""
+    offset, used = int(links.head[OFFSET]), int(links.head[USED])
+    is_in = links.table[:, SIZE] != NONE
+    return np.flatnonzero(is_in[:used]), offset + np.flatnonzero(is_in[offset : offset + used])
+
+
+def compacted(links: Links, capacity: int) -> tuple[Links, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """A copy without gaps, with room for ``capacity`` leaves; and, by new number, the old ids of leaves and the others.
+
+    Leaves keep their order. Internal node 0 stays free, as it does where nothing was ever taken out.
+    """
+    leaves, internal = nodes_in(links)
+    new, n = new_links(capacity, int(links.head[LIMIT])), len(leaves)
+    new_id = np.full(len(links.table) + 1, NONE, dtype=np.int32)  # one more, where NONE points
+    new_id[leaves] = np.arange(n)
+    new_id[internal] = capacity + 1 + np.arange(len(internal))
+    for old in (leaves, internal):
+        new.table[new_id[old], :SIZE] = new_id[links.table[old, :SIZE]]
+        new.table[new_id[old], SIZE] = links.table[old, SIZE]
+    new.head[[ROOT, LEAVES, USED]] = [new_id[links.head[ROOT]], n, n]
+    return new, leaves, internal
 
 
 @jitable
@@ -158,6 +188,37 @@ def detach(tree, v):
     put_in_place_of(tree, z, p)
     tree.table[v, PARENT] = NONE
     resize_upward(tree, tree.table[z, PARENT])
+    return p
+
+
+@jitable
+def attach_first(tree, x):
+    """Leaf x is the whole tree."""
+    tree.table[x, SIZE] = 1
+    tree.head[ROOT] = x
+    tree.head[LEAVES] = 1
+    tree.head[USED] = max(tree.head[USED], x + 1)
+
+
+@jitable
+def attach(tree, x, target, p):
+    """Leaf x enters as the sibling of ``target``, under the free internal node ``p``."""
+    tree.table[x, SIZE] = 1
+    make_sibling(tree, x, target, p)
+    tree.head[LEAVES] += 1
+    tree.head[USED] = max(tree.head[USED], x + 1)
+
+
+@jitable
+def take_out(tree, x):
+    """Leaf x leaves; returns the internal node that is free now, or NONE if x was the whole tree."""
+    tree.table[x, SIZE] = NONE
+    tree.head[LEAVES] -= 1
+    if tree.table[x, PARENT] == NONE:
+        tree.head[ROOT] = NONE
+        return NONE
+    p = detach(tree, x)
+    tree.table[p, SIZE] = NONE
     return p
 
 

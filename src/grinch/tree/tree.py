@@ -12,18 +12,25 @@ from grinch.tree import formats, walks
 from grinch.tree.links import (
     LEAVES,
     LEFT,
+    LIMIT,
+    NO_LIMIT,
     NONE,
     OFFSET,
     PARENT,
     RIGHT,
     ROOT,
     SIZE,
+    USED,
     Links,
     as_arrays,
+    attach,
+    attach_first,
+    compacted,
     detach,
     grown,
     make_sibling,
     new_links,
+    nodes_in,
 )
 from grinch.tree.links import swap as swap_links
 
@@ -74,20 +81,17 @@ class Tree:
         identical points, which is where heights start from.
         """
         links = as_arrays(links)
-        tree, n, old = cls(int(links.head[LEAVES])), int(links.head[LEAVES]), int(links.head[OFFSET])
+        n = int(links.head[LEAVES])
+        tree = cls(n)
         if n == 0:
             return tree
-        keep = np.concatenate([np.arange(n), old + np.arange(n)])
-        table = links.table[keep]
-        pointers = table[:, :SIZE]
-        pointers[pointers >= old] += n - old
-        root = int(links.head[ROOT])
-        tree.links.table[:] = table
-        tree.links.head[[ROOT, LEAVES]] = [root if root < old else root + n - old, n]
-        preorder = tree.preorder()
-        walks.fill_sizes(tree.links.table, preorder, n, tree.links.table[:, SIZE])
-        tree._scores = None if scores is None else scores[keep]
+        tree.links, _, internal = compacted(links, n)
+        tree.links.head[LIMIT] = NO_LIMIT
+        walks.fill_sizes(tree.links.table, tree.preorder(), n, tree.links.table[:, SIZE])
         tree._ceiling = ceiling
+        if scores is not None:
+            tree._scores = np.full(2 * n, np.nan)
+            tree._scores[n + 1 :] = scores[internal]
         return tree
 
     @classmethod
@@ -131,7 +135,7 @@ class Tree:
         table[ids, LEFT], table[ids, RIGHT] = children[:, 0], children[:, 1]
         table[children[:, 0], PARENT] = ids
         table[children[:, 1], PARENT] = ids
-        tree.links.head[[ROOT, LEAVES]] = [2 * n - 1 if n > 1 else 0, n]
+        tree.links.head[[ROOT, LEAVES, USED]] = [2 * n - 1 if n > 1 else 0, n, n]
         walks.fill_sizes(table, tree.preorder(), n, table[:, SIZE])
         tree._scores, tree._ceiling = np.full(2 * n, np.nan), ceiling
         tree._scores[ids] = scores
@@ -315,12 +319,10 @@ class Tree:
             if beside is not None and beside >= shift:
                 beside += shift
         self._scores = None
-        self.links.table[leaf, SIZE] = 1
         if beside is None:
-            self.links.head[ROOT] = leaf
+            attach_first(self.links, leaf)
         else:
-            make_sibling(self.links, leaf, beside, self.offset + leaf)
-        self.links.head[LEAVES] += 1
+            attach(self.links, leaf, beside, self.offset + leaf)
         return leaf
 
     def move(self, v: int, beside: int) -> int:
@@ -373,12 +375,15 @@ def check_links(links: Links, exact_sizes: bool = False) -> None:
     assert not links.marks.any(), "scratch marks must be zero between calls"
     if n == 0:
         assert root == NONE, f"an empty tree has no root, but root is {root}"
+        assert not any(map(len, nodes_in(links))), "an empty tree has no nodes"
         return
-    alive = np.concatenate([np.arange(n), offset + np.arange(1, n)])
-    internal = alive[n:]
+    leaves, internal = nodes_in(links)
+    assert len(leaves) == n, f"{len(leaves)} slots hold leaves, but there are {n} leaves"
+    assert len(internal) == n - 1, f"{n} leaves need {n - 1} internal nodes, but there are {len(internal)}"
+    alive = np.concatenate([leaves, internal])
     assert root in alive, f"root {root} must be a node of the tree"
     assert table[root, PARENT] == NONE, f"root {root} must have no parent"
-    assert (table[:n, [LEFT, RIGHT]] == NONE).all(), "leaves have no children"
+    assert (table[leaves][:, [LEFT, RIGHT]] == NONE).all(), "leaves have no children"
     for side in (LEFT, RIGHT):
         assert (table[table[internal, side], PARENT] == internal).all(), "a child must point back at its parent"
     children = np.concatenate([table[internal, LEFT], table[internal, RIGHT]])
@@ -389,6 +394,6 @@ def check_links(links: Links, exact_sizes: bool = False) -> None:
     assert np.array_equal(np.sort(preorder), np.sort(alive)), "every node is reached from the root exactly once"
     sizes = np.zeros(len(table), dtype=np.int64)
     walks.fill_sizes(table, preorder, offset, sizes)
-    ceiling = n if exact_sizes else int(links.head[3]) + 1
+    ceiling = n if exact_sizes else int(links.head[LIMIT]) + 1
     recorded = np.minimum(sizes[alive], ceiling)
     assert np.array_equal(table[alive, SIZE], recorded), "a size must be the number of leaves, up to the limit"
