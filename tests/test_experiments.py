@@ -88,12 +88,13 @@ def test_remarks_say_where_grinch_falls_short():
 
     found = {
         "Grinch": {"random": [0.8], "sorted": [0.7], "round-robin": [0.79]},
+        "Grinch, refined": {"random": [0.85], "sorted": [0.84], "round-robin": [0.85]},
         "Rotate": {"random": [0.7], "sorted": [0.71], "round-robin": [0.7]},
         "Online": {"random": [0.6], "sorted": [0.6], "round-robin": [0.6]},
     }
     assert robustness._verdicts("faces", found) == [
         "faces, sorted: Grinch at 0.700 is below Rotate at 0.710.",
-        "faces: Grinch loses 0.100 under sorted order.",
+        "faces: Grinch loses 0.100 under sorted order; refined, it is at 0.840, and in random order at 0.850.",
     ]
 
 
