@@ -76,6 +76,7 @@ def draw(results: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     columns = 5
     lines = -(-len(results) // columns)
@@ -89,6 +90,9 @@ def draw(results: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
             axis.plot(found["HAC"]["seconds"], found["HAC"]["purity"], "k*", markersize=10, label="HAC")
             axis.axhline(found["HAC"]["purity"], color="k", linewidth=0.5, linestyle=":")
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        axis.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_title(name, fontsize=10)
         axis.tick_params(labelsize=8)
     for axis in axes.flat[len(results) :]:
