@@ -1,0 +1,18 @@
+"""Author coreference: which of the records that bear a name are of one author."""
+
+from grinch.coref.blocking import block_key, blocks
+from grinch.coref.names import Name, compatible, folded, parsed
+from grinch.coref.records import Problem, Reading, Record, read_records
+
+__all__ = [
+    "Name",
+    "Problem",
+    "Reading",
+    "Record",
+    "block_key",
+    "blocks",
+    "compatible",
+    "folded",
+    "parsed",
+    "read_records",
+]
