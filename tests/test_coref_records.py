@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch.coref import Record, block_key, blocks, compatible, folded, parsed, read_records
+from grinch.coref.synthetic import make_records
 from grinch.files import FileError
 
 NAMES = {
@@ -359,3 +360,30 @@ def test_wrong_parameters(tmp_path):
     with pytest.raises(FileError, match="line 2 has no author"):
         read_records(path, needs=["author"])
     assert len(read_records(path, on_error="skip", needs=["author"]).records) == 1
+
+
+def test_made_up_records_are_what_they_say():
+    records = make_records(n_authors=90, n_blocks=9, random_state=3)
+    assert len({record.id for record in records}) == len(records)
+    assert len({record.author for record in records}) == 90
+    assert {key: {r.block for r in group} for key, group in blocks(records).items()} == {
+        key: {key} for key in {r.block for r in records}
+    }
+    authors_of = {key: {r.author for r in group} for key, group in blocks(records).items()}
+    assert len(authors_of) == 9
+    assert sum(map(len, authors_of.values())) == 90
+    assert 4 < len(records) / 90 < 14
+    assert all(1985 <= record.year <= 2025 for record in records if record.year is not None)
+    for field in ("coauthors", "venue", "year", "affiliation", "abstract", "keywords", "orcid"):
+        assert 0 < sum(not getattr(record, field) for record in records) < len(records), field
+    shared = [r.name for r in records]
+    assert any(len({r.author for r in records if r.name == name}) > 1 for name in shared if "." not in name)
+
+
+def test_made_up_records_are_the_same_again_and_others_with_another_seed():
+    assert make_records(12, 3, 1) == make_records(12, 3, 1) != make_records(12, 3, 2)
+    assert len(blocks(make_records(700, 700, records_per_author=1))) == 700
+    with pytest.raises(ValueError, match=r"n_authors must be at least n_blocks, .* got n_authors=2, n_blocks=3"):
+        make_records(2, 3)
+    with pytest.raises(ValueError, match=r"records_per_author must be at least 1; got 0\.5"):
+        make_records(records_per_author=0.5)

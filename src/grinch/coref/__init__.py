@@ -3,6 +3,7 @@
 from grinch.coref.blocking import block_key, blocks
 from grinch.coref.names import Name, compatible, folded, parsed
 from grinch.coref.records import Problem, Reading, Record, read_records
+from grinch.coref.synthetic import make_records
 
 __all__ = [
     "Name",
@@ -13,6 +14,7 @@ __all__ = [
     "blocks",
     "compatible",
     "folded",
+    "make_records",
     "parsed",
     "read_records",
 ]

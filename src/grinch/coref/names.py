@@ -51,9 +51,10 @@ def folded(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    apart = unicodedata.normalize("NFKD", text.casefold().translate(LETTERS))
-    bare = "".join(letter for letter in apart if not unicodedata.combining(letter))
-    return unicodedata.normalize("NFC", bare).translate(LETTERS)
+    for _ in range(2):  # taken apart, capitals may come to light, and in small letters there may be more to take apart
+        text = unicodedata.normalize("NFKD", text).casefold()
+    bare = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    return unicodedata.normalize("NFC", bare.translate(LETTERS))
 
 
 @lru_cache(2**16)
