@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import grinch
 from grinch import Grinch
+from grinch.coref.cli import app as coref
 from grinch.engine import warm_up
 from grinch.export import write_clusters, write_newick, write_scipy, write_tsv
 from grinch.files import FileError, Points, read_points
@@ -40,8 +42,12 @@ into flat clusters, at a number of clusters or at a score.
 
 - grinch cluster features.npz --linkage ward --threshold -5 --out results
 
+- grinch coref --help (author coreference: which records are of one author)
+
 Every command has a help page of its own: [bold]grinch cluster --help[/bold].""",
 )
+
+app.add_typer(coref, name="coref")
 
 console = Console(highlight=False)
 
@@ -290,7 +296,7 @@ def main() -> None:
     try:
         app()
     except (FileError, ValueError, ImportError) as error:
-        Console(stderr=True, highlight=False).print(f"[red]error:[/red] {error}", markup=True, soft_wrap=True)
+        Console(stderr=True, highlight=False).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted; nothing was written")
