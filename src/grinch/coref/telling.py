@@ -103,6 +103,6 @@ def compared(groups: Blocks, found: Mapping[str, Mapping[str, str | None]]) -> T
         table.add_row(f"[bold]{what}[/bold]")
         for name, told in judged.items():
             is_pairs = what == "pairs of records"
-            scores, mean = (told.pairwise, told.macro_pairwise_f1) if is_pairs else (told.bcubed, told.macro_bcubed_f1)
-            table.add_row(f"  {escape(name)}", *(f"{number:.3f}" for number in (*scores, mean)))
+            micro, macro = (told.pairwise, told.pairwise_macro) if is_pairs else (told.bcubed, told.bcubed_macro)
+            table.add_row(f"  {escape(name)}", *(f"{number:.3f}" for number in (*micro, macro.f1)))
     return table
