@@ -174,6 +174,8 @@ def test_a_truncated_array_is_explained(tmp_path, rng):
 def test_errors_are_one_line_and_exit_with_2(tmp_path):
     done = run("cluster", "nowhere.csv", cwd=tmp_path, expect=2)
     assert done.stderr.strip() == "error: FILE 'nowhere.csv' does not exist"
+    done = run("cluster", "x[index].csv", cwd=tmp_path, expect=2)
+    assert done.stderr.strip() == "error: FILE 'x[index].csv' does not exist"
     (tmp_path / "nan.csv").write_text("a,b\n1,2\nnan,4\n")
     done = run("cluster", "nan.csv", cwd=tmp_path, expect=2)
     assert "error: X must be finite, but contains NaN in row 1, column 0" in done.stderr

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(what: str, total: int) -> Iterator[Callable[[float], None]]:
-    """Show the progress of ``total`` steps; the value is a function that advances it."""
+def progress_bar(what: str, total: int, unit: str = "points") -> Iterator[Callable[[float], None]]:
+    """Show the progress of ``total`` steps, counted in ``unit``; the value is a function that advances it."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -34,6 +34,6 @@ def progress_bar(what: str, total: int) -> Iterator[Callable[[float], None]]:
         def advance(steps: float) -> None:
             progress.advance(task, steps)
             speed = progress.tasks[0].finished_speed or progress.tasks[0].speed
-            progress.update(task, rate=f"{speed:,.0f} points/s" if speed else "")
+            progress.update(task, rate=f"{speed:,.0f} {unit}/s" if speed else "")
 
         yield advance

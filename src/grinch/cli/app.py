@@ -32,6 +32,10 @@ into flat clusters, at a number of clusters or at a score.
 
 - grinch cluster features.npz --linkage ward --threshold -5 --out results
 
+- grinch compare table.csv --label species
+
+- grinch coref --help (author coreference: which records are of one author)
+
 Every command has a help page of its own: [bold]grinch cluster --help[/bold].""",
 )
 

@@ -14,6 +14,7 @@ EXPERIMENTS = {
     "synthetic": "synthetic",
     "table1": "ablation",
     "table2": "large_scale",
+    "table3": "author_coreference",
     "table4": "robustness",
     "purity-per-point": "purity_curve",
     "grafts": "graft_effect",

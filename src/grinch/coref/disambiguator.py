@@ -1,0 +1,96 @@
+"""Author ids that stay while records keep coming."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+from grinch.coref.blocking import block_key
+from grinch.coref.clustering import INCREMENTAL, make_clusterer
+from grinch.coref.cutting import cut_by_precision
+from grinch.coref.linkage import CorefLinkage
+from grinch.coref.model import Model
+from grinch.coref.records import Record
+from grinch.errors import unknown_name
+
+
+class Disambiguator:
+    """Tells authors apart, block by block, as records arrive.
+
+    Parameters
+    ----------
+    model : Model
+        Trained by :func:`~grinch.coref.training.train`.
+    method : {"grinch", "rotate", "online"}, default="grinch"
+        What builds the trees.
+    threshold : float, optional
+        The precision at which a pair is worth being put together (default: the model's).
+
+    Attributes
+    ----------
+    labels_ : dict from record id to author id
+        A cluster that did not change keeps its author id. After a change an id goes with the largest part of its
+        records: of a split, the larger part keeps it; of a merge, the larger side's stays. Ids are never used again.
+    """
+
+    def __init__(self, model: Model, method: str = "grinch", threshold: float | None = None):
+        if method not in INCREMENTAL:
+            raise unknown_name("method", method, INCREMENTAL)
+        self.model, self.method, self.threshold = model, method, threshold
+
+    def fit(self, records: Sequence[Record]) -> Self:
+        """Begin anew with these records."""
+        self.labels_: dict[str, str] = {}
+        self._clusterers: dict[str, Any] = {}
+        self._used: Counter[str] = Counter()
+        return self.partial_fit(records)
+
+    def partial_fit(self, records: Sequence[Record]) -> Self:
+        """Insert more records; only the blocks they fall into are looked at."""
+        if not hasattr(self, "labels_"):
+            return self.fit(records)
+        repeated = [
+            name for name, n in Counter(record.id for record in records).items() if n > 1 or name in self.labels_
+        ]
+        if repeated:
+            raise ValueError(f"records must have new ids, each once; got {repeated[0]!r} again. Drop or rename it")
+        arrived: dict[str, list[Record]] = defaultdict(list)
+        for record in records:
+            arrived[record.block or block_key(record.name)].append(record)
+        for block, new in arrived.items():
+            self._insert(block, new)
+        return self
+
+    def _insert(self, block: str, records: list[Record]) -> None:
+        if block not in self._clusterers:
+            # Rules may be needed by records still to come.
+            witness = Record("", "", orcid="-")
+            self._clusterers[block] = make_clusterer(self.method, CorefLinkage(self.model), [witness])
+        clusterer = self._clusterers[block]
+        clusterer.partial_fit(records, ids=[record.id for record in records])
+        cut = self.model.threshold if self.threshold is None else self.threshold
+        clusters: dict[int, list[str]] = defaultdict(list)
+        for name, label in zip(clusterer.ids_, cut_by_precision(clusterer.tree_, cut).tolist(), strict=True):
+            clusters[label].append(name)
+        self._rename(block, clusters.values())
+
+    def _rename(self, block: str, clusters: Iterable[list[str]]) -> None:
+        """Give each cluster the author id that most of its records had, the largest overlap first."""
+        members = list(clusters)
+        overlaps = [
+            (-n, i, author)
+            for i, names in enumerate(members)
+            for author, n in Counter(self.labels_[name] for name in names if name in self.labels_).items()
+        ]
+        author_of: dict[int, str] = {}
+        taken: set[str] = set()
+        for _, i, author in sorted(overlaps):
+            if i not in author_of and author not in taken:
+                author_of[i] = author
+                taken.add(author)
+        for i, names in enumerate(members):
+            if i not in author_of:
+                self._used[block] += 1
+                author_of[i] = f"{block}#{self._used[block]}"
+            self.labels_.update(dict.fromkeys(names, author_of[i]))
