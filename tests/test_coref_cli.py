@@ -22,8 +22,7 @@ from grinch.coref import make_records, read_records
 from grinch.coref.output import read_authors, write_records
 
 needs_model = pytest.mark.skipif(
-    importlib.util.find_spec("grinch.coref.clustering") is None or importlib.util.find_spec("rapidfuzz") is None,
-    reason="the learned linkage, or rapidfuzz (pip install 'grinch[coref]'), is not there",
+    importlib.util.find_spec("rapidfuzz") is None, reason="rapidfuzz is not installed: pip install 'grinch[coref]'"
 )
 
 
@@ -189,6 +188,31 @@ def test_ctrl_c_writes_what_is_finished_and_the_same_command_goes_on(trained):
     run(*arguments, cwd=trained)
     assert None not in read_authors(trained / "large/authors.csv").values()
     assert not kept.exists()
+
+
+@needs_model
+def test_a_block_that_fails_is_told_and_the_others_are_kept(trained, monkeypatch):
+    from grinch.coref import clustering
+
+    records = read_records(trained / "records.jsonl").records
+    odd = records[0].block
+    sound = clustering.cluster_block
+
+    def fails_once(group, *arguments, **options):
+        if group[0].block == odd:
+            raise RuntimeError("no such luck")
+        return sound(group, *arguments, **options)
+
+    arguments = ("cluster", "records.jsonl", "-m", "model.grinch", "-o", "failed", "-q")
+    with monkeypatch.context() as patched:
+        patched.setattr(clustering, "cluster_block", fails_once)
+        done = run(*arguments, cwd=trained, expect=1)
+    assert f"block '{odd}' failed, its records have no author: RuntimeError: no such luck" in done.words
+    authors = read_authors(trained / "failed/authors.csv")
+    assert {record.id for record in records if record.block == odd} == {r for r in authors if authors[r] is None}
+    assert list(json.loads((trained / "failed/summary.json").read_text())["failed"]) == [odd]
+    run(*arguments, cwd=trained)
+    assert None not in read_authors(trained / "failed/authors.csv").values()
 
 
 @needs_model
