@@ -13,7 +13,7 @@ from grinch import HAC, Tree
 from grinch.coref.clustering import cluster_block
 from grinch.coref.cutting import cut_by_precision, pair_counts
 from grinch.coref.disambiguator import Disambiguator
-from grinch.coref.evaluation import evaluate
+from grinch.coref.evaluation import evaluate, one_per_name
 from grinch.coref.features import FEATURES, RecordFeatures
 from grinch.coref.linkage import CorefLinkage
 from grinch.coref.model import Model
@@ -296,6 +296,16 @@ def test_what_cannot_be_used_is_refused(model, blocks):
         Disambiguator(model, "hac")
     with pytest.raises(ValueError, match="groups must give"):
         CorefLinkage(model, PairFeatures(np.zeros((2, 2, 1))))
+
+
+def test_evaluation_takes_any_labels_and_leaves_out_what_is_not_known():
+    found = evaluate({"a": (["x", "x", "y", None], [("w",), ("w",), ("w", "j"), ("w",)]), "b": ([None], [0])})
+    assert found.pairwise == found.pairwise_macro == found.bcubed == (1.0, 1.0, 1.0)
+    assert (found.n_records, found.n_blocks) == (3, 1)
+    names = one_per_name([Record("1", "Wei Wang"), Record("2", "W. J. Wang")])
+    assert evaluate({"a": (["x", "x"], names)}).pairwise.recall == 0.0
+    with pytest.raises(ValueError, match="at least one record"):
+        evaluate({"a": ([None], [0])})
 
 
 def test_close_calls_are_told_nearest_first(model, blocks):

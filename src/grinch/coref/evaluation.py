@@ -30,7 +30,7 @@ def evaluate(blocks: Mapping[str, tuple[Sequence[Any], Sequence[Any]]]) -> Evalu
     Parameters
     ----------
     blocks : mapping from name to (true authors, found authors)
-        One of each for every record of the block.
+        One of each for every record of the block. Records whose true author is None are left out.
 
     Examples
     --------
@@ -38,16 +38,20 @@ def evaluate(blocks: Mapping[str, tuple[Sequence[Any], Sequence[Any]]]) -> Evalu
     >>> round(found.pairwise.f1, 3), round(found.pairwise_macro.f1, 3), found.n_records
     (0.667, 0.75, 5)
     """
-    if not any(len(true) for true, _ in blocks.values()):
+    known = [
+        [(author, cluster) for author, cluster in zip(*both, strict=True) if author is not None]
+        for both in blocks.values()
+    ]
+    if not any(known):
         raise ValueError("blocks must hold at least one record with its true author; got none")
     counts = np.zeros(3)
     pairwise, cubed, sizes = [], [], []
-    for true, found in blocks.values():
-        if len(true):
-            counts += pair_counts(_codes(true), _codes(found))
-            pairwise.append(pairwise_scores(list(true), list(found)))
-            cubed.append(bcubed(list(true), list(found)))
-            sizes.append(len(true))
+    for pairs in filter(None, known):
+        true, found = (_codes(side) for side in zip(*pairs, strict=True))
+        counts += pair_counts(true, found)
+        pairwise.append(pairwise_scores(true, found))
+        cubed.append(bcubed(true, found))
+        sizes.append(len(pairs))
     both, in_true, in_found = counts.tolist()
     micro = Scores(
         both / in_found if in_found else 1.0,
@@ -64,14 +68,14 @@ def one_per_block(records: Sequence[Record]) -> list[int]:
     return [0] * len(records)
 
 
-def one_per_name(records: Sequence[Record]) -> list[tuple[str, ...]]:
+def one_per_name(records: Sequence[Record]) -> list[str]:
     """The baseline that takes each full name for one author.
 
     >>> one_per_name([Record("1", "Wei Wang"), Record("2", "W. Wang")])
-    [('wei', 'wang'), ('w', 'wang')]
+    ['wei wang', 'w wang']
     """
     names = (parsed(record.name) for record in records)
-    return [(*name.first, name.last) for name in names]
+    return [" ".join((*name.first, name.last)) for name in names]
 
 
 def _codes(labels: Sequence[Any]) -> Any:
