@@ -151,3 +151,24 @@ def test_ctrl_c_reports_what_was_done(rng, tmp_path):
     assert process.returncode == 0, rest
     assert "Interrupted: this is what was done so far" in rest
     assert [row["method"] for row in rows_of(tmp_path / "grinch-out" / "compare.csv")] == ["online"]
+
+
+def test_settings_may_be_pythons_and_the_linkage_is_one_for_all(blobs):
+    assert parse_method("perch:balance=False").settings == {"balance": False}
+    assert parse_method("perch:max_leaves=None").settings == {"max_leaves": None}
+    with pytest.raises(ValueError, match="linkage is the same for all methods that are compared: --linkage ward"):
+        parse_method("mb-hac:linkage=ward")
+    with pytest.raises(ValueError, match="methods must name at least one of grinch"):
+        next(compare(*blobs, []))
+    with pytest.raises(ValueError, match="row 7, column 2 is not"):
+        X = blobs[0].copy()
+        X[7, 2] = np.nan
+        next(compare(X, None, ["grinch"]))
+
+
+def test_all_failed_is_an_error_and_no_picture_is_claimed(blobs, tmp_path):
+    np.save(tmp_path / "blobs.npy", blobs[0])
+    done = run("blobs.npy", "--methods", "hac:lean=true", "--linkage", "cosine", "--orders", "1", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "compare.png" not in done.stdout
+    assert not (tmp_path / "grinch-out" / "compare.png").exists()

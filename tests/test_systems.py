@@ -285,3 +285,25 @@ def test_a_step_is_finished_before_ctrl_c_is_heard():
         done.append("never")
     assert done == ["step"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@every_system
+def test_a_cut_changed_after_fit_is_checked(name, rng):
+    model = make(name).fit(rng.normal(size=(20, 3)))
+    model.n_clusters = 0
+    with pytest.raises(ValueError, match="n_clusters must be a whole number"):
+        model.labels_
+    model.n_clusters, model.threshold = None, np.nan
+    with pytest.raises(ValueError, match="threshold must be a number"):
+        model.labels_
+
+
+def test_flags_and_sizes_are_checked(rng):
+    X = rng.normal(size=(60, 3))
+    with pytest.raises(ValueError, match="balance must be True or False; got 'no'"):
+        Perch(balance="no").fit(X)
+    with pytest.raises(ValueError, match="lean must be True or False; got 'yes'"):
+        HAC(lean="yes").fit(X)
+    assert Perch(max_leaves=2**31 - 1).fit(X).n_leaves_ == 60
+    assert Birch(radius=np.float32(0.5)).fit(X).n_leaves_ == 60
+    assert make_system("hac", linkage="ward", metric="euclidean").fit(X).n_leaves_ == 60

@@ -159,6 +159,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     def _node_labels(self) -> npt.NDArray[np.int64]:
         fitted, n_clusters = self._known(), self.n_clusters
+        cuts.check_cut(n_clusters, self.threshold)
         if self.threshold is not None:
             threshold = self.threshold
             return fitted.node_labels(("threshold", threshold), lambda tree: cuts.splits_threshold(tree, threshold))

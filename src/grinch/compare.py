@@ -68,8 +68,11 @@ def parse_method(text: str) -> Method:
         key, equals, value = setting.partition("=")
         if not equals:
             raise ValueError(f"a setting of a method is written name=value, as in grinch:cap=100; got {setting!r}")
+        if key in ("linkage", "metric"):
+            raise ValueError(f"{key} is the same for all methods that are compared: --{key} {value}")
         try:
-            found[key] = json.loads(value)
+            # Python's True, False and None are meant as well as JSON's.
+            found[key] = json.loads(value.lower() if value in ("True", "False") else value.replace("None", "null"))
         except json.JSONDecodeError:
             found[key] = value
     make_system(name, **found)
@@ -120,6 +123,9 @@ def compare(
     hac 2 done
     """
     chosen = [parse_method(text) for text in methods]
+    if not chosen:
+        raise ValueError(f"methods must name at least one of {', '.join(SYSTEMS)}; got none")
+    _check_finite(vectors)
     for method in chosen:
         make_system(method.name, linkage=linkage, metric=metric, **method.settings)
     with tempfile.TemporaryDirectory(prefix="grinch-compare-") as folder:
@@ -137,6 +143,17 @@ def compare(
         for method in chosen:
             trial = {**job, "method": method.name, "settings": method.settings}
             yield _run(method.title, trial, time_limit, progress or (lambda title, done: None))
+
+
+def _check_finite(vectors: npt.NDArray[Any]) -> None:
+    """Said once, and not by every method."""
+    for start in range(0, len(vectors), 4096):
+        bad = np.argwhere(~np.isfinite(np.asarray(vectors[start : start + 4096], np.float64)))
+        if len(bad):
+            row, column = bad[0]
+            raise ValueError(
+                f"vectors must be finite, but row {start + row}, column {column} is not; drop or fill it in"
+            )
 
 
 def _numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -151,6 +151,9 @@ def _read_table(path: Path, delimiter: str, label: str | None, id: str | None, d
         names, has_header, id, label = ["id", "label", *map(str, range(len(first) - 2))], False, "id", "label"
     else:
         names, has_header = first, True
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise FileError(f"FILE {path.name!r} has more than one column {twice[0]!r}; rename or delete all but one")
     features = _features(names, label, id, drop)
     places = {name: i for i, name in enumerate(names)}
 

@@ -72,6 +72,8 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
     for setting in settings:
         if setting not in accepted:
             raise unknown_name(f"a setting of method {name!r}", setting, accepted)
+    if linkage in ("ward", "centroid") and metric == "euclidean":
+        metric = "sqeuclidean"  # scipy's name for the only one they have
     meant = linkage_of(linkage, metric)
     kind: dict[str, Any]
     if system.takes_linkage:

@@ -30,7 +30,10 @@ def run(job: dict[str, Any]) -> None:
     labels = None if job["labels"] is None else np.load(job["labels"])
     method = {"name": job["method"], "linkage": job["linkage"], "metric": job["metric"], **job["settings"]}
     # Compiling is paid once on a machine, and is not what is to be compared.
-    make_system(**method).fit(np.asarray(vectors[:300]))
+    small = make_system(**method).fit(np.asarray(vectors[:300])).tree_
+    small.depths()
+    if labels is not None:
+        scores(small, labels[:300])
     points, before = np.array(vectors), 0
     for seed in job["seeds"]:
         order = np.random.default_rng(seed).permutation(len(vectors))

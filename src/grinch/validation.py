@@ -100,6 +100,13 @@ def check_count(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; got {value!r}")
+    return bool(value)
+
+
 def check_ids(ids: Any, n: int, known: Container[Any], named: bool | None) -> list[Any] | None:
     """The ids of new points: one for each, and none that is known. None if points have none.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,8 +82,9 @@ class Birch(IncrementalClusterer):
     def _checked(self, X: Any, reset: bool) -> Any:
         if self.metric not in METRICS:
             raise unknown_name("metric", self.metric, METRICS)
-        is_number = isinstance(self.radius, (int, float)) and not isinstance(self.radius, bool)
-        if self.radius != "auto" and not (is_number and 0 < float(self.radius) < np.inf):
+        radius: Any = self.radius
+        is_number = isinstance(radius, Real) and not isinstance(radius, bool)
+        if radius != "auto" and not (is_number and 0 < float(radius) < np.inf):
             raise ValueError(f"radius must be a positive number, or 'auto'; got {self.radius!r}")
         check_count("branching_factor", self.branching_factor, 2)
         cuts.check_cut(self.n_clusters, self.threshold)

@@ -16,7 +16,7 @@ from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import NAMES, linkage_of
 from grinch.linkage.store import dense_rows
 from grinch.tree import Tree
-from grinch.validation import available_memory
+from grinch.validation import available_memory, check_flag
 
 SCIPY_LINKAGES = ("single", "complete", "average", "ward", "centroid")
 # They are defined by means, and scipy's heights are the roots of what the compiled formulas give.
@@ -96,6 +96,7 @@ class HAC(TreeClusterer):
                 f"lean=True needs a linkage that is reducible, such as 'average' or 'ward'; got {self.linkage!r}."
                 " Leave lean out, or use Grinch or MiniBatchHAC, which take any"
             )
+        check_flag("lean", self.lean)
         cuts.check_cut(self.n_clusters, self.threshold)
         rows = self._checked_records(X, linkage, metric, reset)
         if not self.lean:

@@ -24,7 +24,7 @@ from grinch.neighbors.base import Neighbors, batches
 from grinch.neighbors.exact import ExactSearch
 from grinch.tree import Tree
 from grinch.tree.links import LEAVES, NO_LIMIT, grown, new_links
-from grinch.validation import check_count, check_vectors
+from grinch.validation import check_count, check_flag, check_vectors
 
 SEARCHES = ("exact", "beam")
 # What the points are stored for: a linkage whose leaf-level form is the metric.
@@ -106,6 +106,7 @@ class Perch(IncrementalClusterer):
         for name, accepted in (("metric", METRICS), ("search", SEARCHES), ("cost", COSTS)):
             if getattr(self, name) not in accepted:
                 raise unknown_name(name, getattr(self, name), accepted)
+        check_flag("balance", self.balance)
         check_count("beam_width", self.beam_width, 1)
         check_count("exact_leaves", self.exact_leaves, 1)
         if self.max_leaves is not None:
@@ -163,7 +164,7 @@ class PerchBuilder:
             high=np.zeros((0, n_features), np.float32),
             witness=np.zeros(0, np.int32),
             collapsed=np.zeros(0, np.uint8),
-            ends=np.zeros(rules.max_leaves + 2, np.int32),
+            ends=np.zeros(0, np.int32),
             place=np.zeros(0, np.int32),
             sample=np.zeros((3, exact_leaves), np.int32),
             beam=np.zeros(2 * width, np.int32),
@@ -235,7 +236,9 @@ class PerchBuilder:
     def _move_ends(self, shift: int) -> None:
         """Collapsed nodes are internal nodes, which have new ids when there is room for more leaves."""
         old, n = self.store.capacity, int(self.boxes.counts[0])
-        ends = self.boxes.ends.copy()
+        # At most as many as there may be leaves, and one more until two are collapsed.
+        ends = np.zeros(min(self.rules.max_leaves, old + shift) + 2, np.int32)
+        ends[:n] = self.boxes.ends[:n]
         ends[:n][ends[:n] >= old] += shift
         place = np.zeros(2 * (old + shift), np.int32)
         place[ends[:n]] = np.arange(n)

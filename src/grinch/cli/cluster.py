@@ -107,7 +107,7 @@ def cluster(
     console.print(f"{file.name}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features")
     seconds = _fit(model, points, refine)
     points = _inserted(points, model.n_leaves_)
-    _report(model, points, seconds, {})
+    _report(method, model, points, seconds, {})
     _write(model, points, seconds, out, picture)
 
 
@@ -136,10 +136,10 @@ def demo(
     hac_seconds = time.perf_counter() - start
     purities = [_shuffled_purity(vectors, digits, other) for other in range(5)]
     beside = {
-        "Grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
+        "grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
         "HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order])),
     }
-    _report(model, points, seconds, beside)
+    _report("grinch", model, points, seconds, beside)
     _write(model, points, seconds, out, picture=True)
 
 
@@ -171,7 +171,9 @@ def _inserted(points: Points, n: int) -> Points:
     return Points(points.vectors[:n], ids, labels)
 
 
-def _report(model: TreeClusterer, points: Points, seconds: float, beside: dict[str, tuple[float, float]]) -> None:
+def _report(
+    method: str, model: TreeClusterer, points: Points, seconds: float, beside: dict[str, tuple[float, float]]
+) -> None:
     tree, stats = model.tree_, model.stats_
     depths = tree.depths()[: tree.n_leaves]
     facts = {
@@ -190,7 +192,7 @@ def _report(model: TreeClusterer, points: Points, seconds: float, beside: dict[s
     for name in ("", "seconds", "dendrogram purity", "F1 of the cut"):
         table.add_column(name, justify="left" if not name else "right")
     purity, f1 = dendrogram_purity(tree, points.labels), pairwise_f1(points.labels, model.labels_)
-    table.add_row(f"  {type(model).__name__}", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
+    table.add_row(f"  {method}", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
     for name, (other_seconds, other_purity) in beside.items():
         table.add_row(f"  {name}", f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
     console.print()

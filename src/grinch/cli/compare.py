@@ -53,7 +53,7 @@ def compare_methods(
     seed: Annotated[int, typer.Option(help="Seed of the first order.")] = 0,
     time_limit: Annotated[float, typer.Option(min=1, help="Seconds a method may take for one order.")] = 600,
     memory_limit: Annotated[
-        float | None, typer.Option(min=0.1, help="Gigabytes a method may take (default: what is there).")
+        float | None, typer.Option(min=0.5, help="Gigabytes a method's process may take (default: what is there).")
     ] = None,
     out: Out = Path("grinch-out"),
     picture: Annotated[bool, typer.Option(help="Draw the comparison.")] = True,
@@ -61,7 +61,8 @@ def compare_methods(
     """Run several methods on shuffled orders of the points of FILE, and print what each costs and how good its tree is.
 
     Purity is dendrogram purity; best F1 is the pairwise F1 of the best flat clusters the tree has (given the labels);
-    memory is what the fit needed beyond the points; depth is that of the deepest leaf. Compiling is not counted.
+    memory is what the fit needed beyond the points; depth is that of the deepest leaf. Compiling is not counted. Points
+    without a label count as classes of their own.
 
     A method that fails, or does not fit in memory or time, is reported as such, and the others go on. Into the folder
     of --out go compare.csv and compare.png.
@@ -99,10 +100,11 @@ def compare_methods(
             console.print(f"  {row.method}: {row.failure}. {row.why}", markup=False, soft_wrap=True)
     write_csv(rows, out / "compare.csv")
     written = ["compare.csv"]
-    if picture:
-        _draw(rows, out / "compare.png", f"{file.name}: {n:,} points")
+    if picture and _draw(rows, out / "compare.png", f"{file.name}: {n:,} points"):
         written.append("compare.png")
     console.print(f"\nWritten to [bold]{out}/[/bold]: {', '.join(written)}")
+    if all(row.failure for row in rows):
+        raise typer.Exit(1)
 
 
 def _table(rows: list[Row]) -> Table:
@@ -123,7 +125,8 @@ def _cell(row: Row, measure: str) -> str:
     return f"{mean * scale:{form}} ± {deviation * scale:{form}}"
 
 
-def _draw(rows: list[Row], path: Path, title: str) -> None:
+def _draw(rows: list[Row], path: Path, title: str) -> bool:
+    """A panel for each measure; whether there was one."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -133,7 +136,7 @@ def _draw(rows: list[Row], path: Path, title: str) -> None:
 
     measures = [m for m in ("purity", "f1", "seconds", "memory") if any(row.figures.get(m) for row in rows)]
     if not measures:
-        return
+        return False
     scale = {"memory": 1e-6}
     drawn = [
         {
@@ -151,3 +154,4 @@ def _draw(rows: list[Row], path: Path, title: str) -> None:
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
     figure.savefig(path, dpi=130)
     plt.close(figure)
+    return True
