@@ -160,9 +160,9 @@ def test_settings_may_be_pythons_and_the_linkage_is_one_for_all(blobs):
         parse_method("mb-hac:linkage=ward")
     with pytest.raises(ValueError, match="methods must name at least one of grinch"):
         next(compare(*blobs, []))
+    X = blobs[0].copy()
+    X[7, 2] = np.nan
     with pytest.raises(ValueError, match="row 7, column 2 is not"):
-        X = blobs[0].copy()
-        X[7, 2] = np.nan
         next(compare(X, None, ["grinch"]))
 
 
