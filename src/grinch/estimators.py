@@ -389,7 +389,6 @@ class Online(Rotate):
     """
 
     rotate = False
-    cap = None
 
     def __init__(
         self,
@@ -404,12 +403,14 @@ class Online(Rotate):
         random_state: Any = None,
         verbose: bool | int = False,
     ):
-        self.linkage = linkage
-        self.metric = metric
-        self.n_clusters = n_clusters
-        self.threshold = threshold
-        self.search = search
-        self.check_linkage = check_linkage
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+        super().__init__(
+            linkage,
+            metric=metric,
+            n_clusters=n_clusters,
+            threshold=threshold,
+            search=search,
+            check_linkage=check_linkage,
+            shuffle=shuffle,
+            random_state=random_state,
+            verbose=verbose,
+        )
