@@ -108,7 +108,8 @@ def targets(results: dict[str, Any]) -> Iterable[str]:
 
 
 def write(results: dict[str, Any]) -> None:
-    parts = [INTRODUCTION.format(**results["machine"])]
+    machine = results["machine"]
+    parts = [INTRODUCTION.format(**machine), *([machine["note"] + "\n"] if "note" in machine else [])]
     for section in (systems, routines, tree_part, linkages, targets):
         parts += section(results)
     PAGE.write_text("\n".join(parts), encoding="utf-8")
