@@ -136,7 +136,7 @@ def test_ctrl_c_reports_what_was_done(rng, tmp_path):
         "compare",
         "points.npy",
         "--methods",
-        "online,perch",
+        "online,perch:exact_leaves=3000",
         "--orders",
         "1",
     ]
