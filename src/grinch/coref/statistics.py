@@ -7,8 +7,9 @@ Words are known by their hash alone: what is kept has a fixed size and tells no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,9 @@ def words(text: str) -> list[str]:
     return [w[:-1] if len(w) > 3 and w[-1] == "s" and w[-2] != "s" else w for w in found if w not in COMMON]
 
 
-def tokens_of(record: Record) -> dict[str, list[str]]:
+# A record of a block is asked for three times in a row: for its summary, its vector and its keys.
+@lru_cache(maxsize=4096)
+def tokens_of(record: Record) -> Mapping[str, list[str]]:
     """The tokens of each field of a record, without repeats."""
     own = block_key(record.name)
     keys = [key for key in map(block_key, record.coauthors) if key]
