@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grinch import HAC, Tree
-from grinch.coref.clustering import cluster_block
-from grinch.coref.cutting import cut_by_precision, pair_counts
-from grinch.coref.disambiguator import Disambiguator
-from grinch.coref.evaluation import evaluate, one_per_name
-from grinch.coref.features import FEATURES, RecordFeatures
-from grinch.coref.identity import lasting_ids
-from grinch.coref.linkage import CorefLinkage
-from grinch.coref.model import Model
-from grinch.coref.pairs import PairFeatures
-from grinch.coref.predictors import Logistic
-from grinch.coref.records import Record
-from grinch.coref.statistics import Statistics
+from grinch.coref.clustering.block import cluster_block
+from grinch.coref.clustering.cutting import cut_by_precision, pair_counts
+from grinch.coref.clustering.disambiguator import Disambiguator
+from grinch.coref.clustering.identity import lasting_ids
+from grinch.coref.groups.features import FEATURES, RecordFeatures
+from grinch.coref.groups.pairs import PairFeatures
+from grinch.coref.groups.statistics import Statistics
+from grinch.coref.learned.linkage import CorefLinkage
+from grinch.coref.learned.model import Model
+from grinch.coref.learned.predictors import Logistic
+from grinch.coref.records.record import Record
+from grinch.coref.results.evaluation import evaluate, one_per_name
 from grinch.coref.training import train
 
 pytest.importorskip("rapidfuzz")

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch.coref.clustering import make_clusterer
-from grinch.coref.linkage import CorefLinkage, Groups
-from grinch.coref.model import Model
+from grinch.coref.clustering.block import make_clusterer
+from grinch.coref.learned.linkage import CorefLinkage, Groups
+from grinch.coref.learned.model import Model
 from grinch.tree import Tree
 
 Matrix = npt.NDArray[np.float64]

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.coref.cutting import cut_by_precision, pair_counts
-from grinch.coref.features import DIRECTIONS, RecordFeatures
-from grinch.coref.model import Model
-from grinch.coref.predictors import PREDICTORS
-from grinch.coref.records import Record
+from grinch.coref.clustering.cutting import cut_by_precision, pair_counts
+from grinch.coref.groups.features import DIRECTIONS, RecordFeatures
+from grinch.coref.groups.statistics import Statistics
+from grinch.coref.learned.model import Model
+from grinch.coref.learned.predictors import PREDICTORS
+from grinch.coref.records.record import Record
 from grinch.coref.rehearsal import Block, Lessons, lessons, sampled, tree_of
-from grinch.coref.statistics import Statistics
 from grinch.errors import unknown_name
 from grinch.tree import Tree
 
@@ -83,7 +83,7 @@ def train_blocks(
     directions: Mapping[str, int] | None = None,
     statistics: Statistics | None = None,
 ) -> Model:
-    """As :func:`train`, from groups of any kind: see :class:`~grinch.coref.pairs.PairFeatures`.
+    """As :func:`train`, from groups of any kind: see :class:`~grinch.coref.groups.pairs.PairFeatures`.
 
     ``directions`` say of features, by name, whether more of them speaks for a merge (1) or against it (-1).
     """
@@ -211,7 +211,7 @@ def _cross_entropy(scores: Matrix, targets: Matrix) -> float:
 
 def _platt(margins: Matrix, precision: Matrix) -> tuple[float, float]:
     """Slope and intercept that make margins log-odds on what was held out."""
-    from grinch.coref.predictors import Logistic
+    from grinch.coref.learned.predictors import Logistic
 
     found = Logistic.fitted(margins[:, None], precision, np.ones(len(margins)), np.zeros(1, np.int8))
     # A slope below zero would turn the order of merges round.

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch.coref.blocking import blocks as blocks_of
-from grinch.coref.clustering import cluster_block
-from grinch.coref.evaluation import evaluate, one_per_block, one_per_name
-from grinch.coref.model import Model
-from grinch.coref.pairs import PairFeatures
-from grinch.coref.records import Record
+from grinch.coref.clustering.block import cluster_block
+from grinch.coref.groups.pairs import PairFeatures
+from grinch.coref.learned.model import Model
+from grinch.coref.records.blocking import blocks as blocks_of
+from grinch.coref.records.record import Record
+from grinch.coref.records.synthetic import make_records
 from grinch.coref.rehearsal import Block
-from grinch.coref.synthetic import make_records
+from grinch.coref.results.evaluation import evaluate, one_per_block, one_per_name
 from grinch.coref.training import train, train_blocks
 from grinch.experiments.setting import Result, Setting
 from grinch.plots import plot_comparison

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from grinch.coref.statistics import FIELDS
+from grinch.coref.groups.statistics import FIELDS
 
 N_FIELDS = len(FIELDS)
 # Tokens that are no bag of words: given names, which are compared, and ORCIDs, which are equal or not.

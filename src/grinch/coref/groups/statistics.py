@@ -17,9 +17,9 @@ import numpy.typing as npt
 import scipy.sparse
 from sklearn.utils import murmurhash3_32
 
-from grinch.coref.blocking import block_key
-from grinch.coref.names import folded, parsed
-from grinch.coref.records import Record
+from grinch.coref.records.blocking import block_key
+from grinch.coref.records.names import folded, parsed
+from grinch.coref.records.record import Record
 
 # What a record is described by, field by field: bags of tokens.
 FIELDS = ("coauthor", "coauthor_name", "title", "venue", "affiliation", "keyword")

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, Self
 
-from grinch.coref.blocking import block_key
-from grinch.coref.clustering import INCREMENTAL, make_clusterer
-from grinch.coref.cutting import cut_by_precision
-from grinch.coref.identity import lasting_ids
-from grinch.coref.linkage import CorefLinkage
-from grinch.coref.model import Model
-from grinch.coref.records import Record
+from grinch.coref.clustering.block import INCREMENTAL, make_clusterer
+from grinch.coref.clustering.cutting import cut_by_precision
+from grinch.coref.clustering.identity import lasting_ids
+from grinch.coref.learned.linkage import CorefLinkage
+from grinch.coref.learned.model import Model
+from grinch.coref.records.blocking import block_key
+from grinch.coref.records.record import Record
 from grinch.errors import unknown_name
 
 
