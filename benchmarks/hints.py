@@ -42,7 +42,8 @@ def data_sets() -> Iterator[tuple[str, Labelled]]:
         if name in CHOSEN_ON or name in JUDGED_BY:
             n = len(load(name).vectors)
             yield name, load(name, n=min(n, POINTS))
-    yield "mixture", gaussian_mixture(POINTS)
+    X, y = gaussian_mixture(5_000)
+    yield "mixture", Labelled(X[:POINTS], y[:POINTS])
 
 
 def scalings(X: npt.NDArray[np.float32]) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
