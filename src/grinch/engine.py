@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from grinch import moves
+from grinch import crown, moves
 from grinch._compile import NO_COUNTS, compile_notice, jitable, source_digest
 from grinch.builder import Advance, count_rows
 from grinch.errors import LinkageError
@@ -50,18 +50,24 @@ SPARE = 256
 
 
 # What the engine can be asked to do with a batch of points.
-INSERT, REMOVE, REINSERT, PLACE, FILL_BONDS = range(5)
+INSERT, REMOVE, REINSERT, REGROW, PLACE, FILL_BONDS = range(6)
 
 
 @jitable
 def change(tree, sums, rules, tally, task, x, candidates):  # type: ignore[no-untyped-def]
-    """Let the moves insert, remove or reinsert leaf x; returns whether x has another sibling than before."""
+    """Let the moves insert, remove or reinsert leaf x; returns whether x has another sibling than before.
+
+    Or build the crown of x branches anew.
+    """
     if task == INSERT:
         moves.insert(tree, sums, rules, tally, x, tree.head[OFFSET] + x, candidates)
         return True
     if task == REMOVE:
         moves.remove(tree, sums, rules, tally, x, candidates)
         return True
+    if task == REGROW:
+        crown.regrow(tree, sums, tally, candidates, x)
+        return False
     return moves.reinsert(tree, sums, rules, tally, x, candidates)
 
 
@@ -236,6 +242,13 @@ class Engine:
         """
         self._own_arrays()
         return self._change(REINSERT, slots, candidates)
+
+    def regrow(self) -> None:
+        """Build the top of the tree anew; whatever is raised on the way, the tree is as it was."""
+        if self.n_leaves > 2:
+            self._own_arrays()
+            nodes = crown.crown_of(as_arrays(self.links))
+            self._change(REGROW, np.array([(len(nodes) + 1) // 3]), nodes[None])
 
     def sweep(self, hood: Neighborhood) -> Swaps:
         """Swap nodes with their aunts, once through the tree, where that brings neighbours together."""
