@@ -9,6 +9,7 @@ no labels, and of several trees of the same points the one with the lower cost i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,22 @@ Near = npt.NDArray[np.int32]
 
 # Of the neighbours of a point, so many count: with more, large classes gain and small ones lose.
 COUNTED = 10
+# A tree that is polished as it grows is so at these numbers of points, a twentieth apart (a tenth beyond 1,000), and no
+# more when it is larger, where swaps would cost more than inserts.
+POLISHED_UP_TO = 2048
+
+
+def _polished_at() -> Iterator[int]:
+    n = 40
+    while n <= POLISHED_UP_TO:
+        yield n
+        n += n // (20 if n < 1000 else 10)
+
+
+POLISHED_AT = tuple(_polished_at())
+POLISHING_SWEEPS = 50
+# Of the neighbours that a point had when it came, so many count.
+COUNTED_EARLIER = 5
 # Two to four hundred sweeps are the most that 20,000 points took.
 MOST_SWEEPS = 500
 
@@ -84,6 +101,39 @@ class Neighborhood:
         self._is_changed[:] = 0
         self._parents = links.table[:, PARENT].copy()
         return preorder
+
+
+class EarlierNeighbors:
+    """The neighbours that the first points had when they came: a graph that costs nothing, for a tree that grows."""
+
+    def __init__(self) -> None:
+        self.near: Near = np.full((POLISHED_UP_TO, COUNTED_EARLIER), NONE, np.int32)
+        self.is_complete = True
+        """Whether there is no other point in the tree."""
+
+    def note(self, first: int, candidates: Near) -> None:
+        """The neighbours of the points from slot ``first`` on, best first."""
+        rows = candidates[: max(POLISHED_UP_TO - first, 0), :COUNTED_EARLIER]
+        self.near[first : first + len(rows), : rows.shape[1]] = rows
+        self.near[first : first + len(rows), rows.shape[1] :] = NONE
+
+    def among(self, slots: npt.NDArray[np.intp]) -> Near:
+        """By slot, the neighbours of these points among them; nothing for all other points."""
+        is_in = np.zeros(POLISHED_UP_TO + 1, np.bool_)  # one more, where NONE points
+        is_in[slots] = True
+        near = self.near[: slots[-1] + 1]
+        is_in_row = is_in[near] & is_in[: len(near), None]
+        packed = np.take_along_axis(near, np.argsort(~is_in_row, axis=1, kind="stable"), axis=1)
+        packed[np.arange(COUNTED_EARLIER) >= is_in_row.sum(axis=1, keepdims=True)] = NONE
+        return packed
+
+    def compacted(self, slots: npt.NDArray[np.intp]) -> None:
+        """Only these slots are left, counted from 0."""
+        self.is_complete = self.is_complete and bool((slots < POLISHED_UP_TO).all())
+        if self.is_complete:
+            new_slot = np.full(POLISHED_UP_TO + 1, NONE, np.int32)
+            new_slot[slots] = np.arange(len(slots))
+            self.near[: len(slots)] = new_slot[self.near[slots]]
 
 
 class Paths(NamedTuple):
