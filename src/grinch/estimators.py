@@ -71,8 +71,8 @@ class Grinch(IncrementalClusterer):
     light_grafts : bool, optional
         Of the two nodes that a graft joins, let the one with fewer leaves move (in the paper: the one that was found).
     polish : bool, optional
-        Polish a tree of up to 2,048 points each time it has grown by a twentieth: nodes swap places with their aunts where
-        that brings neighbours together. Larger trees are left to :meth:`refine`.
+        Polish a tree of up to 2,048 points each time it has grown by a twentieth: nodes swap places with their aunts
+        where that brings neighbours together. Larger trees are left to :meth:`refine`.
     check_linkage : bool, default=False
         Ask a linkage written in Python both ways round, and refuse it if f(a, b) is not f(b, a). For trying out a
         new linkage; it doubles the cost.

@@ -204,7 +204,7 @@ def graft(tree, sums, rules, tally, v, candidates):
         f_w = bond(tree, sums, tally, parent(tree, w))
         if f_vw > max(f_v, f_w):
             tally.counts[GRAFTS] += 1
-            # Departure: the paper moves w, however large. Of two that want each other, the larger knows its place better.
+            # Departure: the paper moves w, however large; but the larger of the two knows its place better.
             if rules.light_grafts and size(tree, w) > size(tree, v):
                 return move_beside(tree, sums, rules, tally, v, w)
             return move_beside(tree, sums, rules, tally, w, v)

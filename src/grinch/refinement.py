@@ -1,8 +1,8 @@
 """Refinement: points are inserted again with neighbours from the whole set, and neighbours are brought together.
 
-A pass reinserts points one by one by the moves of the engine, and joins the large groups anew (:mod:`grinch.crown`), which
-frees the tree of the order of arrival; then nodes swap places with their aunts as long as that brings neighbours together
-(:mod:`grinch.neighborhood`). A pass that does not lower the cost of the tree is undone.
+A pass reinserts points one by one by the moves of the engine, and joins the large groups anew (:mod:`grinch.crown`),
+which frees the tree of the order of arrival; then nodes swap places with their aunts as long as that brings neighbours
+together (:mod:`grinch.neighborhood`). A pass that does not lower the cost of the tree is undone.
 """
 
 from __future__ import annotations
