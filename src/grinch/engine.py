@@ -48,6 +48,7 @@ from grinch.tree.links import (
     grown,
     new_links,
     nodes_in,
+    shrunk,
     size,
 )
 
@@ -261,11 +262,13 @@ class Engine:
 
     def polish(self) -> None:
         """Bring neighbours together, as they were found when the points came: swaps until few are left."""
-        near = self.earlier.among(self.slots())
-        hood = Neighborhood(near, self.store.capacity)
+        # In as little room as the tree needs, for it may be the beginning of a large one.
+        links = shrunk(as_arrays(self.links), self.n_slots)
+        hood = Neighborhood(self.earlier.among(self.slots()), self.n_slots)
         for _ in range(POLISHING_SWEEPS):
-            if self.sweep(hood).made == 0:
-                return
+            if hood.sweep(links).made == 0:
+                break
+        self.restore(grown(links, self.store.capacity))
 
     def sweep(self, hood: Neighborhood) -> Swaps:
         """Swap nodes with their aunts, once through the tree, where that brings neighbours together."""
