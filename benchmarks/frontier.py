@@ -2,8 +2,8 @@
 
     GRINCH_DATA=folder python benchmarks/frontier.py [--orders 5] [--no-hac] [--only digits,usps] [--variants default]
 
-Average linkage under cosine; seconds of processor time, so that other jobs on the machine matter less. Writes a JSON file
-and, with --draw, docs/images/frontier.png.
+Average linkage under cosine; seconds of processor time, so that other jobs on the machine matter less. Writes a JSON
+file and, with --draw, docs/images/frontier.png.
 """
 
 from __future__ import annotations

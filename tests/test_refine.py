@@ -23,7 +23,7 @@ from grinch.metrics import dendrogram_purity
 from grinch.neighborhood import Neighborhood
 from grinch.refinement import Refiner
 from grinch.settings import EXACT, FAST
-from grinch.tree.links import LEFT, RIGHT, SIZE, as_arrays, nodes_in
+from grinch.tree.links import LEFT, RIGHT, SIZE, as_arrays, grown, nodes_in, shrunk
 from grinch.tree.tree import check_links
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
@@ -522,6 +522,16 @@ def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
         assert parts.tree_.to_newick() == whole.tree_.to_newick()
     for model in (Rotate(), Online(), Grinch(mode="exact"), Grinch(effort=0), Grinch(graft=False)):
         assert not model._rules().polish
+
+
+def test_a_tree_shrinks_as_it_grows(rng):
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
+    engine.insert(rng.normal(size=(60, 4)))
+    small = shrunk(engine.links, 60)
+    check_links(small)
+    assert len(small.table) == 120
+    for one, other in zip(grown(small, engine.store.capacity), engine.links, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_polishing_goes_by_the_neighbors_that_are_left(rng):
