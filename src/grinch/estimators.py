@@ -248,9 +248,9 @@ class Grinch(IncrementalClusterer):
     def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
         """Improve the tree there is: insert points again, now that all their neighbours are known.
 
-        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then nodes
-        swap places with their aunts where that brings neighbours together (not in ``mode="exact"``, whose guarantee
-        the swaps do not keep, and not without grafts). A pass that does not help is undone, and is the last. What was
+        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then (for all
+        points) the large groups are joined anew, and nodes swap places with their aunts as long as that brings
+        neighbours together (neither in ``mode="exact"``, whose guarantee this does not keep, nor without grafts). A pass that does not help is undone, and is the last. What was
         done and gained is in ``refinements_``. Ctrl-C leaves a valid tree of all points.
 
         Parameters
