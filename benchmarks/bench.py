@@ -24,6 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import changes
 import linkages
 import page
 import systems
@@ -172,6 +173,7 @@ def measure(sizes: list[int]) -> dict[str, Any]:
     results["hac_routines"] = systems.hac_routines(5_000 if max(sizes) < 50_000 else 20_000)
     results["perch"] = systems.perch_against_port(2_000)
     results["linkages"] = linkages.measure()
+    results["changes"] = changes.measure(max(sizes))
     results["start_up"] = start_up()
     results["targets"] = targets(results, sizes)
     results["machine"] = {
@@ -219,6 +221,7 @@ def targets(results: dict[str, Any], sizes: list[int]) -> dict[str, dict[str, An
     found["a user's compiled cosine / the built-in one"] = target(ratio, 1.3)
     learned = kinds["logistic regression"]["points_per_cpu_s"]
     found["inserts per CPU second, logistic regression"] = target(learned, 300, most=False)
+    found.update(changes.target(results["changes"]))
     found["import grinch (s)"] = target(start["import_s"], 1.0)
     found["first fit, warm cache, less a second (s)"] = target(start["warm_first_fit_extra_s"], 2.0)
     found["cold compile (s)"] = target(start["cold_compile_s"], 30.0)
@@ -254,6 +257,11 @@ def show(results: dict[str, Any]) -> None:
         cells = [row["n"], row["points_per_s"], row["points_per_cpu_s"], row["scores_per_point"]]
         table.add_row(name, *(f"{cell:,.0f}" for cell in cells), f"{row['purity']:.3f}")
     console.print(table)
+    found = results["changes"]
+    console.print(
+        f"1,000 inserts, removals, updates in {found['n']:,} points:"
+        f" {found['insert']:.2f}, {found['remove']:.2f}, {found['update']:.2f} s"
+    )
     table = Table(title="What was asked for", title_justify="left")
     for column in ("", "measured", "limit", ""):
         table.add_column(column)

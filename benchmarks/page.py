@@ -92,6 +92,28 @@ def linkages(results: dict[str, Any]) -> Iterable[str]:
     yield table(["", "points", "points / s", "points / CPU s", "scores / point", "purity"], cells)
 
 
+def changes(results: dict[str, Any]) -> Iterable[str]:
+    found = results["changes"]
+    yield "## Points that come and go\n"
+    yield (
+        f"In a tree of {found['n']:,} points, by turns in one process (benchmarks/changes.py); medians of"
+        f" {found['rounds']} rounds."
+        + (" Measured after the rest of this page, while other jobs ran on the same cores." * ("by_itself" in found))
+        + "\n"
+    )
+    names = {"insert": "inserts", "remove": "removals", "update": "updates (an insert and a removal each)"}
+    cells = [
+        [title, f"{found[name]:.2f}", f"{found[f'{name}_single'] * 1e3:.1f}", f"{found[name] / found['insert']:.2f}"]
+        for name, title in names.items()
+    ]
+    yield table(["", "1,000 in one call, seconds", "one by one, milliseconds each", "in one call, per insert"], cells)
+    purity = found["purity"]
+    yield (
+        f"A fifth of {purity['n']:,} points removed: purity {purity['before']:.3f} before, {purity['after']:.3f}"
+        f" after; a fresh tree of those left has {purity['fresh']:.3f}.\n"
+    )
+
+
 def targets(results: dict[str, Any]) -> Iterable[str]:
     yield "## What was asked for\n"
     cells = [
@@ -110,7 +132,7 @@ def targets(results: dict[str, Any]) -> Iterable[str]:
 def write(results: dict[str, Any]) -> None:
     machine = results["machine"]
     parts = [INTRODUCTION.format(**machine), *([machine["note"] + "\n"] if "note" in machine else [])]
-    for section in (systems, routines, tree_part, linkages, targets):
+    for section in (systems, routines, tree_part, linkages, changes, targets):
         parts += section(results)
     PAGE.write_text("\n".join(parts), encoding="utf-8")
 

@@ -247,3 +247,23 @@ def test_refine_and_methods(tmp_path, rng):
     run("cluster", "x.npy", "--refine", "1", "-q", cwd=tmp_path)
     refused = run("cluster", "x.npy", "--method", "birch", "--refine", "1", "-q", cwd=tmp_path, expect=2)
     assert "--refine is for grinch, rotate and online" in refused.stderr
+
+
+def test_a_hint_names_a_linkage_and_how_to_go_on(rng, tmp_path):
+    """Groups on a line through the origin: only distances tell them apart."""
+    y = rng.integers(0, 5, 150)
+    frame = pd.DataFrame(2.0 + 3.0 * y[:, None] + 0.3 * rng.normal(size=(150, 4)), columns=list("abcd"))
+    frame["my kind"], frame["name"] = y, [f"p{i}" for i in range(150)]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    arguments = ("hint", "t.csv", "--label", "my kind", "--id", "name", "--sample", 100)
+    said = run(*arguments, cwd=tmp_path).stdout
+    assert "150 points, 4 features; 100 of them looked at" in said
+    for name in ("average (cosine)", "average (sqeuclidean)", "cosine", "ward", "centroid"):
+        assert f"\n{name} " in said
+    command = said.split("Go on with: ")[1].strip()
+    assert command.startswith("grinch cluster t.csv --label 'my kind' --id name --linkage ")
+    assert command.endswith("--metric sqeuclidean")
+    assert said == run(*arguments, cwd=tmp_path).stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+    refused = run("hint", "t.csv", cwd=tmp_path, expect=2).stderr
+    assert "column 'name' must be numeric" in refused

@@ -10,12 +10,12 @@ import pytest
 
 from grinch import Tree
 from grinch.coref import Record, blocks, make_records, read_records
-from grinch.coref.evidence import evidence
-from grinch.coref.identity import lasting_ids
-from grinch.coref.judging import judge, one_author_a_block, one_author_a_name, out_of_reach
-from grinch.coref.output import read_authors, write_authors, write_problems, write_records, write_review
-from grinch.coref.records import Problem
-from grinch.coref.review import doubts
+from grinch.coref.cli.output import read_authors, write_authors, write_problems, write_records, write_review
+from grinch.coref.clustering.identity import lasting_ids
+from grinch.coref.records.record import Problem
+from grinch.coref.results.evidence import evidence
+from grinch.coref.results.judging import judge, one_author_a_block, one_author_a_name, out_of_reach
+from grinch.coref.results.review import doubts
 from grinch.files import FileError
 from grinch.metrics import bcubed, pairwise_scores
 

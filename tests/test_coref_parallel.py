@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from grinch.coref.parallel import run_blocks
+from grinch.coref.runs.parallel import run_blocks
 
 BLOCKS = {f"block {i}": list(range(i)) for i in range(1, 9)}
 SUMS = {name: sum(block) for name, block in BLOCKS.items()}
@@ -132,7 +132,7 @@ def test_wrong_parameters(tmp_path):
 
 SCRIPT = """
 import sys, time
-from grinch.coref.parallel import run_blocks
+from grinch.coref.runs.parallel import run_blocks
 
 def slowly(block):
     time.sleep(0.1 if len(block) > 3 else 60)
@@ -222,7 +222,7 @@ def wait_for(condition):
 
 @needs_dask
 def test_an_address_where_nobody_is(monkeypatch):
-    monkeypatch.setattr("grinch.coref.dask_engine.SECONDS_FOR_A_WORKER", 1)
+    monkeypatch.setattr("grinch.coref.runs.dask_engine.SECONDS_FOR_A_WORKER", 1)
     with pytest.raises(ValueError, match=r"address must be that of a running dask scheduler; got 'tcp://127.0.0.1:9'"):
         run_blocks(sum, BLOCKS, engine="dask", address="tcp://127.0.0.1:9")
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch.coref import Record, block_key, blocks, compatible, folded, parsed, read_records
-from grinch.coref.synthetic import make_records
+from grinch.coref.records.synthetic import make_records
 from grinch.files import FileError
 
 NAMES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import pickle
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from grinch import HAC, Grinch, Online, Rotate, moves
 from grinch.crown import crown_of
+from grinch.datasets import gaussian_mixture
 from grinch.engine import Engine
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
@@ -248,6 +250,54 @@ def test_an_emptied_tree_accepts_points_again(blobs):
         model.partial_fit(X)
         assert model.ids_ == list(range(300, 600))
         assert model.tree_.to_newick(names=range(300)) == fresh
+
+
+@pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
+def test_removing_asks_a_linkage_about_as_much_as_inserting(linkage):
+    X, _ = gaussian_mixture(3300, n_classes=20)
+    model = Grinch(linkage=linkage).fit(X[:3000])
+    scores = [model.stats_["scores"]]
+    for change in (lambda: model.partial_fit(X[3000:]), lambda: model.remove(range(0, 3000, 10))):
+        change()
+        scores.append(model.stats_["scores"])
+    inserting, removing = np.diff(scores)
+    assert 0 < removing < 1.2 * inserting
+
+
+@pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
+def test_what_is_left_is_as_pure_as_a_fresh_tree(linkage):
+    X, y = gaussian_mixture(2000, n_classes=50)
+    whole, gaps = Grinch(linkage=linkage).fit(X), []
+    for seed in (0, 1):
+        model = copy.deepcopy(whole).remove(np.random.default_rng(seed).permutation(2000)[:400])
+        left = model.ids_
+        fresh = Grinch(linkage=linkage).fit(X[left])
+        gaps.append(dendrogram_purity(fresh.tree_, y[left]) - dendrogram_purity(model.tree_, y[left]))
+    # Two orders of the same points differ by as much.
+    assert np.mean(gaps) < 0.05
+
+
+def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkeypatch):
+    """A large group on its axis, a pair on another, and a point beside the large group that is like neither."""
+    group = np.array([10.0, 0, 0]) + 0.1 * rng.normal(size=(150, 3))
+    X = np.vstack([group, [[0, 10.0, 0], [0, 10.1, 0], [6.0, 0, 8.0]]])
+    for pull, looked_for in ((False, [151]), (True, [152, 151])):
+        model = Grinch(pull=pull, cap=float("inf"), light_grafts=False, polish=False).fit(X)
+        tree = model.tree_
+        assert tree.size(tree.sibling(152)) == 150
+        assert tree.sibling(151) == 150
+        search, asked = model._fitted.builder.search, []
+        nearest = search.nearest
+
+        def noted(leaves, limit, nearest=nearest, asked=asked):
+            asked.extend(leaves.tolist())
+            return nearest(leaves, limit)
+
+        monkeypatch.setattr(search, "nearest", noted)
+        model.remove([152]).remove([151])
+        assert asked == looked_for
+        assert sorted(model.tree_.leaves().tolist()) == list(range(151))
+        check_links(model._fitted.builder.links)
 
 
 def test_slots_are_used_again(rng):

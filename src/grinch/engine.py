@@ -37,6 +37,7 @@ from grinch.tree.links import (
     LEAVES,
     NONE,
     OFFSET,
+    PARENT,
     ROOT,
     SIZE,
     USED,
@@ -54,6 +55,8 @@ from grinch.tree.links import (
 
 # Points removed at a time: enough for the search to keep its threads busy.
 GROUP = 16 * BATCH
+# A group of more leaves than this hardly changes when the point beside it is removed, and looks for no neighbours.
+STEADY = 128
 # Leaf slots kept free for points that are looked up but not inserted.
 SPARE = 256
 
@@ -231,18 +234,24 @@ class Engine:
             # Gone first, so that none of them is a candidate in the repair of another's place.
             self._set_gone(batch, True)
             try:
-                if repair and self.rules.graft:
-                    for first, candidates in self.search.nearest(batch, self.n_slots):
-                        self._change(REMOVE, batch[first : first + len(candidates)], candidates)
-                else:
+                leaves_a_gap = np.array([repair and self._leaves_a_gap(slot) for slot in batch.tolist()], np.bool_)
+                searched, others = batch[leaves_a_gap], batch[~leaves_a_gap]
+                if len(others):
                     rules = self.rules if repair else NO_MOVES
-                    self._change(REMOVE, batch, np.full((len(batch), 1), NONE, np.int32), rules)
+                    self._change(REMOVE, others, np.full((len(others), 1), NONE, np.int32), rules)
+                for first, candidates in self.search.nearest(searched, self.n_slots):
+                    self._change(REMOVE, searched[first : first + len(candidates)], candidates)
             finally:
                 still = np.array([slot for slot in batch.tolist() if self.has(slot)], np.intp)
                 self._set_gone(still, False)
                 self.store.drop(np.setdiff1d(batch, still))
             if progress is not None:
                 progress(len(batch))
+
+    def _leaves_a_gap(self, slot: int) -> bool:
+        """Whether grafts should repair the place of this leaf: its sibling is not large, or pull is to guarantee it."""
+        table, p = self.links.table, self.links.table[slot, PARENT]
+        return self.rules.graft and p != NONE and bool(self.rules.pull or table[p, SIZE] - 1 <= STEADY)
 
     def reinsert(self, slots: Slots, candidates: npt.NDArray[np.int32]) -> int:
         """Take each of these leaves out and insert it again; returns how many have another sibling than before.

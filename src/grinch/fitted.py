@@ -25,6 +25,8 @@ class Fitted:
 
     def __init__(self, builder: Builder, order: npt.NDArray[np.int64] | None = None):
         self.builder = builder
+        # Asked once, for the question takes longer than what is done with the answer, for every point.
+        self._removing = builder if isinstance(builder, Removing) else None
         # By slot, the position of the point; None: the same. Shuffling, updates and compaction make them differ.
         self._positions: list[int] | None = None if order is None else order.tolist()
         # By slot, the name; None: points go by their positions.
@@ -97,22 +99,23 @@ class Fitted:
         self._slot_of, self._filed = {}, 0
 
     def _n_slots(self) -> int:
-        return self.builder.n_slots if isinstance(self.builder, Removing) else self.builder.n_leaves
+        return self.builder.n_leaves if self._removing is None else self._removing.n_slots
 
     def _has(self, slot: int) -> bool:
-        return self.builder.has(slot) if isinstance(self.builder, Removing) else True
+        return self._removing is None or self._removing.has(slot)
 
     def _slots(self) -> Slots:
-        return self.builder.slots() if isinstance(self.builder, Removing) else np.arange(self.builder.n_leaves)
+        return np.arange(self.builder.n_leaves) if self._removing is None else self._removing.slots()
 
     # Names --------------------------------------------------------------------------------------------------------
 
     def slot_of(self) -> dict[Hashable, int]:
         """The slot of each point in the tree, by name (or by position, if they have none)."""
-        for slot in range(self._filed, self._n_slots()):
-            if self._has(slot):
-                self._slot_of[self.name_of(slot)] = slot
-        self._filed = self._n_slots()
+        n = self._n_slots()
+        # All at once the first time; later one by one, so that a stream of single points does not look at all of them.
+        new = [s for s in range(self._filed, n) if self._has(s)] if self._filed else self._slots().tolist()
+        self._slot_of.update(zip(map(self.name_of, new), new, strict=True))
+        self._filed = n
         return self._slot_of
 
     def is_named(self) -> bool | None:

@@ -115,7 +115,12 @@ def remove(tree, sums, rules, tally, x, candidates):
     mark_stale(tree, sums, parent(tree, z))
     if rules.restructure:
         began = start_watch(tally)
-        restructure(tree, sums, rules, tally, z, NONE)
+        if rules.pull:
+            # All the way up, for the guarantee that pull stands for.
+            restructure(tree, sums, rules, tally, z, NONE)
+        else:
+            # Only z has another sibling; to ask the nodes above it as well took longer than an insert.
+            choose_sibling(tree, sums, tally, z, NONE, reach(tree, rules, rules.restructure_cap))
         stop_watch(tally, IN_RESTRUCTURE, began)
     if rules.pull:
         pull(tree, sums, rules, tally, z)
@@ -246,20 +251,26 @@ def restructure(tree, sums, rules, tally, z, r):
     tally.counts[RESTRUCTURINGS] += 1
     cap = reach(tree, rules, rules.restructure_cap)
     while z != r and parent(tree, z) != NONE and size(tree, z) <= cap:
-        best, f_best = sibling(tree, z), bond(tree, sums, tally, parent(tree, z))
-        n, a = 0, parent(tree, z)
-        while a != r and parent(tree, a) != NONE and size(tree, a) <= cap:
-            sums.nodes[n] = sibling(tree, a)
-            n += 1
-            a = parent(tree, a)
-        ask(tree, sums, tally, z, sums.nodes, n)
-        for i in range(n):
-            if sums.answers[i] > f_best:
-                best, f_best = sums.nodes[i], sums.answers[i]
-        if best != sibling(tree, z):
-            exchange(tree, sums, tally, sibling(tree, z), best)
-            tally.counts[SWAPS] += 1
+        choose_sibling(tree, sums, tally, z, r, cap)
         z = parent(tree, z)
+
+
+@jitable
+def choose_sibling(tree, sums, tally, z, r, cap):
+    """A step of *restruct*: give z the sibling it likes best, of its own and those of its ancestors below r."""
+    best, f_best = sibling(tree, z), bond(tree, sums, tally, parent(tree, z))
+    n, a = 0, parent(tree, z)
+    while a != r and parent(tree, a) != NONE and size(tree, a) <= cap:
+        sums.nodes[n] = sibling(tree, a)
+        n += 1
+        a = parent(tree, a)
+    ask(tree, sums, tally, z, sums.nodes, n)
+    for i in range(n):
+        if sums.answers[i] > f_best:
+            best, f_best = sums.nodes[i], sums.answers[i]
+    if best != sibling(tree, z):
+        exchange(tree, sums, tally, sibling(tree, z), best)
+        tally.counts[SWAPS] += 1
 
 
 @jitable

@@ -7,9 +7,9 @@ import sys
 from rich.console import Console
 from rich.markup import escape
 
-from grinch.cli import bench, cluster, compare  # noqa: F401
+from grinch.cli import bench, cluster, compare, hint  # noqa: F401
 from grinch.cli.app import app
-from grinch.coref.cli import app as coref
+from grinch.coref.cli.app import app as coref
 from grinch.files import FileError
 
 app.add_typer(coref, name="coref")

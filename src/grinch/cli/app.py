@@ -32,6 +32,8 @@ into flat clusters, at a number of clusters or at a score.
 
 - grinch cluster features.npz --linkage ward --threshold -5 --out results
 
+- grinch hint vectors.npy (which linkage suits them)
+
 - grinch compare table.csv --label species
 
 - grinch coref --help (author coreference: which records are of one author)

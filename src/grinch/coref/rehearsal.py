@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch.baselines.hac import HAC
-from grinch.coref.linkage import CorefLinkage, Groups
-from grinch.coref.model import Model
+from grinch.coref.clustering.block import make_clusterer
+from grinch.coref.learned.linkage import CorefLinkage, Groups
+from grinch.coref.learned.model import Model
 from grinch.tree import Tree
 
 Matrix = npt.NDArray[np.float64]
@@ -38,9 +38,9 @@ class Lessons(NamedTuple):
         return cls(np.concatenate([part.rows for part in parts]), np.concatenate([part.precision for part in parts]))
 
 
-def tree_of(block: Block, model: Model) -> Tree:
-    """What HAC makes of a block under a model."""
-    return HAC(linkage=CorefLinkage(model, block.new_groups()), threshold=0.5).fit(block.records).tree_
+def tree_of(block: Block, model: Model, method: str = "hac") -> Tree:
+    """What a method makes of a block under a model."""
+    return make_clusterer(method, CorefLinkage(model, block.new_groups()), block.records).fit(block.records).tree_
 
 
 def sampled(block: Block, most: int, rng: np.random.Generator) -> Block:
@@ -51,12 +51,12 @@ def sampled(block: Block, most: int, rng: np.random.Generator) -> Block:
     return Block([block.records[i] for i in chosen], block.authors[chosen], block.new_groups)
 
 
-def lessons(block: Block, model: Model | None, rng: np.random.Generator) -> Lessons:
-    """The merges of HAC under the model, and others that were open to it.
+def lessons(block: Block, model: Model | None, rng: np.random.Generator, method: str = "hac") -> Lessons:
+    """The merges of a method under the model, and others that were open to it.
 
     Without a model: merges at random, four of five of them within an author.
     """
-    merges = _merges(tree_of(block, model)) if model is not None else _random_merges(block.authors, rng)
+    merges = _merges(tree_of(block, model, method)) if model is not None else _random_merges(block.authors, rng)
     n, groups = len(block.records), block.new_groups()
     summaries: dict[int, Any] = {i: groups.leaf(record) for i, record in enumerate(block.records)}
     counts = dict(enumerate(np.eye(int(block.authors.max()) + 1)[block.authors]))

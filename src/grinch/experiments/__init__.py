@@ -15,6 +15,7 @@ EXPERIMENTS = {
     "table1": "ablation",
     "table2": "large_scale",
     "table3": "author_coreference",
+    "block-size": "block_size",
     "table4": "robustness",
     "purity-per-point": "purity_curve",
     "grafts": "graft_effect",

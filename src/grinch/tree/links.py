@@ -257,12 +257,19 @@ def lca_within(tree, u, v, cap):
     Of two different nodes the one with fewer leaves cannot be an ancestor of the other, so it may climb. Sizes are
     exact up to the tree's limit, which is never below a cap.
     """
+    size_u, size_v = tree.table[u, SIZE], tree.table[v, SIZE]
     while u != v:
-        if size(tree, u) <= size(tree, v):
-            u = parent(tree, u)
+        if size_u <= size_v:
+            u = tree.table[u, PARENT]
+            if u == NONE:
+                return NONE
+            size_u = tree.table[u, SIZE]
         else:
-            v = parent(tree, v)
-        if u == NONE or v == NONE or size(tree, u) > cap or size(tree, v) > cap:
+            v = tree.table[v, PARENT]
+            if v == NONE:
+                return NONE
+            size_v = tree.table[v, SIZE]
+        if size_u > cap or size_v > cap:
             return NONE
     return u
 
@@ -270,8 +277,9 @@ def lca_within(tree, u, v, cap):
 @jitable
 def is_under(tree, u, v):
     """Whether u is v or a descendant of v (v within the tree's limit)."""
-    while u != v and u != NONE and size(tree, u) < size(tree, v):
-        u = parent(tree, u)
+    size_v = tree.table[v, SIZE]
+    while u != v and u != NONE and tree.table[u, SIZE] < size_v:
+        u = tree.table[u, PARENT]
     return u == v
 
 

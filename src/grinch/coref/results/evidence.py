@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from grinch.coref.blocking import block_key
-from grinch.coref.names import folded
-from grinch.coref.records import Record
+from grinch.coref.records.blocking import block_key
+from grinch.coref.records.names import folded
+from grinch.coref.records.record import Record
 
 # Words that are in titles of any kind.
 SMALL_WORDS = frozenset(("about", "based", "between", "from", "into", "over", "towards", "under", "using", "with"))

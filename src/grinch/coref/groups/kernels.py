@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from grinch.coref.statistics import FIELDS
+from grinch.coref.groups.statistics import FIELDS
 
 N_FIELDS = len(FIELDS)
 # Tokens that are no bag of words: given names, which are compared, and ORCIDs, which are equal or not.
@@ -50,27 +50,6 @@ CONFLICTING, BOTH_FULL, SAME, ALIKE = range(4)
 
 
 @njit(cache=True, nogil=True)
-def merged_tokens(tokens, counts, more_tokens, more_counts):
-    """Two bags taken together."""
-    n, m = len(tokens), len(more_tokens)
-    union, total = np.empty(n + m, np.int32), np.empty(n + m, np.float32)
-    i = j = k = 0
-    while i < n or j < m:
-        if j == m or (i < n and tokens[i] < more_tokens[j]):
-            union[k], total[k] = tokens[i], counts[i]
-            i += 1
-        elif i == n or more_tokens[j] < tokens[i]:
-            union[k], total[k] = more_tokens[j], more_counts[j]
-            j += 1
-        else:
-            union[k], total[k] = tokens[i], counts[i] + more_counts[j]
-            i += 1
-            j += 1
-        k += 1
-    return union[:k].copy(), total[:k].copy()
-
-
-@njit(cache=True, nogil=True)
 def weigh(tokens, counts, field_of, rarity_of, numbers):
     """Fill in the totals and the squared lengths of all fields of a group."""
     numbers[TOTALS:TOPIC] = 0.0
@@ -84,13 +63,39 @@ def weigh(tokens, counts, field_of, rarity_of, numbers):
 
 @njit(cache=True, nogil=True)
 def merged(tokens, counts, numbers, more_tokens, more_counts, more_numbers, field_of, rarity_of):
-    """Two groups taken together. What adds up is added; the years keep their first and last."""
-    union, total = merged_tokens(tokens, counts, more_tokens, more_counts)
+    """Two groups taken together. What adds up is added; only tokens of both change a field's total and length."""
+    n, m = len(tokens), len(more_tokens)
+    union, total = np.empty(n + m, np.int32), np.empty(n + m, np.float32)
     both = numbers + more_numbers
     both[YEAR_MIN] = min(numbers[YEAR_MIN], more_numbers[YEAR_MIN])
     both[YEAR_MAX] = max(numbers[YEAR_MAX], more_numbers[YEAR_MAX])
-    weigh(union, total, field_of, rarity_of, both)
-    return union, total, both
+    i = j = k = 0
+    while i < n and j < m:
+        if tokens[i] < more_tokens[j]:
+            union[k], total[k] = tokens[i], counts[i]
+            i += 1
+        elif more_tokens[j] < tokens[i]:
+            union[k], total[k] = more_tokens[j], more_counts[j]
+            j += 1
+        else:
+            union[k], total[k] = tokens[i], counts[i] + more_counts[j]
+            field = field_of[tokens[i]]
+            if field < N_FIELDS:
+                weight = rarity_of[tokens[i]]
+                both[TOTALS + field] -= weight
+                both[SQUARES + field] += 2.0 * weight * weight * counts[i] * more_counts[j]
+            i += 1
+            j += 1
+        k += 1
+    while i < n:
+        union[k], total[k] = tokens[i], counts[i]
+        i += 1
+        k += 1
+    while j < m:
+        union[k], total[k] = more_tokens[j], more_counts[j]
+        j += 1
+        k += 1
+    return union[:k], total[:k], both
 
 
 @njit(cache=True, nogil=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from grinch.coref.cutting import cut_by_precision
-from grinch.coref.features import RecordFeatures
-from grinch.coref.linkage import CorefLinkage, Groups
-from grinch.coref.model import Model
-from grinch.coref.records import Record
-from grinch.coref.statistics import tokens_of
+from grinch.coref.clustering.cutting import cut_by_precision
+from grinch.coref.groups.features import RecordFeatures
+from grinch.coref.groups.statistics import tokens_of
+from grinch.coref.learned.linkage import CorefLinkage, Groups
+from grinch.coref.learned.model import Model
+from grinch.coref.records.record import Record
 from grinch.errors import unknown_name
 from grinch.linkage import WithRules
 from grinch.neighbors import ByKey, ByVector
@@ -21,8 +21,8 @@ METHODS = ("grinch", "rotate", "online", "hac", "mb-hac")
 INCREMENTAL = ("grinch", "rotate", "online")
 # Candidates of a record: so many by topics and coauthors, and of each coauthor so many of the latest.
 BY_VECTOR, BY_COAUTHOR = 25, 10
-# Chosen on the three largest blocks of PSU-DBLP: F1 as with the engine's own settings, in two thirds of the time.
-GRINCH_SETTINGS: dict[str, Any] = {"n_neighbors": 10, "cap": 200}
+# Chosen on training names (docs/coref.md): at least the F1 of the engine's own settings, in half of the time.
+GRINCH_SETTINGS: dict[str, Any] = {"n_neighbors": 10, "cap": 200, "single_elimination": True}
 
 
 class CloseCall(NamedTuple):
@@ -45,9 +45,9 @@ def ruled(linkage: CorefLinkage) -> WithRules:
     """The linkage with what is certain: one ORCID is one author; two ORCIDs, or two names of one paper, are two.
 
     >>> import numpy as np
-    >>> from grinch.coref.predictors import Logistic
-    >>> from grinch.coref.features import FEATURES
-    >>> from grinch.coref.statistics import Statistics
+    >>> from grinch.coref.learned.predictors import Logistic
+    >>> from grinch.coref.groups.features import FEATURES
+    >>> from grinch.coref.groups.statistics import Statistics
     >>> unsure = Model(Logistic(np.zeros(len(FEATURES)), np.zeros(1)), FEATURES, statistics=Statistics.of([]))
     >>> rules = ruled(CorefLinkage(unsure))
     >>> a, b, c = (rules.leaf(Record(i, "W Wang", orcid=o)) for i, o in [("1", "x"), ("2", "x"), ("3", "y")])
@@ -98,7 +98,7 @@ def cluster_block(
     method : {"grinch", "rotate", "online", "hac", "mb-hac"}, default="grinch"
         What builds the tree.
     groups : Groups, optional
-        For a model of precomputed features of pairs, :class:`~grinch.coref.pairs.PairFeatures`.
+        For a model of precomputed features of pairs, :class:`~grinch.coref.groups.pairs.PairFeatures`.
     threshold : float, optional
         The precision at which a pair is worth being put together (default: the model's).
     n_close_calls : int, default=20

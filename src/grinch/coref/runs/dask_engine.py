@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from grinch.coref.engines import Failure, Finished, Work, attempt
+from grinch.coref.runs.engines import Failure, Finished, Work, attempt
 from grinch.errors import missing_extra
 
 T = TypeVar("T")

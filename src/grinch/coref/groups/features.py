@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import murmurhash3_32
 
-from grinch.coref import kernels
-from grinch.coref.names import Name, compatible, parsed
-from grinch.coref.records import Record
-from grinch.coref.statistics import FIELDS, Statistics, tokens_of
+from grinch.coref.groups import kernels
+from grinch.coref.groups.statistics import FIELDS, Statistics, tokens_of
+from grinch.coref.records.names import Name, compatible, parsed
+from grinch.coref.records.record import Record
 from grinch.errors import missing_extra
 
 Matrix = npt.NDArray[np.float64]
@@ -52,7 +52,7 @@ DIRECTIONS: dict[str, int] = {
 
 
 class Summary(NamedTuple):
-    """What is kept of a group: its tokens, how often each came, and numbers (see :mod:`grinch.coref.kernels`)."""
+    """What is kept of a group: its tokens, how often each came, and numbers laid out as in :mod:`.kernels`."""
 
     tokens: npt.NDArray[np.int32]
     counts: npt.NDArray[np.float32]

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from grinch.coref.records import Problem, Record
-from grinch.coref.rows import rows
+from grinch.coref.records.record import Problem, Record
+from grinch.coref.records.rows import rows
 from grinch.files import FileError
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from grinch.coref.cells import Flaw, value_of
-from grinch.coref.names import folded, parsed
-from grinch.coref.rows import Row, rows
+from grinch.coref.records.cells import Flaw, value_of
+from grinch.coref.records.names import folded, parsed
+from grinch.coref.records.rows import Row, rows
 from grinch.errors import unknown_name
 from grinch.files import FileError
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.coref.predictors import PREDICTORS, Predictor
-from grinch.coref.statistics import Statistics
+from grinch.coref.groups.statistics import Statistics
+from grinch.coref.learned.predictors import PREDICTORS, Predictor
 
 VERSION = 1
 FORMAT = "grinch coref model"
@@ -137,7 +137,7 @@ class Model:
 
     def _expecting(self, path: str | os.PathLike[str], features: Sequence[str] | None) -> Model:
         if features is None and self.statistics is not None:
-            from grinch.coref.features import FEATURES as features
+            from grinch.coref.groups.features import FEATURES as features
         if features is not None and tuple(features) != self.features:
             raise OtherFeatures(path, self.features, features)
         return self

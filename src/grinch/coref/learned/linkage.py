@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from grinch.coref.features import RecordFeatures
-from grinch.coref.model import Model
+from grinch.coref.groups.features import RecordFeatures
+from grinch.coref.learned.model import Model
 
 Matrix = npt.NDArray[np.float64]
 
@@ -34,8 +34,9 @@ class CorefLinkage:
     model : Model
         Trained by :func:`~grinch.coref.training.train`.
     groups : Groups, optional
-        What is kept of a group (default: :class:`~grinch.coref.features.RecordFeatures` with the model's statistics).
-        Use one object for one clustering.
+        What is kept of a group (default:
+        :class:`~grinch.coref.groups.features.RecordFeatures` with the model's statistics). Use one object
+        for one clustering.
     """
 
     def __init__(self, model: Model, groups: Groups | None = None):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from grinch.coref.names import parsed
-from grinch.coref.records import Record
+from grinch.coref.records.names import parsed
+from grinch.coref.records.record import Record
 from grinch.errors import unknown_name
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from grinch.coref.evidence import evidence
-from grinch.coref.records import Record
+from grinch.coref.records.record import Record
+from grinch.coref.results.evidence import evidence
 from grinch.tree import Tree
 
 # Of blocks with more authors only so many are compared with each other, those with most records.
@@ -49,7 +49,7 @@ def doubts(
     """The merges made inside authors, and those not made between authors, whose scores are nearest to the threshold.
 
     Each as plain data: the decision, score and margin (how far the score is from the threshold), the numbers of the
-    authors of both sides, and the evidence (see :func:`~grinch.coref.evidence.evidence`).
+    authors of both sides, and the evidence (see :func:`~grinch.coref.results.evidence.evidence`).
     """
     found = [*_together(labels, tree, threshold, most), *_apart(records, labels, linkage, threshold, most)]
     found = heapq.nsmallest(most, found, key=lambda doubt: doubt.margin)

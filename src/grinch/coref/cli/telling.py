@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 import grinch
-from grinch.coref.judging import judge, one_author_a_block, one_author_a_name
-from grinch.coref.records import Reading, Record
-from grinch.coref.resolve import Resolution
+from grinch.coref.records.record import Reading, Record
+from grinch.coref.results.judging import judge, one_author_a_block, one_author_a_name
+from grinch.coref.runs.resolve import Resolution
 from grinch.files import FileError
 from grinch.progress import progress_bar
 

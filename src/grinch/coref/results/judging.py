@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grinch.coref.evaluation import Evaluation, evaluate
-from grinch.coref.names import folded
-from grinch.coref.records import Record
+from grinch.coref.records.names import folded
+from grinch.coref.records.record import Record
+from grinch.coref.results.evaluation import Evaluation, evaluate
 from grinch.metrics import pairwise_scores
 
 Blocks = Mapping[str, Sequence[Record]]

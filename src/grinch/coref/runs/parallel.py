@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from grinch.coref.checkpoint import Checkpoint
-from grinch.coref.engines import Failure, Finished, in_processes, one_by_one
+from grinch.coref.runs.checkpoint import Checkpoint
+from grinch.coref.runs.engines import Failure, Finished, in_processes, one_by_one
 from grinch.errors import unknown_name
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def _started(
     function: Callable[[Sequence[T]], R], blocks: dict[str, Sequence[T]], jobs: int, engine: str, address: str | None
 ) -> Finished[R]:
     if engine == "dask" and blocks:
-        from grinch.coref.dask_engine import on_dask
+        from grinch.coref.runs.dask_engine import on_dask
 
         return on_dask(function, blocks, jobs, address)
     if jobs == 1 or len(blocks) < 2:

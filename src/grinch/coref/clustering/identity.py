@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
-def lasting_ids(authors: Mapping[str, str], previous: Mapping[str, str | None]) -> dict[str, str]:
+def lasting_ids(
+    authors: Mapping[str, str], previous: Mapping[str, str | None], ever: Iterable[str] = ()
+) -> dict[str, str]:
     """For each author id of now, the id to use so that authors found before keep theirs.
 
     An author keeps an id if it shares the most records with the one who had it. One who has not changed always does;
@@ -16,6 +18,8 @@ def lasting_ids(authors: Mapping[str, str], previous: Mapping[str, str | None]) 
     ----------
     authors, previous : mapping of str to str
         The author by record id, now and before.
+    ever : iterable of str
+        More ids that were used at some time, and are not to be used again.
 
     Examples
     --------
@@ -31,7 +35,7 @@ def lasting_ids(authors: Mapping[str, str], previous: Mapping[str, str | None]) 
         if author not in lasting and old not in taken:
             lasting[author] = old
             taken.add(old)
-    used = {old for old in previous.values() if old}
+    used = {old for old in previous.values() if old} | set(ever)
     highest: Counter[str] = Counter()
     for old in used:
         stem, number = _parts(old)

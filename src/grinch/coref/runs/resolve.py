@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from grinch.coref.identity import lasting_ids
-from grinch.coref.parallel import run_blocks
-from grinch.coref.records import Record
+from grinch.coref.clustering.identity import lasting_ids
+from grinch.coref.records.record import Record
+from grinch.coref.runs.parallel import run_blocks
 
 if TYPE_CHECKING:
-    from grinch.coref.model import Model
+    from grinch.coref.learned.model import Model
 
 
 SIDES = ("author a", "author b")
@@ -55,13 +55,13 @@ def resolve(
     model : Model
         See :func:`~grinch.coref.train`.
     method : str
-        How a block is clustered: see :func:`~grinch.coref.clustering.cluster_block`.
+        How a block is clustered: see :func:`~grinch.coref.clustering.block.cluster_block`.
     review : int
         How many doubtful decisions to tell.
     previous : mapping of str to str, optional
-        Authors by record id, of an earlier run: see :func:`~grinch.coref.identity.lasting_ids`.
+        Authors by record id, of an earlier run: see :func:`~grinch.coref.clustering.identity.lasting_ids`.
     jobs, engine, address, on_done, checkpoint
-        See :func:`~grinch.coref.parallel.run_blocks`.
+        See :func:`~grinch.coref.runs.parallel.run_blocks`.
     stamp : str
         Tells the model, so that a checkpoint of another one is not taken for this one's.
     """
@@ -101,9 +101,9 @@ def _with_authors(doubt: dict[str, Any], block: str) -> dict[str, Any]:
 
 def _solve(records: Sequence[Record], model: Model, method: str, review: int) -> dict[str, Any]:
     """The cluster of each record and the doubts, as plain data that a checkpoint can hold."""
-    from grinch.coref.clustering import cluster_block
-    from grinch.coref.linkage import CorefLinkage
-    from grinch.coref.review import doubts
+    from grinch.coref.clustering.block import cluster_block
+    from grinch.coref.learned.linkage import CorefLinkage
+    from grinch.coref.results.review import doubts
 
     result = cluster_block(records, model, method)
     clusters = [result.authors[record.id] for record in records]

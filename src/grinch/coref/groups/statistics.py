@@ -7,8 +7,9 @@ Words are known by their hash alone: what is kept has a fixed size and tells no 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ import numpy.typing as npt
 import scipy.sparse
 from sklearn.utils import murmurhash3_32
 
-from grinch.coref.blocking import block_key
-from grinch.coref.names import folded, parsed
-from grinch.coref.records import Record
+from grinch.coref.records.blocking import block_key
+from grinch.coref.records.names import folded, parsed
+from grinch.coref.records.record import Record
 
 # What a record is described by, field by field: bags of tokens.
 FIELDS = ("coauthor", "coauthor_name", "title", "venue", "affiliation", "keyword")
@@ -46,7 +47,9 @@ def words(text: str) -> list[str]:
     return [w[:-1] if len(w) > 3 and w[-1] == "s" and w[-2] != "s" else w for w in found if w not in COMMON]
 
 
-def tokens_of(record: Record) -> dict[str, list[str]]:
+# A record of a block is asked for three times in a row: for its summary, its vector and its keys.
+@lru_cache(maxsize=4096)
+def tokens_of(record: Record) -> Mapping[str, list[str]]:
     """The tokens of each field of a record, without repeats."""
     own = block_key(record.name)
     keys = [key for key in map(block_key, record.coauthors) if key]

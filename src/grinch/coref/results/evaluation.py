@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch.coref.cutting import pair_counts
-from grinch.coref.names import parsed
-from grinch.coref.records import Record
+from grinch.coref.clustering.cutting import pair_counts
+from grinch.coref.records.names import parsed
+from grinch.coref.records.record import Record
 from grinch.metrics import Scores, bcubed, pairwise_scores
 
 

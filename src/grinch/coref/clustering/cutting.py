@@ -22,7 +22,7 @@ def cut_by_precision(tree: Tree, threshold: float) -> Labels:
     Parameters
     ----------
     tree : Tree
-        With scores, such as those of :class:`~grinch.coref.linkage.CorefLinkage`.
+        With scores, such as those of :class:`~grinch.coref.learned.linkage.CorefLinkage`.
     threshold : float
         The precision at which a pair is worth being put together.
 

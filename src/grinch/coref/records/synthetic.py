@@ -6,9 +6,9 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
-from grinch.coref.blocking import block_key
-from grinch.coref.records import Record
-from grinch.coref.vocabulary import COMMON_WORDS, PEOPLE, PLACES, SMALL_WORDS, TOPICS
+from grinch.coref.records.blocking import block_key
+from grinch.coref.records.record import Record
+from grinch.coref.records.vocabulary import COMMON_WORDS, PEOPLE, PLACES, SMALL_WORDS, TOPICS
 
 SYLLABLES = ("ba", "co", "da", "fe", "gu", "ha", "ko", "la", "mi", "no", "ra", "si", "to", "vu")
 

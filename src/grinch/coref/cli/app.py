@@ -14,13 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 
 import grinch
-from grinch.coref.blocking import blocks as blocked
-from grinch.coref.judging import out_of_reach
-from grinch.coref.output import read_authors, write_authors, write_problems, write_records, write_review
-from grinch.coref.records import FIELDS, Reading, read_records
-from grinch.coref.resolve import resolve
-from grinch.coref.synthetic import make_records
-from grinch.coref.telling import (
+from grinch.coref.cli.output import read_authors, write_authors, write_problems, write_records, write_review
+from grinch.coref.cli.telling import (
     Blocks,
     check_ids,
     compared,
@@ -30,10 +25,15 @@ from grinch.coref.telling import (
     tell_reading,
     tell_resolution,
 )
+from grinch.coref.records.blocking import blocks as blocked
+from grinch.coref.records.record import FIELDS, Reading, read_records
+from grinch.coref.records.synthetic import make_records
+from grinch.coref.results.judging import out_of_reach
+from grinch.coref.runs.resolve import resolve
 from grinch.files import FileError
 
 if TYPE_CHECKING:
-    from grinch.coref.model import Model
+    from grinch.coref.learned.model import Model
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -292,7 +292,7 @@ def _read(file: Path, columns: list[str] | None, block: str | None, on_error: On
 def _load(path: Path) -> Model:
     if not path.is_file():
         raise FileError(f"--model {str(path)!r} is not there; make one with: grinch coref train LABELLED -o {path}")
-    from grinch.coref.model import Model
+    from grinch.coref.learned.model import Model
 
     return Model.load(path)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
-from grinch.coref.blocking import block_key
-from grinch.coref.clustering import INCREMENTAL, make_clusterer
-from grinch.coref.cutting import cut_by_precision
-from grinch.coref.linkage import CorefLinkage
-from grinch.coref.model import Model
-from grinch.coref.records import Record
+from grinch.coref.clustering.block import INCREMENTAL, make_clusterer
+from grinch.coref.clustering.cutting import cut_by_precision
+from grinch.coref.clustering.identity import lasting_ids
+from grinch.coref.learned.linkage import CorefLinkage
+from grinch.coref.learned.model import Model
+from grinch.coref.records.blocking import block_key
+from grinch.coref.records.record import Record
 from grinch.errors import unknown_name
 
 
@@ -30,6 +31,7 @@ class Disambiguator:
     Attributes
     ----------
     labels_ : dict from record id to author id
+        An author id is the block and a number, such as "w wang-3", as the command line writes them.
         A cluster that did not change keeps its author id. After a change an id goes with the largest part of its
         records: of a split, the larger part keeps it; of a merge, the larger side's stays. Ids are never used again.
     """
@@ -43,7 +45,7 @@ class Disambiguator:
         """Begin anew with these records."""
         self.labels_: dict[str, str] = {}
         self._clusterers: dict[str, Any] = {}
-        self._used: Counter[str] = Counter()
+        self._ever: defaultdict[str, set[str]] = defaultdict(set)
         return self.partial_fit(records)
 
     def partial_fit(self, records: Sequence[Record]) -> Self:
@@ -70,27 +72,9 @@ class Disambiguator:
         clusterer = self._clusterers[block]
         clusterer.partial_fit(records, ids=[record.id for record in records])
         cut = self.model.threshold if self.threshold is None else self.threshold
-        clusters: dict[int, list[str]] = defaultdict(list)
-        for name, label in zip(clusterer.ids_, cut_by_precision(clusterer.tree_, cut).tolist(), strict=True):
-            clusters[label].append(name)
-        self._rename(block, clusters.values())
-
-    def _rename(self, block: str, clusters: Iterable[list[str]]) -> None:
-        """Give each cluster the author id that most of its records had, the largest overlap first."""
-        members = list(clusters)
-        overlaps = [
-            (-n, i, author)
-            for i, names in enumerate(members)
-            for author, n in Counter(self.labels_[name] for name in names if name in self.labels_).items()
-        ]
-        author_of: dict[int, str] = {}
-        taken: set[str] = set()
-        for _, i, author in sorted(overlaps):
-            if i not in author_of and author not in taken:
-                author_of[i] = author
-                taken.add(author)
-        for i, names in enumerate(members):
-            if i not in author_of:
-                self._used[block] += 1
-                author_of[i] = f"{block}#{self._used[block]}"
-            self.labels_.update(dict.fromkeys(names, author_of[i]))
+        labels = cut_by_precision(clusterer.tree_, cut).tolist()
+        found = {name: f"{block}-{label + 1}" for name, label in zip(clusterer.ids_, labels, strict=True)}
+        before = {name: self.labels_.get(name) for name in found}
+        lasting = lasting_ids(found, before, self._ever[block])
+        self._ever[block].update(lasting.values())
+        self.labels_.update({name: lasting[author] for name, author in found.items()})

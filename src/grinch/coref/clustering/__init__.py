@@ -1,0 +1,1 @@
+"""Blocks of records into authors, at once or as records arrive."""

@@ -1,0 +1,1 @@
+"""What is kept of a group of records, and the features of two groups."""

@@ -1,0 +1,1 @@
+"""A model of who wrote what, and how it is a linkage."""

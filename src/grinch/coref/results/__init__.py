@@ -1,0 +1,1 @@
+"""How good authors are that were found, and what was doubtful."""

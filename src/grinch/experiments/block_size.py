@@ -1,0 +1,60 @@
+"""How time grows with the records of a name: Grinch beside HAC, under a learned linkage."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from grinch.coref.clustering.block import cluster_block
+from grinch.coref.records.blocking import blocks
+from grinch.coref.records.synthetic import make_records
+from grinch.coref.training import train
+from grinch.experiments.setting import Result, Setting
+from grinch.metrics import pairwise_scores
+from grinch.plots import plot_curves
+
+SIZES = {"full": [250, 500, 1000, 1500, 2000, 3000], "quick": [250, 500, 1000], "tiny": [30, 60]}
+METHODS = {"Grinch": "grinch", "HAC": "hac"}
+PER_AUTHOR = 15.0
+
+
+def run(setting: Setting) -> Result:
+    """Made-up records, for no set at hand has names of all sizes."""
+    columns = ["records", "Grinch (s)", "HAC (s)", "HAC / Grinch", "Grinch F1", "HAC F1"]
+    result = Result("block-size", "Time against the size of a block, under a learned linkage", columns)
+    is_tiny = setting.scale.name == "tiny"
+    setting.say("training")
+    labelled = blocks(make_records(24 if is_tiny else 160, 4 if is_tiny else 8, setting.seed + 1, PER_AUTHOR))
+    model = train(labelled, rounds=1 if is_tiny else 3)
+    curves: dict[str, tuple[list[float], list[float]]] = {title: ([], []) for title in METHODS}
+    for n in SIZES[setting.scale.name]:
+        records = make_records(int(2 * n / PER_AUTHOR) + 1, 1, setting.seed + 2, PER_AUTHOR)[:n]
+        row: dict[str, Any] = {"records": len(records)}
+        authors = [str(record.author) for record in records]
+        for title, method in METHODS.items():
+            setting.say(f"{title}, {len(records):,} records")
+            began = time.process_time()
+            found = cluster_block(records, model, method, n_close_calls=0).authors
+            seconds = time.process_time() - began
+            curves[title][0].append(float(len(records)))
+            curves[title][1].append(seconds)
+            row[f"{title} (s)"] = round(seconds, 3)
+            row[f"{title} F1"] = round(pairwise_scores(authors, list(found.values())).f1, 3)
+        row["HAC / Grinch"] = round(row["HAC (s)"] / max(row["Grinch (s)"], 1e-3), 1)
+        result.rows.append(row)
+    result.curves = curves
+    slopes = {
+        title: float(np.polyfit(np.log(x), np.log(np.maximum(t, 1e-4)), 1)[0]) for title, (x, t) in curves.items()
+    }
+    result.remarks.append(
+        f"CPU time grows like n^{slopes['Grinch']:.1f} for Grinch and n^{slopes['HAC']:.1f} for HAC: one asks for the"
+        " scores of some candidates, the other for those of all pairs. Made-up records; boosted trees."
+    )
+    return result
+
+
+def draw(result: Result) -> Any:
+    series: Any = result.curves
+    return plot_curves(series, xlabel="records", ylabel="CPU seconds", log="xy", title=result.title).figure
