@@ -37,7 +37,7 @@ from grinch.neighbors import make_search
 from grinch.settings import FAST, Rules, make_rules
 from grinch.tally import STAGES, clock_rate
 
-PAPER = make_rules("fast", cap=100, single_elimination=True)
+PAPER = make_rules("fast", effort=0)
 # Beyond this, patience ends.
 GENIE_LIMIT = 50_000
 console = Console(width=140, highlight=False)

@@ -42,6 +42,8 @@ rules = st.builds(
     graft_cap=caps,
     restructure_cap=caps,
     growing_caps=st.booleans(),
+    light_grafts=st.booleans(),
+    polish=st.booleans(),
 )
 
 

@@ -143,6 +143,7 @@ PARAMETERS = {
     "cap": (-5, "cap must be a whole number of leaves, at least 1, or float"),
     "rotate": ("yes", "rotate must be True, False, or None"),
     "single_search": (2, "single_search must be True, False, or None"),
+    "polish": ("often", "polish must be True, False, or None"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import pickle
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from grinch import Grinch, Online, Rotate
+from grinch import HAC, Grinch, Online, Rotate, moves
+from grinch.crown import crown_of
 from grinch.datasets import gaussian_mixture
 from grinch.engine import Engine
 from grinch.errors import LinkageError
@@ -23,7 +25,7 @@ from grinch.metrics import dendrogram_purity
 from grinch.neighborhood import Neighborhood
 from grinch.refinement import Refiner
 from grinch.settings import EXACT, FAST
-from grinch.tree.links import LEFT, RIGHT, SIZE, as_arrays, nodes_in
+from grinch.tree.links import LEFT, RIGHT, SIZE, as_arrays, grown, nodes_in, shrunk
 from grinch.tree.tree import check_links
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
@@ -265,11 +267,14 @@ def test_removing_asks_a_linkage_about_as_much_as_inserting(linkage):
 @pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
 def test_what_is_left_is_as_pure_as_a_fresh_tree(linkage):
     X, y = gaussian_mixture(2000, n_classes=50)
-    model = Grinch(linkage=linkage).fit(X).remove(np.random.default_rng(0).permutation(2000)[:400])
-    left = model.ids_
-    fresh = Grinch(linkage=linkage).fit(X[left])
+    whole, gaps = Grinch(linkage=linkage).fit(X), []
+    for seed in (0, 1):
+        model = copy.deepcopy(whole).remove(np.random.default_rng(seed).permutation(2000)[:400])
+        left = model.ids_
+        fresh = Grinch(linkage=linkage).fit(X[left])
+        gaps.append(dendrogram_purity(fresh.tree_, y[left]) - dendrogram_purity(model.tree_, y[left]))
     # Two orders of the same points differ by as much.
-    assert dendrogram_purity(model.tree_, y[left]) > dendrogram_purity(fresh.tree_, y[left]) - 0.05
+    assert np.mean(gaps) < 0.05
 
 
 def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkeypatch):
@@ -277,7 +282,7 @@ def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkey
     group = np.array([10.0, 0, 0]) + 0.1 * rng.normal(size=(150, 3))
     X = np.vstack([group, [[0, 10.0, 0], [0, 10.1, 0], [6.0, 0, 8.0]]])
     for pull, looked_for in ((False, [151]), (True, [152, 151])):
-        model = Grinch(pull=pull, cap=float("inf")).fit(X)
+        model = Grinch(pull=pull, cap=float("inf"), light_grafts=False, polish=False).fit(X)
         tree = model.tree_
         assert tree.size(tree.sibling(152)) == 150
         assert tree.sibling(151) == 150
@@ -460,7 +465,11 @@ def test_every_sweep_lowers_the_cost_by_what_it_says(rng):
         made, before, after = engine.sweep(hood)
         check_links(engine.links)
         assert before > after if made else before == after
-        assert hood.cost(engine.links) * hood.n_pairs == pytest.approx(after)
+        # What was counted around the swaps only is what counting everything gives.
+        afresh = Neighborhood(near, engine.store.capacity)
+        assert hood.cost(engine.links) == afresh.cost(engine.links) == pytest.approx(after / hood.n_pairs)
+        np.testing.assert_array_equal(hood._aunt_pairs, afresh._aunt_pairs)
+    assert hood.cost(engine.links) == pytest.approx(neighbor_cost(engine.tree(), near))
 
 
 def purity_by_order():
@@ -483,10 +492,132 @@ def test_refinement_costs_no_purity_in_any_order_of_arrival():
         assert after > before - 0.01
 
 
-@pytest.mark.xfail(reason="not reached: sorted arrival stays .08 below random order on these data", strict=True)
 def test_refinement_makes_up_for_the_order_of_arrival():
-    refined = [after for _, after in purity_by_order().values()]
-    assert max(refined) - min(refined) < 0.02
+    refined = {order: after for order, (_, after) in purity_by_order().items()}
+    assert refined["sorted"] > refined["random"] - 0.02
+    assert refined["round-robin"] > refined["random"] - 0.02
+
+
+# The crown, and polishing --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("linkage", ["average", "ward"])
+def test_where_every_point_is_a_branch_the_crown_is_hac(rng, linkage, compiled):
+    X = rng.normal(size=(16, 3)).astype(np.float32)
+    engine = Engine(linkage_of(linkage), FAST._replace(graft=False), n_neighbors=5, n_features=3, compiled=compiled)
+    engine.insert(X)
+    engine.regrow()
+    check_engine(engine)
+    tree = HAC(linkage=linkage, metric="cosine" if linkage == "average" else None).fit(X).tree_
+    groups = {tuple(sorted(tree.leaves(v))) for v in tree.nodes()}
+    assert {tuple(sorted(group)) for group in leaf_sets(engine).values()} <= groups
+
+
+def test_the_crown_keeps_its_branches(rng):
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
+    engine.insert(rng.normal(size=(400, 4)))
+    engine.remove(np.arange(0, 400, 5))
+    nodes = crown_of(engine.links)
+    branches, above = nodes[: (len(nodes) + 1) // 3], nodes[(len(nodes) + 1) // 3 : -((len(nodes) + 1) // 3)]
+    before = {v: sorted(members) for v, members in leaf_sets(engine).items()}
+    assert len(branches) <= 4 * np.sqrt(320)
+    assert len(above) == len(branches) - 1
+    engine.regrow()
+    check_engine(engine)
+    after = {v: sorted(members) for v, members in leaf_sets(engine).items()}
+    assert all(after[v] == before[v] for v in set(before) - set(above.tolist()))
+    assert all(v in after for v in branches.tolist() if v >= engine.store.capacity)
+
+
+def test_a_linkage_that_is_not_symmetric_ends_the_chains():
+    ranks = np.random.default_rng(0).permutation(40 * 40).reshape(40, 40)
+    engine = Engine(FunctionLinkage(lambda a, b: float(ranks[min(a), min(b)])), FAST, n_neighbors=5)
+    engine.insert(list(range(40)))
+    for _ in range(5):
+        engine.regrow()
+        check_links(engine.links)
+    assert engine.tree().n_leaves == 40
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
+def test_a_crown_that_is_broken_off_is_as_it_was(rng, error):
+    calls = {"left": 10**9}
+
+    def linkage(a, b):
+        calls["left"] -= 1
+        if calls["left"] == 0:
+            raise error
+        return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+    engine = Engine(FunctionLinkage(linkage), FAST, n_neighbors=5)
+    engine.insert(rng.normal(size=50).tolist())
+    before = newick(engine)
+    for calls["left"] in (1, 30, 300):
+        with pytest.raises((LinkageError, KeyboardInterrupt)):
+            engine.regrow()
+    calls["left"] = 10**9
+    assert newick(engine) == before
+
+
+def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
+    X = rng.normal(size=(330, 6)) + 3 * np.repeat(np.eye(6), 55, axis=0)
+    X = X[rng.permutation(330)]
+    whole = Grinch().fit(X)
+    assert whole.tree_.to_newick() != Grinch(polish=False).fit(X).tree_.to_newick()
+    for size in (1, 7, 100):
+        parts = Grinch()
+        for begin in range(0, 330, size):
+            parts.partial_fit(X[begin : begin + size])
+        assert parts.tree_.to_newick() == whole.tree_.to_newick()
+    for model in (Rotate(), Online(), Grinch(mode="exact"), Grinch(effort=0), Grinch(graft=False)):
+        assert not model._rules().polish
+
+
+def test_a_tree_shrinks_as_it_grows(rng):
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
+    engine.insert(rng.normal(size=(60, 4)))
+    small = shrunk(engine.links, 60)
+    check_links(small)
+    assert len(small.table) == 120
+    for one, other in zip(grown(small, engine.store.capacity), engine.links, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_polishing_goes_by_the_neighbors_that_are_left(rng):
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
+    engine.insert(rng.normal(size=(60, 4)))
+    found = engine.earlier.near[:60].copy()
+    gone = {int(found[59, 1]), 7}
+    engine.remove(np.array(sorted(gone)))
+    near = engine.earlier.among(engine.slots())
+    for slot in range(60):
+        left = [int(j) for j in found[slot] if j >= 0 and int(j) not in gone]
+        assert [int(j) for j in near[slot] if j >= 0] == ([] if slot in gone else left)
+    before = Neighborhood(near, engine.store.capacity).cost(engine.links)
+    engine.polish()
+    check_engine(engine)
+    assert Neighborhood(near, engine.store.capacity).cost(engine.links) <= before
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_the_smaller_of_two_is_grafted(light):
+    """A point and a group of three want each other: in the paper the group moves, with light grafts the point."""
+    engine = Engine(linkage_of("average", "sqeuclidean"), FAST._replace(light_grafts=light), n_features=1)
+    engine.insert(np.array([[0.0], [0.001], [0.002], [9.0], [0.3], [20.0]]))
+    links, offset = engine.links, engine.store.capacity
+    # The tree ((((0 1) 2) 3) (4 5)); rows of the table are parent, left, right, size.
+    for p, left, right, n in ((1, 0, 1, 2), (2, offset + 1, 2, 3), (3, offset + 2, 3, 4), (4, 4, 5, 2)):
+        links.table[offset + p] = [-1, left, right, n]
+        links.table[[left, right], 0] = offset + p
+    links.table[offset + 5] = [-1, offset + 3, offset + 4, 6]
+    links.table[[offset + 3, offset + 4], 0] = links.head[0] = offset + 5
+    engine.store.forget_summaries()
+    moves.graft(links, engine.store.sums, engine.rules, engine.tally, 4, np.array([2, -1], np.int32))
+    check_links(links)
+    groups = [sorted(group) for group in leaf_sets(engine).values()]
+    assert [0, 1, 2, 4] in groups
+    assert ([0, 1, 2, 3, 4] if light else [0, 1, 2, 4, 5]) in groups
 
 
 def test_the_least_settled_points_first_within_a_budget(rng):
@@ -589,7 +720,8 @@ def test_effort_is_one_knob_from_fastest_to_best(blobs):
     X, y = blobs
     trees = [Grinch(effort=effort).fit(X) for effort in range(4)]
     assert [len(model.refinements_) for model in trees] == [0, 0, 1, 1]
-    assert trees[0].tree_.to_newick() == Grinch(cap=100, single_elimination=True).fit(X).tree_.to_newick()
+    paper = Grinch(cap=100, single_elimination=True, light_grafts=False, polish=False)
+    assert trees[0].tree_.to_newick() == paper.fit(X).tree_.to_newick()
     assert trees[1].tree_.to_newick() == Grinch().fit(X).tree_.to_newick()
     assert trees[2].tree_.to_newick() == Grinch().fit(X).refine().tree_.to_newick()
     assert dendrogram_purity(trees[3].tree_, y) > dendrogram_purity(trees[0].tree_, y) - 0.02

@@ -20,6 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMPILED = (
     "_compile.py",
     "baselines/",
+    "crown.py",
     "linkage/",
     "moves.py",
     "neighborhood.py",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from grinch import moves
+from grinch import crown, moves
 from grinch._compile import NO_COUNTS, compile_notice, jitable, source_digest
 from grinch.builder import Advance, count_rows
 from grinch.errors import LinkageError
@@ -18,7 +19,14 @@ from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.linkage.store import RecordStore, VectorStore, leaves_under
 from grinch.linkage.summaries import bond, similarity
-from grinch.neighborhood import Neighborhood, Swaps
+from grinch.neighborhood import (
+    POLISHED_AT,
+    POLISHED_UP_TO,
+    POLISHING_SWEEPS,
+    EarlierNeighbors,
+    Neighborhood,
+    Swaps,
+)
 from grinch.neighbors import make_search
 from grinch.neighbors.base import BATCH, Search, Slots
 from grinch.neighbors.scan import ScanSearch
@@ -41,6 +49,7 @@ from grinch.tree.links import (
     grown,
     new_links,
     nodes_in,
+    shrunk,
     size,
 )
 
@@ -53,18 +62,24 @@ SPARE = 256
 
 
 # What the engine can be asked to do with a batch of points.
-INSERT, REMOVE, REINSERT, PLACE, FILL_BONDS = range(5)
+INSERT, REMOVE, REINSERT, REGROW, PLACE, FILL_BONDS = range(6)
 
 
 @jitable
 def change(tree, sums, rules, tally, task, x, candidates):  # type: ignore[no-untyped-def]
-    """Let the moves insert, remove or reinsert leaf x; returns whether x has another sibling than before."""
+    """Let the moves insert, remove or reinsert leaf x; returns whether x has another sibling than before.
+
+    Or build the crown of x branches anew.
+    """
     if task == INSERT:
         moves.insert(tree, sums, rules, tally, x, tree.head[OFFSET] + x, candidates)
         return True
     if task == REMOVE:
         moves.remove(tree, sums, rules, tally, x, candidates)
         return True
+    if task == REGROW:
+        crown.regrow(tree, sums, tally, candidates, x)
+        return False
     return moves.reinsert(tree, sums, rules, tally, x, candidates)
 
 
@@ -155,6 +170,7 @@ class Engine:
             self.store, compiled = RecordStore(linkage, check), False
         self.compiled = compiled
         self.links = self._in_its_form(new_links(0, rules.size_limit))
+        self.earlier = EarlierNeighbors()
         self.search: Search = make_search(search, self.store, n_neighbors if rules.single_search else 1, self.tally)
 
     @property
@@ -203,7 +219,7 @@ class Engine:
         self.reserve(start + count)
         self._write(start, rows)
         for first, candidates in self.search.stream(start, start + count):
-            self._change(INSERT, np.arange(first, first + len(candidates)), candidates)
+            self._insert_found(first, candidates)
             if progress is not None:
                 progress(len(candidates))
 
@@ -246,6 +262,23 @@ class Engine:
         self._own_arrays()
         return self._change(REINSERT, slots, candidates)
 
+    def regrow(self) -> None:
+        """Build the top of the tree anew; whatever is raised on the way, the tree is as it was."""
+        if self.n_leaves > 2:
+            self._own_arrays()
+            nodes = crown.crown_of(as_arrays(self.links))
+            self._change(REGROW, np.array([(len(nodes) + 1) // 3]), nodes[None])
+
+    def polish(self) -> None:
+        """Bring neighbours together, as they were found when the points came: swaps until few are left."""
+        # In as little room as the tree needs, for it may be the beginning of a large one.
+        links = shrunk(as_arrays(self.links), self.n_slots)
+        hood = Neighborhood(self.earlier.among(self.slots()), self.n_slots)
+        for _ in range(POLISHING_SWEEPS):
+            if hood.sweep(links).made == 0:
+                break
+        self.restore(grown(links, self.store.capacity))
+
     def sweep(self, hood: Neighborhood) -> Swaps:
         """Swap nodes with their aunts, once through the tree, where that brings neighbours together."""
         self._own_arrays()
@@ -278,6 +311,7 @@ class Engine:
         self.links = self._in_its_form(links)
         self.store.compact(leaves, internal, capacity)
         self.search.compacted(leaves)
+        self.earlier.compacted(leaves)
         return leaves
 
     def place(self, rows: Any) -> Places:
@@ -304,6 +338,19 @@ class Engine:
         ceiling = getattr(self.linkage, "ceiling", None)
         return Tree.from_links(self.links, np.array(self.store.sums.bonds, dtype=np.float64), ceiling)
 
+    def _insert_found(self, first: int, candidates: npt.NDArray[np.int32]) -> None:
+        """Insert points from slot ``first`` on, and polish the tree wherever it is time, whatever the batches."""
+        if not self.rules.polish or first >= POLISHED_UP_TO:
+            self._change(INSERT, np.arange(first, first + len(candidates)), candidates)
+            return
+        stops = [n for n in POLISHED_AT if first < n < first + len(candidates)]
+        for lo, hi in pairwise([first, *stops, first + len(candidates)]):
+            found = candidates[lo - first : hi - first]
+            self.earlier.note(lo, found)
+            self._change(INSERT, np.arange(lo, hi), found)
+            if hi in POLISHED_AT and self.earlier.is_complete:
+                self.polish()
+
     def _in_its_form(self, links: Links) -> Links:
         return links if isinstance(self.store, VectorStore) else as_lists(links)
 
@@ -323,6 +370,7 @@ class Engine:
         if isinstance(self.store, VectorStore) and not self.links.table.flags.writeable:
             self.links = copied(self.links)
             self.tally = Tally(self.tally.counts.copy(), self.tally.spent.copy())
+            self.earlier.near = self.earlier.near.copy()
             self.store.own_arrays()
 
     def _run(

@@ -68,6 +68,11 @@ class Grinch(IncrementalClusterer):
         Stop grafting for a point once two nodes both prefer their siblings.
     single_search : bool, optional
         Take the candidates of all grafts from the one neighbour search of the point.
+    light_grafts : bool, optional
+        Of the two nodes that a graft joins, let the one with fewer leaves move (in the paper: the one that was found).
+    polish : bool, optional
+        Polish a tree of up to 2,048 points each time it has grown by a twentieth: nodes swap places with their aunts
+        where that brings neighbours together. Larger trees are left to :meth:`refine`.
     check_linkage : bool, default=False
         Ask a linkage written in Python both ways round, and refuse it if f(a, b) is not f(b, a). For trying out a
         new linkage; it doubles the cost.
@@ -135,6 +140,8 @@ class Grinch(IncrementalClusterer):
         cap: Any = None,
         single_elimination: bool | None = None,
         single_search: bool | None = None,
+        light_grafts: bool | None = None,
+        polish: bool | None = None,
         check_linkage: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
@@ -155,6 +162,8 @@ class Grinch(IncrementalClusterer):
         self.cap = cap
         self.single_elimination = single_elimination
         self.single_search = single_search
+        self.light_grafts = light_grafts
+        self.polish = polish
         self.check_linkage = check_linkage
         self.shuffle = shuffle
         self.random_state = random_state
@@ -239,10 +248,11 @@ class Grinch(IncrementalClusterer):
     def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
         """Improve the tree there is: insert points again, now that all their neighbours are known.
 
-        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then nodes
-        swap places with their aunts where that brings neighbours together (not in ``mode="exact"``, whose guarantee
-        the swaps do not keep, and not without grafts). A pass that does not help is undone, and is the last. What was
-        done and gained is in ``refinements_``. Ctrl-C leaves a valid tree of all points.
+        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then (for all
+        points) the large groups are joined anew, and nodes swap places with their aunts as long as that brings
+        neighbours together (neither in ``mode="exact"``, whose guarantee this does not keep, nor without grafts). A
+        pass that does not help is undone, and is the last. What was done and gained is in ``refinements_``.
+        Ctrl-C leaves a valid tree of all points.
 
         Parameters
         ----------
@@ -348,7 +358,7 @@ class Rotate(Grinch):
     n_neighbors = 1
     rotate = True
     pull = graft = restructure = False
-    single_elimination = single_search = None
+    single_elimination = single_search = light_grafts = polish = None
 
     def __init__(
         self,

@@ -209,6 +209,9 @@ def graft(tree, sums, rules, tally, v, candidates):
         f_w = bond(tree, sums, tally, parent(tree, w))
         if f_vw > max(f_v, f_w):
             tally.counts[GRAFTS] += 1
+            # Departure: the paper moves w, however large; but the larger of the two knows its place better.
+            if rules.light_grafts and size(tree, w) > size(tree, v):
+                return move_beside(tree, sums, rules, tally, v, w)
             return move_beside(tree, sums, rules, tally, w, v)
         # Departure: both are judged by the same three numbers, and <= ends on ties where < would not.
         w_stays, v_stays = f_vw <= f_w, f_vw <= f_v

@@ -9,6 +9,7 @@ no labels, and of several trees of the same points the one with the lower cost i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +23,24 @@ Near = npt.NDArray[np.int32]
 
 # Of the neighbours of a point, so many count: with more, large classes gain and small ones lose.
 COUNTED = 10
-MOST_SWEEPS = 50
-# A sweep that lowers the cost by less than this part of it is the last.
-LEAST_GAIN = 1e-3
+# A tree that is polished as it grows is so at these numbers of points, a twentieth apart (a tenth beyond 1,000), and no
+# more when it is larger, where swaps would cost more than inserts.
+POLISHED_UP_TO = 2048
+
+
+def _polished_at() -> Iterator[int]:
+    n = 40
+    while n <= POLISHED_UP_TO:
+        yield n
+        n += n // (20 if n < 1000 else 10)
+
+
+POLISHED_AT = tuple(_polished_at())
+POLISHING_SWEEPS = 50
+# Of the neighbours that a point had when it came, so many count.
+COUNTED_EARLIER = 5
+# Two to four hundred sweeps are the most that 20,000 points took.
+MOST_SWEEPS = 500
 
 
 class Swaps(NamedTuple):
@@ -36,69 +52,173 @@ class Swaps(NamedTuple):
 
 
 class Neighborhood:
-    """The neighbours of the points of a tree under construction."""
+    """The neighbours of the points of a tree under construction, and where in the tree each pair of them parts.
+
+    Where they part is counted anew only around the swaps of the last sweep, as long as nothing else changes the tree.
+    """
 
     def __init__(self, near: Near, capacity: int):
         self.near, self.n_pairs = near, int((near != NONE).sum())
-        self._sizes, self._depths = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int32)
-        self._pairs, self._aunt_pairs = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int64)
-        self._is_touched = np.zeros(2 * capacity, np.uint8)
+        self._parted = np.full((*near.shape, 3), NONE, np.int32)
+        self._parents = walks.no_nodes(0)
+        self._sizes = np.zeros(2 * capacity, np.int64)
+        self._pairs, self._aunt_pairs = np.zeros(2 * capacity, np.int32), np.zeros(2 * capacity, np.int32)
+        self._is_touched, self._is_changed = np.zeros(2 * capacity, np.uint8), np.zeros(2 * capacity, np.uint8)
+        self._paths = Paths(*(walks.no_nodes(2 * capacity) for _ in Paths._fields))
 
     def cost(self, links: Links) -> float:
         """The mean number of points under the common ancestor of two neighbours; nan without any."""
         self._count(links)
-        return float(self._pairs @ self._sizes) / self.n_pairs if self.n_pairs else float("nan")
+        return self._total() / self.n_pairs if self.n_pairs else float("nan")
 
     def sweep(self, links: Links) -> Swaps:
         """Swap a node with its aunt wherever that lowers the cost, from the bottom to the top, once."""
         preorder = self._count(links)
-        before = float(self._pairs @ self._sizes)
+        before = self._total()
         self._is_touched[:] = 0
-        scratch = (self._sizes, self._pairs, self._aunt_pairs, self._is_touched)
+        scratch = (self._sizes, self._pairs, self._aunt_pairs, self._is_touched, self._is_changed)
         made, gain = swap_with_aunts(links, preorder, *scratch)
+        self._parents = links.table[:, PARENT].copy()
         return Swaps(int(made), before, before - float(gain))
 
+    def _total(self) -> float:
+        return float(self._pairs @ self._sizes)
+
     def _count(self, links: Links) -> npt.NDArray[np.int32]:
-        """Count anew the leaves, and the pairs that part at each node; the order it was done in."""
+        """Count the leaves under each node, and the pairs that part there; the order it was done in."""
         preorder = walks.no_nodes(2 * int(links.head[LEAVES]) - 1)
         offset = int(links.head[OFFSET])
         walks.fill_preorder(links.table, int(links.head[ROOT]), offset, preorder)
+        self._sizes[:] = 0
         walks.fill_sizes(links.table, preorder, offset, self._sizes)
-        walks.fill_depths(links.table, preorder, offset, self._depths)
-        self._pairs[:] = 0
-        self._aunt_pairs[:] = 0
-        count_pairs(links.table, self._depths, self.near, self._pairs, self._aunt_pairs)
+        fill_paths(links.table, preorder, offset, self._sizes, self._paths)
+        if not np.array_equal(self._parents, links.table[:, PARENT]):
+            # Not the tree that the last sweep left behind: nothing that was counted holds.
+            self._parted[..., 0] = NONE
+            self._pairs[:] = 0
+            self._aunt_pairs[:] = 0
+        count_pairs(self.near, self._paths, self._is_changed, self._parted, self._pairs, self._aunt_pairs)
+        self._is_changed[:] = 0
+        self._parents = links.table[:, PARENT].copy()
         return preorder
 
 
+class EarlierNeighbors:
+    """The neighbours that the first points had when they came: a graph that costs nothing, for a tree that grows."""
+
+    def __init__(self) -> None:
+        self.near: Near = np.full((POLISHED_UP_TO, COUNTED_EARLIER), NONE, np.int32)
+        self.is_complete = True
+        """Whether there is no other point in the tree."""
+
+    def note(self, first: int, candidates: Near) -> None:
+        """The neighbours of the points from slot ``first`` on, best first."""
+        rows = candidates[: max(POLISHED_UP_TO - first, 0), :COUNTED_EARLIER]
+        self.near[first : first + len(rows), : rows.shape[1]] = rows
+        self.near[first : first + len(rows), rows.shape[1] :] = NONE
+
+    def among(self, slots: npt.NDArray[np.intp]) -> Near:
+        """By slot, the neighbours of these points among them; nothing for all other points."""
+        is_in = np.zeros(POLISHED_UP_TO + 1, np.bool_)  # one more, where NONE points
+        is_in[slots] = True
+        near = self.near[: slots[-1] + 1]
+        is_in_row = is_in[near] & is_in[: len(near), None]
+        packed = np.take_along_axis(near, np.argsort(~is_in_row, axis=1, kind="stable"), axis=1)
+        packed[np.arange(COUNTED_EARLIER) >= is_in_row.sum(axis=1, keepdims=True)] = NONE
+        return packed
+
+    def compacted(self, slots: npt.NDArray[np.intp]) -> None:
+        """Only these slots are left, counted from 0."""
+        self.is_complete = self.is_complete and bool((slots < POLISHED_UP_TO).all())
+        if self.is_complete:
+            new_slot = np.full(POLISHED_UP_TO + 1, NONE, np.int32)
+            new_slot[slots] = np.arange(len(slots))
+            self.near[: len(slots)] = new_slot[self.near[slots]]
+
+
+class Paths(NamedTuple):
+    """A tree laid out in heavy paths: places along a path are consecutive, and above a leaf there are few paths.
+
+    By node, its place: parents before children, the larger child next to its parent. By place: the node, the head of
+    the path, and for a head the place above it.
+    """
+
+    places: Near
+    nodes: Near
+    heads: Near
+    above: Near
+
+
 @kernel
-def count_pairs(table, depths, near, pairs, aunt_pairs):
-    """By node, the pairs of neighbours that part there; and those of its own leaves with leaves of its aunt."""
+def fill_paths(table, preorder, offset, sizes, paths):
+    paths.places[preorder[0]], paths.heads[0], paths.above[0] = 0, 0, NONE
+    for i in range(preorder.shape[0]):
+        v = preorder[i]
+        place = paths.places[v]
+        paths.nodes[place] = v
+        if v < offset:
+            continue
+        heavy, light = table[v, LEFT], table[v, RIGHT]
+        if sizes[light] > sizes[heavy]:
+            heavy, light = light, heavy
+        paths.places[heavy] = place + 1
+        paths.heads[place + 1] = paths.heads[place]
+        at = place + 2 * sizes[heavy]
+        paths.places[light] = at
+        paths.heads[at], paths.above[at] = at, place
+
+
+@kernel
+def count_pairs(near, paths, is_changed, parted, pairs, aunt_pairs):
+    """By node, the pairs of neighbours that part there; and those of its own leaves with leaves of its aunt.
+
+    ``parted`` has for each pair the node where it parts and, on both sides, the grandchild of that node it came by.
+    """
+    places, nodes, heads, above = paths.places, paths.nodes, paths.heads, paths.above
     for i in range(near.shape[0]):
         for k in range(near.shape[1]):
             if near[i, k] == NONE:
                 break
-            u, v = i, near[i, k]
-            below_u, below_v = NONE, NONE
-            child_u, child_v = NONE, NONE
-            while u != v:
-                if depths[u] >= depths[v]:
-                    below_u, child_u, u = child_u, u, table[u, PARENT]
+            if parted[i, k, 0] != NONE:
+                if not is_changed[parted[i, k, 0]]:
+                    continue
+                pairs[parted[i, k, 0]] -= 1
+                for side in (1, 2):
+                    if parted[i, k, side] != NONE:
+                        aunt_pairs[parted[i, k, side]] -= 1
+            u, v = places[i], places[near[i, k]]
+            child_u, child_v, below_u, below_v = NONE, NONE, NONE, NONE
+            while heads[u] != heads[v]:
+                # The path that begins later holds no ancestor of the other's places, so it may be left.
+                if heads[u] > heads[v]:
+                    below_u = heads[u] + 1 if u > heads[u] else child_u
+                    child_u = heads[u]
+                    u = above[child_u]
                 else:
-                    below_v, child_v, v = child_v, v, table[v, PARENT]
-            pairs[u] += 1
-            if below_u != NONE:
-                aunt_pairs[below_u] += 1
-            if below_v != NONE:
-                aunt_pairs[below_v] += 1
+                    below_v = heads[v] + 1 if v > heads[v] else child_v
+                    child_v = heads[v]
+                    v = above[child_v]
+            top = min(u, v)
+            if u > top:
+                below_u = top + 2 if u > top + 1 else child_u
+            if v > top:
+                below_v = top + 2 if v > top + 1 else child_v
+            parted[i, k, 0] = nodes[top]
+            parted[i, k, 1] = nodes[below_u] if below_u != NONE else NONE
+            parted[i, k, 2] = nodes[below_v] if below_v != NONE else NONE
+            pairs[nodes[top]] += 1
+            for side in (1, 2):
+                if parted[i, k, side] != NONE:
+                    aunt_pairs[parted[i, k, side]] += 1
 
 
 @kernel
-def swap_with_aunts(tree, preorder, sizes, pairs, aunt_pairs, is_touched):
+def swap_with_aunts(tree, preorder, sizes, pairs, aunt_pairs, is_touched, is_changed):
     """One sweep, children before parents; returns the number of swaps and what they gain.
 
     For v with children b and c and sibling a, each of the three can be the one that stays outside. The pairs of the two
-    that stay together save as many points as are in the third. Nodes around a swap wait for the next count.
+    that stay together save as many points as are in the third. Nodes around a swap wait for the next count, which is
+    for the pairs that part at the nodes in ``is_changed``.
     """
     table, made, gain = tree.table, 0, 0
     for i in range(preorder.shape[0] - 1, -1, -1):
@@ -118,4 +238,7 @@ def swap_with_aunts(tree, preorder, sizes, pairs, aunt_pairs, is_touched):
             made += 1
             gain += with_b - now
             is_touched[p] = is_touched[v] = is_touched[a] = is_touched[b] = is_touched[c] = 1
+            is_changed[p] = is_changed[v] = 1
+            if table[p, PARENT] != NONE:
+                is_changed[table[p, PARENT]] = 1
     return made, gain

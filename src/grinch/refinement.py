@@ -1,7 +1,8 @@
 """Refinement: points are inserted again with neighbours from the whole set, and neighbours are brought together.
 
-A pass reinserts points one by one by the moves of the engine; then nodes swap places with their aunts as long as that
-brings neighbours together (:mod:`grinch.neighborhood`). A pass that does not lower the cost of the tree is undone.
+A pass reinserts points one by one by the moves of the engine, and joins the large groups anew (:mod:`grinch.crown`),
+which frees the tree of the order of arrival; then nodes swap places with their aunts as long as that brings neighbours
+together (:mod:`grinch.neighborhood`). A pass that does not lower the cost of the tree is undone.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import numpy.typing as npt
 
 from grinch.builder import Advance
 from grinch.engine import Engine
-from grinch.neighborhood import COUNTED, LEAST_GAIN, MOST_SWEEPS, Neighborhood
+from grinch.neighborhood import COUNTED, MOST_SWEEPS, Neighborhood
 from grinch.neighbors.base import BATCH, Slots
 from grinch.tree.links import NONE, PARENT, SIZE, as_arrays
 
 POINTS = ("all", "unsettled")
 # Points whose neighbours are found at a time: enough for the search to keep its threads busy.
 GROUP = 16 * BATCH
+# A pass that lowers the cost by less than this part of it is the last.
+LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Refiner:
             self._reinsert(self._chosen(points))
             hood = Neighborhood(np.ascontiguousarray(self.near[:, :COUNTED]), engine.store.capacity)
             if self.with_swaps:
+                if points == "all" and time.perf_counter() < self.deadline:
+                    engine.regrow()
                 self._swap(hood)
             # Of the same neighbours, for more of them are known after the first pass.
             was, cost = hood.cost(before), hood.cost(as_arrays(engine.links))
@@ -123,9 +128,10 @@ class Refiner:
 
     def _swap(self, hood: Neighborhood) -> None:
         for _ in range(MOST_SWEEPS):
-            made, before, after = self.engine.sweep(hood)
+            made = self.engine.sweep(hood).made
             self.swaps += made
-            if before - after <= LEAST_GAIN * before or time.perf_counter() >= self.deadline:
+            # To the end: late sweeps gain little each, and much together.
+            if made == 0 or time.perf_counter() >= self.deadline:
                 return
 
 

@@ -27,6 +27,10 @@ class Rules(NamedTuple):
     graft_cap: int
     restructure_cap: int
     growing_caps: bool = False
+    light_grafts: bool = False
+    """Of the two nodes that a graft joins, the one with fewer leaves moves; in the paper, the one that was found."""
+    polish: bool = False
+    """A small tree is polished as it grows, by swaps that bring neighbours together (:mod:`grinch.neighborhood`)."""
 
     @property
     def size_limit(self) -> int:
@@ -57,16 +61,25 @@ FAST = EXACT._replace(
     graft_cap=1000,
     restructure_cap=1000,
     growing_caps=True,
+    light_grafts=True,
+    polish=True,
 )
 
 # One knob, from fastest to best: the paper's settings, the everyday mode, and that with passes of refinement after fit.
-PAPER = FAST._replace(single_elimination=True, rotate_cap=100, graft_cap=100, restructure_cap=100, growing_caps=False)
+PAPER = EXACT._replace(
+    pull=False,
+    single_search=True,
+    single_elimination=True,
+    rotate_cap=100,
+    graft_cap=100,
+    restructure_cap=100,
+)
 EFFORTS: dict[int, int] = {0: 0, 1: 0, 2: 1, 3: 3}
 
 MODES: dict[str, Rules] = {"fast": FAST, "exact": EXACT}
 N_NEIGHBORS = 25
 
-SWITCHES = ("rotate", "pull", "graft", "restructure", "single_elimination", "single_search")
+SWITCHES = ("rotate", "pull", "graft", "restructure", "single_elimination", "single_search", "light_grafts", "polish")
 CAPPED = ("rotate", "graft", "restructure")
 
 
@@ -106,7 +119,9 @@ def make_rules(mode: str, cap: Any = None, effort: int = 1, **switches: bool | N
             raise unknown_name("cap's keys", move, CAPPED)
         if limit is not None:
             chosen[f"{move}_cap"] = _cap(limit)
-    return (PAPER if mode == "fast" and effort == 0 else MODES[mode])._replace(**chosen)
+    rules = (PAPER if mode == "fast" and effort == 0 else MODES[mode])._replace(**chosen)
+    # Without grafts a tree is one of the systems that ours is compared with, and stays as it is.
+    return rules if rules.graft else rules._replace(polish=False)
 
 
 def _cap(value: Any) -> int:

@@ -93,6 +93,18 @@ def grown(links: Links, capacity: int) -> Links:
     return new
 
 
+def shrunk(links: Links, capacity: int) -> Links:
+    """A copy with less room, the way back from :func:`grown`; no leaf slot from ``capacity`` on was ever used."""
+    old = int(links.head[OFFSET])
+    table = np.concatenate([links.table[:capacity], links.table[old : old + capacity]])
+    pointers, head = table[:, :SIZE], links.head.copy()
+    pointers[pointers >= old] -= old - capacity
+    head[OFFSET] = capacity
+    if head[ROOT] >= old:
+        head[ROOT] -= old - capacity
+    return Links(table, head, links.marks[:capacity].copy())
+
+
 def copied(links: Links) -> Links:
     return Links(links.table.copy(), links.head.copy(), links.marks.copy())
 
