@@ -63,7 +63,7 @@ def source_digest() -> str:
 @contextmanager
 def compile_notice(seconds: float = 1.5) -> Iterator[None]:
     """Say in one line that compiling is what takes so long; silent when the cache answers."""
-    message = "grinch: compiling for this machine; this takes about 20 s, once (the result is cached)"
+    message = "grinch: compiling for this machine; this takes about 40 s, once (the result is cached)"
     timer = threading.Timer(seconds, print, [message], {"file": sys.stderr, "flush": True})
     timer.daemon = True
     timer.start()
