@@ -96,10 +96,12 @@ class Refiner:
         )
 
     def _chosen(self, points: str) -> Slots:
-        """All points as they came; or those that hang highest first, without those whose sibling is a leaf."""
+        """All points, in an order that is random and always the same, for points that came sorted by class would find
+        their classes one by one again; or those that hang highest first, without those whose sibling is a leaf.
+        """
         slots = self.engine.slots()
         if points == "all":
-            return slots
+            return np.random.default_rng(0).permutation(slots)
         table = as_arrays(self.engine.links).table
         sizes = table[table[slots, PARENT], SIZE]
         unsettled = np.argsort(-sizes, kind="stable")
