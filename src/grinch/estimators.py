@@ -254,6 +254,9 @@ class Grinch(IncrementalClusterer):
         pass that does not help is undone, and is the last. What was done and gained is in ``refinements_``.
         Ctrl-C leaves a valid tree of all points.
 
+        It can harm: where groups are full of near-duplicates, neighbours do not tell which of these belong together
+        (docs/settings.md).
+
         Parameters
         ----------
         passes : int, default=1
