@@ -29,13 +29,13 @@ import linkages
 import page
 import systems
 from grinch import __version__
+from grinch.core.counters import STAGES, clock_rate
+from grinch.core.engine import INSERT, Engine, warm_up
+from grinch.core.rules import FAST, Rules, make_rules
 from grinch.datasets import Labelled, gaussian_mixture
-from grinch.engine import INSERT, Engine, warm_up
 from grinch.linkage.named import linkage_of
 from grinch.metrics import pairwise_f1
 from grinch.neighbors import make_search
-from grinch.settings import FAST, Rules, make_rules
-from grinch.tally import STAGES, clock_rate
 
 PAPER = make_rules("fast", effort=0)
 # Beyond this, patience ends.
@@ -101,7 +101,7 @@ def genie(data: Labelled) -> dict[str, float]:
 MEMORY = """
 import sys, numpy as np
 from grinch import Grinch
-from grinch.engine import warm_up
+from grinch.core.engine import warm_up
 warm_up()
 Grinch(search={search!r}).fit(np.ones((600, 2), np.float32))
 X = np.load({path!r})

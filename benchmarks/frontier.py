@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from grinch import HAC, Grinch
+from grinch.core.engine import warm_up
 from grinch.datasets import arrival, gaussian_mixture, load
-from grinch.engine import warm_up
 from grinch.metrics import dendrogram_purity
 
 SAMPLE = 10_000

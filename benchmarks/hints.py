@@ -16,7 +16,7 @@ from rich.table import Table
 
 from grinch import Grinch
 from grinch.datasets import Labelled, available, gaussian_mixture, load
-from grinch.hints import Candidate, suggest_linkage
+from grinch.hints.suggest import Candidate, suggest_linkage
 from grinch.metrics import dendrogram_purity
 
 POINTS, ORDERS = 3_000, 3

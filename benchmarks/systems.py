@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from grinch import HAC, Perch
-from grinch.compare import compare
+from grinch.compare.methods import compare
 from grinch.datasets import Labelled, gaussian_mixture
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity

@@ -11,13 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grinch.baselines.birch import Birch
-    from grinch.baselines.hac import HAC
-    from grinch.baselines.minibatch import MiniBatchHAC
-    from grinch.baselines.perch import Perch
-    from grinch.estimators import Grinch, Online, Rotate
+    from grinch.estimators.birch import Birch
+    from grinch.estimators.grinch import Grinch, Online, Rotate
+    from grinch.estimators.hac import HAC
+    from grinch.estimators.minibatch import MiniBatchHAC
+    from grinch.estimators.perch import Perch
+    from grinch.estimators.registry import cluster_with
     from grinch.linkage import Linkage
-    from grinch.systems import cluster_with
     from grinch.tree import Tree
 
 __version__ = "0.1.0"
@@ -37,16 +37,16 @@ __all__ = [
 
 # Imported when first asked for: scikit-learn alone takes a second.
 _HOMES = {
-    "Birch": "grinch.baselines.birch",
-    "Grinch": "grinch.estimators",
-    "HAC": "grinch.baselines.hac",
+    "Birch": "grinch.estimators.birch",
+    "Grinch": "grinch.estimators.grinch",
+    "HAC": "grinch.estimators.hac",
     "Linkage": "grinch.linkage",
-    "MiniBatchHAC": "grinch.baselines.minibatch",
-    "Online": "grinch.estimators",
-    "Perch": "grinch.baselines.perch",
-    "Rotate": "grinch.estimators",
+    "MiniBatchHAC": "grinch.estimators.minibatch",
+    "Online": "grinch.estimators.grinch",
+    "Perch": "grinch.estimators.perch",
+    "Rotate": "grinch.estimators.grinch",
     "Tree": "grinch.tree",
-    "cluster_with": "grinch.systems",
+    "cluster_with": "grinch.estimators.registry",
 }
 
 

@@ -17,18 +17,7 @@ from numba.extending import register_jitable
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Where compiled code comes from; a change anywhere else need not compile anything anew.
-COMPILED = (
-    "_compile.py",
-    "baselines/",
-    "crown.py",
-    "linkage/",
-    "moves.py",
-    "neighborhood.py",
-    "neighbors/",
-    "settings.py",
-    "tally.py",
-    "tree/",
-)
+COMPILED = ("_compile.py", "baselines/", "core/", "neighbors/", "refine/", "linkage/", "summaries/", "tree/")
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
 NO_COUNTS: dict[str, bool] = {"_nrt": False}
 

@@ -22,12 +22,12 @@ import numpy.typing as npt
 from numba import njit
 
 from grinch._compile import NO_COUNTS, source_digest
+from grinch._interrupts import uninterrupted
 from grinch.baselines import heaps
 from grinch.errors import LinkageError
-from grinch.interrupts import uninterrupted
-from grinch.linkage import summaries
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.store import RecordStore, VectorStore
+from grinch.summaries import upkeep as summaries
+from grinch.summaries.store import RecordStore, VectorStore
 from grinch.tree import Tree
 
 NodeIds = npt.NDArray[np.int32]

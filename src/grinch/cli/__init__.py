@@ -9,8 +9,8 @@ from rich.markup import escape
 
 from grinch.cli import bench, cluster, compare, hint  # noqa: F401
 from grinch.cli.app import app
-from grinch.coref.cli.app import app as coref
-from grinch.files import FileError
+from grinch.files.read import FileError
+from grinch.resolve.authors.cli.app import app as coref
 
 app.add_typer(coref, name="coref")
 

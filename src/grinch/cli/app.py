@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 import grinch
-from grinch.files import FileError
+from grinch.files.read import FileError
 
 app = typer.Typer(
     no_args_is_help=True,

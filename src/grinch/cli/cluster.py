@@ -14,11 +14,11 @@ from sklearn.base import clone
 import grinch
 from grinch import Grinch
 from grinch.cli.app import LinkageName, Out, app, console, make_folder
-from grinch.clusterer import TreeClusterer
-from grinch.export import write_clusters, write_newick, write_scipy, write_tsv
-from grinch.files import Points, read_points
+from grinch.estimators.base import TreeClusterer
+from grinch.estimators.registry import SYSTEMS, make_system
+from grinch.export.writers import write_clusters, write_newick, write_scipy, write_tsv
+from grinch.files.read import Points, read_points
 from grinch.metrics import dendrogram_purity, pairwise_f1
-from grinch.systems import SYSTEMS, make_system
 from grinch.tree import Tree
 
 WRITTEN = {

@@ -9,9 +9,9 @@ import typer
 from rich.table import Table
 
 from grinch.cli.app import LinkageName, Out, app, console, make_folder
-from grinch.compare import MEASURES, Row, compare, write_csv
-from grinch.files import read_points
-from grinch.systems import SYSTEMS
+from grinch.compare.methods import MEASURES, Row, compare, write_csv
+from grinch.estimators.registry import SYSTEMS
+from grinch.files.read import read_points
 
 DEFAULT_METHODS = "grinch,rotate,online,perch,mb-hac,hac,birch"
 LONG_NAMES = {"purity": "dendrogram purity", "f1": "F1 of the best cut", "seconds": "seconds", "memory": "memory (MB)"}

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from grinch.cli.app import app, console
-from grinch.files import read_points
-from grinch.hints import suggest_linkage
+from grinch.files.read import read_points
+from grinch.hints.suggest import suggest_linkage
 
 
 @app.command()

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._by_column import check_vectors, columns
 from grinch._compile import kernel
-from grinch.columns import check_vectors, columns
 from grinch.cuts.flat import Labels, Mask, check_n_clusters, labels_of
 from grinch.errors import unknown_name
 from grinch.tree import Tree, walks

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from grinch.columns import check_vectors, columns, unit_scale
+from grinch._by_column import check_vectors, columns, unit_scale
 from grinch.errors import unknown_name
 
 IntArray = npt.NDArray[np.int64]

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import kernel
-from grinch.classes import class_codes, class_meetings, labelled_sizes, pairs_under
 from grinch.cuts.flat import Labels, Mask, known_scores, labels_of
 from grinch.tree import Tree
+from grinch.tree.class_meetings import class_codes, class_meetings, labelled_sizes, pairs_under
 from grinch.tree.links import LEFT, PARENT, RIGHT
 
 FloatArray = npt.NDArray[np.float64]

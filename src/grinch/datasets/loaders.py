@@ -14,7 +14,7 @@ import numpy.typing as npt
 from grinch.datasets.catalog import CATALOG, Description
 from grinch.datasets.labelled import Labelled
 from grinch.errors import unknown_name
-from grinch.files import FileError
+from grinch.files.read import FileError
 
 FOLDER = "GRINCH_DATA"
 

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch.coref.clustering.block import cluster_block
-from grinch.coref.groups.pairs import PairFeatures
-from grinch.coref.learned.model import Model
-from grinch.coref.records.blocking import blocks as blocks_of
-from grinch.coref.records.record import Record
-from grinch.coref.records.synthetic import make_records
-from grinch.coref.rehearsal import Block
-from grinch.coref.results.evaluation import evaluate, one_per_block, one_per_name
-from grinch.coref.training import train, train_blocks
 from grinch.experiments.setting import Result, Setting
 from grinch.plots import plot_comparison
+from grinch.resolve.authors.clustering.block import cluster_block
+from grinch.resolve.authors.groups.pairs import PairFeatures
+from grinch.resolve.authors.learned.model import Model
+from grinch.resolve.authors.records.blocking import blocks as blocks_of
+from grinch.resolve.authors.records.record import Record
+from grinch.resolve.authors.records.synthetic import make_records
+from grinch.resolve.authors.rehearsal import Block
+from grinch.resolve.authors.results.evaluation import evaluate, one_per_block, one_per_name
+from grinch.resolve.authors.training import train, train_blocks
 
 FILES = {
     "psu-dblp": "psu_dblp_han/psu_dblp_han.jsonl.gz",

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from grinch.coref.clustering.block import cluster_block
-from grinch.coref.records.blocking import blocks
-from grinch.coref.records.synthetic import make_records
-from grinch.coref.training import train
 from grinch.experiments.setting import Result, Setting
 from grinch.metrics import pairwise_scores
 from grinch.plots import plot_curves
+from grinch.resolve.authors.clustering.block import cluster_block
+from grinch.resolve.authors.records.blocking import blocks
+from grinch.resolve.authors.records.synthetic import make_records
+from grinch.resolve.authors.training import train
 
 SIZES = {"full": [250, 500, 1000, 1500, 2000, 3000], "quick": [250, 500, 1000], "tiny": [30, 60]}
 METHODS = {"Grinch": "grinch", "HAC": "hac"}

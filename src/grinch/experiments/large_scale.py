@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grinch.compare import Row, compare
+from grinch.compare.methods import Row, compare
 from grinch.datasets import gaussian_mixture
 from grinch.experiments.setting import Result, Setting, mean_and_deviation
 from grinch.plots import plot_comparison

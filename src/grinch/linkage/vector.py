@@ -20,8 +20,8 @@ from numba import types
 from numba.extending import overload
 
 from grinch._compile import NO_COUNTS, jitable, kernel
-from grinch.linkage import summaries
 from grinch.linkage.compiled import VectorGroup
+from grinch.summaries import upkeep as summaries
 from grinch.tree.links import NONE, USED, size
 
 FORMULAS = ("cosine", "average_dot", "average_sqeuclidean", "centroid", "ward")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._by_column import check_vectors, columns, unit_scale
 from grinch._compile import kernel
-from grinch.columns import check_vectors, columns, unit_scale
 from grinch.errors import unknown_name
 from grinch.tree import Tree
 from grinch.tree.links import LEFT, RIGHT

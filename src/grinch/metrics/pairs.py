@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch.classes import Codes, class_codes, each_alone
+from grinch.tree.class_meetings import Codes, class_codes, each_alone
 
 
 class Scores(NamedTuple):

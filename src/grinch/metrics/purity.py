@@ -8,9 +8,9 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from grinch.classes import Codes, check_unlabelled, class_codes, class_meetings, labelled_sizes
 from grinch.cuts.flat import check_n_clusters, split_order
 from grinch.tree import Tree, walks
+from grinch.tree.class_meetings import Codes, check_unlabelled, class_codes, class_meetings, labelled_sizes
 from grinch.tree.links import LEFT, RIGHT
 
 FloatArray = npt.NDArray[np.float64]

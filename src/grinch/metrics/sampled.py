@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch.classes import class_codes
 from grinch.tree import Tree
-from grinch.tree.ancestors import common_ancestors
+from grinch.tree.class_meetings import class_codes
+from grinch.tree.paths import common_ancestors
 
 
 class SampledPurity(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from grinch.core.counters import Tally
 from grinch.errors import unknown_name
-from grinch.linkage.store import RecordStore, VectorStore
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import Search
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.scan import ScanSearch
 from grinch.neighbors.sources import ByKey, ByVector, Source
-from grinch.tally import Tally
+from grinch.summaries.store import RecordStore, VectorStore
 
 __all__ = ["ByKey", "ByVector", "Search", "check_search", "make_search"]
 

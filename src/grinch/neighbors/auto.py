@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from grinch.linkage.store import VectorStore
 from grinch.neighbors.base import Neighbors, Slots
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.index import IndexSearch
+from grinch.summaries.store import VectorStore
 
 # Measured on two cores at 64 dimensions: docs/settings.md. A multiple of the index's block.
 EXACT_UP_TO = 786_432

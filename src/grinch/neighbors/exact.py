@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from grinch.linkage.store import VectorStore
 from grinch.neighbors import topk
 from grinch.neighbors.base import Neighbors, Slots, batches
+from grinch.summaries.store import VectorStore
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096

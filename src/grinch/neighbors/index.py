@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.errors import missing_extra
-from grinch.linkage.store import VectorStore
 from grinch.neighbors import topk
 from grinch.neighbors.base import BATCH, Neighbors, Slots, batches
 from grinch.neighbors.exact import ahead
+from grinch.summaries.store import VectorStore
 
 _METRICS = {"cosine": "cos", "dot": "ip", "sqeuclidean": "l2sq"}
 EXTRA = 8

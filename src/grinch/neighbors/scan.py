@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.linkage.store import RecordStore
+from grinch.core.counters import SCORES, Tally
 from grinch.neighbors.base import Neighbors, Slots
 from grinch.neighbors.sources import Proposer
-from grinch.tally import SCORES, Tally
+from grinch.summaries.store import RecordStore
 
 
 class ScanSearch:

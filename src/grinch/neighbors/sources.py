@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from grinch.errors import unknown_name
 from grinch.linkage.named import VECTOR_LINKAGES
-from grinch.linkage.store import VectorStore
 from grinch.neighbors.base import Slots
 from grinch.neighbors.exact import ExactSearch
+from grinch.summaries.store import VectorStore
 
 # Rows kept free for records that are looked up but not inserted.
 SPARE = 256

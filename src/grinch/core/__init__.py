@@ -1,0 +1,1 @@
+"""The algorithm: the moves of the paper, and the engine that makes them."""

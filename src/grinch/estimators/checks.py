@@ -1,0 +1,124 @@
+"""What comes in is checked once, here, before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from grinch._checks import available_memory
+
+# Two rows of this length still have a finite dot product in float32.
+LONGEST = 1e18
+
+
+def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
+    """X as a numeric matrix (dense, or sparse rows that fit in memory as dense), finite and of the right width."""
+    X = validate_data(
+        estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, ensure_min_features=1
+    )
+    if scipy.sparse.issparse(X):
+        _check_room(X)
+    for start in range(0, X.shape[0], 4096):
+        piece = X[start : start + 4096]
+        values = piece.data if scipy.sparse.issparse(piece) else piece
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            _refuse_infinite(piece.toarray() if scipy.sparse.issparse(piece) else piece, start)
+        _check_length(piece, start)
+    return X
+
+
+def _refuse_infinite(piece: npt.NDArray[Any], start: int) -> None:
+    row, column = np.argwhere(~np.isfinite(piece))[0]
+    value = "NaN" if np.isnan(piece[row, column]) else "infinity"
+    raise ValueError(
+        f"X must be finite, but contains {value} in row {start + row}, column {column}."
+        " Nothing was inserted; drop that row or fill the value in (for example with sklearn.impute.SimpleImputer)"
+    )
+
+
+def _check_length(piece: Any, start: int) -> None:
+    values = piece.data if scipy.sparse.issparse(piece) else piece
+    largest = np.abs(values.astype(np.float64)).max(initial=0.0)
+    if float(largest) * np.sqrt(piece.shape[1]) > LONGEST:
+        dense = piece.toarray() if scipy.sparse.issparse(piece) else piece
+        row = int(np.argmax(np.abs(dense.astype(np.float64)).max(axis=1)))
+        raise ValueError(
+            f"X must hold values that can be squared in float32 (vectors up to length {LONGEST:g}), but row"
+            f" {start + row} holds {float(largest):g}. Nothing was inserted; scale the data first"
+        )
+
+
+def _check_room(X: Any) -> None:
+    """A sparse matrix is stored dense: a row for each point and one for each internal node."""
+    needed = 2 * X.shape[0] * X.shape[1] * 4
+    room = available_memory()
+    if room is not None and needed > room:
+        raise ValueError(
+            f"X is sparse and is stored dense here: {X.shape[0]:,} x {X.shape[1]:,} would take {needed:,} bytes,"
+            f" and {room:,} are free. Reduce the columns first, for example with sklearn.decomposition.TruncatedSVD"
+        )
+
+
+def check_records(records: Any, linkage: object) -> list[Any]:
+    """Records of any kind as a list, one entry each; rows of a matrix or of a frame are records too."""
+    if isinstance(records, (str, bytes, dict)) or not hasattr(records, "__iter__"):
+        raise ValueError(
+            f"X must be a sequence of records for linkage={linkage!r}; got {type(records).__name__}."
+            " Put a single record into a list"
+        )
+    if hasattr(records, "to_dict") and hasattr(records, "columns") and not hasattr(records, "to_dicts"):
+        records = records.to_dict("records")
+    elif hasattr(records, "to_dicts"):
+        records = records.to_dicts()
+    found = list(records)
+    if not found:
+        raise ValueError("X must hold at least one record; got 0. Nothing was inserted")
+    return found
+
+
+def check_ids(ids: Any, n: int, known: Container[Any], named: bool | None) -> list[Any] | None:
+    """The ids of new points: one for each, and none that is known. None if points have none.
+
+    ``named`` is whether the points in the tree have ids; None if there are no points.
+    """
+    if named is not None and named != (ids is not None):
+        raise ValueError(
+            "ids must be given for all points or for none; the points in the tree"
+            f" {'have' if named else 'do not have'} them, and these {'do not' if ids is None else 'do'}"
+        )
+    if ids is None:
+        return None
+    new = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if len(new) != n:
+        raise ValueError(f"ids must have one entry for each of the {n} points; got {len(new)}")
+    seen = set()
+    for name in new:
+        if not isinstance(name, Hashable):
+            raise ValueError(f"ids must be hashable, such as strings or numbers; got {name!r}")
+        if name in seen or name in known:
+            raise ValueError(f"ids must be different for every point; {name!r} is there twice. Nothing was inserted")
+        seen.add(name)
+    return new
+
+
+def check_known_ids(ids: Any, slot_of: Mapping[Hashable, int]) -> npt.NDArray[np.intp]:
+    """The slots of points by their ids: each in the tree, each once."""
+    if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
+        raise ValueError(f"ids must be a list of ids; got {ids!r}. Put a single id into a list")
+    names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    slots, seen = [], set()
+    for name in names:
+        slot = slot_of.get(name) if isinstance(name, Hashable) else None
+        if slot is None:
+            raise ValueError(f"ids must name points in the tree; {name!r} is not there (see ids_). Nothing was changed")
+        if slot in seen:
+            raise ValueError(f"ids must name each point once; {name!r} is there twice. Nothing was changed")
+        seen.add(slot)
+        slots.append(slot)
+    return np.array(slots, dtype=np.intp)

@@ -1,0 +1,430 @@
+"""Grinch, and the same engine with moves turned off: Rotate and Online."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch import cuts
+from grinch._checks import check_count
+from grinch._types import count_rows
+from grinch.core.engine import Engine
+from grinch.core.rules import N_NEIGHBORS, SWITCHES, Rules, make_rules, refine_passes
+from grinch.errors import LinkageError, unknown_name
+from grinch.estimators.base import IncrementalClusterer
+from grinch.estimators.checks import check_known_ids
+from grinch.estimators.points import Fitted
+from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import linkage_of
+from grinch.linkage.pairwise import Pairwise
+from grinch.neighbors import ByVector, check_search
+from grinch.refine.passes import POINTS, Refinement, Refiner
+from grinch.tree.links import NONE, PARENT
+
+
+class Grinch(IncrementalClusterer):
+    """Incremental hierarchical clustering under any linkage function.
+
+    Points are inserted one by one into a binary cluster tree that repairs itself as they come, by rotating, grafting
+    and restructuring (Monath, Kobren et al., KDD 2019). The same order of points gives the same tree, in whatever
+    batches they come.
+
+    Parameters
+    ----------
+    linkage : str, Linkage or callable, default="average"
+        What similar means for two groups of points: ``"average"``, ``"cosine"`` (the cosine of the summed vectors),
+        ``"centroid"``, ``"ward"``, ``"single"`` or ``"complete"``; any function ``f(a, b)`` of two lists of records,
+        higher for closer; an object with ``leaf``, ``merge`` and ``score`` (see :mod:`grinch.linkage`); or a function
+        that ``numba.njit`` compiled, of two :class:`~grinch.linkage.VectorGroup`.
+    metric : str, optional
+        For ``"average"``: ``"cosine"`` (default), ``"dot"``, ``"sqeuclidean"``, or a distance that scipy knows; for
+        ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a compiled linkage,
+        by what neighbours are looked for (default ``"cosine"``).
+    mode : {"fast", "exact"}, default="fast"
+        ``"exact"`` makes no approximation and carries the paper's guarantee; ``"fast"`` is for everyday use. Each of
+        the settings below overrides its mode when it is not None.
+    effort : {0, 1, 2, 3}, default=1
+        From fastest to best: 0 are the paper's settings (a cap of 100, single elimination), 2 and 3 add one and up to
+        three passes of :meth:`refine` at the end of ``fit`` (``partial_fit`` adds none).
+    n_clusters : int, optional
+        Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
+    threshold : float, optional
+        Cut the tree from the top at the first nodes whose children score at least this under the linkage.
+    search : {"auto", "exact", "index"}, source or list of sources, default="auto"
+        How neighbours are found: exactly (by matrix products for vectors, by asking a linkage about every point
+        otherwise), or approximately by an index (``grinch[index]``). ``"auto"`` is exact up to 786,432 vectors and
+        the index beyond. For a linkage of your own, :class:`~grinch.neighbors.ByVector`,
+        :class:`~grinch.neighbors.ByKey`, or a list of them, name the candidates it is asked about.
+    n_neighbors : int, default=25
+        Neighbours found for each point; grafts choose among them.
+    rotate, pull, graft, restructure : bool, optional
+        Turn a move on or off.
+    cap : int, float or dict, optional
+        No move looks at nodes with more leaves than this; ``float("inf")`` for no cap. A dict gives a cap to each of
+        ``"rotate"``, ``"graft"`` and ``"restructure"``.
+    single_elimination : bool, optional
+        Stop grafting for a point once two nodes both prefer their siblings.
+    single_search : bool, optional
+        Take the candidates of all grafts from the one neighbour search of the point.
+    light_grafts : bool, optional
+        Of the two nodes that a graft joins, let the one with fewer leaves move (in the paper: the one that was found).
+    polish : bool, optional
+        Polish a tree of up to 2,048 points each time it has grown by a twentieth: nodes swap places with their aunts
+        where that brings neighbours together. Larger trees are left to :meth:`refine`.
+    check_linkage : bool, default=False
+        Ask a linkage written in Python both ways round, and refuse it if f(a, b) is not f(b, a). For trying out a
+        new linkage; it doubles the cost.
+    shuffle : bool, default=False
+        Let ``fit`` insert the points in random order, for data sorted by class. Leaf ``i`` is still row ``i``.
+    random_state : int, RandomState or None, default=None
+        The order of ``shuffle``; nothing else is random.
+    verbose : bool or int, default=False
+        Show a progress bar with rate and time left.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The cluster tree; leaf ``i`` is the ``i``-th point. It is a copy that later points do not change.
+    labels_ : ndarray of shape (n_points,)
+        Flat clusters, from 0, in the order in which their first points arrived.
+    ids_ : list
+        The ids given with the points, or their positions.
+    clusters_ : list of lists
+        The ids of the points of each flat cluster.
+    refinements_ : list of Refinement
+        What each call of :meth:`refine` did and gained.
+    stats_ : dict
+        How many rotations, pulls, grafts tried and made, restructurings, swaps, scores and merges there were.
+    n_features_in_ : int
+        Number of features (for vectors).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from grinch import Grinch
+    >>> X = np.array([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+    >>> model = Grinch(linkage="cosine", n_clusters=2).fit(X)
+    >>> model.labels_.tolist()
+    [0, 1, 0, 1]
+    >>> model.partial_fit([[3, 0.2]]).labels_.tolist()
+    [0, 1, 0, 1, 0]
+    >>> model.tree_
+    <Tree with 5 leaves>
+
+    Any function of two lists of records is a linkage:
+
+    >>> def common_letters(a, b):
+    ...     a, b = set("".join(a)), set("".join(b))
+    ...     return len(a & b) / len(a | b)
+    >>> Grinch(linkage=common_letters, n_clusters=2).fit_predict(["abc", "xyz", "bcd", "yzw"]).tolist()
+    [0, 1, 0, 1]
+    """
+
+    def __init__(
+        self,
+        linkage: Any = "average",
+        *,
+        metric: str | None = None,
+        mode: str = "fast",
+        effort: int = 1,
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        search: Any = "auto",
+        n_neighbors: int = N_NEIGHBORS,
+        rotate: bool | None = None,
+        pull: bool | None = None,
+        graft: bool | None = None,
+        restructure: bool | None = None,
+        cap: Any = None,
+        single_elimination: bool | None = None,
+        single_search: bool | None = None,
+        light_grafts: bool | None = None,
+        polish: bool | None = None,
+        check_linkage: bool = False,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ):
+        self.linkage = linkage
+        self.metric = metric
+        self.mode = mode
+        self.effort = effort
+        self.n_clusters = n_clusters
+        self.threshold = threshold
+        self.search = search
+        self.n_neighbors = n_neighbors
+        self.rotate = rotate
+        self.pull = pull
+        self.graft = graft
+        self.restructure = restructure
+        self.cap = cap
+        self.single_elimination = single_elimination
+        self.single_search = single_search
+        self.light_grafts = light_grafts
+        self.polish = polish
+        self.check_linkage = check_linkage
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
+        """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
+        super().fit(X, y, ids=ids)
+        passes = refine_passes(self.effort)
+        return self.refine(passes) if passes else self
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+        """The cluster each point would join, without inserting it.
+
+        A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that no
+        cluster takes at that threshold gets -1.
+        """
+        fitted, engine = self._known(), self._engine()
+        rows = self._checked(X, reset=False)
+        labels = self._node_labels()
+        if engine.n_leaves == 0:
+            return np.full(count_rows(rows), -1, dtype=np.int64)
+        places = engine.place(rows)
+        nearest, sibling = (fitted.public_ids(engine.numbered(nodes)) for nodes in places[:2])
+        found = labels[sibling]
+        if self.threshold is None:
+            # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour, if
+            # the search named any.
+            return np.where(found < 0, np.where(places.nearest == NONE, -1, labels[nearest]), found)
+        parents = fitted.tree().links.table[sibling, PARENT]
+        is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
+        return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
+
+    def remove(self, ids: Any) -> Self:
+        """Take points out of the tree, by their ids; the places they leave are repaired.
+
+        ``ids`` are those of ``ids_``: as they were given with the points, or the points' positions. Those of the
+        remaining points stay, and no position is given twice. The cost is that of inserting as many points.
+
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model.remove([1]).ids_
+        [0, 2, 3]
+        >>> model.labels_.tolist()
+        [0, 0, 1]
+        """
+        fitted, engine = self._known(), self._engine()
+        slots = check_known_ids(ids, fitted.slot_of())
+        self._take_out(fitted, engine, slots)
+        return self
+
+    def update(self, ids: Any, X: Any) -> Self:
+        """Change points: row ``i`` of X becomes the point ``ids[i]``, which finds its place anew.
+
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model.update([1], [[3, 0]]).labels_.tolist()
+        [0, 0, 0, 1]
+        """
+        fitted, engine = self._known(), self._engine()
+        slots = check_known_ids(ids, fitted.slot_of())
+        rows = self._checked(X, reset=False)
+        if count_rows(rows) != len(slots):
+            raise ValueError(
+                f"X must have a row for each of the {len(slots)} ids; got {count_rows(rows)}. Nothing was changed"
+            )
+        self._check_same_building()
+        start = engine.n_slots
+        # The new ones first: if one of them is refused, the old ones are all there still.
+        fitted.expect_updates(slots)
+        try:
+            self._insert(rows)
+        except BaseException:
+            self._take_out(fitted, engine, np.arange(start, engine.n_slots), repair=False)
+            raise
+        try:
+            self._take_out(fitted, engine, slots)
+        except BaseException:
+            left = np.array([slot for slot in slots.tolist() if engine.has(slot)], dtype=np.intp)
+            self._take_out(fitted, engine, left, repair=False)
+            raise
+        return self
+
+    def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
+        """Improve the tree there is: insert points again, now that all their neighbours are known.
+
+        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then (for all
+        points) the large groups are joined anew, and nodes swap places with their aunts as long as that brings
+        neighbours together (neither in ``mode="exact"``, whose guarantee this does not keep, nor without grafts). A
+        pass that does not help is undone, and is the last. What was done and gained is in ``refinements_``.
+        Ctrl-C leaves a valid tree of all points.
+
+        It can harm: where groups are full of near-duplicates, neighbours do not tell which of these belong together
+        (docs/settings.md).
+
+        Parameters
+        ----------
+        passes : int, default=1
+            At most so many passes; the second gains much less than the first.
+        points : {"all", "unsettled"}, default="all"
+            ``"unsettled"``: those that hang highest first, and not those whose sibling is a single point. For a stream,
+            together with ``budget_seconds``.
+        budget_seconds : float, optional
+            Stop after about this long.
+
+        Examples
+        --------
+        >>> from grinch.datasets import gaussian_mixture
+        >>> X, y = gaussian_mixture(300, n_classes=20)
+        >>> report = Grinch().fit(X).refine().refinements_[-1]
+        >>> report.reinserted, report.cost_after < report.cost_before
+        (300, True)
+        """
+        fitted, engine = self._known(), self._engine()
+        check_count("passes", passes, 1)
+        if points not in POINTS:
+            raise unknown_name("points", points, POINTS)
+        if budget_seconds is not None and not (isinstance(budget_seconds, (int, float)) and budget_seconds > 0):
+            raise ValueError(f"budget_seconds must be a number above 0, or None for no limit; got {budget_seconds!r}")
+        if engine.n_leaves < 3:
+            return self
+        deadline = float("inf") if budget_seconds is None else time.perf_counter() + budget_seconds
+        with self._progress("refining", passes * engine.n_leaves) as advance:
+            try:
+                swaps = engine.rules.graft and self.mode != "exact"
+                fitted.refinements.append(Refiner(engine, deadline, swaps, advance).refine(passes, points))
+            except LinkageError as error:
+                self._tell(error)
+            finally:
+                fitted.settle()
+        return self
+
+    @property
+    def refinements_(self) -> list[Refinement]:
+        """What each call of ``refine`` did and gained, since the tree was begun."""
+        return list(self._known().refinements)
+
+    # Within -------------------------------------------------------------------------------------------------------
+
+    def _take_out(self, fitted: Fitted, engine: Engine, slots: npt.NDArray[np.intp], repair: bool = True) -> None:
+        try:
+            engine.remove(slots, repair)
+        except LinkageError as error:
+            self._tell(error)
+        finally:
+            fitted.removed(slots)
+        kept = engine.compact()
+        if kept is not None:
+            fitted.compacted(kept)
+
+    def _engine(self) -> Engine:
+        engine = self._known().builder
+        assert isinstance(engine, Engine)
+        return engine
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        linkage_of(self.linkage, self.metric)
+        self._rules()
+        check_search(self.search)
+        check_count("n_neighbors", self.n_neighbors, 1)
+        cuts.check_cut(self.n_clusters, self.threshold)
+        return self._checked_records(X, self.linkage, self.metric, reset)
+
+    def _rules(self) -> Rules:
+        refine_passes(self.effort)
+        return make_rules(self.mode, self.cap, self.effort, **{name: getattr(self, name) for name in SWITCHES})
+
+    def _new_builder(self, rows: Any) -> Engine:
+        linkage = linkage_of(self.linkage, self.metric)
+        n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
+        rules = self._rules()
+        search: Any = self.search
+        if isinstance(linkage, Pairwise) and isinstance(search, str) and rules.single_search:
+            # Candidates by matrix products where the distance allows; the linkage ranks them.
+            near = {"euclidean": "sqeuclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}.get(
+                str(linkage.distance)
+            )
+            if near is not None:
+                search = ByVector(np.stack, self.n_neighbors, near, index=search == "index")
+        return Engine(linkage, rules, search, self.n_neighbors, n_features, check=bool(self.check_linkage))
+
+
+class Rotate(Grinch):
+    """Grinch without grafts: each point goes beside its nearest neighbour and rotates upward while that improves.
+
+    One of the systems the paper compares with. See :class:`Grinch` for the parameters and what is found.
+
+    Examples
+    --------
+    >>> from grinch import Rotate
+    >>> Rotate(n_clusters=2).fit_predict([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).tolist()
+    [0, 1, 0, 1]
+    """
+
+    mode = "fast"
+    effort = 1
+    n_neighbors = 1
+    rotate = True
+    pull = graft = restructure = False
+    single_elimination = single_search = light_grafts = polish = None
+
+    def __init__(
+        self,
+        linkage: Any = "average",
+        *,
+        metric: str | None = None,
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        search: Any = "auto",
+        cap: Any = None,
+        check_linkage: bool = False,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ):
+        self.linkage = linkage
+        self.metric = metric
+        self.n_clusters = n_clusters
+        self.threshold = threshold
+        self.search = search
+        self.cap = cap
+        self.check_linkage = check_linkage
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class Online(Rotate):
+    """The plainest incremental tree: each point becomes the sibling of its nearest neighbour, and that is all.
+
+    One of the systems the paper compares with. See :class:`Grinch` for the parameters and what is found.
+
+    Examples
+    --------
+    >>> from grinch import Online
+    >>> Online(n_clusters=2).fit_predict([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).tolist()
+    [0, 1, 0, 1]
+    """
+
+    rotate = False
+
+    def __init__(
+        self,
+        linkage: Any = "average",
+        *,
+        metric: str | None = None,
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        search: Any = "auto",
+        check_linkage: bool = False,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ):
+        super().__init__(
+            linkage,
+            metric=metric,
+            n_clusters=n_clusters,
+            threshold=threshold,
+            search=search,
+            check_linkage=check_linkage,
+            shuffle=shuffle,
+            random_state=random_state,
+            verbose=verbose,
+        )

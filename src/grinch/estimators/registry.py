@@ -1,0 +1,112 @@
+"""All systems by name, made and run in one way."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from grinch.errors import unknown_name
+from grinch.estimators.base import TreeClusterer
+from grinch.estimators.birch import Birch
+from grinch.estimators.grinch import Grinch, Online, Rotate
+from grinch.estimators.hac import HAC
+from grinch.estimators.minibatch import MiniBatchHAC
+from grinch.estimators.perch import Perch
+from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import linkage_of
+
+
+class System(NamedTuple):
+    """A way to build a tree: what it is, the estimator, its settings, and whether it takes a linkage."""
+
+    what: str
+    estimator: Callable[..., TreeClusterer]
+    settings: dict[str, Any]
+    takes_linkage: bool = True
+
+
+# PERCH's authors collapse to thousands of leaves.
+COLLAPSED = {"max_leaves": 5000}
+
+SYSTEMS: dict[str, System] = {
+    "grinch": System("incremental, with grafts", Grinch, {}),
+    "rotate": System("incremental, rotations only", Rotate, {}),
+    "online": System("incremental, beside the nearest neighbour", Online, {}),
+    "perch": System("incremental, masking rotations", Perch, {}, False),
+    "perch-b": System("PERCH with balance rotations", Perch, {"balance": True}, False),
+    "perch-c": System("PERCH, collapsed to 5,000 leaves", Perch, COLLAPSED, False),
+    "perch-bc": System("PERCH, balanced and collapsed", Perch, {"balance": True, **COLLAPSED}, False),
+    "mb-hac": System("HAC on a buffer", MiniBatchHAC, {}),
+    "hac": System("all points at once", HAC, {}),
+    "birch": System("a tree of cluster features", Birch, {}, False),
+}
+
+
+def make_system(name: str, *, linkage: Any = "average", metric: str | None = None, **settings: Any) -> TreeClusterer:
+    """An estimator by the name of its method, not fitted yet.
+
+    Parameters
+    ----------
+    name : str
+        One of ``SYSTEMS``: "grinch", "rotate", "online", "perch", "perch-b", "perch-c", "perch-bc", "mb-hac", "hac",
+        "birch".
+    linkage, metric
+        As in :class:`~grinch.Grinch`, the same for all systems: average linkage under cosine if nothing is said. PERCH
+        and BIRCH know no linkage; they go by the Euclidean distance of the points, or of their directions under a
+        linkage of cosines.
+    **settings
+        Parameters of the estimator.
+
+    Examples
+    --------
+    >>> make_system("mb-hac", buffer_size=50)
+    MiniBatchHAC(buffer_size=50, metric='cosine')
+    >>> make_system("perch-b")
+    Perch(balance=True, metric='cosine')
+    """
+    if name not in SYSTEMS:
+        raise unknown_name("method", name, SYSTEMS)
+    system = SYSTEMS[name]
+    accepted = [each for each in inspect.signature(system.estimator).parameters if each not in ("linkage", "metric")]
+    for setting in settings:
+        if setting not in accepted:
+            raise unknown_name(f"a setting of method {name!r}", setting, accepted)
+    if linkage in ("ward", "centroid") and metric == "euclidean":
+        metric = "sqeuclidean"  # scipy's name for the only one they have
+    meant = linkage_of(linkage, metric)
+    kind: dict[str, Any]
+    if system.takes_linkage:
+        # Said in full, for HAC's own default is another metric.
+        is_vector = isinstance(linkage, str) and isinstance(meant, VectorLinkage)
+        kind = {"linkage": linkage, "metric": meant.metric if is_vector else metric}  # type: ignore[union-attr]
+    elif isinstance(meant, VectorLinkage):
+        kind = {"metric": "euclidean" if meant.is_euclidean else "cosine"}
+    elif isinstance(linkage, str):
+        kind = {"metric": "cosine" if metric == "cosine" else "euclidean"}
+    else:
+        raise ValueError(
+            f"method {name!r} works on vectors and takes no linkage of your own; got linkage={linkage!r}."
+            f" Methods that do: {', '.join(n for n, s in SYSTEMS.items() if s.takes_linkage)}"
+        )
+    return system.estimator(**kind, **{**system.settings, **settings})
+
+
+def cluster_with(
+    name: str, X: Any, *, linkage: Any = "average", metric: str | None = None, ids: Any = None, **settings: Any
+) -> TreeClusterer:
+    """Cluster X by the method of that name; the fitted estimator.
+
+    Parameters are those of :func:`~grinch.estimators.registry.make_system`; ``ids`` name the points.
+
+    Examples
+    --------
+    >>> from grinch import cluster_with
+    >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4]]
+    >>> for method in ("grinch", "hac", "perch"):
+    ...     cluster_with(method, X, n_clusters=2).labels_.tolist()
+    [0, 1, 0, 1]
+    [0, 1, 0, 1]
+    [0, 1, 0, 1]
+    """
+    return make_system(name, linkage=linkage, metric=metric, **settings).fit(X, ids=ids)

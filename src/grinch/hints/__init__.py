@@ -1,0 +1,5 @@
+"""Which linkage suits some vectors."""
+
+from grinch.hints.suggest import suggest_linkage
+
+__all__ = ["suggest_linkage"]

@@ -1,0 +1,1 @@
+"""Ours, not the paper's: a tree improved after its points are in."""

@@ -1,0 +1,144 @@
+"""Refinement: points are inserted again with neighbours from the whole set, and neighbours are brought together.
+
+A pass reinserts points one by one by the moves of the engine, and joins the large groups anew
+(:mod:`grinch.refine.top`), which frees the tree of the order of arrival; then nodes swap places with their aunts as
+long as that brings neighbours together (:mod:`grinch.refine.neighbor_cost`). A pass that does not lower the cost of the
+tree is undone.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._types import Advance
+from grinch.core.engine import Engine
+from grinch.neighbors.base import BATCH, Slots
+from grinch.refine.neighbor_cost import COUNTED, MOST_SWEEPS, Neighborhood
+from grinch.tree.links import NONE, PARENT, SIZE, as_arrays
+
+POINTS = ("all", "unsettled")
+# Points whose neighbours are found at a time: enough for the search to keep its threads busy.
+GROUP = 16 * BATCH
+# A pass that lowers the cost by less than this part of it is the last.
+LEAST_GAIN = 1e-3
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What a refinement did, and what it gained by two scores that need no labels.
+
+    ``cost`` is the mean number of points under the common ancestor of a point and one of its neighbours (lower is
+    better); ``linkage`` is the mean linkage of siblings. Both are of the points whose neighbours were looked at.
+    """
+
+    passes: int
+    reinserted: int
+    moved: int
+    """Points that have another sibling than before they were taken out."""
+    swaps: int
+    seconds: float
+    cost_before: float
+    cost_after: float
+    linkage_before: float
+    linkage_after: float
+    ended: str
+    """By "passes" (all were made), "settled" (the last changed little), or "budget"."""
+
+
+class Refiner:
+    """One refinement of the tree of an engine."""
+
+    def __init__(self, engine: Engine, deadline: float, swaps: bool, progress: Advance | None):
+        self.engine, self.deadline, self.with_swaps, self.progress = engine, deadline, swaps, progress
+        self.near = np.full((engine.n_slots, engine.search.k), NONE, np.int32)
+        self.is_known = np.zeros(engine.n_slots, np.bool_)
+        self.reinserted = self.moved = self.swaps = 0
+
+    def refine(self, passes: int, points: str) -> Refinement:
+        began, engine = time.perf_counter(), self.engine
+        linkage_before = mean_linkage(engine)
+        cost_before = cost = float("nan")
+        made, ended = 0, "passes"
+        for made in range(1, passes + 1):
+            before = as_arrays(engine.snapshot())
+            self._reinsert(self._chosen(points))
+            hood = Neighborhood(np.ascontiguousarray(self.near[:, :COUNTED]), engine.store.capacity)
+            if self.with_swaps:
+                if points == "all" and time.perf_counter() < self.deadline:
+                    engine.regrow()
+                self._swap(hood)
+            # Of the same neighbours, for more of them are known after the first pass.
+            was, cost = hood.cost(before), hood.cost(as_arrays(engine.links))
+            cost_before = was if made == 1 else cost_before
+            if self.with_swaps and cost > was:
+                engine.restore(before)
+                cost = was
+            if time.perf_counter() >= self.deadline:
+                ended = "budget"
+                break
+            if not was - cost > LEAST_GAIN * was:
+                ended = "settled"
+                break
+        return Refinement(
+            passes=made,
+            reinserted=self.reinserted,
+            moved=self.moved,
+            swaps=self.swaps,
+            seconds=time.perf_counter() - began,
+            cost_before=cost_before,
+            cost_after=cost,
+            linkage_before=linkage_before,
+            linkage_after=mean_linkage(engine),
+            ended=ended,
+        )
+
+    def _chosen(self, points: str) -> Slots:
+        """All points, in an order that is random and always the same, for points that came sorted by class would find
+        their classes one by one again; or those that hang highest first, without those whose sibling is a leaf.
+        """
+        slots = self.engine.slots()
+        if points == "all":
+            return np.random.default_rng(0).permutation(slots)
+        table = as_arrays(self.engine.links).table
+        sizes = table[table[slots, PARENT], SIZE]
+        unsettled = np.argsort(-sizes, kind="stable")
+        return slots[unsettled[sizes[unsettled] > 2]]
+
+    def _reinsert(self, slots: Slots) -> None:
+        for begin in range(0, len(slots), GROUP):
+            group = slots[begin : begin + GROUP]
+            for first, rows in self._neighbors(group):
+                batch = group[first : first + len(rows)]
+                self.moved += self.engine.reinsert(batch, rows)
+                self.reinserted += len(batch)
+                if self.progress is not None:
+                    self.progress(len(batch))
+                if time.perf_counter() >= self.deadline:
+                    return
+
+    def _neighbors(self, group: Slots) -> list[tuple[int, npt.NDArray[np.int32]]]:
+        """The neighbours of these points among all, in batches; looked for once, since they do not change."""
+        new = group[~self.is_known[group]]
+        for first, found in self.engine.search.nearest(new, self.engine.n_slots):
+            part = new[first : first + len(found)]
+            self.near[part] = found
+            self.is_known[part] = True
+        return [(lo, self.near[group[lo : lo + BATCH]]) for lo in range(0, len(group), BATCH)]
+
+    def _swap(self, hood: Neighborhood) -> None:
+        for _ in range(MOST_SWEEPS):
+            made = self.engine.sweep(hood).made
+            self.swaps += made
+            # To the end: late sweeps gain little each, and much together.
+            if made == 0 or time.perf_counter() >= self.deadline:
+                return
+
+
+def mean_linkage(engine: Engine) -> float:
+    """The mean linkage of all pairs of siblings; nan if there are none."""
+    scores = engine.tree().scores
+    return float(scores[~np.isnan(scores)].mean()) if engine.n_leaves > 1 else float("nan")

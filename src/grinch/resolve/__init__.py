@@ -1,0 +1,1 @@
+"""Records that mean the same thing."""

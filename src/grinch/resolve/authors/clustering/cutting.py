@@ -1,0 +1,77 @@
+"""From a tree under a learned linkage to authors: the cut that is expected to put the most right pairs together."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from grinch.cuts.flat import Labels, Mask, known_scores, labels_of
+from grinch.tree import Tree
+from grinch.tree.links import LEFT, RIGHT
+
+
+def cut_by_precision(tree: Tree, threshold: float) -> Labels:
+    """Cut a tree whose scores are the expected precision of each merge.
+
+    A merge of groups of n and m records puts n · m pairs together, of which the share ``score`` is right. It gains
+    n · m · (score - threshold); a cluster gains what all merges inside it do, and of all cuts the one is taken that
+    gains most. So neither one odd merge at the top of a mixed group, nor one at the bottom of a pure one, decides alone
+    (as it does under :func:`grinch.cuts.cut_threshold`, which is meant for scores that fall upwards).
+
+    Parameters
+    ----------
+    tree : Tree
+        With scores, such as those of :class:`~grinch.resolve.authors.learned.linkage.CorefLinkage`.
+    threshold : float
+        The precision at which a pair is worth being put together.
+
+    Returns
+    -------
+    array of shape (n_leaves,)
+        Cluster numbers by record.
+
+    Examples
+    --------
+    >>> tree = Tree.from_merges(np.array([[0, 1], [2, 3], [4, 5]]), np.array([0.4, 0.9, 0.8]))
+    >>> cut_by_precision(tree, 0.5).tolist(), cut_by_precision(tree, 0.85).tolist()
+    ([0, 0, 0, 0], [0, 1, 2, 2])
+    """
+    return labels_of(tree, splits_by_precision(tree, threshold))
+
+
+def splits_by_precision(tree: Tree, threshold: float) -> Mask:
+    """By node id, whether the cut goes through it."""
+    is_split = np.zeros(len(tree.links.table), np.bool_)
+    if tree.n_leaves > 1:
+        # Rules may have made a score infinite.
+        scores = np.clip(known_scores(tree), -1e9, 1e9)
+        _fill_splits(tree.links.table, tree.preorder(), tree.offset, tree.sizes(), scores, threshold, is_split)
+    return is_split
+
+
+@njit(cache=True, nogil=True)
+def _fill_splits(table, preorder, offset, sizes, scores, threshold, is_split):  # type: ignore[no-untyped-def]
+    whole, best = np.zeros(len(table)), np.zeros(len(table))
+    for i in range(len(preorder) - 1, -1, -1):
+        v = preorder[i]
+        if v >= offset:
+            left, right = table[v, LEFT], table[v, RIGHT]
+            whole[v] = whole[left] + whole[right] + float(sizes[left]) * sizes[right] * (scores[v] - threshold)
+            apart = best[left] + best[right]
+            is_split[v] = apart > whole[v]
+            best[v] = max(apart, whole[v])
+
+
+def pair_counts(authors: npt.NDArray[np.int64], labels: Labels) -> npt.NDArray[np.float64]:
+    """How many pairs are together in both, in truth, and in the clustering.
+
+    >>> pair_counts(np.array([0, 0, 1]), np.array([0, 0, 0])).tolist()
+    [1.0, 1.0, 3.0]
+    """
+
+    def pairs(codes: npt.NDArray[np.int64]) -> float:
+        counts = np.unique(codes, return_counts=True)[1].astype(np.float64)
+        return float((counts * (counts - 1)).sum() / 2)
+
+    return np.array([pairs(authors * (int(labels.max(initial=0)) + 1) + labels), pairs(authors), pairs(labels)])

@@ -1,0 +1,228 @@
+"""Records of publications, each with the one author that is to be found out, and how they are read from files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from grinch.errors import unknown_name
+from grinch.files.read import FileError
+from grinch.resolve.authors.records.cells import Flaw, value_of
+from grinch.resolve.authors.records.names import folded, parsed
+from grinch.resolve.authors.records.rows import Row, rows
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One author's name on one publication; all but ``id`` and ``name`` may be unknown.
+
+    ``coauthors`` are the other names on the publication. ``author`` is the true author, where it is known: an id of any
+    kind, the same for all records of one person. ``paper`` tells the publication, so that two of its authors are never
+    taken for one; ``block`` a group of records made by others, outside of which no author reaches.
+
+    >>> Record("1", "Wei Wang", coauthors=("Na Li",), year=2019).year
+    2019
+    """
+
+    id: str
+    name: str
+    title: str = ""
+    coauthors: tuple[str, ...] = ()
+    venue: str = ""
+    year: int | None = None
+    affiliation: str = ""
+    abstract: str = ""
+    keywords: tuple[str, ...] = ()
+    author: str | None = None
+    block: str | None = None
+    orcid: str | None = None
+    paper: str | None = None
+
+
+FIELDS = tuple(field.name for field in fields(Record))
+
+# Other names that a column may have, in the order they are looked for; case, spaces and underscores do not count.
+ALIASES: dict[str, tuple[str, ...]] = {
+    "id": ("record_id", "mention_id", "signature_id"),
+    "name": ("author_name", "full_name"),
+    "title": ("paper_title", "publication_title"),
+    "coauthors": ("co_authors", "coauthor_names", "authors"),
+    "venue": ("journal", "conference", "booktitle", "venue_name", "container_title"),
+    "year": ("publication_year", "pub_year"),
+    "affiliation": ("affiliations", "author_org", "author_affiliation", "orgs", "org", "organization", "institution"),
+    "abstract": ("abstract_words",),
+    "keywords": ("keyword", "study_fields", "fields_of_study", "subjects", "topics"),
+    "author": ("author_id", "label", "person_id"),
+    "block": ("name_block",),
+    "orcid": ("orcid_id", "author_orcid"),
+    "paper": ("paper_id", "publication_id", "work_id", "doi", "pmid"),
+}
+
+
+class Problem(NamedTuple):
+    """What was wrong with one line of a file, and whether its record was left out for it or only mended."""
+
+    line: int
+    reason: str
+    left_out: bool
+
+    def __str__(self) -> str:
+        return f"line {self.line:,} {self.reason}"
+
+
+class Reading(NamedTuple):
+    """The records of a file, and what was wrong with the rest."""
+
+    records: list[Record]
+    problems: list[Problem]
+
+
+def read_records(
+    path: str | Path,
+    columns: Mapping[str, str] = {},
+    on_error: Literal["raise", "skip"] = "raise",
+    needs: Collection[str] = (),
+) -> Reading:
+    r"""Read records from JSON lines (.jsonl, .json; .gz, .xz), a table (.csv, .tsv; .gz, .xz) or .parquet.
+
+    Parameters
+    ----------
+    path : path
+        A file with one record on each line, read line by line. In a table a list is one cell, its parts between
+        semicolons or bars: ``Na Li; Wei Wang``.
+    columns : mapping of str to str
+        For fields whose column has another name: ``{"name": "creator"}``. Common names are known (``ALIASES``).
+    on_error : "raise" or "skip"
+        At a line that is broken, a record without id or name, an id seen before, or a year that is no number:
+        stop with an error, or go on. Then such a line is left out, or the year of its record left empty, and either is
+        told in ``problems``.
+    needs : collection of str
+        Further fields that every record must have, such as "author" for training.
+
+    Returns
+    -------
+    Reading
+        ``records``, and ``problems`` with line and reason.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "records.csv")
+    ...     _ = path.write_text("nr,Author Name,coauthors,year\n1,Wei Wang,Na Li; J. Doe,2019\n2,,,2020\n")
+    ...     reading = read_records(path, columns={"id": "nr"}, on_error="skip")
+    >>> reading.records[0].coauthors, reading.records[0].year
+    (('Na Li', 'J. Doe'), 2019)
+    >>> print(*reading.problems)
+    line 3 has no name
+    """
+    if on_error not in ("raise", "skip"):
+        raise unknown_name("on_error", on_error, ["raise", "skip"])
+    for field in (*columns, *needs):
+        if field not in FIELDS:
+            raise unknown_name("a field of a record", field, FIELDS)
+    path = Path(path)
+    records: list[Record] = []
+    problems: list[Problem] = []
+    reader = _Reader(columns, {"id", "name", *needs})
+    with closing(rows(path)) as lines:
+        for row in lines:
+            found = len(problems)
+            record = reader.record(row, problems)
+            if on_error == "raise" and len(problems) > found:
+                raise FileError(
+                    f"FILE {path.name!r}, {problems[-1]}{reader.hint(row)};"
+                    " on_error='skip' (--on-error skip) leaves out such lines and tells of them"
+                )
+            if record is not None:
+                records.append(record)
+    reader.check_columns(path)
+    if not records:
+        lost = f" that can be used; the first of {len(problems):,} problems: {problems[0]}" if problems else ""
+        raise FileError(f"FILE {path.name!r} has no records{lost}")
+    return Reading(records, problems)
+
+
+class _Reader:
+    """Makes records of rows; knows the columns and ids it has seen."""
+
+    def __init__(self, columns: Mapping[str, str], needed: set[str]):
+        self.columns, self.needed = columns, needed
+        self.sources: dict[tuple[str, ...], dict[str, str]] = {}
+        self.seen_columns: dict[str, None] = {}
+        self.lines: dict[str, int] = {}
+
+    def record(self, row: Row, problems: list[Problem]) -> Record | None:
+        """The record of a row; what is wrong goes to ``problems``, and None if no record can be made."""
+        try:
+            if row.complaint:
+                raise Flaw(row.complaint)
+            values = {}
+            for field, column in self._source(row.cells).items():
+                try:
+                    values[field] = value_of(field, row.cells[column])
+                except Flaw as flaw:
+                    if field != "year":
+                        raise
+                    problems.append(Problem(row.line, str(flaw), left_out=False))
+            record = self._checked(values, row.line)
+        except Flaw as flaw:
+            problems.append(Problem(row.line, str(flaw), left_out=True))
+            return None
+        self.lines[record.id] = row.line
+        return record
+
+    def hint(self, row: Row) -> str:
+        """Which columns there are, for a row that has none for a field that must be there."""
+        lacking = sorted(self.needed - set(self._source(row.cells)))
+        if row.complaint or not lacking:
+            return ""
+        return (
+            f" (its columns are {', '.join(map(repr, row.cells))}; say which one it is with"
+            f" columns={{{lacking[0]!r}: COLUMN}} or --columns {lacking[0]}=COLUMN)"
+        )
+
+    def check_columns(self, path: Path) -> None:
+        for field, column in self.columns.items():
+            if self.seen_columns and column not in self.seen_columns:
+                raise FileError(
+                    f"{unknown_name(f'the column of {field!r}', column, self.seen_columns)} in {path.name!r}"
+                )
+
+    def _source(self, cells: dict[str, Any]) -> dict[str, str]:
+        """From which column each field comes."""
+        names = tuple(cells)
+        if names not in self.sources:
+            self.seen_columns.update(dict.fromkeys(names))
+            known = {_simple(name): name for name in reversed(names)}
+            found = {}
+            for field in FIELDS:
+                wanted = [self.columns[field]] if field in self.columns else []
+                guesses = [known.get(_simple(each), "") for each in (field, *ALIASES[field])]
+                column = next((name for name in (wanted or guesses) if name in cells), None)
+                if column is not None:
+                    found[field] = column
+            self.sources[names] = found
+        return self.sources[names]
+
+    def _checked(self, values: dict[str, Any], line: int) -> Record:
+        for field in sorted(self.needed):
+            if not values.get(field):
+                raise Flaw(f"has no {field}")
+        name = values["name"]
+        if not parsed(name).last:
+            raise Flaw(f"has no name but {name!r}")
+        if values["id"] in self.lines:
+            raise Flaw(f"has the id {values['id']!r}, which line {self.lines[values['id']]:,} has too")
+        own = folded(name)
+        values["coauthors"] = tuple(each for each in values.get("coauthors", ()) if folded(each) != own)
+        return Record(**values)
+
+
+def _simple(column: str) -> str:
+    return re.sub(r"[\W_]", "", column).lower()

@@ -1,0 +1,180 @@
+"""Made-up records of authors who share names, to try things on without data of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple
+
+from grinch.resolve.authors.records.blocking import block_key
+from grinch.resolve.authors.records.record import Record
+from grinch.resolve.authors.records.vocabulary import COMMON_WORDS, PEOPLE, PLACES, SMALL_WORDS, TOPICS
+
+SYLLABLES = ("ba", "co", "da", "fe", "gu", "ha", "ko", "la", "mi", "no", "ra", "si", "to", "vu")
+
+
+class Career(NamedTuple):
+    """What stays the same from one record of an author to the next, or changes slowly."""
+
+    author: str
+    first: str
+    middle: str
+    last: str
+    topics: list[int]
+    places: list[str]
+    circle: list[str]
+    start: int
+    years: int
+    orcid: str | None
+
+
+def make_records(
+    n_authors: int = 120, n_blocks: int = 12, random_state: int = 0, records_per_author: float = 8.0
+) -> list[Record]:
+    """Records of made-up authors, each with its true author, in random order.
+
+    The authors of a block share last name and first initial, some of them the whole name. An author works on one or two
+    topics, moves between places, and writes with a circle of others and with passers-by. What is written of it is
+    incomplete: first names are often initials, fields are missing, and there are misspellings.
+
+    Parameters
+    ----------
+    n_authors, n_blocks : int
+        How many authors in all, and how many names they share; each block has at least one author.
+    random_state : int
+        Seed: the same numbers give the same records.
+    records_per_author : float
+        In the mean; many have few and few have many.
+
+    Examples
+    --------
+    >>> records = make_records(n_authors=20, n_blocks=3)
+    >>> len({record.author for record in records}), len({record.block for record in records})
+    (20, 3)
+    >>> records == make_records(n_authors=20, n_blocks=3)
+    True
+    """
+    if n_blocks < 1 or n_authors < n_blocks:
+        raise ValueError(
+            "n_authors must be at least n_blocks, and that at least 1;"
+            f" got n_authors={n_authors!r}, n_blocks={n_blocks!r}"
+        )
+    if records_per_author < 1:
+        raise ValueError(f"records_per_author must be at least 1; got {records_per_author!r}")
+    rng = Random(random_state)
+    names = _shared_names(n_blocks, rng)
+    # Some names are much more common than others.
+    weights = [(rank + 1) ** -0.5 for rank in range(n_blocks)]
+    sizes = [1] * n_blocks
+    for chosen in rng.choices(range(n_blocks), weights, k=n_authors - n_blocks):
+        sizes[chosen] += 1
+    shared = [name for name, size in zip(names, sizes, strict=True) for _ in range(size)]
+    written = []
+    for i, (firsts, last) in enumerate(shared):
+        career = _career(f"author-{i:04}", firsts, last, rng)
+        n = 1 + int(rng.expovariate(1 / (records_per_author - 0.5)))
+        written += [_record(career, rng) for _ in range(n)]
+    rng.shuffle(written)
+    return [_numbered(record, i) for i, record in enumerate(written)]
+
+
+def _shared_names(n_blocks: int, rng: Random) -> list[tuple[list[str], str]]:
+    """For each block the first names and the last name."""
+    by_key = {}
+    for firsts, lasts in PEOPLE:
+        for initial in sorted({first[0] for first in firsts}):
+            group = [first for first in firsts if first[0] == initial]
+            by_key.update({block_key(f"{initial}. {last}"): (group, last) for last in lasts})
+    found = list(by_key.values())
+    # Blocks with many first names in them come first: they are the hard ones.
+    found.sort(key=lambda block: (-min(len(block[0]), 3), rng.random()))
+    for number in range(n_blocks - len(found)):
+        found.append((found[number][0], _made_up(number)))
+    return found[:n_blocks]
+
+
+def _made_up(number: int) -> str:
+    """A last name for each number."""
+    name = ""
+    for _ in range(4):
+        number, syllable = divmod(number, len(SYLLABLES))
+        name += SYLLABLES[syllable]
+    return name.capitalize()
+
+
+def _career(author: str, firsts: list[str], last: str, rng: Random) -> Career:
+    years = min(35, 3 + int(rng.expovariate(1 / 8)))
+    orcid = "-".join(f"{rng.randrange(10**4):04}" for _ in range(4)) if rng.random() < 0.15 else None
+    return Career(
+        author,
+        rng.choice(firsts),
+        rng.choice("ABCDEFGHJKLMNPRSTW") if rng.random() < 0.3 else "",
+        last,
+        rng.sample(range(len(TOPICS)), 1 + (rng.random() < 0.4)),
+        rng.sample(PLACES, 1 + min(2, int(years / 8 * rng.random() * 2))),
+        [_someone(rng) for _ in range(3 + int(rng.expovariate(0.2)))],
+        rng.randint(1985, 2024 - years),
+        years,
+        orcid,
+    )
+
+
+def _someone(rng: Random) -> str:
+    firsts, lasts = rng.choice(PEOPLE)
+    return f"{rng.choice(firsts)} {rng.choice(lasts)}"
+
+
+def _record(career: Career, rng: Random) -> Record:
+    age = rng.random()
+    words, venues = TOPICS[rng.choice(career.topics)]
+    place = career.places[int(age * len(career.places))]
+    places = (f"University of {place}", f"Univ. {place}", f"{place} Institute of Technology")
+    return Record(
+        id="",
+        name=_spelled(career, rng),
+        title=_title(words, rng),
+        coauthors=tuple(_shortened(name, rng) for name in _company(career.circle, age, rng)),
+        venue=rng.choice(venues) if rng.random() < 0.9 else "",
+        year=career.start + int(age * career.years) if rng.random() < 0.9 else None,
+        affiliation=rng.choice(places) if rng.random() < 0.5 else "",
+        abstract=" ".join(_sentence(words, rng.randint(20, 40), rng)) if rng.random() < 0.3 else "",
+        keywords=tuple(rng.sample(words, 3)) if rng.random() < 0.4 else (),
+        author=career.author,
+        block=block_key(f"{career.first} {career.last}"),
+        orcid=career.orcid if rng.random() < 0.5 else None,
+    )
+
+
+def _company(circle: list[str], age: float, rng: Random) -> list[str]:
+    """Some of the half of the circle that is near at that age, and passers-by."""
+    near = max(3, len(circle) // 2)
+    begin = int(age * (len(circle) - near + 1))
+    people = rng.sample(circle[begin : begin + near], min(near, rng.choice((0, 1, 1, 2, 2, 3, 4))))
+    return people + [_someone(rng) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
+
+
+def _numbered(record: Record, i: int) -> Record:
+    return replace(record, id=f"r{i:05}", paper=f"p{i:05}")
+
+
+def _spelled(career: Career, rng: Random) -> str:
+    first = career.first if rng.random() < 0.6 else f"{career.first[0]}."
+    if career.middle and rng.random() < 0.5:
+        first += f" {career.middle}."
+    return f"{career.last}, {first}" if rng.random() < 0.1 else f"{first} {career.last}"
+
+
+def _shortened(name: str, rng: Random) -> str:
+    first, last = name.split(" ", 1)
+    return f"{first[0]}. {last}" if rng.random() < 0.3 else name
+
+
+def _title(words: list[str], rng: Random) -> str:
+    title = " ".join(_sentence(words, rng.randint(4, 9), rng)).capitalize()
+    at = rng.randrange(1, len(title) - 1)
+    return title[:at] + title[at + 1 :] if rng.random() < 0.05 else title
+
+
+def _sentence(words: list[str], length: int, rng: Random) -> list[str]:
+    pools = (words, COMMON_WORDS, SMALL_WORDS, rng.choice(TOPICS)[0])
+    return [rng.choice(rng.choices(pools, (0.45, 0.3, 0.15, 0.1))[0]) for _ in range(length)]

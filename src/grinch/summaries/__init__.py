@@ -1,0 +1,1 @@
+"""What a linkage keeps for every node of a tree, and its upkeep."""

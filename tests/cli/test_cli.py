@@ -1,0 +1,269 @@
+"""The command line, as a user types it, and the files it reads and writes."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.cluster.hierarchy as sch
+import treeswift
+
+from grinch.files.read import FileError, read_points
+
+
+def run(*arguments, cwd, expect=0):
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "grinch.cli", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture
+def table(rng):
+    y = rng.integers(0, 4, 120)
+    X = 8 * np.eye(4, 6)[y] + rng.normal(size=(120, 6))
+    frame = pd.DataFrame(X.astype(np.float32), columns=[f"f{i}" for i in range(6)])
+    frame.insert(0, "name", [f"point {i}, of 120" for i in range(120)])
+    frame["species"] = np.array(["ape", "bee", "cow", "dog"])[y]
+    return frame
+
+
+def test_cluster_writes_all_it_promises(table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = run("cluster", "t.csv", "--label", "species", "--id", "name", "-k", 4, "-o", "res", cwd=tmp_path)
+    assert "120 points, 6 features" in done.stdout
+    assert "dendrogram purity" in done.stdout
+    assert "120 of 120" in done.stderr
+    res = tmp_path / "res"
+    assert sorted(p.name for p in res.iterdir()) == [
+        "clusters.csv",
+        "dendrogram.png",
+        "linkage.npy",
+        "summary.json",
+        "tree.nwk",
+        "tree.tsv",
+    ]
+    assert sch.is_valid_linkage(np.load(res / "linkage.npy"))
+    tree = treeswift.read_tree_newick(str(res / "tree.nwk"))
+    assert sorted(n.label for n in tree.traverse_leaves()) == sorted(table["name"])
+    clusters = pd.read_csv(res / "clusters.csv")
+    assert clusters["id"].tolist() == table["name"].tolist()
+    assert clusters["label"].tolist() == table["species"].tolist()
+    assert pd.crosstab(clusters["cluster"], clusters["label"]).gt(0).sum().tolist() == [1, 1, 1, 1]
+    nodes = list(csv.DictReader((res / "tree.tsv").read_text().splitlines(), delimiter="\t"))
+    assert len(nodes) == 239
+    assert sum(n["parent"] == "None" for n in nodes) == 1
+    assert {n["parent"] for n in nodes} - {"None"} < {n["node"] for n in nodes}
+    assert [n["label"] for n in nodes if n["node"] == "point 0, of 120"] == [table["species"][0]]
+    summary = json.loads((res / "summary.json").read_text())
+    assert summary["points"] == 120
+    assert summary["dendrogram_purity"] == 1.0
+    assert summary["settings"]["n_clusters"] == 4
+    assert (res / "dendrogram.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_every_format_is_read_alike(table, tmp_path):
+    features = table.filter(regex="^f").to_numpy(np.float32)
+    labels, ids = table["species"].to_numpy(str), table["name"].to_numpy(str)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
+    table.to_csv(tmp_path / "t.csv.gz", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    np.savez(tmp_path / "t.npz", X=features, species=labels, name=ids)
+    for name in ("t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.npz"):
+        points = read_points(tmp_path / name, label="species", id="name")
+        np.testing.assert_allclose(points.vectors, features, rtol=1e-6, err_msg=name)
+        assert points.labels.tolist() == labels.tolist()
+        assert points.ids.tolist() == ids.tolist()
+    np.save(tmp_path / "t.npy", features)
+    points = read_points(tmp_path / "t.npy")
+    np.testing.assert_array_equal(points.vectors, features)
+    assert points.labels is None
+    assert read_points(tmp_path / "t.csv", label="species", drop=["name", "f0"]).vectors.shape == (120, 5)
+
+
+def test_lists_of_id_label_vector(tmp_path):
+    (tmp_path / "x.tsv").write_text("a\tcat\t1.5\t2\nb\tdog\t3\t4e-1\n")
+    points = read_points(tmp_path / "x.tsv")
+    assert points.vectors.tolist() == [[1.5, 2.0], [3.0, np.float32(0.4)]]
+    assert points.ids.tolist() == ["a", "b"]
+    assert points.labels.tolist() == ["cat", "dog"]
+    (tmp_path / "y.csv").write_text("1,2\n3,4\n")
+    assert read_points(tmp_path / "y.csv").vectors.tolist() == [[1, 2], [3, 4]]
+
+
+def test_embeddings_in_one_parquet_column(tmp_path, rng):
+    X = rng.normal(size=(5, 3)).astype(np.float32)
+    pd.DataFrame({"id": list("abcde"), "embedding": list(X)}).to_parquet(tmp_path / "e.parquet")
+    points = read_points(tmp_path / "e.parquet", id="id")
+    np.testing.assert_array_equal(points.vectors, X)
+
+
+def test_npz_with_y_is_labelled(tmp_path, rng):
+    np.savez(tmp_path / "d.npz", X=rng.normal(size=(6, 2, 2)), y=np.arange(6))
+    points = read_points(tmp_path / "d.npz")
+    assert points.vectors.shape == (6, 4)
+    assert points.labels.tolist() == list(range(6))
+
+
+BROKEN = {
+    "missing.csv": (None, {}, r"FILE .*missing.csv' does not exist"),
+    "x.txt": (b"1 2", {}, r"FILE must end in .npy, .npz, .csv, .tsv, .parquet; got 'x.txt'"),
+    "empty.csv": (b"", {}, "'empty.csv' is empty"),
+    "word.csv": (b"a,b\n1,2\n3,x\n", {}, r"column 'b' must be numeric, but row 2 holds 'x'.*--label b"),
+    "hole.csv": (b"a,b\n1,2\n3,\n", {}, r"column 'b' has no value in row 2"),
+    "head.csv": (b"a,b\n", {}, "'head.csv' has a header and no rows"),
+    "semi.csv": (b"a;b\n1;2\n", {}, "seems to be separated by ';'"),
+    "short.csv": (b"a,b\n1,2\n3\n", {}, r"row 2 must have 2 columns like the first; it has 1 \(truncated\?\)"),
+    "label.csv": (
+        b"a,kind\n1,2\n",
+        {"label": "kinds"},
+        r"--label must be one of 'a', 'kind'; got 'kinds'; did you mean 'kind'",
+    ),
+    "id.csv": (b"a,kind\n1,2\n", {"id": "nr"}, r"--id must be one of 'a', 'kind'; got 'nr'"),
+    "only.csv": (b"a,b\n1,2\n", {"label": "a", "id": "b"}, "no feature columns left"),
+    "cut.npy": (b"\x93NUMPY\x01\x00v\x00", {}, r"cannot be read as .npy \(truncated or damaged\?\)"),
+    "cut.npz": (b"PK\x03\x04abc", {}, r"cannot be read as .npz \(truncated or damaged\?\)"),
+    "cut.parquet": (b"PAR1abc", {}, r"cannot be read as .parquet \(truncated or damaged\?\)"),
+    "cut.csv.gz": (
+        gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(999)))[:900],
+        {},
+        r"cannot be read as .csv \(truncated or damaged\?\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_are_explained(tmp_path, name):
+    content, options, message = BROKEN[name]
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(FileError, match=message):
+        read_points(tmp_path / name, **options)
+
+
+def test_a_truncated_array_is_explained(tmp_path, rng):
+    np.save(tmp_path / "x.npy", rng.normal(size=(100, 10)))
+    whole = (tmp_path / "x.npy").read_bytes()
+    (tmp_path / "x.npy").write_bytes(whole[:4000])
+    with pytest.raises(FileError, match=r"truncated or damaged\?"):
+        read_points(tmp_path / "x.npy")
+    np.save(tmp_path / "v.npy", np.arange(5))
+    with pytest.raises(FileError, match=r"must hold a matrix .* got shape \(5,\)"):
+        read_points(tmp_path / "v.npy")
+    with pytest.raises(FileError, match="has no columns; --label and --id need"):
+        read_points(tmp_path / "v.npy", label="y")
+
+
+def test_errors_are_one_line_and_exit_with_2(tmp_path):
+    done = run("cluster", "nowhere.csv", cwd=tmp_path, expect=2)
+    assert done.stderr.strip() == "error: FILE 'nowhere.csv' does not exist"
+    done = run("cluster", "x[index].csv", cwd=tmp_path, expect=2)
+    assert done.stderr.strip() == "error: FILE 'x[index].csv' does not exist"
+    (tmp_path / "nan.csv").write_text("a,b\n1,2\nnan,4\n")
+    done = run("cluster", "nan.csv", cwd=tmp_path, expect=2)
+    assert "error: X must be finite, but contains NaN in row 1, column 0" in done.stderr
+    assert list((tmp_path / "grinch-out").iterdir()) == []
+    done = run("cluster", "nan.csv", "--cap", -1, cwd=tmp_path, expect=2)
+    assert "cap must be a whole number of leaves" in done.stderr
+    done = run("cluster", "nan.csv", "-k", 3, "-t", 0.5, cwd=tmp_path, expect=2)
+    assert "two ways to cut" in done.stderr
+
+
+def test_missing_labels_bad_folders_and_double_ids(table, tmp_path):
+    table.loc[3, "species"] = None
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    purities = []
+    for name in ("t.csv", "t.parquet"):
+        run("cluster", name, "--label", "species", "--id", "name", "-q", "-o", name + "-out", cwd=tmp_path)
+        purities.append(json.loads((tmp_path / (name + "-out") / "summary.json").read_text())["dendrogram_purity"])
+    assert purities[0] == purities[1] > 0.9
+    done = run("cluster", "t.csv", "--drop", "name", "--drop", "species", "-o", "t.csv", cwd=tmp_path, expect=2)
+    assert "error: --out must be a folder that can be made or written to; got 't.csv'" in done.stderr
+    table["name"] = "same"
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = run("cluster", "t.csv", "--label", "species", "--id", "name", cwd=tmp_path, expect=2)
+    assert "ids must be different for every point; 'same' is there twice" in done.stderr
+
+
+def test_help_reads_like_a_manual(tmp_path):
+    top = run("--help", cwd=tmp_path).stdout
+    assert "grinch cluster table.csv --label species" in top
+    page = run("cluster", "--help", cwd=tmp_path).stdout
+    for option in ("--label", "--id", "--out", "--linkage", "--clusters", "--threshold", "--search", "--mode"):
+        assert option in page
+    assert run("--version", cwd=tmp_path).stdout.startswith("grinch ")
+
+
+def test_demo(tmp_path):
+    done = run("demo", "--out", "here", cwd=tmp_path)
+    for word in ("points", "time", "rotations", "grafts", "restructurings", "dendrogram purity", "HAC", "here/"):
+        assert word in done.stdout
+    assert (tmp_path / "here" / "dendrogram.png").exists()
+
+
+def test_ctrl_c_writes_what_is_there(tmp_path, rng):
+    np.save(tmp_path / "small.npy", rng.normal(size=(20, 32)))
+    run("cluster", "small.npy", cwd=tmp_path)  # compiled from here on
+    np.save(tmp_path / "big.npy", rng.normal(size=(30_000, 32)).astype(np.float32))
+    command = [sys.executable, "-m", "grinch.cli", "cluster", "big.npy", "--mode", "exact"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "30,000 points" in process.stdout.readline()
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "Interrupted: going on with the" in out
+    summary = json.loads((tmp_path / "grinch-out" / "summary.json").read_text())
+    assert 0 < summary["points"] < 30_000
+    assert len((tmp_path / "grinch-out" / "clusters.csv").read_text().splitlines()) == summary["points"] + 1
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "twice.csv").write_text("a,a,l\n1,2,x\n3,4,y\n")
+    done = run("cluster", "twice.csv", "--label", "l", cwd=tmp_path, expect=2)
+    assert "has more than one column 'a'" in done.stderr
+
+
+def test_refine_and_methods(tmp_path, rng):
+    np.save(tmp_path / "x.npy", rng.normal(size=(200, 4)))
+    run("cluster", "x.npy", "--refine", "1", "-q", cwd=tmp_path)
+    refused = run("cluster", "x.npy", "--method", "birch", "--refine", "1", "-q", cwd=tmp_path, expect=2)
+    assert "--refine is for grinch, rotate and online" in refused.stderr
+
+
+def test_a_hint_names_a_linkage_and_how_to_go_on(rng, tmp_path):
+    """Groups on a line through the origin: only distances tell them apart."""
+    y = rng.integers(0, 5, 150)
+    frame = pd.DataFrame(2.0 + 3.0 * y[:, None] + 0.3 * rng.normal(size=(150, 4)), columns=list("abcd"))
+    frame["my kind"], frame["name"] = y, [f"p{i}" for i in range(150)]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    arguments = ("hint", "t.csv", "--label", "my kind", "--id", "name", "--sample", 100)
+    said = run(*arguments, cwd=tmp_path).stdout
+    assert "150 points, 4 features; 100 of them looked at" in said
+    for name in ("average (cosine)", "average (sqeuclidean)", "cosine", "ward", "centroid"):
+        assert f"\n{name} " in said
+    command = said.split("Go on with: ")[1].strip()
+    assert command.startswith("grinch cluster t.csv --label 'my kind' --id name --linkage ")
+    assert command.endswith("--metric sqeuclidean")
+    assert said == run(*arguments, cwd=tmp_path).stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+    refused = run("hint", "t.csv", cwd=tmp_path, expect=2).stderr
+    assert "column 'name' must be numeric" in refused

@@ -1,0 +1,275 @@
+"""The engine: compiled against interpreted, any chunking, valid after every insert, undone when something raises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from grinch.core.engine import Engine
+from grinch.core.rules import EXACT, FAST, Rules
+from grinch.errors import LinkageError
+from grinch.linkage.base import FunctionLinkage
+from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
+from grinch.summaries.store import RecordStore, VectorStore
+from grinch.summaries.upkeep import merge, score
+from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, as_arrays, nodes_in
+from grinch.tree.tree import check_links
+
+LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
+
+# Few distinct values make duplicates, zero vectors and ties common.
+points = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 40), st.integers(1, 4)),
+    elements=st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0]),
+)
+continuous = hnp.arrays(
+    np.float32, st.tuples(st.integers(1, 40), st.integers(1, 20)), elements=st.floats(-100, 100, width=32)
+)
+caps = st.sampled_from([1, 2, 5, 20, NO_LIMIT])
+rules = st.builds(
+    Rules,
+    rotate=st.booleans(),
+    pull=st.booleans(),
+    graft=st.booleans(),
+    restructure=st.booleans(),
+    single_elimination=st.booleans(),
+    single_search=st.booleans(),
+    rotate_cap=caps,
+    graft_cap=caps,
+    restructure_cap=caps,
+    growing_caps=st.booleans(),
+    light_grafts=st.booleans(),
+    polish=st.booleans(),
+)
+
+
+def engine_of(X, linkage, rules, k=5, compiled=True):
+    return Engine(linkage, rules, n_neighbors=k, n_features=X.shape[1], compiled=compiled)
+
+
+def newick(engine):
+    return engine.tree().to_newick()
+
+
+def check_summaries(engine):
+    """What is not marked stale must be what computing it afresh gives."""
+    links, sums = engine.links, engine.store.sums
+    spare = engine.store.capacity + engine.n_slots
+    for v in nodes_in(as_arrays(links))[1].tolist():
+        left, right = links.table[v, LEFT], links.table[v, RIGHT]
+        p = links.table[v, 0]
+        if sums.stale[v]:
+            assert p < 0 or sums.stale[p], "a stale node's parent is stale"
+            assert p < 0 or np.isnan(sums.bonds[p]), "a stale node's parent has no cached bond"
+        if not sums.stale[left] and not sums.stale[right]:
+            if not np.isnan(sums.bonds[v]):
+                assert sums.bonds[v] == score(sums, left, right)
+            if not sums.stale[v]:
+                merge(sums, spare, left, right)
+                assert_same_summary(engine.store, spare, v)
+
+
+def assert_same_summary(store, u, v):
+    if isinstance(store, VectorStore):
+        np.testing.assert_array_equal(store.sums.means[u], store.sums.means[v])
+        np.testing.assert_array_equal(store.sums.moments[u], store.sums.moments[v])
+    else:
+        assert store.sums.items[u] == store.sums.items[v]
+
+
+@given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), k=st.integers(1, 8))
+@settings(max_examples=200)
+def test_compiled_and_interpreted_give_the_same_tree(X, rules, linkage, k):
+    fast, slow = (engine_of(X, linkage, rules, k, compiled) for compiled in (True, False))
+    fast.insert(X)
+    slow.insert(X)
+    assert newick(fast) == newick(slow)
+    assert fast.stats == slow.stats
+
+
+@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+@pytest.mark.parametrize("mode", [FAST, EXACT, FAST._replace(rotate_cap=10, graft_cap=10, restructure_cap=10)])
+def test_compiled_and_interpreted_agree_on_blobs(blobs, linkage, mode):
+    X, _ = blobs
+    fast, slow = (engine_of(X, linkage, mode, 10, compiled) for compiled in (True, False))
+    fast.insert(X[:150])
+    slow.insert(X[:150])
+    assert newick(fast) == newick(slow)
+
+
+@given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES))
+def test_valid_after_every_insert(X, rules, linkage):
+    engine = engine_of(X, linkage, rules)
+    for i, row in enumerate(X):
+        engine.insert(row[None])
+        assert engine.n_leaves == i + 1
+        check_links(engine.links)
+        check_summaries(engine)
+    tree = engine.tree()
+    tree.check()
+    assert np.isfinite(tree.scores[[v for v in tree.nodes() if v >= tree.offset]]).all()
+
+
+@given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), data=st.data())
+def test_any_chunking_gives_the_same_tree(X, rules, linkage, data):
+    whole, chunked = engine_of(X, linkage, rules), engine_of(X, linkage, rules)
+    whole.insert(X)
+    start = 0
+    while start < len(X):
+        stop = data.draw(st.integers(start + 1, len(X)))
+        chunked.insert(X[start:stop])
+        start = stop
+    assert newick(whole) == newick(chunked)
+
+
+@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+def test_any_chunking_of_many_points_gives_the_same_tree(rng, linkage):
+    """Past the size of a batch and of a block of the search, with near-ties from rounding."""
+    X = np.repeat(rng.normal(size=(1500, 8)), 4, axis=0).astype(np.float32)[rng.permutation(6000)]
+    trees = []
+    for size in (6000, 1, 255, 1000):
+        engine = engine_of(X, linkage, FAST, 25)
+        n = 900 if size == 1 else 6000
+        for start in range(0, n, size):
+            engine.insert(X[start : start + size])
+        if size == 1:
+            engine.insert(X[n:])
+        trees.append(newick(engine))
+    assert trees[0] == trees[1] == trees[2] == trees[3]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_all_points_equal(compiled):
+    X = np.ones((60, 3))
+    for linkage in LINKAGES:
+        engine = engine_of(X, linkage, EXACT, compiled=compiled)
+        engine.insert(X)
+        engine.tree().check()
+        assert engine.n_leaves == 60
+
+
+def test_zero_one_and_two_points():
+    for n in (0, 1, 2):
+        engine = engine_of(np.zeros((1, 2)), linkage_of("average"), FAST)
+        engine.insert(np.ones((n, 2)))
+        tree = engine.tree()
+        tree.check()
+        assert tree.n_leaves == n
+
+
+def test_online_and_rotate_are_settings(blobs):
+    X, _ = blobs
+    online = engine_of(X, linkage_of("average"), FAST._replace(rotate=False, graft=False))
+    online.insert(X)
+    assert not any(online.stats.values())
+    # Online: the sibling of a leaf that arrived last among its neighbours is its nearest earlier point.
+    unit = X / np.linalg.norm(X, axis=1)[:, None]
+    tree = online.tree()
+    assert tree.sibling(len(X) - 1) == int(np.argmax(unit[:-1] @ unit[-1]))
+    rotate = engine_of(X, linkage_of("average"), FAST._replace(graft=False))
+    rotate.insert(X)
+    assert rotate.stats["rotations"] > 0
+    assert rotate.stats["grafts_tried"] == 0
+
+
+def test_place_does_not_change_the_tree(blobs):
+    X, _ = blobs
+    engine = engine_of(X, linkage_of("average"), FAST)
+    engine.insert(X[:200])
+    before = newick(engine)
+    places = engine.place(X)
+    assert newick(engine) == before
+    assert len(places.nearest) == 300
+    np.testing.assert_array_equal(places.nearest[:200], np.arange(200))
+    engine.insert(X[200:])
+    whole = engine_of(X, linkage_of("average"), FAST)
+    whole.insert(X)
+    assert newick(engine) == newick(whole)
+
+
+class Raises:
+    """Mean negative distance of numbers, that fails at its nth call."""
+
+    def __init__(self, at, error):
+        self.calls, self.at, self.error = 0, at, error
+
+    def __call__(self, a, b):
+        self.calls += 1
+        if self.calls == self.at:
+            raise self.error
+        return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
+def test_whatever_is_raised_the_tree_is_that_of_the_points_before(rng, error):
+    records = rng.normal(size=40).tolist()
+    for at in range(5, 1500, 97):
+        linkage = Raises(at, error)
+        engine = Engine(FunctionLinkage(linkage), EXACT)
+        with pytest.raises(LinkageError if isinstance(error, Exception) else KeyboardInterrupt) as caught:
+            engine.insert(records)
+        assert caught.value is error or caught.value.__cause__ is error
+        n = engine.n_leaves
+        assert n < 40
+        check_links(engine.links)
+        check_summaries(engine)
+        calm = Engine(FunctionLinkage(Raises(-1, error)), EXACT)
+        calm.insert(records[:n])
+        assert newick(engine) == newick(calm)
+        engine.insert(records[n:])
+        calm.insert(records[n:])
+        assert newick(engine) == newick(calm)
+
+
+def test_interrupted_between_batches_the_tree_is_valid(rng):
+    X = rng.normal(size=(2000, 5))
+    for search in ("exact", "index"):
+        engine = Engine(linkage_of("average"), FAST, search=search, n_neighbors=10, n_features=5)
+
+        def stop(count, engine=engine):
+            if engine.n_leaves >= 700:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            engine.insert(X, stop)
+        n = engine.n_leaves
+        assert 700 <= n < 2000
+        engine.tree().check()
+        engine.insert(X[n:])
+        whole = Engine(linkage_of("average"), FAST, search=search, n_neighbors=10, n_features=5)
+        whole.insert(X)
+        assert newick(engine) == newick(whole)
+
+
+def test_the_interpreted_engine_takes_any_linkage_object():
+    class Span:
+        def leaf(self, x):
+            return (x, x)
+
+        def merge(self, a, b):
+            return (min(a[0], b[0]), max(a[1], b[1]))
+
+        def score(self, a, b):
+            low, high = self.merge(a, b)
+            return low - high
+
+    engine = Engine(Span(), EXACT)
+    engine.insert([1, 2, 10, 11, 3, 12])
+    assert isinstance(engine.store, RecordStore)
+    tree = engine.tree()
+    assert {tuple(tree.leaves(v).tolist()) for v in tree.children(tree.root)} == {(0, 1, 4), (2, 3, 5)}
+
+
+def test_timed_stages_add_up(blobs):
+    X, _ = blobs
+    engine = Engine(linkage_of("average"), FAST, n_features=6, timed=True)
+    engine.insert(X)
+    rotate, pull, graft, restructure, upkeep = engine.tally.spent.tolist()
+    assert rotate > 0
+    assert pull == 0
+    assert graft > restructure > 0
+    assert upkeep > 0

@@ -1,0 +1,50 @@
+"""Theorem 1: if f separates a graph, its components are nodes of the tree, in every order of arrival."""
+
+from __future__ import annotations
+
+import random
+
+import networkx as nx
+import pytest
+
+from grinch import Grinch
+from grinch.core.engine import Engine
+from grinch.core.rules import EXACT
+from separation import KINDS, SeparatingLinkage, arrival, missed_components
+
+GRAPHS = {8: 500, 12: 300, 20: 60}
+
+
+@pytest.mark.parametrize("n", GRAPHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_components_are_nodes_of_the_exact_tree(kind, n):
+    rng = random.Random(f"{kind} {n}")
+    for trial in range(GRAPHS[n]):
+        graph = KINDS[kind](rng, n)
+        order = arrival(rng, graph, hubs_last=kind == "stars" or trial % 2 == 0)
+        engine = Engine(SeparatingLinkage(graph, trial), EXACT)
+        engine.insert(order)
+        assert missed_components(engine.tree(), graph, order) == [], (kind, n, trial)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_through_the_estimator_with_a_plain_function(kind):
+    rng = random.Random(kind)
+    for trial in range(40):
+        graph = KINDS[kind](rng, 10)
+        order = arrival(rng, graph, hubs_last=True)
+        model = Grinch(linkage=SeparatingLinkage(graph, trial).as_function, mode="exact").fit(order)
+        assert missed_components(model.tree_, graph, order) == []
+
+
+def test_without_pull_the_theorem_fails():
+    """The counter-example is real: the printed algorithm loses some star whose hub comes last."""
+    rng = random.Random(1)
+    for trial in range(6000):
+        graph = nx.disjoint_union(nx.star_graph(3), nx.star_graph(3))
+        order = arrival(rng, graph, hubs_last=True)
+        engine = Engine(SeparatingLinkage(graph, trial), EXACT._replace(pull=False))
+        engine.insert(order)
+        if missed_components(engine.tree(), graph, order):
+            return
+    pytest.fail("no star was lost in 6,000 trials: is pull still needed?")

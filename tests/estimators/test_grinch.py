@@ -1,0 +1,378 @@
+"""Grinch as scikit-learn, pandas and stream users meet it."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from grinch import Grinch, Tree
+from grinch.metrics import dendrogram_purity
+
+LINKAGES = ("average", "cosine", "centroid", "ward")
+
+
+@parametrize_with_checks([Grinch(), Grinch(linkage="ward", mode="exact")])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("linkage", LINKAGES)
+def test_finds_separated_clusters(rng, linkage):
+    centres = 10 * np.eye(8)
+    y = rng.integers(0, 8, 400)
+    X = centres[y] + rng.normal(size=(400, 8)) * 0.5
+    model = Grinch(linkage=linkage, n_clusters=8).fit(X)
+    assert dendrogram_purity(model.tree_, y) == 1.0
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    assert adjusted_rand_score(y, model.predict(X + 0.01)) == 1.0
+    assert isinstance(model.tree_, Tree)
+    assert model.n_features_in_ == 8
+    assert model.n_leaves_ == 400
+    assert model.stats_["rotations"] > 0
+
+
+def test_partial_fit_in_any_chunking_is_fit(blobs):
+    X, _ = blobs
+    whole = Grinch().fit(X)
+    for size in (1, 7, 100):
+        model = Grinch()
+        for start in range(0, 300, size):
+            model.partial_fit(X[start : start + size])
+        assert model.tree_.to_newick() == whole.tree_.to_newick()
+        np.testing.assert_array_equal(model.labels_, whole.labels_)
+
+
+def test_fit_starts_anew_and_partial_fit_goes_on(blobs):
+    X, _ = blobs
+    model = Grinch().fit(X)
+    first = model.tree_
+    model.partial_fit(X[:10])
+    assert first.n_leaves == 300
+    assert model.tree_.n_leaves == 310
+    assert model.fit(X).tree_.to_newick() == first.to_newick()
+
+
+def test_every_kind_of_input_gives_the_same_tree(rng, tmp_path):
+    X = rng.integers(0, 5, size=(60, 4))
+    expected = Grinch().fit(X).tree_.to_newick()
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    kinds = {
+        "float64": X.astype(np.float64),
+        "float16": X.astype(np.float16),
+        "uint8": X.astype(np.uint8),
+        "list": X.tolist(),
+        "fortran": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+        "memmap": np.load(tmp_path / "x.npy", mmap_mode="r"),
+        "pandas": frame,
+        "polars": pl.DataFrame(frame.to_dict("list")),
+        "csr": scipy.sparse.csr_matrix(X),
+        "coo": scipy.sparse.coo_array(X),
+    }
+    for kind, data in kinds.items():
+        assert Grinch().fit(data).tree_.to_newick() == expected, kind
+    booleans = X > 2
+    assert Grinch().fit(booleans).tree_.to_newick() == Grinch().fit(booleans.astype(float)).tree_.to_newick()
+
+
+def test_input_is_not_changed(blobs):
+    X, _ = blobs
+    for linkage in LINKAGES:
+        before = X.copy()
+        Grinch(linkage=linkage).fit(X).predict(X)
+        np.testing.assert_array_equal(X, before)
+
+
+def test_feature_names_are_checked(rng):
+    frame = pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc"))
+    model = Grinch().fit(frame)
+    assert model.feature_names_in_.tolist() == list("abc")
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(frame.rename(columns={"a": "z"}))
+
+
+BAD = {
+    "nan": ([[1.0, 2.0], [1.0, np.nan]], "X must be finite, but contains NaN in row 1, column 1"),
+    "inf": ([[1.0, 2.0], [np.inf, 3.0]], "X must be finite, but contains infinity in row 1, column 0"),
+    "width": ([[1.0, 2.0, 3.0]], "X has 3 features, but Grinch is expecting 2 features"),
+    "shape": ([1.0, 2.0], "Expected 2D array, got 1D array"),
+    "text": ([["a", "b"]], "could not convert string to float|dtype='numeric'"),
+    "empty": (np.empty((0, 2)), r"0 sample\(s\)"),
+    "huge": ([[1e30, 1.0]], r"row 0 holds 1e\+30.*scale the data"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_refused_batch_leaves_the_tree_as_it_was(rng, kind):
+    X = rng.normal(size=(30, 2))
+    data, message = BAD[kind]
+    model = Grinch(n_clusters=3).fit(X)
+    tree, labels, stats = model.tree_.to_newick(), model.labels_, model.stats_
+    for method in (model.partial_fit, model.predict):
+        with pytest.raises(ValueError, match=message):
+            method(data)
+    assert model.tree_.to_newick() == tree
+    np.testing.assert_array_equal(model.labels_, labels)
+    assert model.stats_ == stats
+    other = Grinch(n_clusters=3).fit(X)
+    assert model.partial_fit(X[:5]).tree_.to_newick() == other.partial_fit(X[:5]).tree_.to_newick()
+
+
+PARAMETERS = {
+    "linkage": ("kosine", "linkage must be one of .*did you mean 'cosine'"),
+    "metric": ("cosin", "metric must be one of .*did you mean 'cosine'"),
+    "mode": ("faster", "mode must be one of 'fast', 'exact'; got 'faster'; did you mean 'fast'"),
+    "search": ("indx", "search must be one of .*did you mean 'index'"),
+    "n_neighbors": (0, "n_neighbors must be a whole number of at least 1; got 0"),
+    "n_clusters": (0, "n_clusters must be a whole number of at least 1; got 0"),
+    "threshold": ("high", "threshold must be a number"),
+    "cap": (-5, "cap must be a whole number of leaves, at least 1, or float"),
+    "rotate": ("yes", "rotate must be True, False, or None"),
+    "single_search": (2, "single_search must be True, False, or None"),
+    "polish": ("often", "polish must be True, False, or None"),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_bad_parameters_are_named(rng, name):
+    value, message = PARAMETERS[name]
+    model = Grinch(**{name: value})
+    with pytest.raises(ValueError, match=message):
+        model.fit(rng.normal(size=(10, 2)))
+    with pytest.raises(NotFittedError, match="call fit or partial_fit first"):
+        model.tree_
+
+
+@pytest.mark.parametrize("cap", [0, 2.5, "100", True, float("nan"), {"graft": -1}])
+def test_bad_caps(rng, cap):
+    with pytest.raises(ValueError, match=f"cap must be a whole number.*got {-1 if isinstance(cap, dict) else cap!r}"):
+        Grinch(cap=cap).fit(rng.normal(size=(10, 2)))
+
+
+def test_caps_by_move(rng):
+    X = rng.normal(size=(300, 3))
+    assert Grinch(cap={"restructure": 1}).fit(X).stats_["swaps"] == 0
+    with pytest.raises(ValueError, match="cap's keys must be one of 'rotate', 'graft', 'restructure'; got 'grafts'"):
+        Grinch(cap={"grafts": 1}).fit(X)
+    unlimited = Grinch(cap=float("inf")).fit(X).tree_.to_newick()
+    assert unlimited == Grinch(cap=300).fit(X).tree_.to_newick()
+    assert unlimited != Grinch(cap=2).fit(X).tree_.to_newick()
+
+
+def test_both_ways_to_cut_are_one_too_many(rng):
+    with pytest.raises(ValueError, match=r"two ways to cut: give one of them; got n_clusters=3 and threshold=0\.5"):
+        Grinch(n_clusters=3, threshold=0.5).fit(rng.normal(size=(10, 2)))
+
+
+def test_not_fitted():
+    for ask in (lambda m: m.tree_, lambda m: m.labels_, lambda m: m.stats_, lambda m: m.predict([[1.0]])):
+        with pytest.raises(NotFittedError, match="This Grinch is not fitted yet"):
+            ask(Grinch())
+    assert not hasattr(Grinch(), "labels_")
+
+
+def test_one_and_two_points_and_duplicates():
+    for rows in ([[1.0, 2.0]], [[1.0, 2.0], [3.0, 1.0]], [[1.0, 1.0]] * 30, [[0.0, 0.0]] * 5):
+        for linkage in LINKAGES:
+            for mode in ("fast", "exact"):
+                model = Grinch(linkage=linkage, mode=mode).fit(rows)
+                model.tree_.check()
+                assert len(model.labels_) == len(rows)
+                assert len(model.predict(rows)) == len(rows)
+
+
+def test_threshold_labels_and_predictions(rng):
+    X = np.vstack([[10, 0] + rng.normal(size=(20, 2)) * 0.1, [0, 10] + rng.normal(size=(20, 2)) * 0.1])
+    model = Grinch(threshold=0.9).fit(X)
+    assert adjusted_rand_score(np.repeat([0, 1], 20), model.labels_) == 1
+    assert model.predict([[5, 0.01], [0.02, 3], [-1, -1]]).tolist() == [model.labels_[0], model.labels_[20], -1]
+    assert model.set_params(threshold=-2.0).labels_.max() == 0
+
+
+def test_the_cut_follows_the_parameters(blobs):
+    X, _ = blobs
+    model = Grinch().fit(X)
+    assert model.labels_.max() == 7
+    assert model.set_params(n_clusters=3).labels_.max() == 2
+    assert clone(model).n_clusters == 3
+
+
+def test_predict_does_not_depend_on_the_other_rows(blobs):
+    X, _ = blobs
+    model = Grinch(n_clusters=12).fit(X[:200])
+    together = model.predict(X[200:])
+    np.testing.assert_array_equal(together, [model.predict(row[None])[0] for row in X[200:]])
+
+
+def test_shuffle_changes_the_order_and_not_the_numbering(rng):
+    centres = 10 * np.eye(5)
+    y = np.sort(rng.integers(0, 5, 200))
+    X = centres[y] + rng.normal(size=(200, 5))
+    models = [Grinch(shuffle=True, random_state=s, n_clusters=5).fit(X) for s in (0, 0, 1)]
+    assert models[0].tree_.to_newick() == models[1].tree_.to_newick()
+    assert models[0].tree_.to_newick() != models[2].tree_.to_newick()
+    for model in models:
+        model.tree_.check()
+        assert adjusted_rand_score(y, model.labels_) == 1
+        np.testing.assert_array_equal(model.predict(X), model.labels_)
+        model.partial_fit(X[:3])
+        np.testing.assert_array_equal(model.labels_[-3:], model.labels_[:3])
+
+
+def test_pickled_models_go_on(blobs):
+    X, _ = blobs
+    for search in ("exact", "index"):
+        model = Grinch(search=search).fit(X[:200])
+        copy = pickle.loads(pickle.dumps(model))
+        assert copy.partial_fit(X[200:]).tree_.to_newick() == model.partial_fit(X[200:]).tree_.to_newick()
+
+
+def test_records_with_a_plain_function():
+    def shared_words(a, b):
+        a, b = ({w for text in texts for w in text.split()} for texts in (a, b))
+        return len(a & b) / min(len(a), len(b))
+
+    titles = ["deep tree", "tree search", "soup recipe", "deep search", "bread recipe", "bread soup"]
+    model = Grinch(linkage=shared_words, n_clusters=2, mode="exact").fit(titles)
+    assert model.labels_.tolist() == [0, 0, 1, 0, 1, 1]
+    assert model.predict(["tree recipe of deep search"]).tolist() == [0]
+    model.partial_fit(["soup tree"])
+    assert model.n_leaves_ == 7
+
+
+def test_records_must_be_a_sequence():
+    for bad in ("text", {"a": 1}, 7):
+        with pytest.raises(ValueError, match="X must be a sequence of records"):
+            Grinch(linkage=lambda a, b: 0.0).fit(bad)
+    with pytest.raises(ValueError, match="X must hold at least one record; got 0"):
+        Grinch(linkage=lambda a, b: 0.0).fit([])
+
+
+def test_sparse_that_does_not_fit_says_how_many_bytes(monkeypatch):
+    X = scipy.sparse.random_array((1000, 5000), density=0.001, format="csr", rng=0)
+    monkeypatch.setattr("grinch.estimators.checks.available_memory", lambda: 10**6)
+    with pytest.raises(ValueError, match=r"1,000 x 5,000 would take 40,000,000 bytes, and 1,000,000 are free"):
+        Grinch().fit(X)
+
+
+def test_ctrl_c_leaves_a_valid_tree_of_the_points_so_far():
+    """A real SIGINT in a real process, in the middle of a long fit."""
+    program = """
+    import os, signal, threading
+    import numpy as np
+    from grinch import Grinch
+    X = np.random.default_rng(0).normal(size=(60_000, 16))
+    Grinch().fit(X[:500])
+    model = Grinch(mode="exact", n_neighbors=5)
+    threading.Timer(2.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+    try:
+        model.fit(X)
+    except KeyboardInterrupt:
+        model.tree_.check()
+        n = model.n_leaves_
+        other = Grinch(mode="exact", n_neighbors=5).fit(X[:n])
+        print("interrupted", 0 < n < 60_000, other.tree_.to_newick() == model.tree_.to_newick())
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "interrupted True True", done.stderr
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_verbose_shows_rate_and_time_left(blobs, capfd):
+    X, _ = blobs
+    Grinch(verbose=True).fit(X)
+    shown = capfd.readouterr().err
+    assert "inserting" in shown
+    assert "300 of 300" in shown
+    Grinch().fit(X)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_refused_fit_leaves_what_was_fitted_before(rng):
+    X = rng.normal(size=(30, 2))
+    model = Grinch(n_clusters=3).fit(X)
+    before = model.tree_.to_newick()
+    with pytest.raises(ValueError, match="NaN in row 0"):
+        model.fit([[np.nan, 1.0, 2.0]])
+    with pytest.raises(ValueError, match="one entry for each of the 1 points"):
+        model.fit([[3.0, 1.0, 2.0]], ids=["a", "b"])
+    assert model.n_features_in_ == 2
+    assert model.tree_.to_newick() == before
+    assert model.partial_fit(X[:2]).n_leaves_ == 32
+
+
+def test_records_that_a_linkage_refuses_leave_what_was_fitted_before():
+    class Lengths:
+        def leaf(self, text):
+            return len(text)
+
+        def merge(self, a, b):
+            return a + b
+
+        def score(self, a, b):
+            return -abs(a - b)
+
+    model = Grinch(linkage=Lengths()).fit(["a", "bb", "ccc"])
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"linkage raised TypeError in leaf\(\)"):
+            method(["dddd", 5])
+        assert model.n_leaves_ == 3
+    assert model.partial_fit(["dddd"]).n_leaves_ == 4
+
+
+def test_predict_where_no_candidate_is_named():
+    from grinch.neighbors import ByKey
+
+    model = Grinch(linkage=lambda a, b: -abs(len(a[0]) - len(b[0])), search=ByKey(lambda t: t[0]), n_clusters=2)
+    model.fit(["aa", "ab", "bcd", "bcde"])
+    assert model.predict(["axx", "zzz"]).tolist() == [model.labels_[0], -1]
+
+
+def test_a_shuffled_fit_that_breaks_off_goes_on_soundly():
+    def near(a, b):
+        if 99 in a + b:
+            raise RuntimeError("no")
+        return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+    order = np.random.RandomState(0).permutation(10)
+    records = [10 * i for i in range(10)]
+    records[order[5]] = 99
+    for names in (None, [f"r{i}" for i in range(10)]):
+        model = Grinch(linkage=near, shuffle=True, random_state=0, n_clusters=2)
+        with pytest.raises(ValueError, match="raised RuntimeError"):
+            model.fit(records, ids=names)
+        made = sorted(order[:5].tolist())
+        assert model.ids_ == (list(range(5)) if names is None else [names[i] for i in made])
+        model.partial_fit([1000, 1001], ids=None if names is None else ["n1", "n2"])
+        assert model.labels_.tolist() == [0, 0, 0, 0, 0, 1, 1]
+        assert model.ids_[-2:] == ([5, 6] if names is None else ["n1", "n2"])
+
+
+def test_labels_handed_out_are_a_copy(blobs):
+    X, _ = blobs
+    model = Grinch().fit(X)
+    model.labels_[:] = 77
+    assert model.labels_.max() == 7
+
+
+def test_extreme_values(rng):
+    with pytest.raises(ValueError, match="scale the data first"):
+        Grinch(metric="dot").fit(np.full((3, 8), np.iinfo(np.int64).min))
+    X = np.array([[1, 0], [0, 1], [1, 0.1], [0.1, 1]])
+    for scale in (1.0, 1e-15, 1e15):
+        assert Grinch(linkage="cosine", n_clusters=2).fit(X * scale).labels_.tolist() == [0, 1, 0, 1]
+    assert Grinch(linkage="cosine").fit(X * 1e-30).tree_.n_leaves == 4

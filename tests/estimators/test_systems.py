@@ -1,0 +1,309 @@
+"""Every system, run the same way on the same edge cases."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import grinch
+from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Tree, cluster_with
+from grinch._interrupts import uninterrupted
+from grinch.datasets import separated
+from grinch.estimators.registry import SYSTEMS, make_system
+from grinch.metrics import dendrogram_purity
+
+# Small buffers and few leaves, so that small data fill them.
+SMALL = {"mb-hac": {"buffer_size": 20}, "perch-c": {"max_leaves": 30}, "perch-bc": {"max_leaves": 30}}
+GROWING = [name for name in SYSTEMS if name != "hac"]
+every_system = pytest.mark.parametrize("name", SYSTEMS)
+every_growing_system = pytest.mark.parametrize("name", GROWING)
+
+
+def make(name, **settings):
+    return make_system(name, **{**SMALL.get(name, {}), **settings})
+
+
+@parametrize_with_checks(
+    [HAC(), HAC(linkage="cosine"), HAC(linkage="ward", lean=True), MiniBatchHAC(), Online(), Rotate(), Perch(), Birch()]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@every_system
+def test_finds_separated_clusters(name, rng):
+    X, y = separated("cliques", n_classes=8, per_class=25, n_features=10, random_state=1)
+    order = rng.permutation(len(y))
+    X, y = X[order], y[order]
+    model = cluster_with(name, X, metric="sqeuclidean", n_clusters=8, **SMALL.get(name, {}))
+    model.tree_.check()
+    assert isinstance(model.tree_, Tree)
+    assert model.n_leaves_ == 200
+    assert model.n_features_in_ == 10
+    # A buffer of 20, collapsed leaves and Online promise nothing; the others must be perfect.
+    if name not in SMALL and name != "online":
+        assert dendrogram_purity(model.tree_, y) == 1.0
+        assert adjusted_rand_score(y, model.labels_) == 1.0
+    else:
+        assert dendrogram_purity(model.tree_, y) > 0.6
+
+
+@every_system
+def test_no_points_are_refused_and_change_nothing(name):
+    model = make(name)
+    with pytest.raises(ValueError, match="0 sample"):
+        model.fit(np.empty((0, 3)))
+    with pytest.raises(NotFittedError):
+        model.tree_
+    model.fit([[1.0, 2.0], [3.0, 1.0]])
+    with pytest.raises(ValueError, match="0 sample"):
+        model.fit(np.empty((0, 3)))
+    assert model.n_leaves_ == 2
+    assert model.n_features_in_ == 2
+
+
+@every_system
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_points(name, n):
+    model = make(name, n_clusters=2).fit(np.eye(3)[:n])
+    model.tree_.check()
+    assert model.tree_.n_leaves == n
+    assert model.labels_.tolist() == [0, 1, 1][:n] or model.labels_.tolist() in ([0, 0, 1][:n], [0, 1, 0][:n])
+    assert model.labels_.max() + 1 == min(n, 2)
+    assert model.tree_.to_scipy().shape == (n - 1, 4)
+    assert np.isfinite(model.tree_.heights()).all()
+
+
+@every_system
+def test_duplicates_and_ties(name):
+    X = np.repeat(np.array([[1.0, 0], [0, 1], [1, 1]]), 30, axis=0)
+    model = make(name, n_clusters=3).fit(X)
+    model.tree_.check()
+    assert model.tree_.n_leaves == 90
+    assert np.isfinite(model.tree_.heights()).all()
+    if name not in SMALL and name != "online":
+        assert dendrogram_purity(model.tree_, np.repeat([0, 1, 2], 30)) == 1.0
+    grid = np.array([[x, y] for x in range(8) for y in range(8)], float)
+    make(name).fit(grid).tree_.check()
+    make(name).fit(np.zeros((40, 2))).tree_.check()
+
+
+@every_growing_system
+def test_any_chunking_gives_the_tree_of_fit(name, rng):
+    """300 is no multiple of the batch of the searches, nor of the buffer, nor of any of the chunks."""
+    X = rng.normal(size=(300, 5)) + 6 * rng.integers(0, 4, (300, 1))
+    if name == "birch":
+        # Its radius is estimated from the first points there are.
+        whole = make(name, radius=0.7).fit(X)
+    else:
+        whole = make(name).fit(X)
+    for size in (1, 7, 100, 299):
+        model = clone(whole)
+        for start in range(0, 300, size):
+            model.partial_fit(X[start : start + size])
+        assert model.tree_.to_newick() == whole.tree_.to_newick()
+        np.testing.assert_array_equal(model.labels_, whole.labels_)
+
+
+@every_growing_system
+def test_asking_for_the_tree_changes_nothing(name, rng):
+    X = rng.normal(size=(80, 4))
+    asked, quiet = make(name), make(name)
+    for start in range(0, 80, 20):
+        asked.partial_fit(X[start : start + 20])
+        quiet.partial_fit(X[start : start + 20])
+        assert asked.tree_.n_leaves == start + 20
+        asked.labels_
+    assert asked.tree_.to_newick() == quiet.tree_.to_newick()
+
+
+@every_system
+def test_ids_name_the_points(name, rng):
+    X = rng.normal(size=(30, 4))
+    ids = [f"p{i}" for i in range(30)]
+    model = make(name, n_clusters=3)
+    model.fit(X, ids=ids)
+    assert model.ids_ == ids
+    assert sorted(name for cluster in model.clusters_ for name in cluster) == sorted(ids)
+    assert "p7" in model.tree_.to_newick()
+    with pytest.raises(ValueError, match="'a' is there twice"):
+        model.fit(X[:2], ids=["a", "a"])
+    assert model.n_leaves_ == 30
+
+
+@every_growing_system
+def test_a_shuffled_fit_numbers_leaves_by_row(name, rng):
+    X, y = separated("cliques", n_classes=4, per_class=10, n_features=6, random_state=2)
+    model = make(name, shuffle=True, random_state=3, n_clusters=4, metric="sqeuclidean")
+    if name in ("perch-c", "perch-bc", "mb-hac"):
+        model.set_params(**({"buffer_size": 50} if name == "mb-hac" else {"max_leaves": 50}))
+    model.fit(X)
+    if name != "online":
+        assert adjusted_rand_score(y, model.labels_) == 1.0
+    again = clone(model).fit(X)
+    assert again.tree_.to_newick() == model.tree_.to_newick()
+
+
+@every_system
+def test_a_copy_goes_on_like_the_original(name, rng):
+    X = rng.normal(size=(60, 4))
+    model = make(name).fit(X[:40])
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.tree_.to_newick() == model.tree_.to_newick()
+    if name != "hac":
+        assert copy.partial_fit(X[40:]).tree_.to_newick() == model.partial_fit(X[40:]).tree_.to_newick()
+
+
+@every_system
+def test_points_without_labels_and_sparse_points(name, rng):
+    X = rng.integers(0, 4, (50, 6)).astype(float)
+    model = make(name).fit(scipy.sparse.csr_matrix(X))
+    assert model.tree_.to_newick() == make(name).fit(X).tree_.to_newick()
+    labels = np.array([None, "a", "b", np.nan, "a"] * 10, dtype=object)
+    assert 0 < dendrogram_purity(model.tree_, labels) <= 1
+    assert np.isnan(dendrogram_purity(model.tree_, [None] * 50))
+
+
+@every_system
+def test_bad_values_name_the_row_and_change_nothing(name):
+    model = make(name).fit(np.eye(4))
+    bad = np.ones((3, 4))
+    bad[1, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN in row 1, column 2"):
+        model.fit(bad)
+    assert model.n_leaves_ == 4
+    with pytest.raises(ValueError, match="n_clusters must be a whole number"):
+        make(name, n_clusters=0).fit(np.eye(4))
+
+
+@every_system
+def test_progress_adds_up_to_the_points(name, rng, monkeypatch):
+    told: list[float] = []
+
+    class Bar:
+        def __init__(self, what, total):
+            assert total == 40
+
+        def __enter__(self):
+            return told.append
+
+        def __exit__(self, *args):
+            pass
+
+    monkeypatch.setattr("grinch.progress.bar.progress_bar", Bar)
+    make(name, verbose=True).fit(rng.normal(size=(40, 3)))
+    assert sum(told) == pytest.approx(40, abs=1)
+
+
+def test_names_are_public():
+    for name in ("HAC", "MiniBatchHAC", "Perch", "Online", "Rotate", "Birch", "Grinch", "Tree", "cluster_with"):
+        assert name in dir(grinch)
+        assert getattr(grinch, name)
+
+
+def test_the_registry_says_what_it_takes():
+    with pytest.raises(ValueError, match=r"method must be one of .*'grinch'.*did you mean 'perch'"):
+        make_system("pertch")
+    with pytest.raises(
+        ValueError, match=r"a setting of method 'hac' must be one of 'lean'.*got 'leann'; did you mean 'lean'"
+    ):
+        make_system("hac", leann=True)
+    with pytest.raises(ValueError, match="takes no linkage of your own"):
+        make_system("birch", linkage=lambda a, b: 0.0)
+    assert isinstance(make_system("grinch"), Grinch)
+    assert make_system("hac").metric == "cosine"
+    assert make_system("hac", linkage="ward").metric == "sqeuclidean"
+    assert make_system("perch", linkage="ward").metric == "euclidean"
+    assert make_system("birch", linkage="single", metric="cosine").metric == "cosine"
+
+
+def test_every_linkage_name_runs_with_every_method_that_takes_it(rng):
+    X = rng.normal(size=(30, 3))
+    for name, system in SYSTEMS.items():
+        for linkage in ("average", "cosine", "centroid", "ward", "single", "complete"):
+            tree = cluster_with(name, X, linkage=linkage, **SMALL.get(name, {})).tree_
+            tree.check()
+            assert tree.n_leaves == 30
+        if system.takes_linkage:
+            records = cluster_with(name, [1.0, 2.0, 9.0], linkage=lambda a, b: -abs(min(a) - min(b)), n_clusters=2)
+            # Online puts the third beside the second, and that is that.
+            assert records.labels_.tolist() == ([0, 1, 1] if name == "online" else [0, 0, 1])
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np
+from grinch.estimators.registry import make_system
+X = np.random.default_rng(0).normal(size=(40_000, 8))
+settings = {{"buffer_size": 500}} if {name!r} == "mb-hac" else {{}}
+make_system({name!r}, **settings).fit(X[:300])
+model = make_system({name!r}, **settings)
+threading.Timer({delay}, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    model.fit(X)
+    print("not interrupted")
+except KeyboardInterrupt:
+    n = model.n_leaves_
+    model.tree_.check()
+    assert 0 < n < 40_000, n
+    assert len(model.labels_) == n
+    model.partial_fit(X[n : n + 700])
+    model.tree_.check()
+    assert model.n_leaves_ == n + 700
+    print("fine")
+"""
+
+
+@pytest.mark.parametrize("name", ["mb-hac", "birch", "perch"])
+def test_ctrl_c_leaves_a_valid_tree_that_grows_on(name):
+    program = INTERRUPTED.format(name=name, delay=1.0)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "fine", done.stderr[-2000:]
+
+
+def test_a_step_is_finished_before_ctrl_c_is_heard():
+    done = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done.append("step")
+        done.append("after")
+    assert done == ["step"]
+    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        done.append("never")
+    assert done == ["step"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@every_system
+def test_a_cut_changed_after_fit_is_checked(name, rng):
+    model = make(name).fit(rng.normal(size=(20, 3)))
+    model.n_clusters = 0
+    with pytest.raises(ValueError, match="n_clusters must be a whole number"):
+        model.labels_
+    model.n_clusters, model.threshold = None, np.nan
+    with pytest.raises(ValueError, match="threshold must be a number"):
+        model.labels_
+
+
+def test_flags_and_sizes_are_checked(rng):
+    X = rng.normal(size=(60, 3))
+    with pytest.raises(ValueError, match="balance must be True or False; got 'no'"):
+        Perch(balance="no").fit(X)
+    with pytest.raises(ValueError, match="lean must be True or False; got 'yes'"):
+        HAC(lean="yes").fit(X)
+    assert Perch(max_leaves=2**31 - 1).fit(X).n_leaves_ == 60
+    assert Birch(radius=np.float32(0.5)).fit(X).n_leaves_ == 60
+    assert make_system("hac", linkage="ward", metric="euclidean").fit(X).n_leaves_ == 60

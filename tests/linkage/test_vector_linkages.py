@@ -1,0 +1,166 @@
+"""Every closed form against the mean, or the formula, over all pairs; precision at a million points."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numba import njit
+
+from grinch.core.engine import Engine
+from grinch.core.rules import FAST
+from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
+from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, VectorSummaries, vector_merge, vector_score
+from grinch.summaries.store import VectorStore
+
+NAMED = [(name, metric) for name, metrics in VECTOR_LINKAGES.items() for metric in metrics]
+
+
+def brute_force(name, metric, a, b):
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    if name == "cosine":
+        u, v = a.sum(axis=0), b.sum(axis=0)
+        return u @ v / (np.linalg.norm(u) * np.linalg.norm(v))
+    if name == "average":
+        pair = {
+            "dot": lambda x, y: x @ y,
+            "cosine": lambda x, y: x @ y / (np.linalg.norm(x) * np.linalg.norm(y)),
+            "sqeuclidean": lambda x, y: -((x - y) ** 2).sum(),
+        }[metric]
+        return np.mean([pair(x, y) for x, y in itertools.product(a, b)])
+    gap = ((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum()
+    if name == "centroid":
+        return -gap
+    # Ward: the increase of the sum of squares about the mean.
+    both = np.vstack([a, b])
+
+    def squares(x):
+        return ((x - x.mean(axis=0)) ** 2).sum()
+
+    return -(squares(both) - squares(a) - squares(b))
+
+
+@pytest.mark.parametrize(("name", "metric"), NAMED)
+def test_score_of_every_pair_of_nodes_is_the_brute_force_value(rng, name, metric):
+    X = rng.normal(size=(40, 7)) + 3
+    engine = Engine(linkage_of(name, metric), FAST, n_features=7)
+    engine.insert(X)
+    tree = engine.tree()
+    checked = 0
+    for v in tree.nodes():
+        if tree.is_leaf(v):
+            continue
+        left, right = tree.children(v)
+        expected = brute_force(name, metric, X[tree.leaves(left)], X[tree.leaves(right)])
+        assert tree.scores[v] == pytest.approx(expected, rel=2e-4, abs=1e-5)
+        checked += 1
+    assert checked == 39
+
+
+@pytest.mark.parametrize(("name", "metric"), NAMED)
+def test_scores_are_symmetric_to_the_last_bit(rng, name, metric):
+    engine = Engine(linkage_of(name, metric), FAST, n_features=5)
+    engine.insert(rng.normal(size=(30, 5)))
+    root = engine.links.head[0]
+    nodes = [v for v in (0, 3, 7, *(engine.store.capacity + i for i in (1, 5, 20, 28, 29))) if v != root]
+    engine.tree()  # brings every summary but the root's up to date
+    sums = engine.store.sums
+    for u, v in itertools.product(nodes, nodes):
+        assert vector_score(sums, u, v) == vector_score(sums, v, u)
+
+
+@njit
+def million_merges(rows):
+    """Merge the same few rows into one node a million times, as the deepest tree would; the means, and which is it."""
+    n = rows.shape[0]
+    sums = VectorSummaries(
+        np.zeros((n + 2, rows.shape[1]), np.float32),
+        np.zeros((n + 2, 3)),
+        np.zeros(n + 2),
+        np.zeros(n + 2, np.uint8),
+        np.zeros(n, np.uint8),
+        np.zeros(2, np.int32),
+        np.zeros(2),
+        np.zeros(3, np.int64),
+        AVERAGE_SQEUCLIDEAN,
+    )
+    sums.means[:n] = rows
+    sums.moments[:n, 0] = 1.0
+    here, there = n, n + 1
+    sums.means[here] = rows[0]
+    sums.moments[here, 0] = 1.0
+    for i in range(1_000_000):
+        vector_merge(sums, there, here, i % n)
+        here, there = there, here
+    return sums.means, here
+
+
+def test_a_million_equal_points_lose_nothing(rng):
+    row = rng.normal(size=(1, 4)).astype(np.float32) / 3
+    means, top = million_merges(row)
+    assert means[top].tolist() == row[0].tolist()
+
+
+def test_a_million_points_in_a_chain_keep_their_mean(rng):
+    rows = rng.normal(size=(1000, 4)).astype(np.float32) + 0.1
+    means, top = million_merges(rows)
+    # Merge i adds row i % 1000 to the first row, so a million merges hold every row 1,000 times, and row 0 once more.
+    expected = (rows.astype(np.float64).sum(axis=0) * 1000 + rows[0]) / 1_000_001
+    np.testing.assert_allclose(means[top], expected, rtol=1e-3)
+
+
+def test_zero_vectors_score_zero_under_cosine():
+    for linkage in (linkage_of("cosine"), linkage_of("average", "cosine")):
+        engine = Engine(linkage, FAST, n_features=3)
+        engine.insert(np.array([[0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 2, 0.0]]))
+        tree = engine.tree()
+        tree.check()
+        assert engine.store.sums.score(0, 1) == 0.0
+        assert engine.store.sums.score(0, 2) == 0.0
+        assert not np.isnan(tree.scores[[tree.parent(0), tree.root]]).any()
+
+
+def test_far_from_the_origin_distances_keep_their_digits(rng):
+    """Euclidean linkages move the origin to the first point before rounding to float32."""
+    X = rng.normal(size=(50, 3))
+    near, far = (Engine(linkage_of("ward"), FAST, n_features=3) for _ in range(2))
+    near.insert(X)
+    far.insert(X + 1e6)
+    assert near.tree().to_newick(lengths=False) == far.tree().to_newick(lengths=False)
+
+
+def test_store_keeps_points_when_it_grows(rng):
+    store = VectorStore(linkage_of("average", "dot"), 3)
+    X = rng.normal(size=(10, 3)).astype(np.float32)
+    store.grow(4)
+    store.write(0, X[:4])
+    store.grow(9)
+    store.write(4, X[4:9])
+    np.testing.assert_array_equal(store.sums.means[:9], X[:9])
+    assert store.longest == pytest.approx(np.linalg.norm(X[:9].astype(np.float64), axis=1).max())
+
+
+@pytest.mark.parametrize(
+    ("linkage", "metric", "message"),
+    [
+        ("averge", None, r"linkage must be one of 'cosine', 'average'.*got 'averge'; did you mean 'average'\?"),
+        (
+            "average",
+            "euclidian",
+            r"metric must be one of.*for linkage='average'; got 'euclidian'; did you mean 'euclidean'",
+        ),
+        ("ward", "cosine", r"metric must be one of 'sqeuclidean' for linkage='ward'; got 'cosine'"),
+        (lambda a, b: 0.0, "cosine", "metric belongs to a linkage given by name"),
+    ],
+)
+def test_unknown_names_get_the_nearest_known_one(linkage, metric, message):
+    with pytest.raises(ValueError, match=message):
+        linkage_of(linkage, metric)
+
+
+def test_what_is_no_linkage_is_refused():
+    with pytest.raises(TypeError, match=r"linkage must be a name .* or a function f\(a, b\).*got 3"):
+        linkage_of(3)
+    with pytest.raises(TypeError, match="an object, not a class"):
+        linkage_of(VectorStore)

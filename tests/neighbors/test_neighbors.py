@@ -1,0 +1,185 @@
+"""Searches against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from grinch.core.counters import SCORES, new_tally
+from grinch.linkage.base import FunctionLinkage
+from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
+from grinch.linkage.vector import vector_score
+from grinch.neighbors import make_search
+from grinch.neighbors.base import batches
+from grinch.neighbors.exact import ExactSearch
+from grinch.neighbors.index import IndexSearch
+from grinch.neighbors.scan import ScanSearch
+from grinch.summaries.store import RecordStore, VectorStore
+
+LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
+
+
+def store_of(X, linkage):
+    store = VectorStore(linkage, X.shape[1])
+    store.grow(len(X))
+    store.write(0, X)
+    return store
+
+
+def brute_force(store, n, k, limit=None):
+    found = np.full((n, k), -1)
+    for i in range(n):
+        earlier = range(i if limit is None else limit)
+        best = sorted(earlier, key=lambda j: (-vector_score(store.sums, i, j), j))[:k]
+        found[i, : len(best)] = best
+    return found
+
+
+def stream(search, start, stop, limit=None):
+    return np.vstack([part.candidates for part in search.stream(start, stop, limit)])
+
+
+@given(
+    X=hnp.arrays(
+        np.float32, st.tuples(st.integers(1, 60), st.integers(1, 5)), elements=st.sampled_from([-1, 0, 0.3, 2])
+    ),
+    k=st.integers(1, 70),
+    linkage=st.sampled_from(LINKAGES),
+)
+def test_exact_search_with_ties_is_brute_force(X, k, linkage):
+    store = store_of(X, linkage)
+    np.testing.assert_array_equal(stream(ExactSearch(store, k), 0, len(X)), brute_force(store, len(X), k))
+
+
+@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+def test_exact_search_in_blocks_is_brute_force(rng, monkeypatch, linkage):
+    monkeypatch.setattr("grinch.neighbors.exact.BLOCK", 100)
+    X = rng.normal(size=(700, 9))
+    store = store_of(X, linkage)
+    search = ExactSearch(store, 12)
+    expected = brute_force(store, 700, 12)
+    np.testing.assert_array_equal(stream(search, 0, 700), expected)
+    assert search.full_scans == 0
+    np.testing.assert_array_equal(stream(ExactSearch(store, 12), 300, 700), expected[300:])
+    np.testing.assert_array_equal(stream(search, 600, 700, limit=600), brute_force(store, 700, 12, 600)[600:])
+
+
+def test_near_ties_that_a_product_cannot_tell_apart(rng):
+    """Far from the origin the product loses the differences; every point is scored, and the answer is right."""
+    X = 1e4 + rng.normal(size=(300, 4)) * 1e-2
+    X[0] = 0
+    store = store_of(X, linkage_of("average", "sqeuclidean"))
+    search = ExactSearch(store, 5)
+    np.testing.assert_array_equal(stream(search, 0, 300), brute_force(store, 300, 5))
+    assert search.full_scans > 0
+
+
+def test_many_copies_of_one_point_come_in_the_order_of_arrival(rng):
+    X = np.tile(rng.normal(size=(1, 33)), (500, 1))
+    store = store_of(X, linkage_of("average"))
+    found = stream(ExactSearch(store, 10), 0, 500)
+    np.testing.assert_array_equal(found[20:], np.tile(np.arange(10), (480, 1)))
+
+
+@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+def test_index_recall(rng, linkage):
+    centres = rng.normal(size=(50, 16))
+    X = centres[rng.integers(0, 50, 3000)] + 0.3 * rng.normal(size=(3000, 16))
+    store = store_of(X, linkage)
+    exact, approximate = (stream(s, 0, 3000) for s in (ExactSearch(store, 10), IndexSearch(store, 10)))
+    recall = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(exact[500:], approximate[500:], strict=True)])
+    # Inner products of vectors of different lengths are not a metric, and graphs find them harder.
+    assert recall > (0.9 if linkage.metric == "dot" else 0.97)
+
+
+def test_index_gives_the_same_for_any_chunking(rng):
+    X = rng.normal(size=(1300, 8))
+    store = store_of(X, linkage_of("average"))
+    whole = stream(IndexSearch(store, 10), 0, 1300)
+    search = IndexSearch(store, 10)
+    cuts = [0, 1, 7, 255, 256, 300, 900, 901, 1300]
+    parts = [stream(search, a, b) for a, b in itertools.pairwise(cuts)]
+    np.testing.assert_array_equal(np.vstack(parts), whole)
+
+
+def test_index_with_many_duplicates_still_finds_the_others(rng):
+    X = rng.normal(size=(3000, 8)).astype(np.float32)
+    X[rng.permutation(3000)[:1500]] = X[0]
+    store = store_of(X, linkage_of("average"))
+    exact, approximate = (stream(s, 0, 3000) for s in (ExactSearch(store, 10), IndexSearch(store, 10)))
+    others = [i for i in range(1000, 3000) if not np.array_equal(X[i], X[0])]
+    recall = np.mean([len(np.intersect1d(exact[i], approximate[i])) / 10 for i in others])
+    assert recall > 0.97
+    copies = [i for i in range(1000, 3000) if np.array_equal(X[i], X[0])]
+    np.testing.assert_array_equal(exact[copies], approximate[copies])
+
+
+def test_index_survives_pickling(rng):
+    import pickle
+
+    X = rng.normal(size=(900, 8))
+    store = store_of(X, linkage_of("average"))
+    search = IndexSearch(store, 5)
+    first = stream(search, 0, 600)
+    again = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(np.vstack([first, stream(again, 600, 900)]), stream(IndexSearch(store, 5), 0, 900))
+
+
+def test_a_missing_index_names_the_install_command(rng, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with pytest.raises(ImportError, match=r"search='index' needs usearch.*pip install 'grinch\[index\]'"):
+        IndexSearch(store_of(rng.normal(size=(3, 2)), linkage_of("average")), 5)
+
+
+def test_scan_asks_the_linkage_about_every_earlier_record():
+    tally = new_tally()
+    store = RecordStore(FunctionLinkage(lambda a, b: -abs(a[0] - b[0])))
+    store.grow(6)
+    store.write(0, [0, 10, 1, 11, 2, 0])
+    search = ScanSearch(store, 2, tally)
+    assert stream(search, 0, 6).tolist() == [[-1, -1], [0, -1], [0, 1], [1, 2], [2, 0], [0, 2]]
+    assert tally.counts[SCORES] == 15
+    assert stream(search, 5, 6, limit=3).tolist() == [[0, 2]]
+
+
+@given(start=st.integers(0, 1000), length=st.integers(0, 1000), size=st.integers(1, 300))
+def test_batches_cut_at_multiples(start, length, size):
+    ranges = list(batches(start, start + length, size))
+    assert [i for lo, hi in ranges for i in range(lo, hi)] == list(range(start, start + length))
+    assert all(hi % size == 0 for _, hi in ranges[:-1])
+    assert all(lo < hi <= lo + size for lo, hi in ranges)
+
+
+def test_unknown_searches(rng):
+    store = store_of(rng.normal(size=(3, 2)), linkage_of("average"))
+    with pytest.raises(
+        ValueError, match=r"search must be one of 'auto', 'exact', 'index' .*; got 'exakt'; did you mean 'exact'"
+    ):
+        make_search("exakt", store, 5, new_tally())
+    with pytest.raises(ValueError, match="search='index' needs a linkage on vectors; for yours, use search=ByVector"):
+        make_search("index", RecordStore(FunctionLinkage(max)), 5, new_tally())
+
+
+def test_whole_numbers_with_many_ties_need_no_full_scan(rng):
+    X = rng.integers(0, 3, size=(600, 4)).astype(float)
+    for linkage in (linkage_of("average", "sqeuclidean"), linkage_of("average", "dot")):
+        store = store_of(X, linkage)
+        search = ExactSearch(store, 7)
+        np.testing.assert_array_equal(stream(search, 0, 600), brute_force(store, 600, 7))
+        assert search.full_scans == 0
+
+
+def test_an_outlier_does_not_make_every_query_a_full_scan(rng):
+    X = rng.normal(size=(600, 4)) * 10
+    X[300] = 1e5
+    store = store_of(X, linkage_of("ward"))
+    search = ExactSearch(store, 7)
+    np.testing.assert_array_equal(stream(search, 0, 600), brute_force(store, 600, 7))
+    assert search.full_scans < 10

@@ -1,0 +1,730 @@
+"""Points that leave, change and move: removal, update and refinement."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from grinch import HAC, Grinch, Online, Rotate, moves
+from grinch.core.engine import Engine
+from grinch.core.rules import EXACT, FAST
+from grinch.datasets import gaussian_mixture
+from grinch.errors import LinkageError
+from grinch.linkage.base import FunctionLinkage
+from grinch.linkage.named import linkage_of
+from grinch.metrics import dendrogram_purity
+from grinch.refine.neighbor_cost import Neighborhood
+from grinch.refine.passes import Refiner
+from grinch.refine.top import crown_of
+from grinch.summaries.store import VectorStore
+from grinch.tree.links import LEFT, RIGHT, SIZE, as_arrays, grown, nodes_in, shrunk
+from grinch.tree.tree import check_links
+from separation import KINDS, SeparatingLinkage, arrival, missed_components
+
+
+def newick(engine):
+    return engine.tree().to_newick()
+
+
+def leaf_sets(engine):
+    """The slots under every internal node, by walking down."""
+    table = as_arrays(engine.links).table
+    leaves, internal = nodes_in(as_arrays(engine.links))
+    under = {int(leaf): [int(leaf)] for leaf in leaves}
+
+    def members(v):
+        stack, found = [v], []
+        while stack:
+            node = stack.pop()
+            if node in under:
+                found += under[node]
+            else:
+                stack += [int(table[node, LEFT]), int(table[node, RIGHT])]
+        return found
+
+    return {int(v): members(int(v)) for v in internal}
+
+
+def check_against_recomputation(engine, tolerance=1e-4):
+    """Every summary that counts as fresh is, within rounding, that of its leaves."""
+    assert isinstance(engine.store, VectorStore)
+    sums = engine.store.sums
+    for v, members in leaf_sets(engine).items():
+        if not sums.stale[v]:
+            rows = sums.means[members].astype(np.float64)
+            scale = 1.0 + np.abs(rows).max()
+            np.testing.assert_allclose(sums.means[v], rows.mean(axis=0), atol=tolerance * scale)
+            assert sums.moments[v, 0] == len(members)
+            spread = ((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean()
+            np.testing.assert_allclose(sums.moments[v, 1], spread, atol=tolerance * scale**2)
+
+
+def check_engine(engine):
+    check_links(engine.links)
+    table = as_arrays(engine.links).table
+    for v in nodes_in(as_arrays(engine.links))[1].tolist():
+        p = table[v, 0]
+        if engine.store.sums.stale[v] and p >= 0:
+            assert engine.store.sums.stale[p], "a stale node's parent is stale"
+            assert np.isnan(engine.store.sums.bonds[p]), "a stale node's parent has no cached bond"
+    if isinstance(engine.store, VectorStore):
+        check_against_recomputation(engine)
+    slots = engine.slots()
+    for first, found in engine.search.nearest(slots, engine.n_slots):
+        for x, row in zip(slots[first : first + len(found)], found, strict=True):
+            named = row[row >= 0]
+            assert set(named.tolist()) <= set(slots.tolist()) - {int(x)}
+            assert len(named) == min(len(slots) - 1, found.shape[1])
+
+
+rows_of_points = hnp.arrays(
+    np.float32, st.tuples(st.integers(1, 8), st.just(3)), elements=st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0])
+)
+
+
+def mean_gap(a, b):
+    return -float(np.linalg.norm(np.mean(a, axis=0) - np.mean(b, axis=0)))
+
+
+KINDS_OF_MODEL = {
+    "average": {"linkage": "average"},
+    "ward": {"linkage": "ward", "cap": 5},
+    "exact": {"linkage": "cosine", "mode": "exact"},
+    "index": {"linkage": "average", "metric": "sqeuclidean", "search": "index"},
+    "function": {"linkage": mean_gap, "mode": "exact"},
+    "pairwise": {"linkage": "complete"},
+}
+
+
+class Points(RuleBasedStateMachine):
+    """Any order of inserting, removing, changing, refining, cutting and copying leaves a sound model."""
+
+    @initialize(kind=st.sampled_from(list(KINDS_OF_MODEL)), compiled=st.booleans(), named=st.booleans())
+    def begin(self, kind, compiled, named):
+        self.model = Grinch(**KINDS_OF_MODEL[kind], n_neighbors=4, n_clusters=2)
+        self.named, self.compiled = named, compiled
+        self.points: dict[object, list[float]] = {}
+        self.given = 0
+        self.insert(np.eye(3, dtype=np.float32))
+        self.engine.compiled = compiled and isinstance(self.engine.store, VectorStore)
+
+    @property
+    def engine(self):
+        return self.model._fitted.builder
+
+    @rule(rows=rows_of_points)
+    def insert(self, rows):
+        ids = [f"p{self.given + i}" if self.named else self.given + i for i in range(len(rows))]
+        self.given += len(rows)
+        self.model.partial_fit(rows, ids=ids if self.named else None)
+        self.points.update(zip(ids, rows.tolist(), strict=True))
+
+    @rule(data=st.data())
+    def remove(self, data):
+        ids = data.draw(
+            st.lists(st.sampled_from(sorted(self.points, key=str)), unique=True) if self.points else st.just([])
+        )
+        self.model.remove(ids)
+        for name in ids:
+            del self.points[name]
+
+    @rule()
+    def remove_all(self):
+        self.model.remove(list(self.points))
+        self.points.clear()
+
+    @rule(data=st.data(), rows=rows_of_points)
+    def update(self, data, rows):
+        ids = data.draw(st.permutations(sorted(self.points, key=str)))[: len(rows)]
+        if ids:
+            self.model.update(ids, rows[: len(ids)])
+            self.points.update(zip(ids, rows.tolist(), strict=False))
+
+    @rule(passes=st.integers(1, 2), points=st.sampled_from(["all", "unsettled"]))
+    def refine(self, passes, points):
+        self.model.refine(passes, points=points)
+
+    @rule()
+    def copy(self):
+        self.model = pickle.loads(pickle.dumps(self.model))
+
+    @rule(rows=rows_of_points)
+    def predict(self, rows):
+        before = self.model.tree_.to_newick() if self.points else ""
+        labels = self.model.predict(rows)
+        assert set(labels.tolist()) <= ({0, 1} if self.points else {-1})
+        assert not self.points or self.model.tree_.to_newick() == before
+
+    @invariant()
+    def sound(self):
+        if not hasattr(self, "model"):
+            return
+        model = self.model
+        assert model.ids_ == list(self.points)
+        assert model.n_leaves_ == len(self.points)
+        tree = model.tree_
+        tree.check()
+        assert tree.n_leaves == len(self.points)
+        assert len(model.labels_) == len(self.points)
+        check_engine(self.engine)
+
+    @invariant()
+    def vectors_follow_ids(self):
+        if not hasattr(self, "model") or not isinstance(self.engine.store, VectorStore):
+            return
+        slot_of, means = self.model._fitted.slot_of(), self.engine.store.sums.means
+        assert set(slot_of) == set(self.points)
+        for name, row in self.points.items():
+            row = np.array(row)
+            if self.engine.store.linkage.is_spherical:
+                row = row / (np.linalg.norm(row) or 1.0)
+            origin = 0.0 if self.engine.store.origin is None else self.engine.store.origin
+            np.testing.assert_allclose(means[slot_of[name]], row - origin, atol=1e-6)
+
+
+TestPoints = Points.TestCase
+TestPoints.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+
+
+@pytest.mark.parametrize("model", [Grinch(), Rotate(), Online(), Grinch(linkage="ward", mode="exact")])
+def test_the_ids_of_those_that_remain_stay(blobs, model):
+    X, _ = blobs
+    model.fit(X).remove(range(0, 300, 3))
+    left = [i for i in range(300) if i % 3]
+    assert model.ids_ == left
+    model.partial_fit(X[:2])
+    assert model.ids_ == [*left, 300, 301]
+    model.tree_.check()
+    assert model.tree_.n_leaves == 202
+    assert len(model.predict(X)) == 300
+
+
+def test_shuffled_points_are_removed_by_their_rows(rng):
+    centres = 10 * np.eye(4)
+    y = np.repeat([0, 1, 2, 3], 20)
+    model = Grinch(shuffle=True, random_state=0, n_clusters=4).fit(centres[y] + rng.normal(size=(80, 4)))
+    model.remove(range(20, 40))
+    assert model.ids_ == [*range(20), *range(40, 80)]
+    assert dendrogram_purity(model.tree_, np.delete(y, range(20, 40))) == 1.0
+
+
+def test_names_come_free_again_and_lists_are_asked_for():
+    model = Grinch(n_clusters=1).fit(np.eye(3), ids=["a", "b", "c"])
+    for ids, message in (
+        (["d"], "ids must name points in the tree; 'd' is not there"),
+        (["a", "a"], "ids must name each point once; 'a' is there twice"),
+        ("a", "ids must be a list of ids; got 'a'. Put a single id into a list"),
+        ([["a"]], r"ids must name points in the tree; \['a'\] is not there"),
+    ):
+        for change in (model.remove, lambda ids: model.update(ids, np.eye(3)[:1])):
+            with pytest.raises(ValueError, match=message):
+                change(ids)
+    with pytest.raises(ValueError, match="X must have a row for each of the 2 ids; got 1"):
+        model.update(["a", "b"], np.eye(3)[:1])
+    with pytest.raises(ValueError, match="X must be finite"):
+        model.update(["a"], [[np.nan, 0, 0]])
+    assert model.ids_ == ["a", "b", "c"]
+    model.remove(["b"]).partial_fit(np.eye(3)[1:2], ids=["b"])
+    assert model.ids_ == ["a", "c", "b"]
+
+
+def test_an_emptied_tree_accepts_points_again(blobs):
+    X, _ = blobs
+    fresh = Grinch().fit(X).tree_.to_newick(names=range(300))
+    for names in (None, [f"p{i}" for i in range(300)]):
+        model = Grinch().fit(X, ids=names)
+        model.remove(model.ids_)
+        assert model.tree_.n_leaves == 0
+        assert model.ids_ == []
+        assert len(model.labels_) == 0
+        assert model.predict(X[:3]).tolist() == [-1, -1, -1]
+        # With ids or without: nothing is left to agree with.
+        model.partial_fit(X)
+        assert model.ids_ == list(range(300, 600))
+        assert model.tree_.to_newick(names=range(300)) == fresh
+
+
+@pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
+def test_removing_asks_a_linkage_about_as_much_as_inserting(linkage):
+    X, _ = gaussian_mixture(3300, n_classes=20)
+    model = Grinch(linkage=linkage).fit(X[:3000])
+    scores = [model.stats_["scores"]]
+    for change in (lambda: model.partial_fit(X[3000:]), lambda: model.remove(range(0, 3000, 10))):
+        change()
+        scores.append(model.stats_["scores"])
+    inserting, removing = np.diff(scores)
+    assert 0 < removing < 1.2 * inserting
+
+
+@pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
+def test_what_is_left_is_as_pure_as_a_fresh_tree(linkage):
+    X, y = gaussian_mixture(2000, n_classes=50)
+    whole, gaps = Grinch(linkage=linkage).fit(X), []
+    for seed in (0, 1):
+        model = copy.deepcopy(whole).remove(np.random.default_rng(seed).permutation(2000)[:400])
+        left = model.ids_
+        fresh = Grinch(linkage=linkage).fit(X[left])
+        gaps.append(dendrogram_purity(fresh.tree_, y[left]) - dendrogram_purity(model.tree_, y[left]))
+    # Two orders of the same points differ by as much.
+    assert np.mean(gaps) < 0.05
+
+
+def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkeypatch):
+    """A large group on its axis, a pair on another, and a point beside the large group that is like neither."""
+    group = np.array([10.0, 0, 0]) + 0.1 * rng.normal(size=(150, 3))
+    X = np.vstack([group, [[0, 10.0, 0], [0, 10.1, 0], [6.0, 0, 8.0]]])
+    for pull, looked_for in ((False, [151]), (True, [152, 151])):
+        model = Grinch(pull=pull, cap=float("inf"), light_grafts=False, polish=False).fit(X)
+        tree = model.tree_
+        assert tree.size(tree.sibling(152)) == 150
+        assert tree.sibling(151) == 150
+        search, asked = model._fitted.builder.search, []
+        nearest = search.nearest
+
+        def noted(leaves, limit, nearest=nearest, asked=asked):
+            asked.extend(leaves.tolist())
+            return nearest(leaves, limit)
+
+        monkeypatch.setattr(search, "nearest", noted)
+        model.remove([152]).remove([151])
+        assert asked == looked_for
+        assert sorted(model.tree_.leaves().tolist()) == list(range(151))
+        check_links(model._fitted.builder.links)
+
+
+def test_slots_are_used_again(rng):
+    """A window that slides over a stream keeps its size."""
+    model = Grinch().fit(rng.normal(size=(200, 4)))
+    for _ in range(30):
+        model.partial_fit(rng.normal(size=(100, 4)))
+        model.remove(model.ids_[:100])
+    engine = model._fitted.builder
+    assert engine.n_leaves == 200
+    assert engine.n_slots <= 600
+    assert engine.store.capacity <= 1500
+    assert model.ids_ == list(range(3000, 3200))
+    check_engine(engine)
+
+
+@pytest.mark.parametrize("search", ["exact", "index"])
+@pytest.mark.parametrize("linkage", ["average", "ward"])
+def test_search_finds_what_is_there_and_nothing_else(rng, search, linkage):
+    X = np.repeat(rng.normal(size=(300, 5)), 3, axis=0).astype(np.float32)[rng.permutation(900)]
+    model = Grinch(linkage=linkage, search=search, n_neighbors=10).fit(X)
+    gone = rng.permutation(900)[:400]
+    model.remove(gone)
+    engine = model._fitted.builder
+    slots = engine.slots()
+    assert sorted(slots.tolist()) == sorted(set(range(900)) - set(gone.tolist()))
+    rows = engine.store.sums.means[slots].astype(np.float64)
+    near = rows @ rows.T if linkage == "average" else -((rows[:, None] - rows) ** 2).sum(axis=2)
+    np.fill_diagonal(near, -np.inf)
+    best = -np.sort(-near, axis=1)[:, :10]
+    hits = 0
+    for first, found in engine.search.nearest(slots, engine.n_slots):
+        assert not np.isin(found, gone).any()
+        for i, row in enumerate(found, start=first):
+            hits += np.isclose(near[i, np.searchsorted(slots, row)], best[i], atol=1e-5).sum()
+    assert hits == best.size if search == "exact" else hits > 0.9 * best.size
+
+
+def test_candidates_by_key_and_by_vector_follow(rng):
+    from grinch.neighbors import ByKey, ByVector
+
+    words = [f"{a}{b}{c}" for a in "abcd" for b in "xyz" for c in "uvw"]
+
+    def alike(a, b):
+        return float(np.mean([[sum(p == q for p, q in zip(s, t, strict=True)) for t in b] for s in a]))
+
+    by_letters = ByVector(lambda words: [[ord(c) for c in word] for word in words], 5, "sqeuclidean")
+    for search in (ByKey(lambda word: word[0]), by_letters, [ByKey(lambda word: word[1]), by_letters]):
+        for mode in ("fast", "exact"):
+            model = Grinch(linkage=alike, search=search, mode=mode, n_clusters=4).fit(words, ids=words)
+            model.remove(words[::2]).remove(words[1:8:2])
+            left = [word for word in words if word not in words[::2] + words[1:8:2]]
+            assert model.ids_ == left
+            model.update([left[0]], ["dzw"]).partial_fit(["axu"], ids=["again"])
+            assert model.ids_ == [*left, "again"]
+            model.tree_.check()
+            check_links(model._fitted.builder.links)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
+def test_whatever_is_raised_points_are_in_or_out(rng, error):
+    calls = {"n": 0, "at": -1}
+
+    def linkage(a, b):
+        calls["n"] += 1
+        if calls["n"] == calls["at"]:
+            raise error
+        return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+    records = rng.normal(size=30).tolist()
+    names = [f"r{i}" for i in range(30)]
+    for at in range(1, 400, 37):
+        model = Grinch(linkage=linkage, mode="exact").fit(records, ids=names)
+        engine = model._fitted.builder
+        for change in (lambda m=model: m.remove(names[5:10]), lambda m=model: m.update(names[20:23], [9.0, 8.0, 7.0])):
+            before = model.ids_
+            calls.update(n=0, at=at)
+            with contextlib.suppress(ValueError, KeyboardInterrupt):
+                change()
+            calls["at"] = -1
+            assert set(model.ids_) <= set(before)
+            assert set(before) - set(model.ids_) <= set(names[5:10])
+            model.tree_.check()
+            check_engine(engine)
+        model.partial_fit([3.0], ids=["new"])
+        assert model.ids_[-1] == "new"
+
+
+def test_a_compiled_linkage_that_fails_in_a_removal_takes_nothing_away(rng):
+    from numba import njit
+
+    @njit
+    def breaks(a, b):
+        return np.nan if a.mean[0] < -50 or b.mean[0] < -50 else -abs(a.mean[0] - b.mean[0])
+
+    X = rng.normal(size=(40, 1)).astype(np.float32)
+    model = Grinch(linkage=breaks, metric="sqeuclidean").fit(X, ids=range(40))
+    with pytest.raises(ValueError, match="returned nan"):
+        model.update([3], [[-100.0]])
+    assert model.ids_ == list(range(40))
+    model.tree_.check()
+    model.remove([3]).tree_.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_theorem_after_removal_and_reinsertion(kind):
+    """Components of what is there are nodes: after whole components left, and after points came back."""
+    import random
+
+    rng = random.Random(f"{kind} again")
+    missed = 0
+    for trial in range(60):
+        graph = KINDS[kind](rng, 12)
+        order = arrival(rng, graph, hubs_last=trial % 2 == 0)
+        engine = Engine(SeparatingLinkage(graph, trial), EXACT)
+        engine.insert(order)
+        out = rng.sample(range(12), 4)
+        engine.remove(np.array(out))
+        engine.insert([order[i] for i in out])
+        now = [order[i] for i in range(12) if i not in out] + [order[i] for i in out]
+        missed += bool(missed_components(engine.tree(), graph, now))
+    assert missed == 0
+
+
+def test_an_engine_without_removals_numbers_as_before(blobs):
+    X, _ = blobs
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=5, n_features=6)
+    engine.insert(X)
+    assert engine.compact() is None
+    leaves, internal = nodes_in(engine.links)
+    assert leaves.tolist() == list(range(300))
+    assert internal.tolist() == list(range(engine.store.capacity + 1, engine.store.capacity + 300))
+    assert (engine.links.table[:300, SIZE] == 1).all()
+
+
+# Refinement ---------------------------------------------------------------------------------------------------------
+
+
+def neighbor_cost(tree, near):
+    """The mean number of points under the common ancestor of two neighbours, by asking the tree."""
+    return np.mean([tree.size(tree.lca(i, int(j))) for i, row in enumerate(near) for j in row if j >= 0])
+
+
+def test_the_cost_reported_is_that_of_the_tree(blobs):
+    X, _ = blobs
+    model = Grinch().fit(X)
+    engine = model._fitted.builder
+    near = np.vstack([found for _, found in engine.search.nearest(engine.slots(), 300)])[:, :10]
+    before = neighbor_cost(model.tree_, near)
+    report = model.refine(2).refinements_[-1]
+    assert report.cost_before == pytest.approx(before)
+    assert report.cost_after == pytest.approx(neighbor_cost(model.tree_, near))
+    assert report.cost_after < report.cost_before
+    assert report.linkage_after == pytest.approx(np.nanmean(model.tree_.scores))
+    assert report.reinserted == 300 * report.passes
+    check_engine(engine)
+
+
+def test_every_sweep_lowers_the_cost_by_what_it_says(rng):
+    engine = Engine(linkage_of("average"), FAST._replace(graft=False), n_neighbors=10, n_features=4)
+    engine.insert(rng.normal(size=(200, 4)))
+    near = np.vstack([found for _, found in engine.search.nearest(engine.slots(), 200)])
+    hood = Neighborhood(near, engine.store.capacity)
+    for _ in range(20):
+        made, before, after = engine.sweep(hood)
+        check_links(engine.links)
+        assert before > after if made else before == after
+        # What was counted around the swaps only is what counting everything gives.
+        afresh = Neighborhood(near, engine.store.capacity)
+        assert hood.cost(engine.links) == afresh.cost(engine.links) == pytest.approx(after / hood.n_pairs)
+        np.testing.assert_array_equal(hood._aunt_pairs, afresh._aunt_pairs)
+    assert hood.cost(engine.links) == pytest.approx(neighbor_cost(engine.tree(), near))
+
+
+def purity_by_order():
+    """Purity before and after one refinement, by order of arrival."""
+    from grinch.datasets import arrival as in_order
+    from grinch.datasets import gaussian_mixture
+
+    X, y = gaussian_mixture(1500, n_classes=40, n_features=24)
+    found = {}
+    for order in ("random", "sorted", "round-robin"):
+        rows = in_order(y, order)
+        model = Grinch().fit(X[rows])
+        before = dendrogram_purity(model.tree_, y[rows])
+        found[order] = before, dendrogram_purity(model.refine().tree_, y[rows])
+    return found
+
+
+def test_refinement_costs_no_purity_in_any_order_of_arrival():
+    for before, after in purity_by_order().values():
+        assert after > before - 0.01
+
+
+def test_refinement_makes_up_for_the_order_of_arrival():
+    refined = {order: after for order, (_, after) in purity_by_order().items()}
+    assert refined["sorted"] > refined["random"] - 0.02
+    assert refined["round-robin"] > refined["random"] - 0.02
+
+
+# The crown, and polishing --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("linkage", ["average", "ward"])
+def test_where_every_point_is_a_branch_the_crown_is_hac(rng, linkage, compiled):
+    X = rng.normal(size=(16, 3)).astype(np.float32)
+    engine = Engine(linkage_of(linkage), FAST._replace(graft=False), n_neighbors=5, n_features=3, compiled=compiled)
+    engine.insert(X)
+    engine.regrow()
+    check_engine(engine)
+    tree = HAC(linkage=linkage, metric="cosine" if linkage == "average" else None).fit(X).tree_
+    groups = {tuple(sorted(tree.leaves(v))) for v in tree.nodes()}
+    assert {tuple(sorted(group)) for group in leaf_sets(engine).values()} <= groups
+
+
+def test_the_crown_keeps_its_branches(rng):
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
+    engine.insert(rng.normal(size=(400, 4)))
+    engine.remove(np.arange(0, 400, 5))
+    nodes = crown_of(engine.links)
+    branches, above = nodes[: (len(nodes) + 1) // 3], nodes[(len(nodes) + 1) // 3 : -((len(nodes) + 1) // 3)]
+    before = {v: sorted(members) for v, members in leaf_sets(engine).items()}
+    assert len(branches) <= 4 * np.sqrt(320)
+    assert len(above) == len(branches) - 1
+    engine.regrow()
+    check_engine(engine)
+    after = {v: sorted(members) for v, members in leaf_sets(engine).items()}
+    assert all(after[v] == before[v] for v in set(before) - set(above.tolist()))
+    assert all(v in after for v in branches.tolist() if v >= engine.store.capacity)
+
+
+def test_a_linkage_that_is_not_symmetric_ends_the_chains():
+    ranks = np.random.default_rng(0).permutation(40 * 40).reshape(40, 40)
+    engine = Engine(FunctionLinkage(lambda a, b: float(ranks[min(a), min(b)])), FAST, n_neighbors=5)
+    engine.insert(list(range(40)))
+    for _ in range(5):
+        engine.regrow()
+        check_links(engine.links)
+    assert engine.tree().n_leaves == 40
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
+def test_a_crown_that_is_broken_off_is_as_it_was(rng, error):
+    calls = {"left": 10**9}
+
+    def linkage(a, b):
+        calls["left"] -= 1
+        if calls["left"] == 0:
+            raise error
+        return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+    engine = Engine(FunctionLinkage(linkage), FAST, n_neighbors=5)
+    engine.insert(rng.normal(size=50).tolist())
+    before = newick(engine)
+    for calls["left"] in (1, 30, 300):
+        with pytest.raises((LinkageError, KeyboardInterrupt)):
+            engine.regrow()
+    calls["left"] = 10**9
+    assert newick(engine) == before
+
+
+def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
+    X = rng.normal(size=(330, 6)) + 3 * np.repeat(np.eye(6), 55, axis=0)
+    X = X[rng.permutation(330)]
+    whole = Grinch().fit(X)
+    assert whole.tree_.to_newick() != Grinch(polish=False).fit(X).tree_.to_newick()
+    for size in (1, 7, 100):
+        parts = Grinch()
+        for begin in range(0, 330, size):
+            parts.partial_fit(X[begin : begin + size])
+        assert parts.tree_.to_newick() == whole.tree_.to_newick()
+    for model in (Rotate(), Online(), Grinch(mode="exact"), Grinch(effort=0), Grinch(graft=False)):
+        assert not model._rules().polish
+
+
+def test_a_tree_shrinks_as_it_grows(rng):
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
+    engine.insert(rng.normal(size=(60, 4)))
+    small = shrunk(engine.links, 60)
+    check_links(small)
+    assert len(small.table) == 120
+    for one, other in zip(grown(small, engine.store.capacity), engine.links, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_polishing_goes_by_the_neighbors_that_are_left(rng):
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
+    engine.insert(rng.normal(size=(60, 4)))
+    found = engine.earlier.near[:60].copy()
+    gone = {int(found[59, 1]), 7}
+    engine.remove(np.array(sorted(gone)))
+    near = engine.earlier.among(engine.slots())
+    for slot in range(60):
+        left = [int(j) for j in found[slot] if j >= 0 and int(j) not in gone]
+        assert [int(j) for j in near[slot] if j >= 0] == ([] if slot in gone else left)
+    before = Neighborhood(near, engine.store.capacity).cost(engine.links)
+    engine.polish()
+    check_engine(engine)
+    assert Neighborhood(near, engine.store.capacity).cost(engine.links) <= before
+
+
+@pytest.mark.parametrize("light", [False, True])
+def test_the_smaller_of_two_is_grafted(light):
+    """A point and a group of three want each other: in the paper the group moves, with light grafts the point."""
+    engine = Engine(linkage_of("average", "sqeuclidean"), FAST._replace(light_grafts=light), n_features=1)
+    engine.insert(np.array([[0.0], [0.001], [0.002], [9.0], [0.3], [20.0]]))
+    links, offset = engine.links, engine.store.capacity
+    # The tree ((((0 1) 2) 3) (4 5)); rows of the table are parent, left, right, size.
+    for p, left, right, n in ((1, 0, 1, 2), (2, offset + 1, 2, 3), (3, offset + 2, 3, 4), (4, 4, 5, 2)):
+        links.table[offset + p] = [-1, left, right, n]
+        links.table[[left, right], 0] = offset + p
+    links.table[offset + 5] = [-1, offset + 3, offset + 4, 6]
+    links.table[[offset + 3, offset + 4], 0] = links.head[0] = offset + 5
+    engine.store.forget_summaries()
+    moves.graft(links, engine.store.sums, engine.rules, engine.tally, 4, np.array([2, -1], np.int32))
+    check_links(links)
+    groups = [sorted(group) for group in leaf_sets(engine).values()]
+    assert [0, 1, 2, 4] in groups
+    assert ([0, 1, 2, 3, 4] if light else [0, 1, 2, 4, 5]) in groups
+
+
+def test_the_least_settled_points_first_within_a_budget(rng):
+    X = rng.normal(size=(3000, 8))
+    model = Grinch().fit(X).refine(points="unsettled")
+    assert 0 < model.refinements_[-1].reinserted < 3000
+    model.refine(5, points="unsettled", budget_seconds=1e-9)
+    assert model.refinements_[-1].ended == "budget"
+    assert model.refinements_[-1].reinserted == 256
+    model.tree_.check()
+
+
+def test_refinement_is_refused_in_words():
+    model = Grinch().fit(np.eye(4))
+    with pytest.raises(ValueError, match="passes must be a whole number of at least 1; got 0"):
+        model.refine(0)
+    with pytest.raises(ValueError, match="points must be one of 'all', 'unsettled'; got 'some'"):
+        model.refine(points="some")
+    with pytest.raises(ValueError, match="budget_seconds must be a number above 0, or None for no limit; got -1"):
+        model.refine(budget_seconds=-1)
+    assert Grinch().fit(np.eye(2)).refine().refinements_ == []
+
+
+@pytest.mark.parametrize("where", ["reinsert", "sweep"])
+def test_interrupted_refinement_leaves_a_valid_tree(rng, monkeypatch, where):
+    X = rng.normal(size=(1500, 5))
+    model = Grinch().fit(X, ids=[f"p{i}" for i in range(1500)])
+    engine, calls = model._fitted.builder, []
+    original = getattr(engine, where)
+
+    def stop(*arguments):
+        result = original(*arguments)
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return result
+
+    monkeypatch.setattr(engine, where, stop)
+    before = model.tree_.to_newick()
+    with pytest.raises(KeyboardInterrupt):
+        model.refine()
+    monkeypatch.undo()
+    assert model.tree_.to_newick() != before
+    model.tree_.check()
+    assert model.ids_ == [f"p{i}" for i in range(1500)]
+    check_engine(engine)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
+def test_a_linkage_that_raises_in_a_refinement(rng, error):
+    calls = {"n": 0, "at": -1}
+
+    def linkage(a, b):
+        calls["n"] += 1
+        if calls["n"] == calls["at"]:
+            raise error
+        return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+    for at in range(1, 3000, 331):
+        calls["at"] = -1
+        engine = Engine(FunctionLinkage(linkage), FAST, n_neighbors=5)
+        engine.insert(rng.normal(size=30).tolist())
+        calls.update(n=0, at=at)
+        with contextlib.suppress(LinkageError, KeyboardInterrupt):
+            Refiner(engine, float("inf"), True, None).refine(2, "all")
+        calls["at"] = -1
+        assert engine.n_leaves == 30
+        check_engine(engine)
+        engine.tree().check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_theorem_after_refinement_in_the_exact_mode(kind):
+    """Reinserting is removing and inserting, so what holds for those holds here; swaps are left out."""
+    import random
+
+    rng = random.Random(f"{kind} refined")
+    for trial in range(40):
+        graph = KINDS[kind](rng, 12)
+        order = arrival(rng, graph, hubs_last=trial % 2 == 0)
+        model = Grinch(linkage=SeparatingLinkage(graph, trial).as_function, mode="exact").fit(order).refine(2)
+        assert missed_components(model.tree_, graph, order) == []
+
+
+def test_no_drift_in_a_hundred_thousand_operations(rng):
+    X = rng.normal(size=(1000, 8)).astype(np.float32) + 3.0
+    for linkage in ("average", "ward"):
+        engine = Engine(linkage_of(linkage), FAST, n_neighbors=10, n_features=8)
+        engine.insert(X)
+        slots = engine.slots()
+        near = np.vstack([found for _, found in engine.search.nearest(slots, 1000)])
+        for _ in range(50):
+            order = rng.permutation(1000)
+            engine.reinsert(slots[order], near[order])
+        engine.tree()
+        check_against_recomputation(engine, tolerance=1e-5)
+
+
+def test_effort_is_one_knob_from_fastest_to_best(blobs):
+    X, y = blobs
+    trees = [Grinch(effort=effort).fit(X) for effort in range(4)]
+    assert [len(model.refinements_) for model in trees] == [0, 0, 1, 1]
+    paper = Grinch(cap=100, single_elimination=True, light_grafts=False, polish=False)
+    assert trees[0].tree_.to_newick() == paper.fit(X).tree_.to_newick()
+    assert trees[1].tree_.to_newick() == Grinch().fit(X).tree_.to_newick()
+    assert trees[2].tree_.to_newick() == Grinch().fit(X).refine().tree_.to_newick()
+    assert dendrogram_purity(trees[3].tree_, y) > dendrogram_purity(trees[0].tree_, y) - 0.02
+    for effort in (4, -1, True, "best"):
+        with pytest.raises(ValueError, match=r"effort must be 0 \(fastest\), 1, 2 or 3 \(best\); got"):
+            Grinch(effort=effort).fit(X)

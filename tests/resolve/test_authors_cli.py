@@ -1,0 +1,274 @@
+"""The commands of author coreference, as a user types them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib.util
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+from unittest import mock
+
+import pytest
+
+from grinch.cli import main
+from grinch.resolve.authors import make_records, read_records
+from grinch.resolve.authors.cli.output import read_authors, write_records
+
+needs_model = pytest.mark.skipif(
+    importlib.util.find_spec("rapidfuzz") is None, reason="rapidfuzz is not installed: pip install 'grinch[coref]'"
+)
+
+
+class Done(NamedTuple):
+    stdout: str
+    stderr: str
+
+    @property
+    def words(self):
+        """What was said, without the breaks of lines."""
+        return " ".join(self.stdout.split())
+
+
+def run(*arguments, cwd, expect=0):
+    """Run a command in this process, which has compiled what it needs."""
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+        mock.patch.object(sys, "argv", ["grinch", "coref", *map(str, arguments)]),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    done = Done(out.getvalue(), err.getvalue())
+    assert (ended.value.code or 0) == expect, done
+    return done
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "grinch.cli", "coref", *map(str, arguments)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a model and records it has not seen."""
+    folder = tmp_path_factory.mktemp("coref")
+    run("sample", "-o", "labelled.jsonl", "--authors", 40, "--blocks", 6, "--seed", 1, cwd=folder)
+    run("sample", "-o", "records.jsonl", "--authors", 40, "--blocks", 6, "--seed", 2, cwd=folder)
+    done = run("train", "labelled.jsonl", "-o", "model.grinch", "--kind", "logistic", "--rounds", 1, cwd=folder)
+    assert "records in 6 blocks; the largest, '" in done.words
+    assert "names held out in turn, the pairs of records put together have an F1 of" in done.words
+    assert "Written to model.grinch" in done.stdout
+    return folder
+
+
+def test_sample(tmp_path):
+    done = run("sample", "-o", "r.jsonl", "--authors", 9, "--blocks", 2, cwd=tmp_path)
+    records = read_records(tmp_path / "r.jsonl").records
+    assert records == make_records(9, 2)
+    assert done.words == f"{len(records)} records of 9 made-up authors who share 2 names: written to r.jsonl"
+
+
+@needs_model
+def test_cluster_writes_all_it_promises(trained):
+    done = run("cluster", "records.jsonl", "--model", "model.grinch", "-o", "out", "--review", 7, cwd=trained)
+    records = read_records(trained / "records.jsonl").records
+    assert f"{len(records)} of {len(records)}" in done.stderr
+    out = trained / "out"
+    assert sorted(path.name for path in out.iterdir()) == [
+        "authors.csv", "authors.jsonl", "problems.csv", "review.csv", "summary.json",
+    ]  # fmt: skip
+    authors = read_authors(out / "authors.csv")
+    assert authors == read_authors(out / "authors.jsonl")
+    assert list(authors) == [record.id for record in records]
+    assert all(authors[record.id].startswith(f"{record.block}-") for record in records)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["records"] == len(records)
+    assert summary["authors"] == len(set(authors.values()))
+    assert f"{summary['authors']} authors of {len(records)} records" in done.stdout
+    review = list(csv.DictReader((out / "review.csv").read_text(encoding="utf-8").splitlines()))
+    assert len(review) == 7
+    margins = [float(row["margin"]) for row in review]
+    assert margins == sorted(margins)
+    for row in review:
+        assert row["decision"] == ("together" if row["author a"] == row["author b"] else "apart")
+        assert authors[row["ids a"].split()[0]] == row["author a"]
+        assert authors[row["ids b"].split()[0]] == row["author b"]
+    told = run("evaluate", "records.jsonl", "--predicted", "out/authors.csv", cwd=trained).stdout
+    scores = {line.split("  ")[1]: line.split()[-4:] for line in told.splitlines() if line.startswith("  ")}
+    assert float(scores["authors.csv"][2]) > float(scores["one author a block"][2])
+    assert float(scores["authors.csv"][2]) > float(scores["one author a spelling"][2])
+    again = run("evaluate", "records.jsonl", "--model", "model.grinch", "-q", cwd=trained).stdout
+    assert [line.split()[1:] for line in again.splitlines() if line.startswith("  grinch")] == [
+        line.split()[1:] for line in told.splitlines() if line.startswith("  authors.csv")
+    ]
+
+
+@needs_model
+def test_processes_find_the_same_authors(trained):
+    run("cluster", "records.jsonl", "-m", "model.grinch", "-o", "one", "-q", cwd=trained)
+    done = run("cluster", "records.jsonl", "-m", "model.grinch", "-o", "two", "--jobs", 2, "-q", cwd=trained)
+    assert (trained / "one/authors.csv").read_bytes() == (trained / "two/authors.csv").read_bytes()
+    assert (trained / "one/review.csv").read_bytes() == (trained / "two/review.csv").read_bytes()
+    assert done.stderr == ""
+
+
+@needs_model
+def test_authors_keep_their_ids(trained):
+    records = read_records(trained / "records.jsonl").records
+    write_records(records[10:], trained / "some.jsonl")
+    run("cluster", "some.jsonl", "-m", "model.grinch", "-o", "some", "-q", cwd=trained)
+    options = ("-m", "model.grinch", "-o", "all", "-q", "--previous", "some/authors.csv")
+    run("cluster", "records.jsonl", *options, cwd=trained)
+    before, now = read_authors(trained / "some/authors.csv"), read_authors(trained / "all/authors.csv")
+    kept = sum(now[record] == author for record, author in before.items())
+    assert kept > 0.8 * len(before)
+    groups = {frozenset(r for r in before if before[r] == author): author for author in set(before.values())}
+    for group in {frozenset(r for r in now if now[r] == author) for author in set(now.values())}:
+        if group in groups:
+            assert now[next(iter(group))] == groups[group]
+
+
+@needs_model
+def test_a_higher_threshold_splits_more(trained):
+    found = []
+    for threshold in (0.05, 0.95):
+        run("cluster", "records.jsonl", "-m", "model.grinch", "-o", "t", "-t", threshold, "-q", cwd=trained)
+        found.append(len(set(read_authors(trained / "t/authors.csv").values())))
+    assert found[0] < found[1]
+    done = run("cluster", "records.jsonl", "-m", "model.grinch", "-t", 2, cwd=trained, expect=2)
+    assert "error: --threshold must be between 0 and 1; got 2.0" in done.stderr
+
+
+@needs_model
+def test_bad_lines_stop_or_are_told(trained):
+    lines = (trained / "records.jsonl").read_text().splitlines()
+    lines[3] = lines[3][:40]
+    lines[5] = json.dumps({**json.loads(lines[5]), "year": "in press"})
+    lines[8] = lines[7]
+    (trained / "bad.jsonl").write_text("\n".join(lines))
+    done = run("cluster", "bad.jsonl", "-m", "model.grinch", "-o", "bad", cwd=trained, expect=2)
+    assert "error: FILE 'bad.jsonl', line 4 is not JSON" in done.stderr
+    assert "--on-error skip" in done.stderr
+    assert not (trained / "bad").exists()
+    done = run("cluster", "bad.jsonl", "-m", "model.grinch", "-o", "bad", "-q", "--on-error", "skip", cwd=trained)
+    assert "2 lines left out; the first: line 4 is not JSON" in done.words
+    assert "1 records mended; the first: line 6 has the year 'in press', which is no year" in done.words
+    told = list(csv.DictReader((trained / "bad/problems.csv").read_text().splitlines()))
+    assert [(row["line"], row["record"]) for row in told] == [("4", "left out"), ("6", "kept"), ("9", "left out")]
+    assert len(read_authors(trained / "bad/authors.csv")) == len(lines) - 2
+
+
+@needs_model
+def test_ctrl_c_writes_what_is_finished_and_the_same_command_goes_on(trained):
+    write_records(make_records(240, 12, 5), trained / "large.jsonl")
+    arguments = ("cluster", "large.jsonl", "-m", "model.grinch", "-o", "large", "-q")
+    process = subprocess.Popen(
+        command(*arguments), cwd=trained, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    kept = trained / "large" / "finished-blocks"
+    end = time.time() + 120
+    while not (kept.exists() and list(kept.glob("*.json"))):
+        assert time.time() < end
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "blocks are not done, their records have no author. The same command goes on" in " ".join(out.split())
+    finished = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
+    assert 0 < len(finished) < 12
+    authors = read_authors(trained / "large/authors.csv")
+    assert 0 < sum(author is not None for author in authors.values()) < len(authors)
+    run(*arguments, cwd=trained)
+    assert None not in read_authors(trained / "large/authors.csv").values()
+    assert not kept.exists()
+
+
+@needs_model
+def test_a_block_that_fails_is_told_and_the_others_are_kept(trained, monkeypatch):
+    from grinch.resolve.authors.clustering import block as clustering
+
+    records = read_records(trained / "records.jsonl").records
+    odd = records[0].block
+    sound = clustering.cluster_block
+
+    def fails_once(group, *arguments, **options):
+        if group[0].block == odd:
+            raise RuntimeError("no such luck")
+        return sound(group, *arguments, **options)
+
+    arguments = ("cluster", "records.jsonl", "-m", "model.grinch", "-o", "failed", "-q")
+    with monkeypatch.context() as patched:
+        patched.setattr(clustering, "cluster_block", fails_once)
+        done = run(*arguments, cwd=trained, expect=1)
+    assert f"block '{odd}' failed, its records have no author: RuntimeError: no such luck" in done.words
+    authors = read_authors(trained / "failed/authors.csv")
+    assert {record.id for record in records if record.block == odd} == {r for r in authors if authors[r] is None}
+    assert list(json.loads((trained / "failed/summary.json").read_text())["failed"]) == [odd]
+    run(*arguments, cwd=trained)
+    assert None not in read_authors(trained / "failed/authors.csv").values()
+
+
+@needs_model
+def test_other_columns_and_blocks(trained):
+    frame = [json.loads(line) for line in (trained / "records.jsonl").read_text().splitlines()]
+    with open(trained / "t.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["nr", "creator", "with", "group", "true"])
+        for row in frame:
+            writer.writerow([row["id"], row["name"], "; ".join(row.get("coauthors", [])), row["block"], row["author"]])
+    columns = ("--columns", "id=nr", "--columns", "name=creator", "--columns", "coauthors=with")
+    run("cluster", "t.csv", *columns, "--block", "group", "-m", "model.grinch", "-o", "t", "-q", cwd=trained)
+    assert len(read_authors(trained / "t/authors.csv")) == len(frame)
+    done = run("cluster", "t.csv", *columns, "--block", "grp", "-m", "model.grinch", cwd=trained, expect=2)
+    assert "has no block (its columns are 'nr', 'creator', 'with', 'group', 'true'; say which one it is" in done.stderr
+    done = run("train", "t.csv", *columns, cwd=trained, expect=2)
+    assert "error: LABELLED must have records with authors; 't.csv' has none" in done.stderr
+    assert "--columns author=COLUMN" in done.stderr
+
+
+def test_mistakes_are_explained_in_one_line(tmp_path):
+    write_records(make_records(9, 2), tmp_path / "r.jsonl")
+    for arguments, message in {
+        ("cluster", "r.jsonl", "-m", "none"): "--model 'none' is not there; make one with: grinch coref train",
+        ("evaluate", "r.jsonl"): "give either --model, to cluster the records, or --predicted",
+        ("evaluate", "r.jsonl", "--predicted", "none.csv"): "FILE 'none.csv' does not exist",
+        ("evaluate", "r.jsonl", "--columns", "name", "--predicted", "r.jsonl"): "--columns must be FIELD=COLUMN",
+        ("evaluate", "r.jsonl", "--columns", "nam=x", "--predicted", "r.jsonl"): "did you mean 'name'",
+        ("sample", "--authors", 1, "--blocks", 2): "n_authors must be at least n_blocks",
+    }.items():
+        done = run(*arguments, cwd=tmp_path, expect=2)
+        assert done.stderr.startswith("error: ")
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_evaluate_authors_of_a_file(tmp_path):
+    records = make_records(9, 2)
+    write_records(records, tmp_path / "r.jsonl")
+    done = run("evaluate", "r.jsonl", "--predicted", "r.jsonl", cwd=tmp_path)
+    assert "  r.jsonl                    1.000   1.000  1.000               1.000" in done.stdout
+    (tmp_path / "few.csv").write_text(f"id,author\n{records[0].id},a\n")
+    done = run("evaluate", "r.jsonl", "--predicted", "few.csv", cwd=tmp_path)
+    assert f"{len(records) - 1} records are not in few.csv" in done.words
+    (tmp_path / "others.csv").write_text("id,author\nx,a\n")
+    done = run("evaluate", "r.jsonl", "--predicted", "others.csv", cwd=tmp_path, expect=2)
+    assert "must tell the authors of the same records; it has none of them" in done.stderr
+
+
+def test_help_reads_like_a_manual(tmp_path):
+    top = run("--help", cwd=tmp_path).stdout
+    assert "grinch coref cluster records.jsonl --model model.grinch -o out" in top
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+    page = subprocess.run(
+        command("cluster", "--help"), capture_output=True, text=True, env=environment, timeout=100
+    ).stdout
+    for option in ("--model", "--out", "--columns", "--block", "--method", "--jobs", "--engine", "--on-error"):
+        assert option in page
+    assert "grinch[dask]" in page

@@ -1,0 +1,333 @@
+"""The learned linkage of author coreference: features, model, training, clustering, stable ids."""
+
+import itertools
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grinch import HAC, Tree
+from grinch.resolve.authors.clustering.block import cluster_block
+from grinch.resolve.authors.clustering.cutting import cut_by_precision, pair_counts
+from grinch.resolve.authors.clustering.disambiguator import Disambiguator
+from grinch.resolve.authors.clustering.identity import lasting_ids
+from grinch.resolve.authors.groups.features import FEATURES, RecordFeatures
+from grinch.resolve.authors.groups.pairs import PairFeatures
+from grinch.resolve.authors.groups.statistics import Statistics
+from grinch.resolve.authors.learned.linkage import CorefLinkage
+from grinch.resolve.authors.learned.model import Model
+from grinch.resolve.authors.learned.predictors import Logistic
+from grinch.resolve.authors.records.record import Record
+from grinch.resolve.authors.results.evaluation import evaluate, one_per_name
+from grinch.resolve.authors.training import train
+
+pytest.importorskip("rapidfuzz")
+
+WORDS = ["tree", "forest", "graph", "soup", "bread", "logic", "proof", "cell", "gene", "market", "robot", "vision"]
+
+
+def authored(rng, name, author, n, start=0):
+    """Records of one author, who has coauthors, topics and venues of their own."""
+    friends = [f"{c}{author} Friend{c}{author}" for c in "ABC"]
+    topic = rng.choice(WORDS, 4, replace=False).tolist()
+    return [
+        Record(
+            id=f"{name}-{author}-{start + i}",
+            name=name,
+            title=" ".join(rng.choice(topic, 3)),
+            coauthors=tuple(rng.choice(friends, 2, replace=False).tolist()) if rng.random() < 0.9 else (),
+            venue=f"Journal of {topic[0]}",
+            year=2000 + 5 * (author % 4) + int(rng.integers(5)),
+            author=f"{name}-{author}",
+            block=name,
+        )
+        for i in range(n)
+    ]
+
+
+def made_blocks(n_blocks=6, n_authors=4, n=8, seed=0):
+    rng = np.random.default_rng(seed)
+    blocks = {}
+    for b in range(n_blocks):
+        name = f"W Name{b}"
+        records = [r for a in range(n_authors) for r in authored(rng, name, 10 * b + a, n)]
+        blocks[name] = [records[i] for i in rng.permutation(len(records))]
+    return blocks
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    return made_blocks()
+
+
+@pytest.fixture(scope="module")
+def model(blocks):
+    return train({name: blocks[name] for name in list(blocks)[:4]}, kind="logistic", rounds=1)
+
+
+some_records = st.lists(
+    st.builds(
+        Record,
+        id=st.uuids().map(str),
+        name=st.sampled_from(["Wei Wang", "Wen Wang", "W Wang", "W J Wang", "Wang"]),
+        title=st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join),
+        coauthors=st.lists(st.sampled_from(["Li Chen", "L Chen", "Bo Li"]), max_size=3).map(tuple),
+        venue=st.sampled_from(["", "KDD", "Journal of Trees"]),
+        year=st.none() | st.integers(1990, 2020),
+        affiliation=st.sampled_from(["", "University of Trees"]),
+        orcid=st.sampled_from([None, "a", "b"]),
+    ),
+    min_size=3,
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(some_records, st.randoms(use_true_random=False))
+def test_a_merged_summary_is_the_same_in_whatever_order_it_was_merged(records, random):
+    groups = RecordFeatures(Statistics.of(records))
+    leaves = [groups.leaf(record) for record in records]
+
+    def union(order):
+        total = leaves[order[0]]
+        for i in order[1:]:
+            total = groups.merge(total, leaves[i])
+        return total
+
+    order = list(range(1, len(leaves)))
+    one = union(order)
+    random.shuffle(order)
+    half = len(order) // 2
+    other = groups.merge(union(order[:half]), union(order[half:])) if half else union(order)
+    rows = [groups.features(leaves[0], [each])[0] for each in (one, other)]
+    np.testing.assert_allclose(*rows, atol=1e-6)
+    np.testing.assert_allclose(groups.features(one, [leaves[0]])[0], rows[0], atol=1e-6)
+    np.testing.assert_allclose(groups.features(leaves[0], [one, *leaves[1:], other])[-1], rows[1], atol=1e-6)
+
+
+def test_features_of_a_union_equal_those_counted_over_its_members():
+    records = [
+        Record("1", "Wei Wang", coauthors=("Li Chen", "Bo Li"), year=2001),
+        Record("2", "Wen Wang", coauthors=("Bo Li",), year=2005),
+        Record("3", "W Wang", coauthors=("Ann Lee",), year=2010),
+        Record("4", "Wei Wang", coauthors=("Ann Lee", "Bo Li")),
+    ]
+    groups = RecordFeatures(Statistics.of(records))
+    a, b, c, d = map(groups.leaf, records)
+    found = dict(zip(FEATURES, groups.features(groups.merge(a, b), [groups.merge(c, d)])[0].tolist(), strict=True))
+    assert found["coauthor_shared"] == pytest.approx(np.log1p(1))
+    assert found["given_conflict"] == pytest.approx(1 / 4)
+    assert found["given_known"] == pytest.approx(2 / 4)
+    assert found["given_equal"] == pytest.approx(1 / 2)
+    assert (found["year_gap"], found["year_span"], found["year_distance"]) == (5.0, 9.0, 7.0)
+    assert found["smaller"] == found["larger"] == pytest.approx(np.log(2))
+    assert found["affiliation_known"] == found["affiliation_cosine"] == 0.0
+
+
+def test_pair_features_equal_brute_force():
+    rng = np.random.default_rng(0)
+    pairs = rng.normal(size=(9, 9, 3)).astype(np.float32)
+    pairs = pairs + pairs.transpose(1, 0, 2)
+    groups = PairFeatures(pairs)
+    members = [[0, 4, 5], [1], [2, 3, 6, 7, 8]]
+    made = []
+    for each in members:
+        total = groups.leaf(each[0])
+        for i in each[1:]:
+            total = groups.merge(total, groups.leaf(i))
+        made.append(total)
+    for i, j in itertools.permutations(range(3), 2):
+        cross = pairs[np.ix_(members[i], members[j])].reshape(-1, 3).astype(float)
+        expected = np.stack([cross.mean(axis=0), cross.min(axis=0), cross.max(axis=0)], axis=1).ravel()
+        found = groups.features(made[i], [made[j]])[0]
+        np.testing.assert_allclose(found[:9], expected, atol=1e-5)
+        sizes = sorted([len(members[i]), len(members[j])])
+        np.testing.assert_allclose(found[9:], np.log(sizes))
+
+
+@pytest.mark.parametrize("kind", ["logistic", "boosting"])
+def test_training_learns_and_a_saved_model_scores_the_same(blocks, kind, tmp_path):
+    model = train({name: blocks[name] for name in list(blocks)[:4]}, kind=kind, rounds=1)
+    found = {}
+    for name in list(blocks)[4:]:
+        for method in ("grinch", "hac"):
+            result = cluster_block(blocks[name], model, method)
+            true = [record.author for record in blocks[name]]
+            found[f"{name} {method}"] = true, [result.authors[record.id] for record in blocks[name]]
+    assert evaluate(found).pairwise.f1 > 0.75
+    assert model.report["held_out"]["f1"] > 0.75
+
+    path = tmp_path / "model"
+    model.save(path)
+    again = Model.load(path)
+    rows = np.random.default_rng(0).random((50, len(FEATURES)))
+    np.testing.assert_array_equal(again.score(rows), model.score(rows))
+    assert (again.threshold, again.features, again.report) == (model.threshold, model.features, model.report)
+    record = blocks["W Name0"][0]
+    np.testing.assert_array_equal(again.statistics.topic(record), model.statistics.topic(record))
+
+
+def rewritten(source, target, **changes):
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "model.json":
+                content = json.dumps({**json.loads(content), **changes})
+            new.writestr(name, content)
+
+
+def test_files_that_are_no_model_of_ours_are_refused(model, tmp_path):
+    path, other = tmp_path / "model", tmp_path / "other"
+    model.save(path)
+    rewritten(path, other, version=99)
+    with pytest.raises(ValueError, match="version 99, and this grinch reads version 1"):
+        Model.load(other)
+    rewritten(path, other, features=[f"f{i}" for i in range(len(FEATURES))])
+    with pytest.raises(ValueError, match="was trained on"):
+        Model.load(other)
+    rewritten(path, other, features=["too", "few"])
+    with pytest.raises(ValueError, match="not a whole model file"):
+        Model.load(other)
+    rewritten(path, other, kind="oracle")
+    with pytest.raises(ValueError, match="not a whole model file"):
+        Model.load(other)
+    whole = path.read_bytes()
+    for length in (0, 10, len(whole) // 2, len(whole) - 10):
+        other.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="not a whole model file"):
+            Model.load(other)
+    with pytest.raises(FileNotFoundError):
+        Model.load(tmp_path / "none")
+    assert [each.name for each in tmp_path.iterdir() if ".part" in each.name] == []
+
+
+def test_batched_scores_equal_single_ones(model, blocks):
+    linkage = CorefLinkage(model)
+    leaves = [linkage.leaf(record) for record in blocks["W Name5"]]
+    many = linkage.scores(leaves[0], leaves[1:])
+    np.testing.assert_allclose(many, [linkage.score(leaves[0], each) for each in leaves[1:]], rtol=1e-12)
+
+
+def best_gain(tree, node, threshold):
+    """The gain of the best cut below a node, and of the node as one cluster, by trying both everywhere."""
+    if node < tree.n_leaves:
+        return 0.0, 0.0
+    (l_best, l_whole), (r_best, r_whole) = (best_gain(tree, child, threshold) for child in tree.children(node))
+    left, right = (len(list(tree.leaves(child))) for child in tree.children(node))
+    whole = l_whole + r_whole + left * right * (tree.scores[node] - threshold)
+    return max(whole, l_best + r_best), whole
+
+
+def test_the_cut_gains_most():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        tree = HAC(linkage=lambda a, b: rng.random(), n_clusters=2).fit(list(range(9))).tree_
+        labels = cut_by_precision(tree, 0.5)
+        inside = [v for v in tree.nodes() if v >= tree.n_leaves and len({labels[leaf] for leaf in tree.leaves(v)}) == 1]
+        gains = [
+            np.prod([len(list(tree.leaves(child))) for child in tree.children(v)]) * (tree.scores[v] - 0.5)
+            for v in inside
+        ]
+        assert sum(gains) == pytest.approx(best_gain(tree, tree.root, 0.5)[0])
+
+
+def test_pair_counts_of_single_points():
+    assert pair_counts(np.array([0]), np.array([0])).tolist() == [0, 0, 0]
+    one = Tree.from_merges(np.empty((0, 2), np.int64), np.empty(0))
+    assert cut_by_precision(one, 0.5).tolist() == [0]
+
+
+def test_ids_stay_where_clusters_did_not_change(model):
+    rng = np.random.default_rng(3)
+    first = [r for a in range(3) for r in authored(rng, "W Wang", a, 6)]
+    known = Disambiguator(model).fit(first)
+    before = dict(known.labels_)
+    assert len(set(before.values())) >= 2
+    elsewhere = authored(rng, "J Smith", 50, 5)
+    known.partial_fit(elsewhere)
+    assert {name: known.labels_[name] for name in before} == before
+    newcomer = authored(rng, "W Wang", 90, 6)
+    known.partial_fit(newcomer)
+    old, new = members(before), members(known.labels_)
+    same = [author for author, names in old.items() if names in new.values()]
+    assert same
+    assert all(new[author] == old[author] for author in same)
+    # The id of one who changed is with the largest part of its records, or that part goes by an id it has more of.
+    for author in set(old) - set(same):
+        heir = max(new, key=lambda other: (len(new[other] & old[author]), other == author))
+        assert heir == author or len(new[heir] & old.get(heir, set())) >= len(new[heir] & old[author])
+    assert set(known.labels_) == {r.id for r in (*first, *elsewhere, *newcomer)}
+    with pytest.raises(ValueError, match="again"):
+        known.partial_fit(first[:1])
+
+
+def members(labels):
+    """The records of each author."""
+    return {author: {name for name, own in labels.items() if own == author} for author in set(labels.values())}
+
+
+def test_a_split_keeps_the_id_on_the_larger_part_and_new_ids_are_fresh():
+    def renamed(clusters, before):
+        found = {name: f"b-{i + 1}" for i, names in enumerate(clusters) for name in names}
+        lasting = lasting_ids(found, before, ever)
+        ever.update(lasting.values())
+        return {name: lasting[author] for name, author in found.items()}
+
+    ever: set[str] = set()
+    labels = renamed(["123", "4"], {})
+    labels = renamed(["12", "35", "4"], labels)
+    assert labels == {"1": "b-1", "2": "b-1", "3": "b-3", "5": "b-3", "4": "b-2"}
+    labels = renamed(["12345"], labels)
+    assert set(labels.values()) == {"b-1"}
+    assert renamed(["123", "45"], labels)["4"] == "b-4"
+
+
+@pytest.mark.parametrize("method", ["grinch", "hac"])
+def test_orcids_and_papers_decide(method):
+    """A model that takes everything for one author, or nothing, is overruled."""
+    statistics = Statistics.of([])
+    lenient, strict = (
+        Model(Logistic(np.zeros(len(FEATURES)), np.array([margin])), FEATURES, 0.5, statistics=statistics)
+        for margin in (3.0, -3.0)
+    )
+    records = [Record(str(i), "W Wang", orcid="ab"[i % 2]) for i in range(6)]
+    assert list(cluster_block(records, strict, method).authors.values()) == [0, 1, 0, 1, 0, 1]
+    assert list(cluster_block(records, lenient, method).authors.values()) == [0, 1, 0, 1, 0, 1]
+    twins = [Record("1", "W Wang", paper="p"), Record("2", "W Wang", paper="p")]
+    assert list(cluster_block(twins, lenient, method).authors.values()) == [0, 1]
+
+
+def test_what_cannot_be_used_is_refused(model, blocks):
+    with pytest.raises(ValueError, match="kind must be one of"):
+        train(blocks, kind="boost")
+    with pytest.raises(ValueError, match="at least two names"):
+        train({"W Name0": blocks["W Name0"]})
+    with pytest.raises(ValueError, match="method must be one of"):
+        cluster_block(blocks["W Name0"], model, "hacc")
+    with pytest.raises(ValueError, match="came twice"):
+        cluster_block([Record("1", "A B"), Record("1", "A B")], model)
+    with pytest.raises(ValueError, match="method must be one of"):
+        Disambiguator(model, "hac")
+    with pytest.raises(ValueError, match="groups must give"):
+        CorefLinkage(model, PairFeatures(np.zeros((2, 2, 1))))
+
+
+def test_evaluation_takes_any_labels_and_leaves_out_what_is_not_known():
+    found = evaluate({"a": (["x", "x", "y", None], [("w",), ("w",), ("w", "j"), ("w",)]), "b": ([None], [0])})
+    assert found.pairwise == found.pairwise_macro == found.bcubed == (1.0, 1.0, 1.0)
+    assert (found.n_records, found.n_blocks) == (3, 1)
+    names = one_per_name([Record("1", "Wei Wang"), Record("2", "W. J. Wang")])
+    assert evaluate({"a": (["x", "x"], names)}).pairwise.recall == 0.0
+    with pytest.raises(ValueError, match="at least one record"):
+        evaluate({"a": ([None], [0])})
+
+
+def test_close_calls_are_told_nearest_first(model, blocks):
+    found = cluster_block(blocks["W Name5"], model, n_close_calls=5).close_calls
+    distances = [abs(each.score - model.threshold) for each in found]
+    assert len(found) == 5
+    assert distances == sorted(distances)
+    assert all(each.left and each.right for each in found)

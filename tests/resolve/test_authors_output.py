@@ -1,0 +1,154 @@
+"""What is told of authors found: ids, evidence, doubts, scores, and the files they are written to."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from grinch import Tree
+from grinch.files.read import FileError
+from grinch.metrics import bcubed, pairwise_scores
+from grinch.resolve.authors import Record, blocks, make_records, read_records
+from grinch.resolve.authors.cli.output import read_authors, write_authors, write_problems, write_records, write_review
+from grinch.resolve.authors.clustering.identity import lasting_ids
+from grinch.resolve.authors.records.record import Problem
+from grinch.resolve.authors.results.evidence import evidence
+from grinch.resolve.authors.results.judging import judge, one_author_a_block, one_author_a_name, out_of_reach
+from grinch.resolve.authors.results.review import doubts
+
+
+def test_records_written_are_read_back(tmp_path):
+    records = make_records(30, 4)
+    write_records(records, tmp_path / "r.jsonl")
+    assert read_records(tmp_path / "r.jsonl") == (records, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
+    with pytest.raises(FileError, match="must be a file that can be written"):
+        write_records(records, tmp_path / "no" / "r.jsonl")
+
+
+def test_authors_written_are_read_back(tmp_path):
+    records = [Record("1", "Wei, Wang"), Record("2", 'W "X" Wang'), Record("3", "Na Li")]
+    write_authors(records, {"1": "a-1", "2": "a-2"}, {"1": "a", "2": "a", "3": "b"}, tmp_path)
+    for name in ("authors.csv", "authors.jsonl"):
+        assert read_authors(tmp_path / name) == {"1": "a-1", "2": "a-2", "3": None}
+    assert json.loads((tmp_path / "authors.jsonl").read_text().splitlines()[2]) == {
+        "id": "3", "author": None, "block": "b", "name": "Na Li",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,who\n1,a\n", "must have the columns 'id' and 'author'; it has 'id', 'who' in line 2"),
+        ("id,author\n1,a\n1,b\n", "must tell the author of a record once; '1' is in line 3 again"),
+        ("id,author\n1\n", "line 2 must have 2 cells"),
+    ],
+)
+def test_a_file_without_authors_is_explained(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(FileError, match=message):
+        read_authors(tmp_path / "a.csv")
+
+
+def test_problems_are_written(tmp_path):
+    write_problems([Problem(7, "has no name", True), Problem(9, "has the year 'x', …", False)], tmp_path / "p.csv")
+    told = list(csv.reader((tmp_path / "p.csv").read_text(encoding="utf-8").splitlines()))
+    assert told[1:] == [["7", "left out", "has no name"], ["9", "kept", "has the year 'x', …"]]
+
+
+def test_evidence_of_many_is_cut_short():
+    a = [Record(str(i), "W. Wang", coauthors=tuple(f"{c}o {c}a" for c in "BCDFGHJKL")) for i in range(9)]
+    told = evidence(a, a)
+    assert told["ids a"] == "0 1 2 3 4 5 … 9 in all"
+    assert told["same coauthors"].endswith("; … 9 in all")
+    assert told["years a"] == ""
+    assert evidence(a, [Record("x", "W. Wang")])["same coauthors"] == ""
+
+
+class Closeness:
+    """Groups are ranges of years; the closer, the nearer to 1."""
+
+    def leaf(self, record):
+        return [record.year]
+
+    def merge(self, a, b):
+        return a + b
+
+    def scores(self, a, others):
+        return np.array([1 / (1 + abs(np.mean(a) - np.mean(b))) for b in others])
+
+
+def test_doubts_are_the_scores_nearest_to_the_threshold():
+    years = [2000, 2000, 2001, 2002, 2010]
+    records = [Record(str(i), "W. Wang", year=year) for i, year in enumerate(years)]
+    tree = Tree.from_merges(np.array([[0, 1], [5, 2], [6, 3], [7, 4]]), np.array([1.0, 0.5, 0.4, 0.1]))
+    labels = np.array([0, 0, 0, 1, 2])
+    found = doubts(records, labels, tree, Closeness(), 0.45, 3)
+    assert [(d["decision"], d["score"], d["author a"], d["author b"]) for d in found] == [
+        ("together", 0.5, 0, 0),
+        ("apart", 0.375, 0, 1),
+        ("apart", 0.1111, 1, 2),
+    ]
+    assert found[0]["margin"] == 0.05
+    assert {found[0]["ids a"], found[0]["ids b"]} == {"0 1", "2"}
+    assert (
+        doubts(records[:1], labels[:1], Tree.from_merges(np.empty((0, 2), int), np.empty(0)), Closeness(), 0.5, 3) == []
+    )
+    assert doubts(records, labels, tree, Closeness(), 0.5, 0) == []
+
+
+def test_a_review_can_be_empty(tmp_path):
+    write_review([], tmp_path / "r.csv")
+    assert (tmp_path / "r.csv").read_text() == "block,decision,score,verdict\n"
+
+
+def test_ids_last():
+    before = {"1": "x-1", "2": "x-1", "3": "x-1", "4": "x-2", "5": "x-3"}
+    same = lasting_ids({"1": "p-9", "2": "p-9", "3": "p-9", "4": "p-8", "5": "p-7"}, before)
+    assert same == {"p-9": "x-1", "p-8": "x-2", "p-7": "x-3"}
+    apart = lasting_ids({"1": "x-1", "2": "x-2", "3": "x-2", "4": "x-3", "5": "x-4"}, before)
+    assert apart == {"x-2": "x-1", "x-3": "x-2", "x-4": "x-3", "x-1": "x-4"}
+    merged = lasting_ids(dict.fromkeys("12345", "x-1") | {"6": "x-2"}, before)
+    assert merged == {"x-1": "x-1", "x-2": "x-4"}
+    assert lasting_ids({}, before) == {}
+    assert lasting_ids({"1": "x-5", "2": "x-7"}, {}) == {"x-5": "x-1", "x-7": "x-2"}
+
+
+def test_no_two_authors_get_one_id(rng):
+    for _ in range(50):
+        before = {str(i): f"x-{rng.integers(6)}" for i in range(20)}
+        now = {str(i): f"x-{rng.integers(6)}" for i in range(30)}
+        lasting = lasting_ids(now, before)
+        assert set(lasting) == set(now.values())
+        assert len(set(lasting.values())) == len(lasting)
+
+
+def test_judged_like_the_metrics_over_all_blocks(rng):
+    groups = blocks(make_records(40, 5))
+    records = [record for group in groups.values() for record in group]
+    authors = {r.id: f"{r.author if rng.random() < 0.8 else 'odd'}" for r in records}
+    truth = [(r.block, r.author) for r in records]
+    found = [f"{r.block} {authors[r.id]}" for r in records]
+    told = judge(groups, authors)
+    assert told.pairwise == pytest.approx(pairwise_scores([" ".join(t) for t in truth], found))
+    assert told.bcubed == pytest.approx(bcubed([" ".join(t) for t in truth], found))
+    f1s = [pairwise_scores([r.author for r in g], [authors[r.id] for r in g]).f1 for g in groups.values()]
+    assert told.pairwise_macro.f1 == pytest.approx(np.mean(f1s))
+    assert judge(groups, {r.id: r.author for r in records}).pairwise.f1 == 1
+    assert judge(groups, one_author_a_block(groups)).pairwise.recall == 1
+    assert 0 < judge(groups, one_author_a_name(groups)).pairwise.f1 < 1
+    assert judge(groups, {}).pairwise.recall == 0
+    assert out_of_reach(groups) == 0
+
+
+def test_records_without_an_author_are_not_judged():
+    groups = {
+        "a": [Record("1", "A", author="x"), Record("2", "A", author="x"), Record("3", "A")],
+        "b": [Record("4", "B")],
+    }
+    assert judge(groups, {"1": "p", "2": "p", "3": "p", "4": "q"}).pairwise == (1, 1, 1)
+    with pytest.raises(ValueError, match="at least one record with its true author"):
+        judge({"b": groups["b"]}, {})

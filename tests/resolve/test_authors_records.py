@@ -1,0 +1,389 @@
+"""Names, blocks and records: what people write, and what is wrong with files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import tracemalloc
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grinch.files.read import FileError
+from grinch.resolve.authors import Record, block_key, blocks, compatible, folded, parsed, read_records
+from grinch.resolve.authors.records.synthetic import make_records
+
+NAMES = {
+    "Wei Wang": (("wei",), "wang"),
+    "Wang, Wei": (("wei",), "wang"),
+    "W. Wang": (("w",), "wang"),
+    "Wang W": (("w",), "wang"),
+    "Wang W.": (("w",), "wang"),
+    "WANG, WEI": (("wei",), "wang"),
+    "Wei Wang 0001": (("wei",), "wang"),
+    "Smith JC": (("j", "c"), "smith"),
+    "JC Smith": (("j", "c"), "smith"),
+    "J.C. Smith": (("j", "c"), "smith"),
+    "J.-P. Serre": (("j", "p"), "serre"),
+    "Jean-Pierre Serre": (("jean", "pierre"), "serre"),
+    "Maria E. Silva": (("maria", "e"), "silva"),
+    "Juan-Carlos de la Cruz": (("juan", "carlos"), "de la cruz"),
+    "de la Cruz, Juan Carlos": (("juan", "carlos"), "de la cruz"),
+    "de la Cruz": ((), "de la cruz"),
+    "van der Berg, J.": (("j",), "van der berg"),
+    "Berg, J. van der": (("j",), "van der berg"),
+    "van der Berg J": (("j",), "van der berg"),
+    "Johannes Diderik van der Waals": (("johannes", "diderik"), "van der waals"),
+    "Ludwig von Mises": (("ludwig",), "von mises"),
+    "García Márquez, Gabriel": (("gabriel",), "garcia marquez"),
+    "García-Márquez, Gabriel": (("gabriel",), "garcia marquez"),
+    "Gabriel García-Márquez": (("gabriel",), "garcia marquez"),
+    "Gabriel García Márquez": (("gabriel", "garcia"), "marquez"),
+    "Conan O'Brien": (("conan",), "obrien"),
+    "Conan O’Brien": (("conan",), "obrien"),
+    "Łukasz Kaiser": (("lukasz",), "kaiser"),
+    "Kevin L&uuml;": (("kevin",), "lu"),
+    "Jörg Strauß": (("jorg",), "strauss"),
+    "Søren Kierkegaard": (("soren",), "kierkegaard"),
+    "Nguyễn Văn Đức": (("nguyen",), "van duc"),
+    "Martin Luther King, Jr.": (("martin", "luther"), "king"),
+    "King, Martin Luther, Jr.": (("martin", "luther"), "king"),
+    "William Gates III": (("william",), "gates"),
+    "Dr. Jane Doe, PhD": (("jane",), "doe"),
+    "Di Wang": (("di",), "wang"),
+    "Wang, Di": (("di",), "wang"),
+    "Le Zhang": (("le",), "zhang"),
+    "Bin Li": (("bin",), "li"),
+    "Xiao-Ming Li": (("xiao", "ming"), "li"),
+    "LI Wei": (("li",), "wei"),  # not to be told from a first name in capitals
+    "Andrew NG": (("andrew",), "ng"),
+    "Yu Du": (("yu",), "du"),
+    "王伟": (("伟",), "王"),
+    "김민수": (("민수",), "김"),
+    "Иван Петров": (("иван",), "петров"),
+    "Sayed El-Hassan": (("sayed",), "el hassan"),
+    "Plato": ((), "plato"),
+    "Smith (ed.), John": (("john",), "smith"),
+    "  Wei \t Wang  ": (("wei",), "wang"),
+    "Wang,": ((), "wang"),
+    ", Wei": ((), "wei"),
+    "": ((), ""),
+    " .,-": ((), ""),
+    "12345": ((), ""),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_taken_apart(name):
+    assert parsed(name) == NAMES[name]
+
+
+KEYS = {
+    "w wang": ["Wei Wang", "Wang, Wei", "W. Wang", "WANG W", "Wéi Wáng", "Ｗei Ｗang", "W Wang 0012"],
+    "j berg": ["Jan van der Berg", "Berg, J.", "van der Berg, Jan", "Berg, J. van der", "J Berg Jr."],
+    "g marquez": ["Gabriel García Márquez", "García-Márquez, G.", "G. Garcia Marquez", "G Marquez"],
+    "s hassan": ["Sayed El-Hassan", "S. Al Hassan", "Hassan, Sayed"],
+    "j serre": ["J.-P. Serre", "Jean-Pierre Serre", "Serre, Jean"],
+    "伟 王": ["王伟"],
+    "plato": ["Plato", "PLATO"],
+    "": ["", "  ", "?!", "42"],
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_spellings_of_a_name_meet_in_one_block(key):
+    assert {name: block_key(name) for name in KEYS[key]} == dict.fromkeys(KEYS[key], key)
+
+
+AGREE = [
+    ("W. Wang", "Wei Wang"),
+    ("Wang", "Wei Wang"),
+    ("Xiao-Ming Li", "Xiaoming Li"),
+    ("X. M. Li", "Xiao-Ming Li"),
+    ("X. Li", "Xiaoming Li"),
+    ("John Smith", "John A. Smith"),
+    ("J. A. Smith", "John Andrew Smith"),
+    ("Ana Smith-Jones", "Ana Jones"),
+    ("Gabriel García Márquez", "García-Márquez, G."),
+    ("J. van der Berg", "Jan Berg"),
+    ("O'Brien, C", "Conan OBrien"),
+    ("José Núñez", "Jose Nunez"),
+    ("", "Wei Wang"),
+]
+CONFLICT = [
+    ("Wei Wang", "Wen Wang"),
+    ("W. Wang", "Li Wang"),
+    ("Wei Wang", "Wei Zhang"),
+    ("John A. Smith", "John B. Smith"),
+    ("John Andrew Smith", "John B. Smith"),
+    ("Wei Wang", "Weiming Wang"),
+    ("J. P. Serre", "JB Serre"),
+    ("Yu Li", "Y. O. Li-Wu"),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), AGREE)
+def test_names_that_can_be_one_person(a, b):
+    assert compatible(a, b)
+    assert compatible(b, a)
+
+
+@pytest.mark.parametrize(("a", "b"), CONFLICT)
+def test_names_that_conflict(a, b):
+    assert not compatible(a, b)
+    assert not compatible(b, a)
+
+
+@given(st.text(), st.text())
+def test_no_text_breaks_a_name(a, b):
+    name = parsed(a)
+    assert folded(folded(a)) == folded(a)
+    assert all(name.first)
+    assert name.last == " ".join(name.last.split())
+    assert compatible(a, a)
+    assert compatible(a, b) == compatible(b, a)
+    assert bool(block_key(a)) == bool(name.last)
+
+
+def test_blocks_keep_every_record_in_order():
+    records = [Record(str(i), name) for i, name in enumerate(["Wei Wang", "Na Li", "W. Wang", "N Li", "Wang, Wu"])]
+    assert {key: [r.id for r in group] for key, group in blocks(records).items()} == {
+        "w wang": ["0", "2", "4"],
+        "n li": ["1", "3"],
+    }
+    assert blocks([]) == {}
+
+
+def test_blocks_by_a_column():
+    records = [Record("1", "A", block="x"), Record("2", "B", block="x"), Record("3", "A", block="y")]
+    assert {key: len(group) for key, group in blocks(records, by="block").items()} == {"x": 2, "y": 1}
+    with pytest.raises(ValueError, match="must have a block to be put in a block; record '4' has no block; fill it in"):
+        blocks([Record("4", "A")], by="block")
+    with pytest.raises(ValueError, match=r"must have a name .*; record '5' has the name '\?'"):
+        blocks([Record("5", "?")])
+    with pytest.raises(ValueError, match="by must be one of 'block' or None"):
+        blocks(records, by="year")
+
+
+ROWS = [
+    {"id": 7, "name": "Wei Wang", "title": "Deep trees", "coauthors": ["Na Li", "J. Doe"], "venue": "KDD", "year": 2019,
+     "affiliation": "UMass", "abstract": "Trees.", "keywords": ["tree", "graft"], "author": "a1", "block": "b",
+     "orcid": "0000-0001", "paper": "p1"},
+    {"id": 8, "name": "王伟", "title": "", "coauthors": [], "venue": None, "year": None, "keywords": []},
+]  # fmt: skip
+RECORDS = [
+    Record("7", "Wei Wang", "Deep trees", ("Na Li", "J. Doe"), "KDD", 2019, "UMass", "Trees.", ("tree", "graft"), "a1",
+           "b", "0000-0001", "p1"),
+    Record("8", "王伟"),
+]  # fmt: skip
+
+
+def write(path, rows):
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.json", "r.jsonl.gz", "r.jsonl.xz"])
+def test_json_lines(tmp_path, name):
+    assert read_records(write(tmp_path / name, ROWS)) == (RECORDS, [])
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.tsv", "r.csv.gz", "r.parquet"])
+def test_tables(tmp_path, name):
+    frame = pd.DataFrame(ROWS)
+    frame["year"] = frame["year"].astype("Int64")
+    if name == "r.parquet":
+        frame.to_parquet(tmp_path / name)
+    else:
+        for column, mark in (("coauthors", "; "), ("keywords", "|")):
+            frame[column] = frame[column].map(mark.join)
+        frame.to_csv(tmp_path / name, index=False, sep="\t" if name == "r.tsv" else ",")
+    assert read_records(tmp_path / name) == (RECORDS, [])
+
+
+def test_years_of_a_column_with_holes_are_floats_in_pandas(tmp_path):
+    pd.DataFrame(ROWS)[["id", "name", "year"]].to_parquet(tmp_path / "r.parquet")
+    assert [r.year for r in read_records(tmp_path / "r.parquet").records] == [2019, None]
+
+
+def test_columns_by_other_names(tmp_path):
+    rows = [
+        {
+            "mention_id": 0,
+            "block": "AGupta",
+            "label": "AGupta#10",
+            "author_name": "A Gupta",
+            "orgs": ["IIT", "MIT"],
+            "coauthors": ["Kurt Maly"],
+            "abstract_words": ["deep", "tree"],
+            "Publication Year": "2003",
+            "DOI": "",
+        }
+    ]
+    (record,) = read_records(write(tmp_path / "r.jsonl", rows)).records
+    assert record == Record(
+        "0", "A Gupta", coauthors=("Kurt Maly",), year=2003, affiliation="IIT; MIT", abstract="deep tree",
+        author="AGupta#10", block="AGupta",
+    )  # fmt: skip
+    rows = [{"nr": "x", "creator": "A. Gupta", "who": 5, "name": "not this one", "title": "T"}]
+    (record,) = read_records(
+        write(tmp_path / "r.jsonl", rows), {"id": "nr", "name": "creator", "author": "who", "block": "creator"}
+    ).records
+    assert record == Record("x", "A. Gupta", "T", author="5", block="A. Gupta")
+
+
+def test_the_author_is_no_coauthor(tmp_path):
+    rows = [{"id": 1, "name": "José Núñez", "authors": "Na Li; Jose Nunez | J. Núñez"}]
+    assert read_records(write(tmp_path / "r.jsonl", rows)).records[0].coauthors == ("Na Li", "J. Núñez")
+
+
+GOOD = '{"id": 1, "name": "A B"}\n'
+PROBLEMS = {
+    "broken": ('{"id": 2, "name": "C', "line 2 is not JSON: .* at character"),
+    "not an object": ("[1, 2]", "line 2 must be a JSON object, .*; it is a list"),
+    "no name": ('{"id": 2}', "line 2 has no name"),
+    "empty name": ('{"id": 2, "name": "  "}', "line 2 has no name"),
+    "name without letters": ('{"id": 2, "name": "?"}', r"line 2 has no name but '\?'"),
+    "name null": ('{"id": 2, "name": null}', "line 2 has no name"),
+    "name list": ('{"id": 2, "name": {"a": 1}}', "line 2 must have a text as name; it has a dict"),
+    "no id": ('{"name": "C D"}', "line 2 has no id"),
+    "same id": ('{"id": "1", "name": "C D"}', "line 2 has the id '1', which line 1 has too"),
+    "bad title": ('{"id": 2, "name": "C D", "title": {"en": "x"}}', "line 2 must have a text as title; it has a dict"),
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_bad_lines_stop_or_are_told(tmp_path, case):
+    line, message = PROBLEMS[case]
+    path = tmp_path / "r.jsonl"
+    path.write_text(GOOD + line + '\n\n{"id": 3, "name": "E F"}\n')
+    with pytest.raises(FileError, match=f"FILE 'r.jsonl', {message}.*; on_error='skip' .--on-error skip. leaves out"):
+        read_records(path)
+    records, problems = read_records(path, on_error="skip")
+    assert [r.id for r in records] == ["1", "3"]
+    assert [(p.line, p.left_out) for p in problems] == [(2, True)]
+
+
+def test_a_year_that_is_text_is_a_warning(tmp_path):
+    years = [2001, "2002", 2003.0, "2004-05-06", "in press", "", 12, True, "２００５"]
+    rows = [{"id": i, "name": "A B", "year": year} for i, year in enumerate(years)]
+    path = write(tmp_path / "r.jsonl", rows)
+    with pytest.raises(FileError, match="line 5 has the year 'in press', which is no year"):
+        read_records(path)
+    records, problems = read_records(path, on_error="skip")
+    assert [r.year for r in records] == [2001, 2002, 2003, 2004, None, None, None, None, None]
+    assert [(p.line, p.left_out) for p in problems] == [(5, False), (7, False), (8, False), (9, False)]
+
+
+def test_bad_rows_of_a_table(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_bytes(
+        b'\xef\xbb\xbfid,name,title\n1,A B,"two\nlines"\n2,C D\n3,E \xff,x\n4,"F, G",y\n5,,z\n\n6,H I,"left open\n'
+    )
+    records, problems = read_records(path, on_error="skip")
+    assert [(r.id, r.name) for r in records] == [("1", "A B"), ("4", "F, G"), ("6", "H I")]
+    assert [str(p) for p in problems] == [
+        "line 4 must have 3 cells like the header; it has 2",
+        "line 5 is not UTF-8 in column 'name'",
+        "line 7 has no name",
+    ]
+
+
+def test_a_broken_line_in_many_is_found_without_holding_the_file(tmp_path):
+    path = tmp_path / "many.jsonl"
+    n, broken = 20_000, 15_678
+    with open(path, "w") as file:
+        for i in range(1, n + 1):
+            file.write('{"id": ' if i == broken else f'{{"id": {i}, "name": "A B", "junk": "{"x" * 500}"}}\n')
+            file.write("\n" if i == broken else "")
+    tracemalloc.start()
+    with pytest.raises(FileError, match="line 15,678 is not JSON"):
+        read_records(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < path.stat().st_size
+    records, problems = read_records(path, on_error="skip")
+    assert len(records) == n - 1
+    assert problems[0].line == broken
+
+
+BROKEN = {
+    "gone.csv": (None, {}, "FILE .*gone.csv' does not exist"),
+    "r.txt": (b"x", {}, "FILE must end in .jsonl, .json, .ndjson, .csv, .tsv, .parquet .*; got 'r.txt'"),
+    "empty.jsonl": (b"", {}, "FILE 'empty.jsonl' has no records$"),
+    "blank.jsonl": (b"\n \n", {}, "FILE 'blank.jsonl' has no records$"),
+    "empty.csv": (b"", {}, "FILE 'empty.csv' has no records$"),
+    "head.csv": (b"id,name\n", {}, "FILE 'head.csv' has no records$"),
+    "twice.csv": (b"id,name,name\n", {}, "must name each column once; 'name' is there twice"),
+    "list.json": (b'[{"id": 1}]', {}, "must have one JSON object on each line; it begins with a list. .*jq"),
+    "bad.jsonl": (b"x\ny\n", {}, "has no records that can be used; the first of 2 problems: line 1 is not JSON"),
+    "map.csv": (
+        b"id,creator\n1,A B\n",
+        {"name": "creater"},
+        "the column of 'name' must be one of 'id', 'creator'; got 'creater'; did you mean 'creator'",
+    ),
+    "cut.jsonl.gz": (
+        gzip.compress(b"".join(b"{\"id\": %d, \"name\": \"A\"}\n" % hash((i, i)) for i in range(999)))[:6000],
+        {},
+        r"cannot be read on after line \d\d\d \(truncated or damaged\?\)",
+    ),
+    "cut.parquet": (b"PAR1abc", {}, r"truncated or damaged\?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("name", BROKEN)
+def test_files_that_cannot_be_read_are_explained(tmp_path, name, on_error):
+    content, columns, message = BROKEN[name]
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    if on_error == "raise" and name in ("bad.jsonl", "map.csv"):
+        message = (
+            "line 1 is not JSON" if name == "bad.jsonl" else "line 2 has no name .its columns are 'id', 'creator'; say"
+        )
+    with pytest.raises(FileError, match=message):
+        read_records(tmp_path / name, columns, on_error)
+
+
+def test_wrong_parameters(tmp_path):
+    path = write(tmp_path / "r.jsonl", ROWS)
+    with pytest.raises(ValueError, match="on_error must be one of 'raise', 'skip'; got 'ignore'"):
+        read_records(path, on_error="ignore")
+    with pytest.raises(ValueError, match=r"a field of a record must be one of .* got 'nam'; did you mean 'name'"):
+        read_records(path, {"nam": "x"})
+    with pytest.raises(FileError, match="line 2 has no author"):
+        read_records(path, needs=["author"])
+    assert len(read_records(path, on_error="skip", needs=["author"]).records) == 1
+
+
+def test_made_up_records_are_what_they_say():
+    records = make_records(n_authors=90, n_blocks=9, random_state=3)
+    assert len({record.id for record in records}) == len(records)
+    assert len({record.author for record in records}) == 90
+    assert {key: {r.block for r in group} for key, group in blocks(records).items()} == {
+        key: {key} for key in {r.block for r in records}
+    }
+    authors_of = {key: {r.author for r in group} for key, group in blocks(records).items()}
+    assert len(authors_of) == 9
+    assert sum(map(len, authors_of.values())) == 90
+    assert 4 < len(records) / 90 < 14
+    assert all(1985 <= record.year <= 2025 for record in records if record.year is not None)
+    for field in ("coauthors", "venue", "year", "affiliation", "abstract", "keywords", "orcid"):
+        assert 0 < sum(not getattr(record, field) for record in records) < len(records), field
+    shared = [r.name for r in records]
+    assert any(len({r.author for r in records if r.name == name}) > 1 for name in shared if "." not in name)
+
+
+def test_made_up_records_are_the_same_again_and_others_with_another_seed():
+    assert make_records(12, 3, 1) == make_records(12, 3, 1) != make_records(12, 3, 2)
+    assert len(blocks(make_records(700, 700, records_per_author=1))) == 700
+    with pytest.raises(ValueError, match=r"n_authors must be at least n_blocks, .* got n_authors=2, n_blocks=3"):
+        make_records(2, 3)
+    with pytest.raises(ValueError, match=r"records_per_author must be at least 1; got 0\.5"):
+        make_records(records_per_author=0.5)
