@@ -28,16 +28,16 @@ import changes
 import linkages
 import page
 import systems
-from grinch import __version__
-from grinch.core.counters import STAGES, clock_rate
-from grinch.core.engine import INSERT, Engine, warm_up
-from grinch.core.rules import FAST, Rules, make_rules
+from stages import STAGES
+from grinch import Grinch, __version__
+from grinch.core import entries
+from grinch.core.engine import Engine
+from grinch.core.rules import FAST, MODES
 from grinch.datasets import Labelled, gaussian_mixture
 from grinch.linkage.named import linkage_of
 from grinch.metrics import pairwise_f1
 from grinch.neighbors import make_search
 
-PAPER = make_rules("fast", effort=0)
 # Beyond this, patience ends.
 GENIE_LIMIT = 50_000
 console = Console(width=140, highlight=False)
@@ -52,26 +52,30 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
 # The tree part of an insert -----------------------------------------------------------------------------------------
 
 
-def tree_part(X: np.ndarray, rules: Rules, k: int) -> dict[str, float]:
+def tree_part(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     """Microseconds an insert spends in the tree, on one core, with the neighbours found beforehand."""
-
-    def run(timed_stages: bool) -> tuple[float, Engine]:
-        engine = Engine(linkage_of("average"), rules, "exact", k, X.shape[1], timed=timed_stages)
-        engine.reserve(len(X))
-        engine.store.write(0, X)
-        batches = list(engine.search.stream(0, len(X)))
-        start = time.perf_counter()
-        for first, found in batches:
-            engine._run(INSERT, np.arange(first, first + len(found)), found, rules)
-        return time.perf_counter() - start, engine
-
-    plain, _ = run(False)
-    seconds, engine = run(True)
-    per_insert = dict(zip(STAGES, (engine.tally.spent / clock_rate() / len(X) * 1e6).tolist(), strict=True))
-    per_insert["graft"] -= per_insert["restructure"]
-    result = {"us_per_insert": plain / len(X) * 1e6, **{f"us_{name}": value for name, value in per_insert.items()}}
-    result["us_rest"] = seconds / len(X) * 1e6 - sum(per_insert.values())
+    engine = Engine(linkage_of("average"), MODES[mode], "exact", k, X.shape[1])
+    engine.reserve(len(X))
+    engine.summaries.write(0, X)
+    batches = list(engine.search.stream(0, len(X)))
+    start = time.perf_counter()
+    for first, found in batches:
+        engine.change(entries.insert_all, np.arange(first, first + len(found)), found)
+    seconds = time.perf_counter() - start
+    result = {"us_per_insert": seconds / len(X) * 1e6, **stages(X, mode, k)}
     return {**result, **{f"{name}_per_insert": count / len(X) for name, count in engine.stats.items()}}
+
+
+def stages(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
+    """How that time divides over the moves, in a process of its own (stages.py)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.npy"
+        np.save(path, X)
+        command = [sys.executable, str(Path(__file__).parent / "stages.py"), str(path), mode, str(k)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={**os.environ, "NUMBA_CACHE_DIR": folder}
+        )
+    return {f"us_{name}": value for name, value in json.loads(done.stdout).items()}
 
 
 # The whole fit, and the search alone ---------------------------------------------------------------------------------
@@ -80,8 +84,8 @@ def tree_part(X: np.ndarray, rules: Rules, k: int) -> dict[str, float]:
 def search_alone(X: np.ndarray, search: str) -> float:
     engine = Engine(linkage_of("average"), FAST, search, 25, X.shape[1])
     engine.reserve(len(X))
-    engine.store.write(0, X)
-    finder = make_search(search, engine.store, 25, engine.tally)
+    engine.summaries.write(0, X)
+    finder = make_search(search, engine.summaries, 25)
     return timed(lambda: [None for _ in finder.stream(0, len(X))])[0]
 
 
@@ -101,8 +105,6 @@ def genie(data: Labelled) -> dict[str, float]:
 MEMORY = """
 import sys, numpy as np
 from grinch import Grinch
-from grinch.core.engine import warm_up
-warm_up()
 Grinch(search={search!r}).fit(np.ones((600, 2), np.float32))
 X = np.load({path!r})
 def peak():
@@ -154,7 +156,7 @@ def memory(X: np.ndarray, search: str) -> float:
 
 
 def measure(sizes: list[int]) -> dict[str, Any]:
-    warm_up()
+    Grinch().fit(np.ones((3, 1)))
     results: dict[str, Any] = {"systems": {}, "tree_part": {}, "search": {}, "memory": {}}
     for n in sizes:
         data = gaussian_mixture(n)
@@ -164,9 +166,9 @@ def measure(sizes: list[int]) -> dict[str, Any]:
         results["search"][n] = {name: search_alone(data.vectors, name) for name in ("exact", "index")}
         results["memory"][n] = {name: memory(data.vectors, name) for name in ("exact", "index")}
         parts = {
-            "the paper's settings, k 25": (PAPER, 25),
-            "the paper's settings, k 50": (PAPER, 50),
-            "fast": (FAST, 25),
+            "the paper's settings, k 25": ("paper", 25),
+            "the paper's settings, k 50": ("paper", 50),
+            "fast": ("fast", 25),
         }
         results["tree_part"][n] = {name: tree_part(data.vectors, *which) for name, which in parts.items()}
         console.print(f"[dim]{n:,} points done[/dim]")
@@ -243,7 +245,7 @@ def show(results: dict[str, Any]) -> None:
             table.add_row(name, *shown)
         console.print(table)
     table = Table(title="The tree part of an insert, microseconds on one core", title_justify="left")
-    parts = ("us_per_insert", *(f"us_{name}" for name in STAGES), "us_rest", "scores_per_insert", "merges_per_insert")
+    parts = ("us_per_insert", *(f"us_{name}" for name in STAGES), "scores_per_insert", "merges_per_insert")
     for column in ("points", "settings", *parts):
         table.add_column(column.removesuffix("_per_insert").removeprefix("us_").replace("us", "in all"))
     for n, rows in results["tree_part"].items():

@@ -19,8 +19,8 @@ ORDERS = 3
 SYSTEMS = [
     ("grinch", "grinch", "average", ORDERS, 10**6),
     ("grinch, cosine linkage", "grinch", "cosine", ORDERS, 10**6),
-    ("grinch, refined once", "grinch:effort=2", "average", ORDERS, 10**6),
-    ("grinch, the paper's settings", "grinch:effort=0", "average", ORDERS, 10**6),
+    ("grinch, refined once", "grinch:refine_passes=1", "average", ORDERS, 10**6),
+    ("grinch, the paper's settings", "grinch:mode=paper", "average", ORDERS, 10**6),
     ("grinch, index", "grinch:search=index", "average", 1, 10**6),
     ("Rotate", "rotate", "average", ORDERS, 10**6),
     ("Online", "online", "average", ORDERS, 10**6),

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from grinch.core.rules import Rules
     from grinch.estimators.birch import Birch
     from grinch.estimators.grinch import Grinch, Online, Rotate
     from grinch.estimators.hac import HAC
@@ -30,6 +31,7 @@ __all__ = [
     "Online",
     "Perch",
     "Rotate",
+    "Rules",
     "Tree",
     "__version__",
     "cluster_with",
@@ -44,6 +46,7 @@ _HOMES = {
     "MiniBatchHAC": "grinch.estimators.minibatch",
     "Online": "grinch.estimators.grinch",
     "Perch": "grinch.estimators.perch",
+    "Rules": "grinch.core.rules",
     "Rotate": "grinch.estimators.grinch",
     "Tree": "grinch.tree",
     "cluster_with": "grinch.estimators.registry",

@@ -5,42 +5,100 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Where compiled code comes from; a change anywhere else need not compile anything anew.
-COMPILED = ("_compile.py", "baselines/", "core/", "neighbors/", "refine/", "linkage/", "summaries/", "tree/")
+
+class _Part(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is only ever linked into an entry: it is optimised there, and no machine code is made of it alone.
+
+    numba makes a whole program of every function; for sixty functions that call each other that is most of the time.
+    """
+
+    def _optimize_final_module(self) -> None:
+        """Left to the entry."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerPart(NativeLowering):  # type: ignore[misc]
+    """numba's own pass, but for a part of an entry."""
+
+    _name = "grinch_lower_part"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
+        super().run_pass(state)
+        # The key by which callers find the code: any built-in function will do, and nobody calls it.
+        key: Any = [].append
+        state.targetctx.insert_user_function(key, state["cr"].fndesc, [state.library])
+        state["cr"] = state["cr"]._replace(cfunc=key)
+        return True
+
+
+class _PartCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler with the pass above."""
+
+    def define_pipelines(self) -> list[Any]:
+        (pipeline,) = super().define_pipelines()
+        pipeline.passes = [(_LowerPart if step is NativeLowering else step, why) for step, why in pipeline.passes]
+        pipeline.finalize()
+        return [pipeline]
+
+
+# Rooms that compiled code comes from; a change anywhere else compiles nothing again.
+COMPILED = (
+    "_compile.py",
+    "baselines/",
+    "core/",
+    "cuts/",
+    "linkage/",
+    "metrics/",
+    "neighbors/",
+    "refine/",
+    "resolve/",
+    "summaries/",
+    "tree/",
+)
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
 NO_COUNTS: dict[str, bool] = {"_nrt": False}
 
 
 def jitable(function: F) -> F:
     """A plain Python function that compiled code can call too; it must not allocate arrays."""
-    jittable: F = register_jitable(**NO_COUNTS)(function)
+    jittable: F = register_jitable(**NO_COUNTS, pipeline_class=_PartCompiler)(function)
     return jittable
 
 
 def kernel(function: F) -> F:
     """A compiled function on arrays that releases the GIL and allocates nothing; sums may be reordered into lanes."""
-    compiled: F = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, **NO_COUNTS)(function)
-    return compiled
+    return _cached(njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, **NO_COUNTS)(function))
+
+
+def entry(function: F) -> F:
+    """A compiled function through which Python enters the moves; it releases the GIL and allocates nothing."""
+    return _cached(njit(nogil=True, **NO_COUNTS)(function))
 
 
 @cache
 def source_digest() -> str:
-    """A digest of the sources that anything compiled comes from.
-
-    numba keys its cache by the file of the entry point alone, and would go on using it after a change in a module that
-    is compiled into it. An entry point that holds this digest in its closure is keyed by all of them.
-    """
+    """A digest of all sources that anything compiled comes from."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
     for place in COMPILED:
@@ -49,14 +107,93 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def compile_notice(seconds: float = 1.5) -> Iterator[None]:
-    """Say in one line that compiling is what takes so long; silent when the cache answers."""
-    message = "grinch: compiling for this machine; this takes about 40 s, once (the result is cached)"
-    timer = threading.Timer(seconds, print, [message], {"file": sys.stderr, "flush": True})
-    timer.daemon = True
-    timer.start()
+def _cached(dispatcher: Any) -> Any:
+    """Give a compiled function a cache that every source of the package is part of the key of."""
     try:
-        yield
-    finally:
-        timer.cancel()
+        dispatcher._cache = _PackageCache(dispatcher.py_func)
+    except (RuntimeError, OSError):  # no folder can be written
+        _say_uncached()
+        dispatcher._cache = _NoCache()
+    return dispatcher
+
+
+@cache
+def _say_uncached() -> None:
+    """Say once that nothing can be cached."""
+    message = (
+        "grinch: no folder for compiled code can be written, so every process compiles; set NUMBA_CACHE_DIR to one"
+    )
+    print(message, file=sys.stderr, flush=True)
+
+
+class _Notice:
+    """One line on the error stream while compiling takes long; the cache starts and stops it."""
+
+    def __init__(self, seconds: float = 1.5):
+        self.seconds = seconds
+        self._timer: threading.Timer | None = None
+        self._depth = 0
+
+    def start(self) -> None:
+        self._depth += 1
+        if self._depth == 1 and self._timer is None and self.seconds < float("inf"):
+            self._timer = threading.Timer(self.seconds, self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def stop(self) -> None:
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _say(self) -> None:
+        self.seconds = float("inf")  # said once
+        message = "grinch: compiling for this machine; this takes a few seconds, once (the result is cached)"
+        print(message, file=sys.stderr, flush=True)
+
+
+_notice = _Notice()
+
+
+class _PackageCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    """numba keys its cache by the file of a function alone, and would go on using what was compiled from others.
+
+    The stamp of the file is that of all sources instead.
+    """
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(function)
+        self._locator.get_source_stamp = source_digest
+
+
+class _PackageCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache; what it does not hold is about to be compiled, which the user is told if it takes long."""
+
+    _impl_class = _PackageCacheImpl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+        except Exception:  # a damaged or unreadable file is as good as none
+            found = None
+        if found is None:
+            _notice.start()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        _notice.stop()
+        try:
+            super().save_overload(sig, data)
+        except OSError:  # a full disk, a folder that went away: compiled all the same
+            _say_uncached()
+
+
+class _NoCache(NullCache):  # type: ignore[misc]
+    """Where no cache can be written, compiling is said all the same."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        _notice.start()
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        _notice.stop()

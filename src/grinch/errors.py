@@ -34,9 +34,9 @@ class LinkageError(ValueError):
         self.outcome = "The tree is as it was before that point"
 
     def __str__(self) -> str:
-        return self.told(lambda position: position)
+        return self.message(lambda position: position)
 
-    def told(self, name: Callable[[int], object]) -> str:
+    def message(self, name: Callable[[int], object]) -> str:
         """The message, with each point by its name."""
 
         def listed(group: list[int]) -> str:

@@ -10,12 +10,14 @@ from hypothesis.extra import numpy as hnp
 
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST, Rules
+from grinch.core.state import State
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
-from grinch.summaries.store import RecordStore, VectorStore
+from grinch.refine.polish import Polisher
+from grinch.summaries import RecordSummaries, VectorSummaries
 from grinch.summaries.upkeep import merge, score
-from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, as_arrays, nodes_in
+from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, nodes_in
 from grinch.tree.tree import check_links
 
 LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
@@ -48,7 +50,8 @@ rules = st.builds(
 
 
 def engine_of(X, linkage, rules, k=5, compiled=True):
-    return Engine(linkage, rules, n_neighbors=k, n_features=X.shape[1], compiled=compiled)
+    gardener = Polisher() if rules.polish else None
+    return Engine(linkage, rules, n_neighbors=k, n_features=X.shape[1], gardener=gardener, compiled=compiled)
 
 
 def newick(engine):
@@ -57,28 +60,29 @@ def newick(engine):
 
 def check_summaries(engine):
     """What is not marked stale must be what computing it afresh gives."""
-    links, sums = engine.links, engine.store.sums
-    spare = engine.store.capacity + engine.n_slots
-    for v in nodes_in(as_arrays(links))[1].tolist():
+    links, sums = engine.links, engine.summaries.arrays
+    state = State(*links, *sums, engine.rules)
+    spare = engine.summaries.capacity + engine.n_slots
+    for v in nodes_in(links)[1].tolist():
         left, right = links.table[v, LEFT], links.table[v, RIGHT]
         p = links.table[v, 0]
         if sums.stale[v]:
             assert p < 0 or sums.stale[p], "a stale node's parent is stale"
-            assert p < 0 or np.isnan(sums.bonds[p]), "a stale node's parent has no cached bond"
+            assert p < 0 or np.isnan(sums.sibling_scores[p]), "a stale node's parent has no cached bond"
         if not sums.stale[left] and not sums.stale[right]:
-            if not np.isnan(sums.bonds[v]):
-                assert sums.bonds[v] == score(sums, left, right)
+            if not np.isnan(sums.sibling_scores[v]):
+                assert sums.sibling_scores[v] == score(state, left, right)
             if not sums.stale[v]:
-                merge(sums, spare, left, right)
-                assert_same_summary(engine.store, spare, v)
+                merge(state, spare, left, right)
+                assert_same_summary(engine.summaries, spare, v)
 
 
 def assert_same_summary(store, u, v):
-    if isinstance(store, VectorStore):
-        np.testing.assert_array_equal(store.sums.means[u], store.sums.means[v])
-        np.testing.assert_array_equal(store.sums.moments[u], store.sums.moments[v])
+    if isinstance(store, VectorSummaries):
+        np.testing.assert_array_equal(store.arrays.means[u], store.arrays.means[v])
+        np.testing.assert_array_equal(store.arrays.moments[u], store.arrays.moments[v])
     else:
-        assert store.sums.items[u] == store.sums.items[v]
+        assert store.items[u] == store.items[v]
 
 
 @given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), k=st.integers(1, 8))
@@ -245,7 +249,7 @@ def test_interrupted_between_batches_the_tree_is_valid(rng):
         assert newick(engine) == newick(whole)
 
 
-def test_the_interpreted_engine_takes_any_linkage_object():
+def test_any_linkage_object_is_taken():
     class Span:
         def leaf(self, x):
             return (x, x)
@@ -259,17 +263,6 @@ def test_the_interpreted_engine_takes_any_linkage_object():
 
     engine = Engine(Span(), EXACT)
     engine.insert([1, 2, 10, 11, 3, 12])
-    assert isinstance(engine.store, RecordStore)
+    assert isinstance(engine.summaries, RecordSummaries)
     tree = engine.tree()
     assert {tuple(tree.leaves(v).tolist()) for v in tree.children(tree.root)} == {(0, 1, 4), (2, 3, 5)}
-
-
-def test_timed_stages_add_up(blobs):
-    X, _ = blobs
-    engine = Engine(linkage_of("average"), FAST, n_features=6, timed=True)
-    engine.insert(X)
-    rotate, pull, graft, restructure, upkeep = engine.tally.spent.tolist()
-    assert rotate > 0
-    assert pull == 0
-    assert graft > restructure > 0
-    assert upkeep > 0

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from grinch import Grinch, Tree
+from grinch import Grinch, Rules, Tree
 from grinch.metrics import dendrogram_purity
 
 LINKAGES = ("average", "cosine", "centroid", "ward")
@@ -135,15 +135,11 @@ def test_a_refused_batch_leaves_the_tree_as_it_was(rng, kind):
 PARAMETERS = {
     "linkage": ("kosine", "linkage must be one of .*did you mean 'cosine'"),
     "metric": ("cosin", "metric must be one of .*did you mean 'cosine'"),
-    "mode": ("faster", "mode must be one of 'fast', 'exact'; got 'faster'; did you mean 'fast'"),
+    "mode": ("faster", "mode must be one of 'fast', 'paper', 'exact' or rules.*; got 'faster'; did you mean 'fast'"),
     "search": ("indx", "search must be one of .*did you mean 'index'"),
     "n_neighbors": (0, "n_neighbors must be a whole number of at least 1; got 0"),
     "n_clusters": (0, "n_clusters must be a whole number of at least 1; got 0"),
     "threshold": ("high", "threshold must be a number"),
-    "cap": (-5, "cap must be a whole number of leaves, at least 1, or float"),
-    "rotate": ("yes", "rotate must be True, False, or None"),
-    "single_search": (2, "single_search must be True, False, or None"),
-    "polish": ("often", "polish must be True, False, or None"),
 }
 
 
@@ -157,20 +153,31 @@ def test_bad_parameters_are_named(rng, name):
         model.tree_
 
 
+def test_bad_rules_are_named():
+    with pytest.raises(ValueError, match="rotate must be True or False; got 'yes'"):
+        Rules.fast(rotate="yes")
+    with pytest.raises(
+        ValueError, match=r"a rule must be one of 'cap', .*got 'grafts'; did you mean 'graft'"
+    ):
+        Rules.exact(grafts=True)
+    with pytest.raises(ValueError, match="single_search must be True or False; got 2"):
+        Grinch(mode=Rules(single_search=2)).fit([[0.0], [1.0]])
+
+
 @pytest.mark.parametrize("cap", [0, 2.5, "100", True, float("nan"), {"graft": -1}])
 def test_bad_caps(rng, cap):
-    with pytest.raises(ValueError, match=f"cap must be a whole number.*got {-1 if isinstance(cap, dict) else cap!r}"):
-        Grinch(cap=cap).fit(rng.normal(size=(10, 2)))
+    with pytest.raises(ValueError, match=f"_cap must be a whole number.*got {-1 if isinstance(cap, dict) else cap!r}"):
+        Grinch(mode=Rules.fast(cap=cap)).fit(rng.normal(size=(10, 2)))
 
 
 def test_caps_by_move(rng):
     X = rng.normal(size=(300, 3))
-    assert Grinch(cap={"restructure": 1}).fit(X).stats_["swaps"] == 0
+    assert Grinch(mode=Rules.fast(cap={"restructure": 1})).fit(X).stats_["swaps"] == 0
     with pytest.raises(ValueError, match="cap's keys must be one of 'rotate', 'graft', 'restructure'; got 'grafts'"):
-        Grinch(cap={"grafts": 1}).fit(X)
-    unlimited = Grinch(cap=float("inf")).fit(X).tree_.to_newick()
-    assert unlimited == Grinch(cap=300).fit(X).tree_.to_newick()
-    assert unlimited != Grinch(cap=2).fit(X).tree_.to_newick()
+        Grinch(mode=Rules.fast(cap={"grafts": 1})).fit(X)
+    unlimited = Grinch(mode=Rules.fast(cap=float("inf"))).fit(X).tree_.to_newick()
+    assert unlimited == Grinch(mode=Rules.fast(cap=300)).fit(X).tree_.to_newick()
+    assert unlimited != Grinch(mode=Rules.fast(cap=2)).fit(X).tree_.to_newick()
 
 
 def test_both_ways_to_cut_are_one_too_many(rng):

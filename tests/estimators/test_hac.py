@@ -267,6 +267,6 @@ def test_a_pool_reuses_its_slots():
         if pool.size == 4:
             waiting.merge_best()
         waiting.admit(np.array([[float(value**2)]]))
-    assert pool.store.capacity == 5
+    assert pool.summaries.capacity == 5
     assert pool.size == 4
     pool.tree().check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grinch import Grinch
+from grinch import Grinch, Rules
 from grinch.datasets import gaussian_mixture, paper_synthetic
 from grinch.metrics import dendrogram_purity
 
@@ -37,8 +37,8 @@ def test_exact_mode_is_perfect_on_all_of_it():
 
 def test_online_rotate_and_grinch_come_in_this_order():
     X, y = paper_synthetic(n_classes=30, random_state=3)
-    online = Grinch(linkage="cosine", rotate=False, graft=False).fit(X)
-    rotate = Grinch(linkage="cosine", graft=False).fit(X)
+    online = Grinch(linkage="cosine", mode=Rules.fast(rotate=False, graft=False)).fit(X)
+    rotate = Grinch(linkage="cosine", mode=Rules.fast(graft=False)).fit(X)
     purities = [dendrogram_purity(m.tree_, y) for m in (online, rotate, Grinch(linkage="cosine").fit(X))]
     assert purities[0] < purities[1] < purities[2]
     assert purities[2] > 0.95

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from grinch import Grinch
+from grinch import Grinch, Rules
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST
 from grinch.errors import LinkageError
@@ -230,7 +230,7 @@ def test_batches_ask_the_same_in_fewer_calls():
 def test_scores_per_insert_do_not_grow_with_n_when_candidates_are_limited():
     numbers = (np.random.default_rng(1).random(4000) * 6).tolist()
     linkage = Counting()
-    model = Grinch(linkage=linkage, search=ByVector(as_circle, n=10), n_neighbors=10, cap=50)
+    model = Grinch(linkage=linkage, search=ByVector(as_circle, n=10), n_neighbors=10, mode=Rules.fast(cap=50))
     model.partial_fit(numbers[:1000])
     per_insert = []
     for start in (1000, 2000, 3000):

@@ -11,8 +11,9 @@ from numba import njit
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
 from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
-from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, VectorSummaries, vector_merge, vector_score
-from grinch.summaries.store import VectorStore
+from grinch.linkage.vector import merge_rows
+from grinch.summaries import VectorSummaries
+from grinch.summaries.upkeep import vector_score
 
 NAMED = [(name, metric) for name, metrics in VECTOR_LINKAGES.items() for metric in metrics]
 
@@ -63,9 +64,9 @@ def test_scores_are_symmetric_to_the_last_bit(rng, name, metric):
     engine = Engine(linkage_of(name, metric), FAST, n_features=5)
     engine.insert(rng.normal(size=(30, 5)))
     root = engine.links.head[0]
-    nodes = [v for v in (0, 3, 7, *(engine.store.capacity + i for i in (1, 5, 20, 28, 29))) if v != root]
+    nodes = [v for v in (0, 3, 7, *(engine.summaries.capacity + i for i in (1, 5, 20, 28, 29))) if v != root]
     engine.tree()  # brings every summary but the root's up to date
-    sums = engine.store.sums
+    sums = engine.summaries.arrays
     for u, v in itertools.product(nodes, nodes):
         assert vector_score(sums, u, v) == vector_score(sums, v, u)
 
@@ -74,26 +75,16 @@ def test_scores_are_symmetric_to_the_last_bit(rng, name, metric):
 def million_merges(rows):
     """Merge the same few rows into one node a million times, as the deepest tree would; the means, and which is it."""
     n = rows.shape[0]
-    sums = VectorSummaries(
-        np.zeros((n + 2, rows.shape[1]), np.float32),
-        np.zeros((n + 2, 3)),
-        np.zeros(n + 2),
-        np.zeros(n + 2, np.uint8),
-        np.zeros(n, np.uint8),
-        np.zeros(2, np.int32),
-        np.zeros(2),
-        np.zeros(3, np.int64),
-        AVERAGE_SQEUCLIDEAN,
-    )
-    sums.means[:n] = rows
-    sums.moments[:n, 0] = 1.0
+    means, moments = np.zeros((n + 2, rows.shape[1]), np.float32), np.zeros((n + 2, 3))
+    means[:n] = rows
+    moments[:n, 0] = 1.0
     here, there = n, n + 1
-    sums.means[here] = rows[0]
-    sums.moments[here, 0] = 1.0
+    means[here] = rows[0]
+    moments[here, 0] = 1.0
     for i in range(1_000_000):
-        vector_merge(sums, there, here, i % n)
+        merge_rows(means, moments, there, here, i % n)
         here, there = there, here
-    return sums.means, here
+    return means, here
 
 
 def test_a_million_equal_points_lose_nothing(rng):
@@ -116,8 +107,8 @@ def test_zero_vectors_score_zero_under_cosine():
         engine.insert(np.array([[0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 2, 0.0]]))
         tree = engine.tree()
         tree.check()
-        assert engine.store.sums.score(0, 1) == 0.0
-        assert engine.store.sums.score(0, 2) == 0.0
+        assert vector_score(engine.summaries.arrays, 0, 1) == 0.0
+        assert vector_score(engine.summaries.arrays, 0, 2) == 0.0
         assert not np.isnan(tree.scores[[tree.parent(0), tree.root]]).any()
 
 
@@ -131,13 +122,13 @@ def test_far_from_the_origin_distances_keep_their_digits(rng):
 
 
 def test_store_keeps_points_when_it_grows(rng):
-    store = VectorStore(linkage_of("average", "dot"), 3)
+    store = VectorSummaries(linkage_of("average", "dot"), 3)
     X = rng.normal(size=(10, 3)).astype(np.float32)
     store.grow(4)
     store.write(0, X[:4])
     store.grow(9)
     store.write(4, X[4:9])
-    np.testing.assert_array_equal(store.sums.means[:9], X[:9])
+    np.testing.assert_array_equal(store.arrays.means[:9], X[:9])
     assert store.longest == pytest.approx(np.linalg.norm(X[:9].astype(np.float64), axis=1).max())
 
 
@@ -163,4 +154,4 @@ def test_what_is_no_linkage_is_refused():
     with pytest.raises(TypeError, match=r"linkage must be a name .* or a function f\(a, b\).*got 3"):
         linkage_of(3)
     with pytest.raises(TypeError, match="an object, not a class"):
-        linkage_of(VectorStore)
+        linkage_of(VectorSummaries)

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from grinch.core.counters import SCORES, new_tally
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
-from grinch.linkage.vector import vector_score
 from grinch.neighbors import make_search
 from grinch.neighbors.base import batches
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.index import IndexSearch
 from grinch.neighbors.scan import ScanSearch
-from grinch.summaries.store import RecordStore, VectorStore
+from grinch.summaries import RecordSummaries, VectorSummaries
+from grinch.summaries.counters import SCORES
+from grinch.summaries.upkeep import vector_score
 
 LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
 
 
 def store_of(X, linkage):
-    store = VectorStore(linkage, X.shape[1])
+    store = VectorSummaries(linkage, X.shape[1])
     store.grow(len(X))
     store.write(0, X)
     return store
@@ -35,7 +35,7 @@ def brute_force(store, n, k, limit=None):
     found = np.full((n, k), -1)
     for i in range(n):
         earlier = range(i if limit is None else limit)
-        best = sorted(earlier, key=lambda j: (-vector_score(store.sums, i, j), j))[:k]
+        best = sorted(earlier, key=lambda j: (-vector_score(store.arrays, i, j), j))[:k]
         found[i, : len(best)] = best
     return found
 
@@ -139,13 +139,12 @@ def test_a_missing_index_names_the_install_command(rng, monkeypatch):
 
 
 def test_scan_asks_the_linkage_about_every_earlier_record():
-    tally = new_tally()
-    store = RecordStore(FunctionLinkage(lambda a, b: -abs(a[0] - b[0])))
+    store = RecordSummaries(FunctionLinkage(lambda a, b: -abs(a[0] - b[0])))
     store.grow(6)
     store.write(0, [0, 10, 1, 11, 2, 0])
-    search = ScanSearch(store, 2, tally)
+    search = ScanSearch(store, 2)
     assert stream(search, 0, 6).tolist() == [[-1, -1], [0, -1], [0, 1], [1, 2], [2, 0], [0, 2]]
-    assert tally.counts[SCORES] == 15
+    assert store.arrays.counts[SCORES] == 15
     assert stream(search, 5, 6, limit=3).tolist() == [[0, 2]]
 
 
@@ -162,9 +161,9 @@ def test_unknown_searches(rng):
     with pytest.raises(
         ValueError, match=r"search must be one of 'auto', 'exact', 'index' .*; got 'exakt'; did you mean 'exact'"
     ):
-        make_search("exakt", store, 5, new_tally())
+        make_search("exakt", store, 5)
     with pytest.raises(ValueError, match="search='index' needs a linkage on vectors; for yours, use search=ByVector"):
-        make_search("index", RecordStore(FunctionLinkage(max)), 5, new_tally())
+        make_search("index", RecordSummaries(FunctionLinkage(max)), 5)
 
 
 def test_whole_numbers_with_many_ties_need_no_full_scan(rng):

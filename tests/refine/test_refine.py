@@ -13,19 +13,22 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from grinch import HAC, Grinch, Online, Rotate, moves
+from grinch import HAC, Grinch, Online, Rotate, Rules
+from grinch.core import entries, moves
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST
+from grinch.core.state import State
 from grinch.datasets import gaussian_mixture
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
-from grinch.refine.neighbor_cost import Neighborhood
-from grinch.refine.passes import Refiner
-from grinch.refine.top import crown_of
-from grinch.summaries.store import VectorStore
-from grinch.tree.links import LEFT, RIGHT, SIZE, as_arrays, grown, nodes_in, shrunk
+from grinch.refine.neighbor_cost import NeighborCost
+from grinch.refine.passes import Refiner, sweep
+from grinch.refine.polish import Polisher, polish
+from grinch.refine.top import rebuild_top, top_of
+from grinch.summaries import VectorSummaries
+from grinch.tree.links import LEFT, RIGHT, SIZE, grown, nodes_in, shrunk
 from grinch.tree.tree import check_links
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
@@ -36,8 +39,8 @@ def newick(engine):
 
 def leaf_sets(engine):
     """The slots under every internal node, by walking down."""
-    table = as_arrays(engine.links).table
-    leaves, internal = nodes_in(as_arrays(engine.links))
+    table = engine.links.table
+    leaves, internal = nodes_in(engine.links)
     under = {int(leaf): [int(leaf)] for leaf in leaves}
 
     def members(v):
@@ -55,8 +58,8 @@ def leaf_sets(engine):
 
 def check_against_recomputation(engine, tolerance=1e-4):
     """Every summary that counts as fresh is, within rounding, that of its leaves."""
-    assert isinstance(engine.store, VectorStore)
-    sums = engine.store.sums
+    assert isinstance(engine.summaries, VectorSummaries)
+    sums = engine.summaries.arrays
     for v, members in leaf_sets(engine).items():
         if not sums.stale[v]:
             rows = sums.means[members].astype(np.float64)
@@ -69,13 +72,13 @@ def check_against_recomputation(engine, tolerance=1e-4):
 
 def check_engine(engine):
     check_links(engine.links)
-    table = as_arrays(engine.links).table
-    for v in nodes_in(as_arrays(engine.links))[1].tolist():
+    table = engine.links.table
+    for v in nodes_in(engine.links)[1].tolist():
         p = table[v, 0]
-        if engine.store.sums.stale[v] and p >= 0:
-            assert engine.store.sums.stale[p], "a stale node's parent is stale"
-            assert np.isnan(engine.store.sums.bonds[p]), "a stale node's parent has no cached bond"
-    if isinstance(engine.store, VectorStore):
+        if engine.summaries.arrays.stale[v] and p >= 0:
+            assert engine.summaries.arrays.stale[p], "a stale node's parent is stale"
+            assert np.isnan(engine.summaries.arrays.sibling_scores[p]), "a stale node's parent has no cached bond"
+    if isinstance(engine.summaries, VectorSummaries):
         check_against_recomputation(engine)
     slots = engine.slots()
     for first, found in engine.search.nearest(slots, engine.n_slots):
@@ -114,7 +117,7 @@ class Points(RuleBasedStateMachine):
         self.points: dict[object, list[float]] = {}
         self.given = 0
         self.insert(np.eye(3, dtype=np.float32))
-        self.engine.compiled = compiled and isinstance(self.engine.store, VectorStore)
+        self.engine.compiled = compiled and isinstance(self.engine.summaries, VectorSummaries)
 
     @property
     def engine(self):
@@ -178,15 +181,15 @@ class Points(RuleBasedStateMachine):
 
     @invariant()
     def vectors_follow_ids(self):
-        if not hasattr(self, "model") or not isinstance(self.engine.store, VectorStore):
+        if not hasattr(self, "model") or not isinstance(self.engine.summaries, VectorSummaries):
             return
-        slot_of, means = self.model._fitted.slot_of(), self.engine.store.sums.means
+        slot_of, means = self.model._fitted.slot_of(), self.engine.summaries.arrays.means
         assert set(slot_of) == set(self.points)
         for name, row in self.points.items():
             row = np.array(row)
-            if self.engine.store.linkage.is_spherical:
+            if self.engine.summaries.linkage.is_spherical:
                 row = row / (np.linalg.norm(row) or 1.0)
-            origin = 0.0 if self.engine.store.origin is None else self.engine.store.origin
+            origin = 0.0 if self.engine.summaries.origin is None else self.engine.summaries.origin
             np.testing.assert_allclose(means[slot_of[name]], row - origin, atol=1e-6)
 
 
@@ -282,7 +285,7 @@ def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkey
     group = np.array([10.0, 0, 0]) + 0.1 * rng.normal(size=(150, 3))
     X = np.vstack([group, [[0, 10.0, 0], [0, 10.1, 0], [6.0, 0, 8.0]]])
     for pull, looked_for in ((False, [151]), (True, [152, 151])):
-        model = Grinch(pull=pull, cap=float("inf"), light_grafts=False, polish=False).fit(X)
+        model = Grinch(mode=Rules.fast(pull=pull, cap=float("inf"), light_grafts=False, polish=False)).fit(X)
         tree = model.tree_
         assert tree.size(tree.sibling(152)) == 150
         assert tree.sibling(151) == 150
@@ -309,7 +312,7 @@ def test_slots_are_used_again(rng):
     engine = model._fitted.builder
     assert engine.n_leaves == 200
     assert engine.n_slots <= 600
-    assert engine.store.capacity <= 1500
+    assert engine.summaries.capacity <= 1500
     assert model.ids_ == list(range(3000, 3200))
     check_engine(engine)
 
@@ -324,7 +327,7 @@ def test_search_finds_what_is_there_and_nothing_else(rng, search, linkage):
     engine = model._fitted.builder
     slots = engine.slots()
     assert sorted(slots.tolist()) == sorted(set(range(900)) - set(gone.tolist()))
-    rows = engine.store.sums.means[slots].astype(np.float64)
+    rows = engine.summaries.arrays.means[slots].astype(np.float64)
     near = rows @ rows.T if linkage == "average" else -((rows[:, None] - rows) ** 2).sum(axis=2)
     np.fill_diagonal(near, -np.inf)
     best = -np.sort(-near, axis=1)[:, :10]
@@ -429,7 +432,7 @@ def test_an_engine_without_removals_numbers_as_before(blobs):
     assert engine.compact() is None
     leaves, internal = nodes_in(engine.links)
     assert leaves.tolist() == list(range(300))
-    assert internal.tolist() == list(range(engine.store.capacity + 1, engine.store.capacity + 300))
+    assert internal.tolist() == list(range(engine.summaries.capacity + 1, engine.summaries.capacity + 300))
     assert (engine.links.table[:300, SIZE] == 1).all()
 
 
@@ -460,13 +463,13 @@ def test_every_sweep_lowers_the_cost_by_what_it_says(rng):
     engine = Engine(linkage_of("average"), FAST._replace(graft=False), n_neighbors=10, n_features=4)
     engine.insert(rng.normal(size=(200, 4)))
     near = np.vstack([found for _, found in engine.search.nearest(engine.slots(), 200)])
-    hood = Neighborhood(near, engine.store.capacity)
+    hood = NeighborCost(near, engine.summaries.capacity)
     for _ in range(20):
-        made, before, after = engine.sweep(hood)
+        made, before, after = sweep(engine, hood)
         check_links(engine.links)
         assert before > after if made else before == after
         # What was counted around the swaps only is what counting everything gives.
-        afresh = Neighborhood(near, engine.store.capacity)
+        afresh = NeighborCost(near, engine.summaries.capacity)
         assert hood.cost(engine.links) == afresh.cost(engine.links) == pytest.approx(after / hood.n_pairs)
         np.testing.assert_array_equal(hood._aunt_pairs, afresh._aunt_pairs)
     assert hood.cost(engine.links) == pytest.approx(neighbor_cost(engine.tree(), near))
@@ -507,7 +510,7 @@ def test_where_every_point_is_a_branch_the_crown_is_hac(rng, linkage, compiled):
     X = rng.normal(size=(16, 3)).astype(np.float32)
     engine = Engine(linkage_of(linkage), FAST._replace(graft=False), n_neighbors=5, n_features=3, compiled=compiled)
     engine.insert(X)
-    engine.regrow()
+    rebuild_top(engine)
     check_engine(engine)
     tree = HAC(linkage=linkage, metric="cosine" if linkage == "average" else None).fit(X).tree_
     groups = {tuple(sorted(tree.leaves(v))) for v in tree.nodes()}
@@ -518,16 +521,16 @@ def test_the_crown_keeps_its_branches(rng):
     engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
     engine.insert(rng.normal(size=(400, 4)))
     engine.remove(np.arange(0, 400, 5))
-    nodes = crown_of(engine.links)
+    nodes = top_of(engine.links)
     branches, above = nodes[: (len(nodes) + 1) // 3], nodes[(len(nodes) + 1) // 3 : -((len(nodes) + 1) // 3)]
     before = {v: sorted(members) for v, members in leaf_sets(engine).items()}
     assert len(branches) <= 4 * np.sqrt(320)
     assert len(above) == len(branches) - 1
-    engine.regrow()
+    rebuild_top(engine)
     check_engine(engine)
     after = {v: sorted(members) for v, members in leaf_sets(engine).items()}
     assert all(after[v] == before[v] for v in set(before) - set(above.tolist()))
-    assert all(v in after for v in branches.tolist() if v >= engine.store.capacity)
+    assert all(v in after for v in branches.tolist() if v >= engine.summaries.capacity)
 
 
 def test_a_linkage_that_is_not_symmetric_ends_the_chains():
@@ -535,7 +538,7 @@ def test_a_linkage_that_is_not_symmetric_ends_the_chains():
     engine = Engine(FunctionLinkage(lambda a, b: float(ranks[min(a), min(b)])), FAST, n_neighbors=5)
     engine.insert(list(range(40)))
     for _ in range(5):
-        engine.regrow()
+        rebuild_top(engine)
         check_links(engine.links)
     assert engine.tree().n_leaves == 40
 
@@ -555,7 +558,7 @@ def test_a_crown_that_is_broken_off_is_as_it_was(rng, error):
     before = newick(engine)
     for calls["left"] in (1, 30, 300):
         with pytest.raises((LinkageError, KeyboardInterrupt)):
-            engine.regrow()
+            rebuild_top(engine)
     calls["left"] = 10**9
     assert newick(engine) == before
 
@@ -564,13 +567,13 @@ def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
     X = rng.normal(size=(330, 6)) + 3 * np.repeat(np.eye(6), 55, axis=0)
     X = X[rng.permutation(330)]
     whole = Grinch().fit(X)
-    assert whole.tree_.to_newick() != Grinch(polish=False).fit(X).tree_.to_newick()
+    assert whole.tree_.to_newick() != Grinch(mode=Rules.fast(polish=False)).fit(X).tree_.to_newick()
     for size in (1, 7, 100):
         parts = Grinch()
         for begin in range(0, 330, size):
             parts.partial_fit(X[begin : begin + size])
         assert parts.tree_.to_newick() == whole.tree_.to_newick()
-    for model in (Rotate(), Online(), Grinch(mode="exact"), Grinch(effort=0), Grinch(graft=False)):
+    for model in (Rotate(), Online(), Grinch(mode="exact"), Grinch(mode="paper"), Grinch(mode=Rules.fast(graft=False))):
         assert not model._rules().polish
 
 
@@ -580,24 +583,25 @@ def test_a_tree_shrinks_as_it_grows(rng):
     small = shrunk(engine.links, 60)
     check_links(small)
     assert len(small.table) == 120
-    for one, other in zip(grown(small, engine.store.capacity), engine.links, strict=True):
+    for one, other in zip(grown(small, engine.summaries.capacity), engine.links, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_polishing_goes_by_the_neighbors_that_are_left(rng):
-    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
+    polisher = Polisher()
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4, gardener=polisher)
     engine.insert(rng.normal(size=(60, 4)))
-    found = engine.earlier.near[:60].copy()
+    found = polisher.neighbors.near[:60].copy()
     gone = {int(found[59, 1]), 7}
     engine.remove(np.array(sorted(gone)))
-    near = engine.earlier.among(engine.slots())
+    near = polisher.neighbors.among(engine.slots())
     for slot in range(60):
         left = [int(j) for j in found[slot] if j >= 0 and int(j) not in gone]
         assert [int(j) for j in near[slot] if j >= 0] == ([] if slot in gone else left)
-    before = Neighborhood(near, engine.store.capacity).cost(engine.links)
-    engine.polish()
+    before = NeighborCost(near, engine.summaries.capacity).cost(engine.links)
+    polish(engine, polisher.neighbors)
     check_engine(engine)
-    assert Neighborhood(near, engine.store.capacity).cost(engine.links) <= before
+    assert NeighborCost(near, engine.summaries.capacity).cost(engine.links) <= before
 
 
 @pytest.mark.parametrize("light", [False, True])
@@ -605,15 +609,15 @@ def test_the_smaller_of_two_is_grafted(light):
     """A point and a group of three want each other: in the paper the group moves, with light grafts the point."""
     engine = Engine(linkage_of("average", "sqeuclidean"), FAST._replace(light_grafts=light), n_features=1)
     engine.insert(np.array([[0.0], [0.001], [0.002], [9.0], [0.3], [20.0]]))
-    links, offset = engine.links, engine.store.capacity
+    links, offset = engine.links, engine.summaries.capacity
     # The tree ((((0 1) 2) 3) (4 5)); rows of the table are parent, left, right, size.
     for p, left, right, n in ((1, 0, 1, 2), (2, offset + 1, 2, 3), (3, offset + 2, 3, 4), (4, 4, 5, 2)):
         links.table[offset + p] = [-1, left, right, n]
         links.table[[left, right], 0] = offset + p
     links.table[offset + 5] = [-1, offset + 3, offset + 4, 6]
     links.table[[offset + 3, offset + 4], 0] = links.head[0] = offset + 5
-    engine.store.forget_summaries()
-    moves.graft(links, engine.store.sums, engine.rules, engine.tally, 4, np.array([2, -1], np.int32))
+    engine.summaries.forget()
+    moves.graft(State(*links, *engine.summaries.arrays, engine.rules), 4, np.array([2, -1], np.int32))
     check_links(links)
     groups = [sorted(group) for group in leaf_sets(engine).values()]
     assert [0, 1, 2, 4] in groups
@@ -711,20 +715,24 @@ def test_no_drift_in_a_hundred_thousand_operations(rng):
         near = np.vstack([found for _, found in engine.search.nearest(slots, 1000)])
         for _ in range(50):
             order = rng.permutation(1000)
-            engine.reinsert(slots[order], near[order])
+            engine.change(entries.reinsert_all, slots[order], near[order])
         engine.tree()
         check_against_recomputation(engine, tolerance=1e-5)
 
 
-def test_effort_is_one_knob_from_fastest_to_best(blobs):
-    X, y = blobs
-    trees = [Grinch(effort=effort).fit(X) for effort in range(4)]
-    assert [len(model.refinements_) for model in trees] == [0, 0, 1, 1]
-    paper = Grinch(cap=100, single_elimination=True, light_grafts=False, polish=False)
-    assert trees[0].tree_.to_newick() == paper.fit(X).tree_.to_newick()
-    assert trees[1].tree_.to_newick() == Grinch().fit(X).tree_.to_newick()
-    assert trees[2].tree_.to_newick() == Grinch().fit(X).refine().tree_.to_newick()
-    assert dendrogram_purity(trees[3].tree_, y) > dendrogram_purity(trees[0].tree_, y) - 0.02
-    for effort in (4, -1, True, "best"):
-        with pytest.raises(ValueError, match=r"effort must be 0 \(fastest\), 1, 2 or 3 \(best\); got"):
-            Grinch(effort=effort).fit(X)
+def test_passes_of_refinement_follow_a_fit(blobs):
+    X, _ = blobs
+    refined = Grinch(refine_passes=1).fit(X)
+    assert len(refined.refinements_) == 1
+    assert refined.tree_.to_newick() == Grinch().fit(X).refine().tree_.to_newick()
+    assert Grinch(refine_passes=3).fit(X).refinements_[0].passes <= 3
+    for passes in (-1, True, 1.5, "two"):
+        with pytest.raises(ValueError, match="refine_passes must be a whole number of at least 0; got"):
+            Grinch(refine_passes=passes).fit(X)
+
+
+def test_the_papers_mode_is_its_settings(blobs):
+    X, _ = blobs
+    rules = Rules.fast(cap=100, single_elimination=True, light_grafts=False, polish=False)
+    assert rules == Rules.paper()
+    assert Grinch(mode="paper").fit(X).tree_.to_newick() == Grinch(mode=rules).fit(X).tree_.to_newick()

@@ -19,15 +19,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from grinch._compile import NO_COUNTS, source_digest
+from grinch._compile import entry
 from grinch._interrupts import uninterrupted
+from grinch._types import as_id
 from grinch.baselines import heaps
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.summaries import upkeep as summaries
-from grinch.summaries.store import RecordStore, VectorStore
+from grinch.summaries import RecordSummaries, Summaries, make_summaries
+from grinch.summaries.arrays import Arrays
+from grinch.summaries.callbacks import LinkageFailed
+from grinch.summaries.upkeep import merge, vector_score
 from grinch.tree import Tree
 
 NodeIds = npt.NDArray[np.int32]
@@ -35,20 +37,13 @@ Scores = npt.NDArray[np.float64]
 NO_NODE = -1
 
 
-def _entry_point(digest: str) -> Callable[..., None]:
-    """The one function that touches summaries; ``digest`` keys its compile cache."""
-
-    def run(sums, slot, left, right, others, n):  # type: ignore[no-untyped-def]
-        digest  # noqa: B018
-        if left != NO_NODE:
-            summaries.merge(sums, slot, left, right)
-        summaries.score_many(sums, slot, others, n)
-
-    return run
-
-
-merge_and_score_interpreted = _entry_point("")
-merge_and_score_compiled = njit(cache=True, nogil=True, **NO_COUNTS)(_entry_point(source_digest()))
+@entry
+def merge_and_score(arrays: Arrays, slot: int, left: int, right: int, others: NodeIds, n: int) -> None:
+    """Merge two groups into a slot, unless they are NO_NODE, and score it with others."""
+    if left != NO_NODE:
+        merge(arrays, slot, left, right)
+    for i in range(n):
+        arrays.answers[i] = vector_score(arrays, slot, as_id(others[i]))
 
 
 class Candidates(NamedTuple):
@@ -61,8 +56,8 @@ class Candidates(NamedTuple):
 class Pool:
     """The nodes that wait to be merged, and how all that came before were.
 
-    Nodes are numbered as they come, leaves and merged ones alike. A node in the pool has a slot in the store; merging
-    two frees theirs.
+    Nodes are numbered as they come, leaves and merged ones alike. A node in the pool has a slot among the
+    summaries; merging two frees theirs.
 
     Parameters
     ----------
@@ -76,8 +71,7 @@ class Pool:
 
     def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, capacity: int):
         self.linkage = linkage
-        self.store: VectorStore | RecordStore
-        self.store = VectorStore(linkage, n_features) if isinstance(linkage, VectorLinkage) else RecordStore(linkage)
+        self.summaries: Summaries = make_summaries(linkage, n_features)
         self.n_scores, self.n_leaves, self.size = 0, 0, 0
         self._free: list[int] = []
         # By node: its slot (-1 once merged), its two sides (-1 for a leaf) and their score.
@@ -93,9 +87,9 @@ class Pool:
 
     def reserve(self, capacity: int) -> None:
         """Make room for this many nodes at a time."""
-        old, new = self.store.capacity, capacity + 1  # one more, for the union before its two sides leave
+        old, new = self.summaries.capacity, capacity + 1  # one more, for the union before its two sides leave
         if new > old:
-            self.store.grow(new)
+            self.summaries.grow(new)
             self._free = [*range(new - 1, old - 1, -1), *self._free]
             more = np.empty(new - old, np.int32)
             self._nodes, self._slots, self._place = (
@@ -109,10 +103,10 @@ class Pool:
         n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
         slots = [self._free.pop() for _ in range(n)]
         if slots == list(range(slots[0], slots[0] + n)):
-            self.store.write(slots[0], rows)
+            self.summaries.write(slots[0], rows)
         else:
             for i, slot in enumerate(slots):
-                self.store.write(slot, rows[i : i + 1])
+                self.summaries.write(slot, rows[i : i + 1])
         return slots
 
     def release(self, slot: int) -> None:
@@ -143,7 +137,7 @@ class Pool:
     def _add(self, slot: int, sides: tuple[int, int], score: float) -> int:
         node = self.n_nodes
         if node == len(self.slot_of):
-            more = max(len(self.slot_of), self.store.capacity)
+            more = max(len(self.slot_of), self.summaries.capacity)
             self.slot_of = np.concatenate([self.slot_of, np.full(more, NO_NODE, np.int32)])
             self.sides = np.concatenate([self.sides, np.full((more, 2), NO_NODE, np.int32)])
             self.score_of = np.concatenate([self.score_of, np.full(more, np.nan)])
@@ -178,25 +172,26 @@ class Pool:
 
     def _scored(self, slot: int, left: int, right: int, scored: bool = True, sides: tuple[int, ...] = ()) -> Candidates:
         """The scores of what is in a slot, or is about to be merged into it of two nodes, with all of the pool."""
-        sums, n = self.store.sums, self.size if scored else 0
+        n = self.size if scored else 0
         try:
-            if isinstance(self.store, VectorStore):
-                merge_and_score_compiled(sums, slot, left, right, self._slots, n)
-                self._check_trouble()
-            else:
-                merge_and_score_interpreted(sums, slot, left, right, self._slots[:n].tolist(), n)
+            scores = self._asked(slot, left, right, n)
         except LinkageError as error:
             error.groups = [self._leaves_in(asked, sides if asked == slot else ()) for asked in error.nodes]
             raise
         self.n_scores += n
-        return Candidates(self._nodes[:n].copy(), np.array(sums.answers[:n], dtype=np.float64))
+        return Candidates(self._nodes[:n].copy(), scores)
 
-    def _check_trouble(self) -> None:
-        trouble = self.store.sums.trouble  # type: ignore[union-attr]
-        if trouble[0]:
-            slots = trouble[1:].tolist()
-            trouble[:] = 0
-            raise LinkageError("returned nan, which is no score", *slots)
+    def _asked(self, slot: int, left: int, right: int, n: int) -> Scores:
+        summaries = self.summaries
+        if isinstance(summaries, RecordSummaries):
+            if left != NO_NODE:
+                summaries.merge(slot, left, right)
+            return np.array(summaries.scores(slot, self._slots[:n].tolist()), dtype=np.float64)
+        try:
+            merge_and_score(summaries.arrays, slot, left, right, self._slots, n)
+        except LinkageFailed:
+            raise summaries.failure() from None
+        return summaries.arrays.answers[:n].copy()
 
     def _leaves_in(self, slot: int, sides: tuple[int, ...]) -> list[int]:
         """The positions of the records in a slot; it may be one that is being made of two, or about to enter."""

@@ -1,13 +1,11 @@
 """The moves of GRINCH: rotate, pull, graft, restructure, and the Insert that uses them.
 
 The names and the order are the paper's (Monath, Kobren et al., KDD 2019). ``f`` is a similarity: higher is closer.
-Every departure from the printed pseudocode is marked *Departure* with its reason.
+Every departure from the printed pseudocode is marked *Departure* with its reason; ``docs/algorithm.md`` has them all in
+one table.
 
-The functions are plain Python. numba compiles this very source for linkages on vectors, and the interpreter runs it
-for any other linkage; the two differ only in what ``score`` and ``merge`` mean for ``sums``.
-
-Arguments that all of them share: ``tree`` (:class:`~grinch.tree.links.Links`), ``sums`` (the summaries of the nodes
-under a linkage), ``rules`` (:class:`~grinch.core.rules.Rules`), ``tally`` (the counters behind ``stats_``).
+The functions are plain Python that numba compiles. All of them work on one ``state``
+(:class:`~grinch.core.state.State`): the tree, the summaries of its nodes under a linkage, and the rules.
 """
 
 from __future__ import annotations
@@ -15,27 +13,16 @@ from __future__ import annotations
 import numpy as np
 
 from grinch._compile import jitable
-from grinch.core.counters import (
-    GRAFTS,
-    GRAFTS_TRIED,
-    IN_GRAFT,
-    IN_PULL,
-    IN_RESTRUCTURE,
-    IN_ROTATE,
-    PULLS,
-    RESTRUCTURINGS,
-    ROTATIONS,
-    SWAPS,
-    start_watch,
-    stop_watch,
-)
-from grinch.summaries.upkeep import ask, bond, leaves_around, mark_new, mark_stale, similarity
+from grinch._types import Ids, as_id
+from grinch.core.state import State
+from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call_int
+from grinch.summaries.counters import GRAFTS, GRAFTS_TRIED, PULLS, RESTRUCTURINGS, ROTATIONS, SWAPS
+from grinch.summaries.upkeep import mark_new, mark_stale, score_all, sibling_score, similarity
 from grinch.tree.links import (
     LEAVES,
-    LEFT,
     NONE,
-    RIGHT,
     ROOT,
+    USED,
     attach,
     attach_first,
     detach,
@@ -43,13 +30,14 @@ from grinch.tree.links import (
     is_leaf,
     is_under,
     lca_within,
+    left,
     make_sibling,
     next_leaf,
     parent,
+    right,
     sibling,
     size,
     swap,
-    take_out,
 )
 
 # With growing caps a move reaches nodes of up to a tenth of the points, and of 100 in any case.
@@ -57,249 +45,215 @@ REACH_SHARE, SMALLEST_REACH = 10, 100
 
 
 @jitable
-def reach(tree, rules, cap):
-    """How many leaves a node may have for a move to look at it: the cap, or with growing caps less in a small tree."""
-    if rules.growing_caps:
-        return min(cap, max(SMALLEST_REACH, tree.head[LEAVES] // REACH_SHARE))
-    return cap
-
-
-@jitable
-def insert(tree, sums, rules, tally, x, p, candidates):
+def insert(state: State, x: int, p: int, candidates: Ids) -> None:
     """Algorithm *Insert*: put leaf ``x`` beside its nearest neighbour, then let the tree repair itself.
 
     ``p`` is a free internal node. ``candidates`` are the nearest leaves in the tree, best first, padded with NONE; it
     is used up as scratch space.
     """
-    if tree.head[LEAVES] == 0:
-        attach_first(tree, x)
+    if state.head[LEAVES] == 0:
+        attach_first(state, x)
         return
-    # A search that looks in some places only may have found nothing; then x starts a branch of its own at the top.
-    c = candidates[0] if candidates[0] != NONE else tree.head[ROOT]
-    if rules.rotate:
-        began = start_watch(tally)
-        c = rotate(tree, sums, rules, tally, x, c)
-        stop_watch(tally, IN_ROTATE, began)
-    attach(tree, x, c, p)
-    mark_new(tree, sums, p)
-
-    if rules.pull:
-        pull(tree, sums, rules, tally, x)
-    graft_upward(tree, sums, rules, tally, parent(tree, x), candidates)
+    # Departure: a search that looks in some places only may find nothing; then x starts a branch of its own at the top.
+    c = as_id(candidates[0]) if candidates[0] != NONE else state.head[ROOT]
+    if state.rules.rotate:
+        c = rotate(state, x, c)
+    attach(state, x, c, p)
+    mark_new(state, p)
+    if state.rules.pull:
+        pull(state, x)
+    graft_upward(state, parent(state, x), candidates)
 
 
 @jitable
-def graft_upward(tree, sums, rules, tally, p, candidates):
-    """The second loop of *Insert*: graft from p again and again, up to the root or the cap."""
-    while rules.graft and p != NONE and size(tree, p) <= reach(tree, rules, rules.graft_cap):
-        began = start_watch(tally)
-        grafts_before = tally.counts[GRAFTS]
-        # Departure: the printed loop never updates p.
-        p = graft(tree, sums, rules, tally, p, candidates)
-        stop_watch(tally, IN_GRAFT, began)
-        # A graft that was not made leaves nothing new to pull.
-        if rules.pull and p != NONE and tally.counts[GRAFTS] > grafts_before:
-            pull(tree, sums, rules, tally, p)
-
-
-@jitable
-def remove(tree, sums, rules, tally, x, candidates):
-    """Take leaf x out, and let the place it leaves repair itself as where a graft took a node away.
-
-    ``candidates`` are the leaves nearest to x, as for *Insert*. Returns the internal node that is free now, or NONE.
-    """
-    z = NONE if parent(tree, x) == NONE else sibling(tree, x)
-    p = take_out(tree, x)
-    if z == NONE or parent(tree, z) == NONE:
-        return p
-    mark_stale(tree, sums, parent(tree, z))
-    if rules.restructure:
-        began = start_watch(tally)
-        if rules.pull:
-            # All the way up, for the guarantee that pull stands for.
-            restructure(tree, sums, rules, tally, z, NONE)
-        else:
-            # Only z has another sibling; to ask the nodes above it as well took longer than an insert.
-            choose_sibling(tree, sums, tally, z, NONE, reach(tree, rules, rules.restructure_cap))
-        stop_watch(tally, IN_RESTRUCTURE, began)
-    if rules.pull:
-        pull(tree, sums, rules, tally, z)
-    graft_upward(tree, sums, rules, tally, z, candidates)
-    return p
-
-
-@jitable
-def reinsert(tree, sums, rules, tally, x, candidates):
-    """Take leaf x out and insert it again, beside the nearest of all leaves; returns whether it has another sibling."""
-    if parent(tree, x) == NONE:
-        return False
-    z = sibling(tree, x)
-    p = take_out(tree, x)
-    mark_stale(tree, sums, parent(tree, z))
-    insert(tree, sums, rules, tally, x, p, candidates)
-    return sibling(tree, x) != z
-
-
-@jitable
-def rotate(tree, sums, rules, tally, x, c):
+def rotate(state: State, x: int, c: int) -> int:
     """Where x belongs above its nearest neighbour c: the first loop of *Insert*.
 
-    Rotating x with its aunt again and again is the same as walking up from c while c prefers its own sibling to x,
-    so the walk is done before x is attached and nothing has to be swapped.
+    Departure: rotating x with its aunt again and again is the same as walking up from c while c prefers its own sibling
+    to x, so the walk is done before x is attached and nothing has to be swapped.
     """
-    cap = reach(tree, rules, rules.rotate_cap)
-    p = parent(tree, c)
-    while p != NONE and size(tree, p) <= cap:
-        if not similarity(tree, sums, tally, x, c) < bond(tree, sums, tally, p):
-            break
-        tally.counts[ROTATIONS] += 1
+    cap = reach(state, state.rules.rotate_cap)
+    p = parent(state, c)
+    while p != NONE and size(state, p) <= cap and similarity(state, x, c) < sibling_score(state, p):
+        state.counts[ROTATIONS] += 1
         c = p
-        p = parent(tree, c)
+        p = parent(state, c)
     return c
 
 
 @jitable
-def pull(tree, sums, rules, tally, v):
-    """Departure: not in the paper; it closes the gap in the proof of Theorem 1.
-
-    v and sib(v) may be connected while sib(v) alone is not. From v upwards: while a child c of sib(v) likes v better
-    than its own sibling d, swap d and v, so that c and v become siblings.
-    """
-    began = start_watch(tally)
-    cap = reach(tree, rules, rules.rotate_cap)
-    p = parent(tree, v)
-    while p != NONE and size(tree, p) <= cap:
-        s = sibling(tree, v)
-        while not is_leaf(tree, s):
-            c, d = tree.table[s, LEFT], tree.table[s, RIGHT]
-            sums.nodes[0], sums.nodes[1] = c, d
-            ask(tree, sums, tally, v, sums.nodes, 2)
-            f_c, f_d = sums.answers[0], sums.answers[1]
-            if f_d > f_c:
-                c, d, f_c = d, c, f_d
-            if not f_c > bond(tree, sums, tally, s):
-                break
-            exchange(tree, sums, tally, d, v)
-            tally.counts[PULLS] += 1
-            s = c
-        v = parent(tree, v)
-        p = parent(tree, v)
-    stop_watch(tally, IN_PULL, began)
+def graft_upward(state: State, p: int, candidates: Ids) -> None:
+    """The second loop of *Insert*: graft from p again and again, up to the root or the cap."""
+    while state.rules.graft and p != NONE and size(state, p) <= reach(state, state.rules.graft_cap):
+        before = state.counts[GRAFTS]
+        # Departure: the printed loop never updates p.
+        p = graft(state, p, candidates)
+        # A graft that was not made leaves nothing new to pull.
+        if state.rules.pull and p != NONE and state.counts[GRAFTS] > before:
+            pull(state, p)
 
 
 @jitable
-def graft(tree, sums, rules, tally, v, candidates):
+def graft(state: State, v: int, candidates: Ids) -> int:
     """Algorithm *graft*: find a node that prefers v to its own sibling, and v it, and move it beside v.
 
     Returns the node to go on from, or NONE when grafting is over for this insert.
     """
-    cap = reach(tree, rules, rules.graft_cap)
-    leaf = constrained_nearest(tree, sums, rules, tally, v, candidates)
+    cap = reach(state, state.rules.graft_cap)
+    leaf = constrained_nearest(state, v, candidates)
     if leaf == NONE:
         return NONE
-    tally.counts[GRAFTS_TRIED] += 1
-    a = lca_within(tree, v, leaf, cap)
+    state.counts[GRAFTS_TRIED] += 1
+    a = lca_within(state, v, leaf, cap)
     # Departure: `l` in the paper; it may climb, so it is a node and not only a leaf.
     w = leaf
-    while v != a and w != a and sibling(tree, v) != w:
-        if size(tree, v) > cap or size(tree, w) > cap:
+    while v != a and w != a and sibling(state, v) != w:
+        if size(state, v) > cap or size(state, w) > cap:
             return NONE
-        f_vw = similarity(tree, sums, tally, v, w)
-        f_v = bond(tree, sums, tally, parent(tree, v))
-        f_w = bond(tree, sums, tally, parent(tree, w))
+        f_vw = similarity(state, v, w)
+        f_v = sibling_score(state, parent(state, v))
+        f_w = sibling_score(state, parent(state, w))
         if f_vw > max(f_v, f_w):
-            tally.counts[GRAFTS] += 1
             # Departure: the paper moves w, however large; but the larger of the two knows its place better.
-            if rules.light_grafts and size(tree, w) > size(tree, v):
-                return move_beside(tree, sums, rules, tally, v, w)
-            return move_beside(tree, sums, rules, tally, w, v)
+            if state.rules.light_grafts and size(state, w) > size(state, v):
+                v, w = w, v
+            return move_beside(state, w, v)
         # Departure: both are judged by the same three numbers, and <= ends on ties where < would not.
         w_stays, v_stays = f_vw <= f_w, f_vw <= f_v
-        if rules.single_elimination and w_stays and v_stays:
+        if state.rules.single_elimination and w_stays and v_stays:
             return NONE
         if w_stays:
-            w = parent(tree, w)
+            w = parent(state, w)
         if v_stays:
-            v = parent(tree, v)
+            v = parent(state, v)
     # Departure: the paper's text returns the climbed v here; its proof uses the common ancestor.
     return a
 
 
 @jitable
-def move_beside(tree, sums, rules, tally, w, v):
+def move_beside(state: State, w: int, v: int) -> int:
     """The merge of *graft*: w leaves its place for one beside v; what it left behind is restructured."""
-    z = sibling(tree, w)
-    p = detach(tree, w)
-    mark_stale(tree, sums, parent(tree, z))
-    make_sibling(tree, w, v, p)
-    mark_new(tree, sums, p)
-    if rules.restructure:
-        began = start_watch(tally)
-        # The old common ancestor may be the node that was contracted, so it is looked up afresh.
-        restructure(tree, sums, rules, tally, z, lca_within(tree, z, v, reach(tree, rules, rules.restructure_cap)))
-        stop_watch(tally, IN_RESTRUCTURE, began)
+    state.counts[GRAFTS] += 1
+    z = sibling(state, w)
+    p = detach(state, w)
+    mark_stale(state, parent(state, z))
+    make_sibling(state, w, v, p)
+    mark_new(state, p)
+    if state.rules.restructure:
+        # The old common ancestor may be the node that was contracted, so it is looked up again.
+        restructure(state, z, lca_within(state, z, v, reach(state, state.rules.restructure_cap)))
     return p
 
 
 @jitable
-def restructure(tree, sums, rules, tally, z, r):
+def restructure(state: State, z: int, r: int) -> None:
     """Algorithm *restruct*: from z up to r, give each node the sibling it likes best among its ancestors' siblings.
 
     Departure: z is the old sibling of the node that moved (the printed sib(v) would have nothing to do).
     ``r`` is NONE when the common ancestor lies above the cap; then the cap ends the walk.
     """
-    tally.counts[RESTRUCTURINGS] += 1
-    cap = reach(tree, rules, rules.restructure_cap)
-    while z != r and parent(tree, z) != NONE and size(tree, z) <= cap:
-        choose_sibling(tree, sums, tally, z, r, cap)
-        z = parent(tree, z)
+    state.counts[RESTRUCTURINGS] += 1
+    cap = reach(state, state.rules.restructure_cap)
+    while z != r and parent(state, z) != NONE and size(state, z) <= cap:
+        choose_sibling(state, z, r, cap)
+        z = parent(state, z)
 
 
 @jitable
-def choose_sibling(tree, sums, tally, z, r, cap):
+def choose_sibling(state: State, z: int, r: int, cap: int) -> None:
     """A step of *restruct*: give z the sibling it likes best, of its own and those of its ancestors below r."""
-    best, f_best = sibling(tree, z), bond(tree, sums, tally, parent(tree, z))
-    n, a = 0, parent(tree, z)
-    while a != r and parent(tree, a) != NONE and size(tree, a) <= cap:
-        sums.nodes[n] = sibling(tree, a)
+    best, f_best = sibling(state, z), sibling_score(state, parent(state, z))
+    n, a = 0, parent(state, z)
+    while a != r and parent(state, a) != NONE and size(state, a) <= cap:
+        state.nodes[n] = sibling(state, a)
         n += 1
-        a = parent(tree, a)
-    ask(tree, sums, tally, z, sums.nodes, n)
+        a = parent(state, a)
+    score_all(state, z, state.nodes, n)
     for i in range(n):
-        if sums.answers[i] > f_best:
-            best, f_best = sums.nodes[i], sums.answers[i]
-    if best != sibling(tree, z):
-        exchange(tree, sums, tally, sibling(tree, z), best)
-        tally.counts[SWAPS] += 1
+        if state.answers[i] > f_best:
+            best, f_best = as_id(state.nodes[i]), state.answers[i]
+    if best != sibling(state, z):
+        state.counts[SWAPS] += 1
+        exchange(state, sibling(state, z), best)
 
 
 @jitable
-def exchange(tree, sums, tally, u, v):
+def pull(state: State, v: int) -> None:
+    """Departure: not in the paper; it closes the gap in the proof of Theorem 1.
+
+    v and sib(v) may be connected while sib(v) alone is not. From v upwards: while a child c of sib(v) likes v better
+    than its own sibling d, swap d and v, so that c and v become siblings.
+    """
+    cap = reach(state, state.rules.rotate_cap)
+    p = parent(state, v)
+    while p != NONE and size(state, p) <= cap:
+        s = sibling(state, v)
+        while not is_leaf(state, s):
+            c, d = left(state, s), right(state, s)
+            state.nodes[0], state.nodes[1] = c, d
+            score_all(state, v, state.nodes, 2)
+            f_c, f_d = state.answers[0], state.answers[1]
+            if f_d > f_c:
+                c, d, f_c = d, c, f_d
+            if not f_c > sibling_score(state, s):
+                break
+            state.counts[PULLS] += 1
+            exchange(state, d, v)
+            s = c
+        v = parent(state, v)
+        p = parent(state, v)
+
+
+@jitable
+def exchange(state: State, u: int, v: int) -> None:
     """Swap two disjoint subtrees and mark what they leave and enter."""
-    swap(tree, u, v)
-    mark_stale(tree, sums, parent(tree, u))
-    mark_stale(tree, sums, parent(tree, v))
+    swap(state, u, v)
+    mark_stale(state, parent(state, u))
+    mark_stale(state, parent(state, v))
+
+
+# Where to look ------------------------------------------------------------------------------------------------------
 
 
 @jitable
-def constrained_nearest(tree, sums, rules, tally, v, candidates):
+def reach(state: State, cap: int) -> int:
+    """How many leaves a node may have for a move to look at it: the cap.
+
+    Departure: with growing caps, less in a small tree, where a cap that suits a large one covers everything.
+    """
+    if state.rules.growing_caps:
+        return min(cap, max(SMALLEST_REACH, state.head[LEAVES] // REACH_SHARE))
+    return cap
+
+
+@jitable
+def constrained_nearest(state: State, v: int, candidates: Ids) -> int:
     """constrNN: the leaf outside lvs(v) with the largest f(v, leaf), or NONE. Ties go to the earliest candidate."""
-    if rules.single_search:
-        n = drop_leaves_under(tree, v, candidates)
-        return best_of(tree, sums, tally, v, candidates, n)
-    n = leaves_outside(tree, sums, v)
-    return best_of(tree, sums, tally, v, sums.nodes, n)
+    if state.rules.single_search:
+        return best_of(state, v, candidates, drop_leaves_under(state, v, candidates))
+    return best_of(state, v, state.nodes, leaves_outside(state, v))
 
 
 @jitable
-def drop_leaves_under(tree, v, candidates):
+def best_of(state: State, v: int, nodes: Ids, n: int) -> int:
+    """The node with the largest f(v, node), the first of equals; NONE if there is none."""
+    score_all(state, v, nodes, n)
+    best, f_best = NONE, -np.inf
+    for i in range(n):
+        if best == NONE or state.answers[i] > f_best:
+            best, f_best = as_id(nodes[i]), state.answers[i]
+    return best
+
+
+@jitable
+def drop_leaves_under(state: State, v: int, candidates: Ids) -> int:
     """Drop the candidates under v, for they stay under every v to come; returns how many are left."""
     kept = 0
     for i in range(len(candidates)):
-        leaf = candidates[i]
+        leaf = as_id(candidates[i])
         if leaf == NONE:
             break
-        if not is_under(tree, leaf, v):
+        if not is_under(state, leaf, v):
             candidates[kept] = leaf
             kept += 1
     if kept < len(candidates):
@@ -308,31 +262,44 @@ def drop_leaves_under(tree, v, candidates):
 
 
 @jitable
-def leaves_outside(tree, sums, v):
-    """Put the leaves worth asking about that are not under v into ``sums.nodes``; returns how many there are."""
-    leaf = first_leaf(tree, v)
+def leaves_outside(state: State, v: int) -> int:
+    """Put the leaves worth asking about that are not under v into ``state.nodes``; returns how many there are."""
+    n, leaf = 0, first_leaf(state, v)
     while leaf != NONE:
-        tree.marks[leaf] = 1
-        leaf = next_leaf(tree, leaf, v)
-    n = leaves_around(tree, sums, v)
+        state.marks[leaf] = 1
+        state.nodes[n] = leaf
+        n += 1
+        leaf = next_leaf(state, leaf, v)
+    n = leaves_around(state, n)
     kept = 0
     for i in range(n):
-        if not tree.marks[sums.nodes[i]]:
-            sums.nodes[kept] = sums.nodes[i]
+        if not state.marks[state.nodes[i]]:
+            state.nodes[kept] = state.nodes[i]
             kept += 1
-    leaf = first_leaf(tree, v)
+    leaf = first_leaf(state, v)
     while leaf != NONE:
-        tree.marks[leaf] = 0
-        leaf = next_leaf(tree, leaf, v)
+        state.marks[leaf] = 0
+        leaf = next_leaf(state, leaf, v)
+    if n < 0:
+        raise LinkageFailed
     return kept
 
 
 @jitable
-def best_of(tree, sums, tally, v, nodes, n):
-    """The node with the largest f(v, node), the first of equals; NONE if there is none."""
-    ask(tree, sums, tally, v, nodes, n)
-    best, f_best = NONE, -np.inf
-    for i in range(n):
-        if best == NONE or sums.answers[i] > f_best:
-            best, f_best = nodes[i], sums.answers[i]
-    return best
+def leaves_around(state: State, n: int) -> int:
+    """Put the leaves worth asking about the n leaves in ``state.nodes`` there: all, or those that a search names.
+
+    Returns how many there are; -1 if the search failed.
+    """
+    found = state.head[USED]
+    if state.calls[LEAVES_AROUND] == 0:
+        for i in range(found):
+            state.nodes[i] = i
+    else:
+        found = call_int(state.calls[LEAVES_AROUND], (n,)) - 1
+    kept = min(found, 0)
+    for i in range(found):
+        if size(state, as_id(state.nodes[i])) != NONE:
+            state.nodes[kept] = state.nodes[i]
+            kept += 1
+    return kept

@@ -1,4 +1,4 @@
-"""The settings of the engine. A mode is a complete set of them; any single one can be overridden."""
+"""The rules that the moves follow. A mode is a complete set of them."""
 
 from __future__ import annotations
 
@@ -9,51 +9,78 @@ from typing import Any, NamedTuple
 from grinch.errors import unknown_name
 from grinch.tree.links import NO_LIMIT
 
+CAPPED = ("rotate", "graft", "restructure")
+
 
 class Rules(NamedTuple):
-    """Which moves are made and how far they reach.
+    """Which moves are made and how far they reach; what ``Grinch(mode=...)`` takes besides the name of a mode.
 
-    Caps count descendant leaves. With ``growing_caps`` they start at 100 and grow with the tree, to a tenth of its
-    points, up to the caps.
+    Start from a mode and change what you like with :meth:`fast`, :meth:`paper` or :meth:`exact`; ``cap`` there sets
+    the three caps at once (a dict for single ones, ``float("inf")`` for none).
+
+    >>> from grinch import Rules
+    >>> Rules.fast(cap=100, single_elimination=True).graft_cap
+    100
+    >>> Rules.exact(pull=False) == Rules(pull=False)
+    True
     """
 
-    rotate: bool
-    pull: bool
-    graft: bool
-    restructure: bool
-    single_elimination: bool
-    single_search: bool
-    rotate_cap: int
-    graft_cap: int
-    restructure_cap: int
+    rotate: bool = True
+    pull: bool = True
+    graft: bool = True
+    restructure: bool = True
+    single_elimination: bool = False
+    """Grafting ends for a point once two nodes both prefer their siblings."""
+    single_search: bool = False
+    """The candidates of all grafts come from the one neighbour search of the point."""
+    rotate_cap: int = NO_LIMIT
+    """No rotation or pull at a node with more leaves than this."""
+    graft_cap: int = NO_LIMIT
+    restructure_cap: int = NO_LIMIT
     growing_caps: bool = False
+    """Caps start at 100 and grow with the tree, to a tenth of its points, up to the caps."""
     light_grafts: bool = False
     """Of the two nodes that a graft joins, the one with fewer leaves moves; in the paper, the one that was found."""
     polish: bool = False
-    """A small tree is polished as it grows, by swaps that bring neighbours together (:mod:`grinch.refine`)."""
+    """A tree of up to 2,048 points is polished as it grows, by swaps that bring neighbours together."""
 
     @property
     def size_limit(self) -> int:
         """Sizes above the widest cap are never looked at, so they need not be exact."""
         return max(self.rotate_cap, self.graft_cap, self.restructure_cap)
 
+    @classmethod
+    def fast(cls, **changes: Any) -> Rules:
+        """The everyday mode."""
+        return FAST.changed(**changes)
 
-EXACT = Rules(
-    rotate=True,
-    pull=True,
-    graft=True,
-    restructure=True,
-    single_elimination=False,
-    single_search=False,
-    rotate_cap=NO_LIMIT,
-    graft_cap=NO_LIMIT,
-    restructure_cap=NO_LIMIT,
-)
+    @classmethod
+    def paper(cls, **changes: Any) -> Rules:
+        """The paper's approximations: a cap of 100, single elimination, a single search."""
+        return PAPER.changed(**changes)
 
-# What is left of a removal when nothing is repaired.
-NO_MOVES = EXACT._replace(rotate=False, pull=False, graft=False, restructure=False)
+    @classmethod
+    def exact(cls, **changes: Any) -> Rules:
+        """No approximation: carries the guarantee of the paper's theorem."""
+        return EXACT.changed(**changes)
 
-# The everyday mode; docs/settings.md has the measurements behind it.
+    def changed(self, cap: Any = None, **changes: Any) -> Rules:
+        """These rules with some of them changed."""
+        for name in changes:
+            if name not in self._fields:
+                raise unknown_name("a rule", name, ("cap", *self._fields))
+        if cap is not None:
+            caps = cap if isinstance(cap, Mapping) else dict.fromkeys(CAPPED, cap)
+            for move in caps:
+                if move not in CAPPED:
+                    raise unknown_name("cap's keys", move, CAPPED)
+            changes = {"growing_caps": False, **{f"{move}_cap": limit for move, limit in caps.items()}, **changes}
+        return checked_rules(self._replace(**changes))
+
+
+EXACT = Rules()
+
+# docs/settings.md has the measurements behind it.
 FAST = EXACT._replace(
     pull=False,
     single_search=True,
@@ -65,7 +92,6 @@ FAST = EXACT._replace(
     polish=True,
 )
 
-# One knob, from fastest to best: the paper's settings, the everyday mode, and that with passes of refinement after fit.
 PAPER = EXACT._replace(
     pull=False,
     single_search=True,
@@ -74,62 +100,49 @@ PAPER = EXACT._replace(
     graft_cap=100,
     restructure_cap=100,
 )
-EFFORTS: dict[int, int] = {0: 0, 1: 0, 2: 1, 3: 3}
 
-MODES: dict[str, Rules] = {"fast": FAST, "exact": EXACT}
+ROTATE = FAST._replace(graft=False, restructure=False, polish=False)
+ONLINE = ROTATE._replace(rotate=False)
+# What is left of a removal when nothing is repaired.
+NO_MOVES = EXACT._replace(rotate=False, pull=False, graft=False, restructure=False)
+
+MODES: dict[str, Rules] = {"fast": FAST, "paper": PAPER, "exact": EXACT}
 N_NEIGHBORS = 25
 
-SWITCHES = ("rotate", "pull", "graft", "restructure", "single_elimination", "single_search", "light_grafts", "polish")
-CAPPED = ("rotate", "graft", "restructure")
 
+def rules_of(mode: Any) -> Rules:
+    """The rules meant by the name of a mode, or by themselves.
 
-def refine_passes(effort: Any) -> int:
-    """How many passes of refinement an effort adds to a fit.
-
-    >>> [refine_passes(effort) for effort in (0, 1, 2, 3)]
-    [0, 0, 1, 3]
-    """
-    if isinstance(effort, bool) or effort not in EFFORTS:
-        raise ValueError(f"effort must be 0 (fastest), 1, 2 or 3 (best); got {effort!r}")
-    return EFFORTS[effort]
-
-
-def make_rules(mode: str, cap: Any = None, effort: int = 1, **switches: bool | None) -> Rules:
-    """The rules of a mode, with whatever is not None in place of the mode's own.
-
-    >>> make_rules("fast", cap=100, single_elimination=True).graft_cap
-    100
-    >>> make_rules("fast", cap={"restructure": 50}).rotate_cap == FAST.rotate_cap
+    >>> rules_of("exact") == Rules()
     True
     """
-    if mode not in MODES:
-        raise unknown_name("mode", mode, MODES)
+    if isinstance(mode, Rules):
+        return checked_rules(mode)
+    if not isinstance(mode, str) or mode not in MODES:
+        raise unknown_name("mode", mode, MODES, " or rules, such as Rules.fast(cap=100)")
+    return MODES[mode]
+
+
+def checked_rules(rules: Rules) -> Rules:
+    """The same rules as plain numbers and flags, each of which can be what it is."""
     chosen: dict[str, Any] = {}
-    for name, value in switches.items():
-        if value is None:
-            continue
-        if value not in (True, False):
-            raise ValueError(f"{name} must be True, False, or None (as the mode has it); got {value!r}")
-        chosen[name] = bool(value)
-    caps = cap if isinstance(cap, Mapping) else dict.fromkeys(CAPPED, cap)
-    if cap is not None:
-        chosen["growing_caps"] = False
-    for move, limit in caps.items():
-        if move not in CAPPED:
-            raise unknown_name("cap's keys", move, CAPPED)
-        if limit is not None:
-            chosen[f"{move}_cap"] = _cap(limit)
-    rules = (PAPER if mode == "fast" and effort == 0 else MODES[mode])._replace(**chosen)
+    for name, value in rules._asdict().items():
+        if name.endswith("_cap"):
+            chosen[name] = _cap(name, value)
+        elif value not in (True, False):
+            raise ValueError(f"{name} must be True or False; got {value!r}")
+        else:
+            chosen[name] = bool(value)
     # Without grafts a tree is one of the systems that ours is compared with, and stays as it is.
-    return rules if rules.graft else rules._replace(polish=False)
+    chosen["polish"] = chosen["polish"] and chosen["graft"]
+    return Rules(**chosen)
 
 
-def _cap(value: Any) -> int:
+def _cap(name: str, value: Any) -> int:
     """A cap as a number of leaves; infinity is no cap."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or math.isnan(value) or value < 1 or (value != math.inf and value != int(value)):
         raise ValueError(
-            f"cap must be a whole number of leaves, at least 1, or float('inf') for none"
-            f" (or a dict of those for {', '.join(map(repr, CAPPED))}); got {value!r}"
+            f"{name} must be a whole number of leaves, at least 1, or float('inf') for none; got {value!r}"
         )
     return int(min(value, NO_LIMIT))

@@ -18,10 +18,10 @@ from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_records, check_vectors
-from grinch.estimators.points import Fitted
+from grinch.estimators.fit import Fit
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
-from grinch.summaries.store import dense_rows
+from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 
 DEFAULT_N_CLUSTERS = 8
@@ -56,9 +56,8 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
             rows = self._checked(X, reset=True)
             names = check_ids(ids, count_rows(rows), (), None)
             order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
-            self._fitted = Fitted(self._new_builder(rows), order)
-            self._fitted.begun_with = self._building()
-            self._fitted.expect(count_rows(rows), names)
+            self._fitted = Fit(self._new_builder(rows), self._building())
+            self._fitted.ids.extend(count_rows(rows), names, order)
             self._insert(rows if order is None else _taken(rows, order))
         return self
 
@@ -66,7 +65,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     @property
     def tree_(self) -> Tree:
-        return self._known().tree()
+        return self._check_fitted().tree()
 
     @property
     def labels_(self) -> npt.NDArray[np.int64]:
@@ -75,7 +74,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
     @property
     def ids_(self) -> list[Any]:
         """The ids of the points, as they were given; positions if none were."""
-        return self._known().ids()
+        return self._check_fitted().point_ids()
 
     @property
     def clusters_(self) -> list[list[Any]]:
@@ -87,12 +86,12 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     @property
     def stats_(self) -> dict[str, int]:
-        return self._known().builder.stats
+        return self._check_fitted().builder.stats
 
     @property
     def n_leaves_(self) -> int:
         """How many points are in the tree."""
-        return self._known().builder.n_leaves
+        return self._check_fitted().builder.n_leaves
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
@@ -104,7 +103,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     # Within -------------------------------------------------------------------------------------------------------
 
-    def _known(self) -> Fitted:
+    def _check_fitted(self) -> Fit:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
         return self._fitted
@@ -141,7 +140,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
             try:
                 self._fitted.builder.insert(rows, advance)
             except LinkageError as error:
-                self._tell(error)
+                self._raise_with_ids(error)
             finally:
                 self._fitted.settle()
 
@@ -152,14 +151,14 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
         return progress_bar(what, total)
 
-    def _tell(self, error: LinkageError) -> NoReturn:
+    def _raise_with_ids(self, error: LinkageError) -> NoReturn:
         """Raise what a linkage did wrong, with each point by its id."""
-        if self._fitted.names is None:
+        if self._fitted.ids.names is None:
             raise error
-        raise ValueError(error.told(self._fitted.name_of)) from error
+        raise ValueError(error.message(self._fitted.ids.name_of)) from error
 
     def _node_labels(self) -> npt.NDArray[np.int64]:
-        fitted, n_clusters = self._known(), self.n_clusters
+        fitted, n_clusters = self._check_fitted(), self.n_clusters
         cuts.check_cut(n_clusters, self.threshold)
         if self.threshold is not None:
             threshold = self.threshold
@@ -168,11 +167,11 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
         return fitted.node_labels(self._cut_named(k), lambda tree: self._splits(tree, k))
 
     def _cut_named(self, n_clusters: int) -> tuple[Any, ...]:
-        """What a cut into so many clusters depends on."""
+        """What a cut into this many clusters depends on."""
         return (n_clusters,)
 
     def _splits(self, tree: Tree, n_clusters: int) -> Mask:
-        """Where the cut into so many clusters goes through the tree."""
+        """Where the cut into this many clusters goes through the tree."""
         return cuts.splits_n_clusters(tree, n_clusters)
 
 
@@ -187,20 +186,19 @@ class IncrementalClusterer(TreeClusterer):
             known: Container[Any] = () if ids is None or first else self._fitted.slot_of()
             names = check_ids(ids, count_rows(rows), known, None if first else self._fitted.is_named())
             if first:
-                self._fitted = Fitted(self._new_builder(rows))
-                self._fitted.begun_with = self._building()
+                self._fitted = Fit(self._new_builder(rows), self._building())
             self._check_same_building()
-            self._fitted.expect(count_rows(rows), names)
+            self._fitted.ids.extend(count_rows(rows), names)
             self._insert(rows)
         return self
 
     def _check_same_building(self) -> None:
         for name, value in self._building().items():
-            before = self._fitted.begun_with[name]
+            before = self._fitted.parameters[name]
             if value is not before and value != before:
                 raise ValueError(
                     f"{name} cannot change while a tree grows: it was begun with {name}={before!r}, now it is"
-                    f" {value!r}. Set it back, or begin anew with fit"
+                    f" {value!r}. Set it back, or start again with fit"
                 )
 
 

@@ -19,7 +19,7 @@ from grinch._types import Advance, count_rows
 from grinch.errors import unknown_name
 from grinch.estimators.base import IncrementalClusterer
 from grinch.estimators.checks import check_vectors
-from grinch.summaries.store import dense_rows
+from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 
 METRICS = ("euclidean", "cosine")

@@ -12,17 +12,18 @@ from grinch import cuts
 from grinch._checks import check_count
 from grinch._types import count_rows
 from grinch.core.engine import Engine
-from grinch.core.rules import N_NEIGHBORS, SWITCHES, Rules, make_rules, refine_passes
+from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.errors import LinkageError, unknown_name
 from grinch.estimators.base import IncrementalClusterer
 from grinch.estimators.checks import check_known_ids
-from grinch.estimators.points import Fitted
+from grinch.estimators.fit import Fit
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
-from grinch.tree.links import NONE, PARENT
+from grinch.refine.polish import Polisher
+from grinch.tree.links import NONE
 
 
 class Grinch(IncrementalClusterer):
@@ -43,12 +44,10 @@ class Grinch(IncrementalClusterer):
         For ``"average"``: ``"cosine"`` (default), ``"dot"``, ``"sqeuclidean"``, or a distance that scipy knows; for
         ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a compiled linkage,
         by what neighbours are looked for (default ``"cosine"``).
-    mode : {"fast", "exact"}, default="fast"
-        ``"exact"`` makes no approximation and carries the paper's guarantee; ``"fast"`` is for everyday use. Each of
-        the settings below overrides its mode when it is not None.
-    effort : {0, 1, 2, 3}, default=1
-        From fastest to best: 0 are the paper's settings (a cap of 100, single elimination), 2 and 3 add one and up to
-        three passes of :meth:`refine` at the end of ``fit`` (``partial_fit`` adds none).
+    mode : {"fast", "paper", "exact"} or Rules, default="fast"
+        Which moves are made and how far they reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's
+        approximations, ``"exact"`` without any, which carries the paper's guarantee; or rules of your own, such as
+        ``Rules.fast(cap=100)`` (:class:`~grinch.Rules`).
     n_clusters : int, optional
         Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
     threshold : float, optional
@@ -60,20 +59,8 @@ class Grinch(IncrementalClusterer):
         :class:`~grinch.neighbors.ByKey`, or a list of them, name the candidates it is asked about.
     n_neighbors : int, default=25
         Neighbours found for each point; grafts choose among them.
-    rotate, pull, graft, restructure : bool, optional
-        Turn a move on or off.
-    cap : int, float or dict, optional
-        No move looks at nodes with more leaves than this; ``float("inf")`` for no cap. A dict gives a cap to each of
-        ``"rotate"``, ``"graft"`` and ``"restructure"``.
-    single_elimination : bool, optional
-        Stop grafting for a point once two nodes both prefer their siblings.
-    single_search : bool, optional
-        Take the candidates of all grafts from the one neighbour search of the point.
-    light_grafts : bool, optional
-        Of the two nodes that a graft joins, let the one with fewer leaves move (in the paper: the one that was found).
-    polish : bool, optional
-        Polish a tree of up to 2,048 points each time it has grown by a twentieth: nodes swap places with their aunts
-        where that brings neighbours together. Larger trees are left to :meth:`refine`.
+    refine_passes : int, default=0
+        Passes of :meth:`refine` at the end of ``fit`` (``partial_fit`` adds none).
     check_linkage : bool, default=False
         Ask a linkage written in Python both ways round, and refuse it if f(a, b) is not f(b, a). For trying out a
         new linkage; it doubles the cost.
@@ -128,53 +115,34 @@ class Grinch(IncrementalClusterer):
         linkage: Any = "average",
         *,
         metric: str | None = None,
-        mode: str = "fast",
-        effort: int = 1,
+        mode: str | Rules = "fast",
         n_clusters: int | None = None,
         threshold: float | None = None,
         search: Any = "auto",
         n_neighbors: int = N_NEIGHBORS,
-        rotate: bool | None = None,
-        pull: bool | None = None,
-        graft: bool | None = None,
-        restructure: bool | None = None,
-        cap: Any = None,
-        single_elimination: bool | None = None,
-        single_search: bool | None = None,
-        light_grafts: bool | None = None,
-        polish: bool | None = None,
-        check_linkage: bool = False,
+        refine_passes: int = 0,
         shuffle: bool = False,
         random_state: Any = None,
+        check_linkage: bool = False,
         verbose: bool | int = False,
     ):
         self.linkage = linkage
         self.metric = metric
         self.mode = mode
-        self.effort = effort
         self.n_clusters = n_clusters
         self.threshold = threshold
         self.search = search
         self.n_neighbors = n_neighbors
-        self.rotate = rotate
-        self.pull = pull
-        self.graft = graft
-        self.restructure = restructure
-        self.cap = cap
-        self.single_elimination = single_elimination
-        self.single_search = single_search
-        self.light_grafts = light_grafts
-        self.polish = polish
-        self.check_linkage = check_linkage
+        self.refine_passes = refine_passes
         self.shuffle = shuffle
         self.random_state = random_state
+        self.check_linkage = check_linkage
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         super().fit(X, y, ids=ids)
-        passes = refine_passes(self.effort)
-        return self.refine(passes) if passes else self
+        return self.refine(self.refine_passes) if self.refine_passes else self
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """The cluster each point would join, without inserting it.
@@ -182,7 +150,7 @@ class Grinch(IncrementalClusterer):
         A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that no
         cluster takes at that threshold gets -1.
         """
-        fitted, engine = self._known(), self._engine()
+        fitted, engine = self._check_fitted(), self._engine()
         rows = self._checked(X, reset=False)
         labels = self._node_labels()
         if engine.n_leaves == 0:
@@ -194,7 +162,7 @@ class Grinch(IncrementalClusterer):
             # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour, if
             # the search named any.
             return np.where(found < 0, np.where(places.nearest == NONE, -1, labels[nearest]), found)
-        parents = fitted.tree().links.table[sibling, PARENT]
+        parents = fitted.tree().parents()[sibling]
         is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
         return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
 
@@ -210,19 +178,19 @@ class Grinch(IncrementalClusterer):
         >>> model.labels_.tolist()
         [0, 0, 1]
         """
-        fitted, engine = self._known(), self._engine()
+        fitted, engine = self._check_fitted(), self._engine()
         slots = check_known_ids(ids, fitted.slot_of())
         self._take_out(fitted, engine, slots)
         return self
 
     def update(self, ids: Any, X: Any) -> Self:
-        """Change points: row ``i`` of X becomes the point ``ids[i]``, which finds its place anew.
+        """Change points: row ``i`` of X becomes the point ``ids[i]``, which is placed again.
 
         >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
         >>> model.update([1], [[3, 0]]).labels_.tolist()
         [0, 0, 0, 1]
         """
-        fitted, engine = self._known(), self._engine()
+        fitted, engine = self._check_fitted(), self._engine()
         slots = check_known_ids(ids, fitted.slot_of())
         rows = self._checked(X, reset=False)
         if count_rows(rows) != len(slots):
@@ -232,7 +200,7 @@ class Grinch(IncrementalClusterer):
         self._check_same_building()
         start = engine.n_slots
         # The new ones first: if one of them is refused, the old ones are all there still.
-        fitted.expect_updates(slots)
+        fitted.ids.extend_like(slots)
         try:
             self._insert(rows)
         except BaseException:
@@ -250,7 +218,7 @@ class Grinch(IncrementalClusterer):
         """Improve the tree there is: insert points again, now that all their neighbours are known.
 
         Each pass takes the points out one by one and inserts them again beside the nearest of all points; then (for all
-        points) the large groups are joined anew, and nodes swap places with their aunts as long as that brings
+        points) the large groups are joined again, and nodes swap places with their aunts as long as that brings
         neighbours together (neither in ``mode="exact"``, whose guarantee this does not keep, nor without grafts). A
         pass that does not help is undone, and is the last. What was done and gained is in ``refinements_``.
         Ctrl-C leaves a valid tree of all points.
@@ -261,7 +229,7 @@ class Grinch(IncrementalClusterer):
         Parameters
         ----------
         passes : int, default=1
-            At most so many passes; the second gains much less than the first.
+            At most this many passes; the second gains much less than the first.
         points : {"all", "unsettled"}, default="all"
             ``"unsettled"``: those that hang highest first, and not those whose sibling is a single point. For a stream,
             together with ``budget_seconds``.
@@ -276,7 +244,7 @@ class Grinch(IncrementalClusterer):
         >>> report.reinserted, report.cost_after < report.cost_before
         (300, True)
         """
-        fitted, engine = self._known(), self._engine()
+        fitted, engine = self._check_fitted(), self._engine()
         check_count("passes", passes, 1)
         if points not in POINTS:
             raise unknown_name("points", points, POINTS)
@@ -287,10 +255,11 @@ class Grinch(IncrementalClusterer):
         deadline = float("inf") if budget_seconds is None else time.perf_counter() + budget_seconds
         with self._progress("refining", passes * engine.n_leaves) as advance:
             try:
-                swaps = engine.rules.graft and self.mode != "exact"
+                # A tree that carries the guarantee is not given what does not keep it.
+                swaps = engine.rules.graft and not engine.rules.pull
                 fitted.refinements.append(Refiner(engine, deadline, swaps, advance).refine(passes, points))
             except LinkageError as error:
-                self._tell(error)
+                self._raise_with_ids(error)
             finally:
                 fitted.settle()
         return self
@@ -298,23 +267,23 @@ class Grinch(IncrementalClusterer):
     @property
     def refinements_(self) -> list[Refinement]:
         """What each call of ``refine`` did and gained, since the tree was begun."""
-        return list(self._known().refinements)
+        return list(self._check_fitted().refinements)
 
     # Within -------------------------------------------------------------------------------------------------------
 
-    def _take_out(self, fitted: Fitted, engine: Engine, slots: npt.NDArray[np.intp], repair: bool = True) -> None:
+    def _take_out(self, fitted: Fit, engine: Engine, slots: npt.NDArray[np.intp], repair: bool = True) -> None:
         try:
             engine.remove(slots, repair)
         except LinkageError as error:
-            self._tell(error)
+            self._raise_with_ids(error)
         finally:
             fitted.removed(slots)
         kept = engine.compact()
         if kept is not None:
-            fitted.compacted(kept)
+            fitted.ids.compact(kept)
 
     def _engine(self) -> Engine:
-        engine = self._known().builder
+        engine = self._check_fitted().builder
         assert isinstance(engine, Engine)
         return engine
 
@@ -323,12 +292,12 @@ class Grinch(IncrementalClusterer):
         self._rules()
         check_search(self.search)
         check_count("n_neighbors", self.n_neighbors, 1)
+        check_count("refine_passes", self.refine_passes, 0)
         cuts.check_cut(self.n_clusters, self.threshold)
         return self._checked_records(X, self.linkage, self.metric, reset)
 
     def _rules(self) -> Rules:
-        refine_passes(self.effort)
-        return make_rules(self.mode, self.cap, self.effort, **{name: getattr(self, name) for name in SWITCHES})
+        return rules_of(self.mode)
 
     def _new_builder(self, rows: Any) -> Engine:
         linkage = linkage_of(self.linkage, self.metric)
@@ -342,7 +311,8 @@ class Grinch(IncrementalClusterer):
             )
             if near is not None:
                 search = ByVector(np.stack, self.n_neighbors, near, index=search == "index")
-        return Engine(linkage, rules, search, self.n_neighbors, n_features, check=bool(self.check_linkage))
+        gardener = Polisher() if rules.polish else None
+        return Engine(linkage, rules, search, self.n_neighbors, n_features, bool(self.check_linkage), gardener)
 
 
 class Rotate(Grinch):
@@ -357,12 +327,8 @@ class Rotate(Grinch):
     [0, 1, 0, 1]
     """
 
-    mode = "fast"
-    effort = 1
     n_neighbors = 1
-    rotate = True
-    pull = graft = restructure = False
-    single_elimination = single_search = light_grafts = polish = None
+    refine_passes = 0
 
     def __init__(
         self,
@@ -372,7 +338,6 @@ class Rotate(Grinch):
         n_clusters: int | None = None,
         threshold: float | None = None,
         search: Any = "auto",
-        cap: Any = None,
         check_linkage: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
@@ -383,11 +348,13 @@ class Rotate(Grinch):
         self.n_clusters = n_clusters
         self.threshold = threshold
         self.search = search
-        self.cap = cap
         self.check_linkage = check_linkage
         self.shuffle = shuffle
         self.random_state = random_state
         self.verbose = verbose
+
+    def _rules(self) -> Rules:
+        return ROTATE
 
 
 class Online(Rotate):
@@ -402,29 +369,5 @@ class Online(Rotate):
     [0, 1, 0, 1]
     """
 
-    rotate = False
-
-    def __init__(
-        self,
-        linkage: Any = "average",
-        *,
-        metric: str | None = None,
-        n_clusters: int | None = None,
-        threshold: float | None = None,
-        search: Any = "auto",
-        check_linkage: bool = False,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: bool | int = False,
-    ):
-        super().__init__(
-            linkage,
-            metric=metric,
-            n_clusters=n_clusters,
-            threshold=threshold,
-            search=search,
-            check_linkage=check_linkage,
-            shuffle=shuffle,
-            random_state=random_state,
-            verbose=verbose,
-        )
+    def _rules(self) -> Rules:
+        return ONLINE

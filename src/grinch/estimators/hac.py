@@ -15,7 +15,7 @@ from grinch.errors import LinkageError, unknown_name
 from grinch.estimators.base import TreeClusterer
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import NAMES, linkage_of
-from grinch.summaries.store import dense_rows
+from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 
 SCIPY_LINKAGES = ("single", "complete", "average", "ward", "centroid")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from grinch import cuts
 from grinch._checks import check_count, check_flag
-from grinch._compile import NO_COUNTS, compile_notice, source_digest
-from grinch._types import Advance, count_rows
+from grinch._compile import entry
+from grinch._types import Advance, Ids, count_rows
 from grinch.baselines import perch_moves
 from grinch.baselines.perch_moves import BALANCE_ROTATIONS, COLLAPSES, ROTATIONS, Boxes, PerchRules
 from grinch.cuts.costs import COSTS
@@ -23,9 +22,9 @@ from grinch.estimators.checks import check_vectors
 from grinch.linkage.named import linkage_of
 from grinch.neighbors.base import Neighbors, batches
 from grinch.neighbors.exact import ExactSearch
-from grinch.summaries.store import VectorStore
+from grinch.summaries.vectors import VectorSummaries
 from grinch.tree import Tree
-from grinch.tree.links import LEAVES, NO_LIMIT, grown, new_links
+from grinch.tree.links import LEAVES, NO_LIMIT, Links, grown, new_links
 
 SEARCHES = ("exact", "beam")
 # What the points are stored for: a linkage whose leaf-level form is the metric.
@@ -127,40 +126,32 @@ class Perch(IncrementalClusterer):
         return (n_clusters, self.cost)
 
     def _splits(self, tree: Tree, n_clusters: int) -> Mask:
-        builder = self._known().builder
+        builder = self._check_fitted().builder
         assert isinstance(builder, PerchBuilder)
-        costs = cuts.node_costs(tree, self._known().by_row(builder.points()), self.cost)
+        costs = cuts.node_costs(tree, self._check_fitted().by_row(builder.points()), self.cost)
         return cuts.splits_by_cost(tree, costs, n_clusters)
 
 
-def _entry_point(digest: str) -> Callable[..., None]:
-    """The one function through which Python enters the moves; ``digest`` keys its compile cache."""
-
-    def run(tree, boxes, rules, start, nearest):  # type: ignore[no-untyped-def]
-        digest  # noqa: B018
-        for i in range(nearest.shape[0]):
-            perch_moves.insert(tree, boxes, rules, start + i, nearest[i])
-
-    return run
-
-
-run_interpreted = _entry_point("")
-run_compiled = njit(cache=True, nogil=True, **NO_COUNTS)(_entry_point(source_digest()))
+@entry
+def insert_all(tree: Links, boxes: Boxes, rules: PerchRules, start: int, nearest: Ids) -> None:
+    """Insert leaves from ``start`` on, beside those in ``nearest``."""
+    for i in range(nearest.shape[0]):
+        perch_moves.insert(tree, boxes, rules, start + i, nearest[i])
 
 
 class PerchBuilder:
     """A PERCH tree under construction."""
 
     def __init__(self, rules: PerchRules, metric: str, n_features: int, exact_leaves: int, compiled: bool = True):
-        self.rules, self._run = rules, run_compiled if compiled else run_interpreted
-        self.store = VectorStore(linkage_of(*METRICS[metric]), n_features)  # type: ignore[arg-type]
+        self.rules, self._run = rules, insert_all if compiled else insert_all.py_func  # type: ignore[attr-defined]
+        self.store = VectorSummaries(linkage_of(*METRICS[metric]), n_features)  # type: ignore[arg-type]
         # Sizes are needed for balance and for the means of collapsed nodes.
         exact_sizes = rules.balance or rules.max_leaves > 0
         self.links = new_links(0, NO_LIMIT if exact_sizes else exact_leaves)
         self._search = ExactSearch(self.store, 1)
         width = max(rules.beam_width, 1)
         self.boxes = Boxes(
-            points=self.store.sums.means,
+            points=self.store.arrays.means,
             low=np.zeros((0, n_features), np.float32),
             high=np.zeros((0, n_features), np.float32),
             witness=np.zeros(0, np.int32),
@@ -187,8 +178,6 @@ class PerchBuilder:
         start, count = self.n_leaves, count_rows(rows)
         self._reserve(start + count)
         self.store.write(start, rows)
-        with compile_notice():
-            self._run(self.links, self.boxes, self.rules, 0, np.empty(0, np.int32))
         for first, candidates in self._neighbors(start, start + count):
             self._run(self.links, self.boxes, self.rules, first, candidates[:, 0])
             if progress is not None:
@@ -211,7 +200,7 @@ class PerchBuilder:
 
     def points(self) -> npt.NDArray[np.float32]:
         """The points in the order they came."""
-        return self.store.sums.means[: self.n_leaves]
+        return self.store.arrays.means[: self.n_leaves]
 
     def _reserve(self, n: int) -> None:
         if n <= self.store.capacity and self.links.table.flags.writeable:
@@ -229,7 +218,7 @@ class PerchBuilder:
 
         b = self.boxes
         self.boxes = b._replace(
-            points=self.store.sums.means,
+            points=self.store.arrays.means,
             **{name: longer(getattr(b, name), capacity) for name in ("low", "high", "witness", "collapsed")},
             **{name: getattr(b, name).copy() for name in ("sample", "beam", "gaps", "counts")},
         )

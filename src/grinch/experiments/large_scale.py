@@ -13,7 +13,7 @@ from grinch.plots import plot_comparison
 METHODS = [
     ("Grinch (average)", "grinch", "average"),
     ("Grinch (cosine)", "grinch", "cosine"),
-    ("Grinch (average), refined", "grinch:effort=2", "average"),
+    ("Grinch (average), refined", "grinch:refine_passes=1", "average"),
     ("Rotate (average)", "rotate", "average"),
     ("Rotate (cosine)", "rotate", "cosine"),
     ("Online", "online", "average"),

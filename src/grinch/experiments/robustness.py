@@ -17,7 +17,7 @@ PERCH_MOST = 3_000
 # Title, method, settings as a function of the number of points, and the paper's figures (round-robin, sorted; ALOI).
 SYSTEMS: dict[str, tuple[str, dict[str, Any], tuple[float, float] | None]] = {
     "Grinch": ("grinch", {}, (0.503, 0.457)),
-    "Grinch, refined": ("grinch", {"effort": 2}, None),
+    "Grinch, refined": ("grinch", {"refine_passes": 1}, None),
     "Rotate": ("rotate", {}, None),
     "Online": ("online", {}, None),
     "PERCH": ("perch", {}, (0.446, 0.351)),

@@ -17,13 +17,14 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from grinch._checks import check_count
+from grinch._types import Ids
 from grinch.errors import unknown_name
 from grinch.estimators.checks import check_vectors
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
-from grinch.refine.neighbor_cost import COUNTED, Near, Neighborhood
-from grinch.summaries.store import dense_rows
+from grinch.refine.neighbor_cost import COUNTED, NeighborCost
+from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 from grinch.tree.links import NONE
 from grinch.tree.paths import common_ancestors
@@ -137,7 +138,7 @@ def suggest_linkage(
     return Suggestion(chosen.linkage, chosen.metric, reason, candidates, len(points))
 
 
-def agreed_neighbors(points: npt.NDArray[Any]) -> Near:
+def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
     """By point, those that are among its nearest by distance and by angle, padded with NONE.
 
     Ten nearest by each; more where fewer than one a point is in both.
@@ -164,7 +165,7 @@ def agreed_neighbors(points: npt.NDArray[Any]) -> Near:
     return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(~is_in_both, axis=1, kind="stable"), axis=1))
 
 
-def _nearest(points: npt.NDArray[np.float64], shift: npt.NDArray[np.float64], k: int) -> Near:
+def _nearest(points: npt.NDArray[np.float64], shift: npt.NDArray[np.float64], k: int) -> Ids:
     """By point, the k others for which the product with it, and the other's shift, are largest."""
     found = np.empty((len(points), k), np.int32)
     for start in range(0, len(points), BLOCK):
@@ -174,7 +175,7 @@ def _nearest(points: npt.NDArray[np.float64], shift: npt.NDArray[np.float64], k:
     return found
 
 
-def _is_in(a: Near, b: Near) -> npt.NDArray[np.bool_]:
+def _is_in(a: Ids, b: Ids) -> npt.NDArray[np.bool_]:
     """Which entries of each row of ``a`` are in the same row of ``b``."""
     return (a[:, :, None] == b[:, None, :]).any(axis=2)
 
@@ -182,7 +183,7 @@ def _is_in(a: Near, b: Near) -> npt.NDArray[np.bool_]:
 def _tried(
     linkage: VectorLinkage,
     points: npt.NDArray[Any],
-    near: Near,
+    near: Ids,
     seeds: Sequence[int],
     triplets: npt.NDArray[np.integer],
 ) -> Candidate:
@@ -190,7 +191,7 @@ def _tried(
     for seed in seeds:
         model = Grinch(linkage.name, metric=linkage.metric, shuffle=True, random_state=seed)
         tree = model.fit(points).tree_
-        costs.append(Neighborhood(near, tree.n_leaves).cost(tree.links) / tree.n_leaves)
+        costs.append(NeighborCost(near, tree.n_leaves).cost(tree.links) / tree.n_leaves)
         choices.append(_closest_pairs(tree, triplets))
     agreement = np.mean([np.mean(a == b) for a, b in combinations(choices, 2)])
     return Candidate(linkage.name, linkage.metric, float(np.mean(costs)), float(np.std(costs)), float(agreement))

@@ -65,16 +65,16 @@ class VectorLinkage:
     ceiling: float | None
 
     @property
-    def is_users(self) -> bool:
+    def is_custom(self) -> bool:
         """Not one of ours: it may return anything, and sees the vectors as they are."""
         return not isinstance(self.formula, int)
 
     @property
     def is_spherical(self) -> bool:
         """Only directions count, so rows are brought to unit length."""
-        return self.name == "average" and self.metric == "cosine" and not self.is_users
+        return self.name == "average" and self.metric == "cosine" and not self.is_custom
 
     @property
     def is_euclidean(self) -> bool:
         """Only differences count, so the origin may be moved to where rounding is smallest."""
-        return self.leaf_metric == "sqeuclidean" and not self.is_users
+        return self.leaf_metric == "sqeuclidean" and not self.is_custom

@@ -1,8 +1,8 @@
 """A linkage of the user's own, compiled: it runs inside the compiled engine like the built-in ones.
 
 A function that numba compiled cannot be inlined into an engine that was compiled earlier, and compiling the engine for
-each would take 20 s in every process. So it is handed over as a pointer: the engine is compiled (and cached) once for
-all of them.
+each would take seconds in every process. So it is handed over as an address: the engine is compiled (and cached) once
+for all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import jit, types
+from numba import carray, cfunc, jit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
@@ -36,34 +36,37 @@ class VectorGroup(NamedTuple):
 
 
 _GROUP = types.NamedTuple((types.float32[::1], types.float64, types.float64, types.float64), VectorGroup)
-SIGNATURE = types.float64(_GROUP, _GROUP)
+_ROW = (types.CPointer(types.float32), types.CPointer(types.float64))
+# As it is called: mean and moments of two groups, and the number of columns.
+_BY_ADDRESS = types.float64(*_ROW, *_ROW, types.int64)
 
 
-class Formula(types.WrapperAddressProtocol):  # type: ignore[misc]
-    """A compiled function of two groups as numba passes functions around: an address with a signature."""
+class Formula:
+    """A compiled function of two groups, with the address of a version that takes rows of a table."""
 
     def __init__(self, function: Dispatcher):
         self.function = function
         # Division by zero gives inf or nan, which the engine notices, and not an exception, which it could not.
-        self._compiled = jit(**{**function.targetoptions, "error_model": "numpy"})(function.py_func)
+        compiled = jit(**{**function.targetoptions, "error_model": "numpy"})(function.py_func)
         try:
-            self._compiled.compile(SIGNATURE)
+            compiled.compile(types.float64(_GROUP, _GROUP))
+
+            @cfunc(_BY_ADDRESS, error_model="numpy")
+            def of_rows(mean_a, moments_a, mean_b, moments_b, n):  # type: ignore[no-untyped-def]
+                a = VectorGroup(carray(mean_a, n), moments_a[0], moments_a[1], moments_a[2])
+                b = VectorGroup(carray(mean_b, n), moments_b[0], moments_b[1], moments_b[2])
+                return compiled(a, b)
+
         except NumbaError as error:
             raise TypeError(
                 f"linkage {function.py_func.__name__!r} must compile as f(a, b) of two VectorGroup(mean, size, spread,"
                 f" length) returning a float; numba says: {error}"
             ) from None
-        self._result = self._compiled.overloads[SIGNATURE.args]
+        self._of_rows = of_rows
 
-    def __wrapper_address__(self) -> int:
-        address: int = self._result.library.get_pointer_to_function(self._result.fndesc.llvm_cfunc_wrapper_name)
-        return address
-
-    def signature(self) -> Any:
-        return SIGNATURE
-
-    def __call__(self, a: VectorGroup, b: VectorGroup) -> float:
-        return float(self._compiled(a, b))
+    @property
+    def address(self) -> int:
+        return int(self._of_rows.address)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Formula, (self.function,)

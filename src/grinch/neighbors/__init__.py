@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from grinch.core.counters import Tally
 from grinch.errors import unknown_name
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import Search
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.scan import ScanSearch
 from grinch.neighbors.sources import ByKey, ByVector, Source
-from grinch.summaries.store import RecordStore, VectorStore
+from grinch.summaries import RecordSummaries, Summaries
 
 __all__ = ["ByKey", "ByVector", "Search", "check_search", "make_search"]
 
 SEARCHES = ("auto", "exact", "index")
+RECORDS_AT_ONCE = 16
 
 
 def check_search(search: Any) -> None:
@@ -32,20 +32,23 @@ def check_search(search: Any) -> None:
         )
 
 
-def make_search(search: Any, store: VectorStore | RecordStore, k: int, tally: Tally) -> Search:
-    """The search that is meant, on the points of a store."""
+def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True) -> Search:
+    """The search that is meant, on the points there are summaries of.
+
+    ``at_once``: records may be looked up several at a time, for nothing else is asked of the search meanwhile.
+    """
     check_search(search)
-    if isinstance(store, RecordStore):
+    if isinstance(summaries, RecordSummaries):
         if search == "index":
             raise ValueError(
                 "search='index' needs a linkage on vectors; for yours, use search=ByVector(embed, index=True)"
             )
         sources = () if isinstance(search, str) else search if isinstance(search, (list, tuple)) else (search,)
-        return ScanSearch(store, k, tally, [source.proposer() for source in sources])
+        return ScanSearch(summaries, k, [source.proposer() for source in sources], RECORDS_AT_ONCE if at_once else 1)
     if not isinstance(search, str):
         raise ValueError("ByVector and ByKey are for linkages of your own; vectors are searched by 'exact' or 'index'")
     if search == "index":
         from grinch.neighbors.index import IndexSearch
 
-        return IndexSearch(store, k)
-    return ExactSearch(store, k) if search == "exact" else AutoSearch(store, k)
+        return IndexSearch(summaries, k)
+    return ExactSearch(summaries, k) if search == "exact" else AutoSearch(summaries, k)

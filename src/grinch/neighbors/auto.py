@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from typing import Any
 
-from grinch.neighbors.base import Neighbors, Slots
+from grinch._types import Slots
+from grinch.neighbors.base import Neighbors
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.index import IndexSearch
-from grinch.summaries.store import VectorStore
+from grinch.summaries.vectors import VectorSummaries
 
 # Measured on two cores at 64 dimensions: docs/settings.md. A multiple of the index's block.
 EXACT_UP_TO = 786_432
@@ -17,10 +19,13 @@ EXACT_UP_TO = 786_432
 class AutoSearch:
     """Exact up to EXACT_UP_TO points, then approximate where usearch is installed."""
 
-    def __init__(self, store: VectorStore, k: int):
-        self.store, self.k = store, k
-        self._exact = ExactSearch(store, k)
+    def __init__(self, summaries: VectorSummaries, k: int):
+        self.summaries, self.k = summaries, k
+        self._exact = ExactSearch(summaries, k)
         self._index: IndexSearch | None = None
+
+    def write(self, at: int, rows: Any) -> None:
+        """The summaries have all there is to know."""
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         at = start if limit is None else limit
@@ -31,7 +36,7 @@ class AutoSearch:
         if start < turn:
             yield from self._exact.stream(start, turn)
         if turn < stop:
-            self._index = self._index or IndexSearch(self.store, self.k)
+            self._index = self._index or IndexSearch(self.summaries, self.k)
             yield from self._index.stream(turn, stop, limit)
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:

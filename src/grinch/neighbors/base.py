@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-Slots = npt.NDArray[np.intp]
+from grinch._types import Ids, Slots
 
 # Points searched for at a time: large enough for a fast matrix product, small enough for a lively progress bar.
 BATCH = 256
@@ -18,16 +15,20 @@ class Neighbors(NamedTuple):
     """Candidates of the points ``start, start + 1, …``: node ids, best first, padded with -1."""
 
     start: int
-    candidates: npt.NDArray[np.int32]
+    candidates: Ids
 
 
 class Search(Protocol):
     """A strategy to find the nearest earlier points of each point in a range, or those of any points among all.
 
-    What is gone from the store is never found. ``k`` is how many are found.
+    What is gone from the summaries is never found. ``k`` is how many are found.
     """
 
     k: int
+
+    def write(self, at: int, rows: Any) -> None:
+        """Points to come, from slot ``at`` on, as they were given."""
+        ...
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         """Neighbours of points start to stop, in order; each among the points before it, or before ``limit``."""
@@ -38,11 +39,11 @@ class Search(Protocol):
         ...
 
     def changed(self, leaves: Slots) -> None:
-        """These points are gone from the store, or back in it."""
+        """These points are gone from the summaries, or back in it."""
         ...
 
     def compacted(self, leaves: Slots) -> None:
-        """The store was compacted: only these points are left, counted from 0."""
+        """The summaries was compacted: only these points are left, counted from 0."""
         ...
 
 

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from grinch._types import Slots
 from grinch.neighbors import topk
-from grinch.neighbors.base import Neighbors, Slots, batches
-from grinch.summaries.store import VectorStore
+from grinch.neighbors.base import Neighbors, batches
+from grinch.summaries.vectors import VectorSummaries
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
@@ -26,13 +27,16 @@ AHEAD = 6
 class ExactSearch:
     """The k nearest earlier points under the leaf-level form of a vector linkage."""
 
-    def __init__(self, store: VectorStore, k: int, jobs: int | None = None):
-        self.store, self.k = store, k
+    def __init__(self, summaries: VectorSummaries, k: int, jobs: int | None = None):
+        self.summaries, self.k = summaries, k
         self.jobs = jobs or os.cpu_count() or 1
         self.full_scans = 0
         self._synced = 0
         self._scale = np.ones(0, np.float32)
         self._shift = np.zeros(0, np.float32)
+
+    def write(self, at: int, rows: Any) -> None:
+        """The summaries have all there is to know."""
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         self._sync(start, stop)
@@ -45,7 +49,7 @@ class ExactSearch:
 
         def task(lo: int, hi: int) -> Neighbors:
             queries = leaves[lo:hi]
-            return Neighbors(lo, self._found(queries, self.store.sums.means[queries], np.full(hi - lo, limit)))
+            return Neighbors(lo, self._found(queries, self.summaries.arrays.means[queries], np.full(hi - lo, limit)))
 
         with threadpool_limits(limits=1, user_api="blas"):
             yield from ahead(task, list(batches(0, len(leaves))), self.jobs)
@@ -58,36 +62,36 @@ class ExactSearch:
         self._synced = 0
 
     def _sync(self, start: int, stop: int) -> None:
-        """Bring the per-point factors of the products up to date with the store; what is from ``start`` on is new."""
+        """Bring the factors of the products up to date with the summaries; points from ``start`` on are new."""
         start, self._synced = min(start, self._synced), stop
-        if len(self._scale) < self.store.capacity or not self._scale.flags.writeable:
-            room = self.store.capacity - len(self._scale)
+        if len(self._scale) < self.summaries.capacity or not self._scale.flags.writeable:
+            room = self.summaries.capacity - len(self._scale)
             self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
             self._shift = np.concatenate([self._shift, np.zeros(room, np.float32)])
         self._set_factors(slice(start, stop))
 
     def _set_factors(self, leaves: Any) -> None:
-        lengths = self.store.lengths(leaves)
+        lengths = self.summaries.lengths(leaves)
         shift: Any = 0.0
-        if self.store.linkage.leaf_metric == "cosine":
+        if self.summaries.linkage.leaf_metric == "cosine":
             with np.errstate(divide="ignore"):
                 self._scale[leaves] = np.where(lengths > 0, 1.0 / lengths, 0.0)
-        elif self.store.linkage.leaf_metric == "sqeuclidean":
+        elif self.summaries.linkage.leaf_metric == "sqeuclidean":
             shift = -0.5 * lengths**2
         # Whatever is gone is behind everything, and offered to nobody.
-        self._shift[leaves] = np.where(self.store.gone(leaves), -np.inf, shift)
+        self._shift[leaves] = np.where(self.summaries.gone(leaves), -np.inf, shift)
 
     def _slack(self, queries: Slots, lowest: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """How far a product may be off by rounding, for each query; -1 where it is exact.
 
         ``lowest`` is the worst value that each query kept.
         """
-        unit = 8.0 * np.sqrt(self.store.n_features) * np.finfo(np.float32).eps
-        own, longest = self.store.lengths(queries), self.store.longest
-        if self.store.linkage.leaf_metric == "cosine":
+        unit = 8.0 * np.sqrt(self.summaries.n_features) * np.finfo(np.float32).eps
+        own, longest = self.summaries.lengths(queries), self.summaries.longest
+        if self.summaries.linkage.leaf_metric == "cosine":
             # A product of whole numbers is 0 or it is not: a tie at 0 is a tie.
-            return np.where(self.store.is_whole & (lowest == 0) & (own * longest < 2**24), -1.0, unit * own)
-        if self.store.linkage.leaf_metric == "sqeuclidean":
+            return np.where(self.summaries.is_whole & (lowest == 0) & (own * longest < 2**24), -1.0, unit * own)
+        if self.summaries.linkage.leaf_metric == "sqeuclidean":
             # The value is x·l - |l|²/2, so whoever could displace the worst is no farther from x than this.
             kept = np.where(np.isfinite(lowest), lowest, 0.0).astype(np.float64)
             reach = own + np.sqrt(np.maximum(own**2 - 2.0 * kept, 0.0))
@@ -95,17 +99,17 @@ class ExactSearch:
         else:
             size = own * longest
         # Whole numbers are multiplied and added without rounding, up to 2^24 (a half is as good as a whole).
-        is_exact = (size * 4 < 2**24) if self.store.is_whole else np.zeros(len(own), np.bool_)
+        is_exact = (size * 4 < 2**24) if self.summaries.is_whole else np.zeros(len(own), np.bool_)
         return np.where(is_exact, -1.0, unit * size)
 
     def _batch(self, lo: int, hi: int, limit: int | None) -> Neighbors:
         queries = np.arange(lo, hi)
         limits = queries if limit is None else np.full(hi - lo, limit)
-        return Neighbors(lo, self._found(queries, self.store.sums.means[lo:hi], limits))
+        return Neighbors(lo, self._found(queries, self.summaries.arrays.means[lo:hi], limits))
 
     def _found(self, queries: Slots, rows: npt.NDArray[np.float32], limits: Slots) -> npt.NDArray[np.int32]:
         """The k nearest of each query, of which ``rows`` are the vectors, among the points before its limit."""
-        n, points = len(queries), self.store.sums.means
+        n, points = len(queries), self.summaries.arrays.means
         # One more than is asked for: among all points a query finds itself, and that does not count.
         width = self.k + EXTRA + 1
         values = np.full((n, width), -np.inf, np.float32)
@@ -120,7 +124,7 @@ class ExactSearch:
         found = np.empty((n, self.k), np.int32)
         scores = np.empty((n, self.k))
         slack = self._slack(queries, values[:, 0])
-        self.full_scans += topk.settle(self.store.sums, queries, limits, values, proposed, slack, found, scores)
+        self.full_scans += topk.settle(self.summaries.arrays, queries, limits, values, proposed, slack, found, scores)
         return found
 
 

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._types import Slots
 from grinch.errors import missing_extra
 from grinch.neighbors import topk
-from grinch.neighbors.base import BATCH, Neighbors, Slots, batches
+from grinch.neighbors.base import BATCH, Neighbors, batches
 from grinch.neighbors.exact import ahead
-from grinch.summaries.store import VectorStore
+from grinch.summaries.vectors import VectorSummaries
 
 _METRICS = {"cosine": "cos", "dot": "ip", "sqeuclidean": "l2sq"}
 EXTRA = 8
@@ -30,8 +31,8 @@ EXTRA = 8
 class IndexSearch:
     """About the k nearest earlier points."""
 
-    def __init__(self, store: VectorStore, k: int, connectivity: int = 16, expansion: int = 100):
-        self.store, self.k = store, k
+    def __init__(self, summaries: VectorSummaries, k: int, connectivity: int = 16, expansion: int = 100):
+        self.summaries, self.k = summaries, k
         self.connectivity, self.expansion = connectivity, max(expansion, k + EXTRA)
         self._clear()
 
@@ -47,8 +48,8 @@ class IndexSearch:
         except ImportError:
             raise missing_extra("search='index'", "usearch", "index") from None
         return Index(
-            ndim=self.store.n_features,
-            metric=_METRICS[self.store.linkage.leaf_metric],
+            ndim=self.summaries.n_features,
+            metric=_METRICS[self.summaries.linkage.leaf_metric],
             dtype="f32",
             connectivity=self.connectivity,
             expansion_add=self.expansion,
@@ -62,6 +63,9 @@ class IndexSearch:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._clear()
+
+    def write(self, at: int, rows: Any) -> None:
+        """The summaries have all there is to know."""
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         settled = start if limit is None else limit
@@ -85,7 +89,7 @@ class IndexSearch:
 
     def changed(self, leaves: Slots) -> None:
         for leaf in leaves[leaves < self._indexed].tolist():
-            if self.store.gone(leaf):
+            if self.summaries.gone(leaf):
                 self._drop(leaf)
             else:
                 self._add_one(leaf)
@@ -95,7 +99,7 @@ class IndexSearch:
 
     def _drop(self, leaf: int) -> None:
         """Take a point out of the index; the next of its exact duplicates stands for the others from then on."""
-        name = hash(self.store.sums.means[leaf].tobytes())
+        name = hash(self.summaries.arrays.means[leaf].tobytes())
         first = self._first.get(name, leaf)
         if leaf in self._copies.get(first, ()):
             self._copies[first].remove(leaf)
@@ -108,11 +112,11 @@ class IndexSearch:
         if copies:
             self._first[name] = copies[0]
             self._copies[copies[0]] = copies[1:]
-            self._index.add(copies[0], self.store.sums.means[copies[0]], threads=1)
+            self._index.add(copies[0], self.summaries.arrays.means[copies[0]], threads=1)
 
     def _add_one(self, leaf: int) -> None:
         if self._is_fresh(leaf):
-            self._index.add(leaf, self.store.sums.means[leaf], threads=1)
+            self._index.add(leaf, self.summaries.arrays.means[leaf], threads=1)
 
     def _batch(self, lo: int, hi: int, limit: int | None) -> Neighbors:
         queries = np.arange(lo, hi)
@@ -128,12 +132,12 @@ class IndexSearch:
     def _recent(self, end: int) -> npt.NDArray[np.int32]:
         """Points before ``end`` that are not in the index yet."""
         recent = np.arange(self._indexed, end, dtype=np.int32)
-        return recent[~self.store.gone(slice(self._indexed, end))]
+        return recent[~self.summaries.gone(slice(self._indexed, end))]
 
     def _ranked(self, queries: Slots, recent: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         found = np.empty((len(queries), self.k), np.int32)
         proposed = np.hstack([self._ask(queries), recent])
-        topk.rank(self.store.sums, queries, proposed, found, np.empty((len(queries), self.k)))
+        topk.rank(self.summaries.arrays, queries, proposed, found, np.empty((len(queries), self.k)))
         return found
 
     def _ask(self, queries: Slots) -> npt.NDArray[np.int32]:
@@ -141,7 +145,7 @@ class IndexSearch:
         width = min(self.k + EXTRA, len(self._index))
         if width == 0:
             return np.empty((len(queries), 0), np.int32)
-        matches = self._index.search(self.store.sums.means[queries], width)
+        matches = self._index.search(self.summaries.arrays.means[queries], width)
         keys = np.asarray(matches.keys).reshape(len(queries), -1).astype(np.int32)
         counts = np.asarray(getattr(matches, "counts", [keys.shape[1]])).reshape(-1, 1)
         keys = np.where(np.arange(keys.shape[1]) < counts, keys, -1).astype(np.int32)
@@ -156,17 +160,17 @@ class IndexSearch:
         return np.hstack([keys, extra])
 
     def _add(self, lo: int, hi: int) -> None:
-        gone = self.store.gone(slice(lo, hi))
+        gone = self.summaries.gone(slice(lo, hi))
         fresh = [i for i in range(lo, hi) if not gone[i - lo] and self._is_fresh(i)]
         if fresh:
-            self._index.add(np.array(fresh), self.store.sums.means[fresh], threads=1)
+            self._index.add(np.array(fresh), self.summaries.arrays.means[fresh], threads=1)
         self._indexed = hi
 
     def _is_fresh(self, i: int) -> bool:
         """Whether no exact duplicate of point i is there already; if one is, i is noted as its copy."""
-        row = self.store.sums.means[i]
+        row = self.summaries.arrays.means[i]
         first = self._first.setdefault(hash(row.tobytes()), i)
-        if first == i or not np.array_equal(self.store.sums.means[first], row):
+        if first == i or not np.array_equal(self.summaries.arrays.means[first], row):
             return True
         self._copies.setdefault(first, []).append(i)
         return False

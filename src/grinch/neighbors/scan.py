@@ -2,62 +2,83 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from grinch.core.counters import SCORES, Tally
-from grinch.neighbors.base import Neighbors, Slots
+from grinch._types import Ids, Slots
+from grinch.neighbors.base import Neighbors
 from grinch.neighbors.sources import Proposer
-from grinch.summaries.store import RecordStore
+from grinch.summaries.counters import SCORES
+from grinch.summaries.records import RecordSummaries
 
 
 class ScanSearch:
-    """The k nearest earlier records by the linkage itself, among all of them or among those the proposers name."""
+    """The k nearest earlier records by the linkage itself, among all of them or among those the proposers name.
 
-    def __init__(self, store: RecordStore, k: int, tally: Tally, proposers: Sequence[Proposer] = ()):
-        self.store, self.k, self.tally, self.proposers = store, k, tally, proposers
+    ``batch`` records are looked up at a time; 1 where the proposers are also asked about groups on the way.
+    """
+
+    def __init__(self, summaries: RecordSummaries, k: int, proposers: Sequence[Proposer] = (), batch: int = 1):
+        self.summaries, self.k, self.proposers, self.batch = summaries, k, proposers, batch
         if proposers:
-            store.sums.around = self._around
+            summaries.look_around(self._around)
 
-    def write(self, at: int, records: Sequence[Any]) -> None:
-        """Tell the proposers of records to come."""
+    def write(self, at: int, rows: Any) -> None:
         for proposer in self.proposers:
-            proposer.write(at, records)
+            proposer.write(at, rows)
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         proposals = [proposer.stream(start, stop, limit) for proposer in self.proposers]
-        for x in range(start, stop):
-            earlier: Iterable[int] = range(x if limit is None else limit)
-            if proposals:
-                earlier = sorted({leaf for proposal in proposals for leaf in next(proposal)})
-            yield Neighbors(x, self._ranked(x, earlier))
+
+        def asked() -> Iterator[tuple[int, Iterable[int]]]:
+            for x in range(start, stop):
+                earlier: Iterable[int] = range(x if limit is None else limit)
+                yield x, sorted({leaf for proposal in proposals for leaf in next(proposal)}) if proposals else earlier
+
+        return self._batched(start, asked())
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
-        for i, x in enumerate(leaves.tolist()):
-            others = sorted(self._around([x])) if self.proposers else range(limit)
-            yield Neighbors(i, self._ranked(x, others))
+        others = ((x, sorted(self._around([x])) if self.proposers else range(limit)) for x in leaves.tolist())
+        return self._batched(0, others)
+
+    def _batched(self, start: int, asked: Iterable[tuple[int, Iterable[int]]]) -> Iterator[Neighbors]:
+        """Neighbours of records, several at a time; what is raised on the way comes after those found before it."""
+        rows: list[Ids] = []
+        try:
+            for x, others in asked:
+                rows.append(self._ranked(x, others))
+                if len(rows) == self.batch:
+                    yield Neighbors(start, np.stack(rows))
+                    start, rows = start + len(rows), []
+        except GeneratorExit:
+            raise
+        except BaseException:
+            if rows:
+                yield Neighbors(start, np.stack(rows))
+            raise
+        if rows:
+            yield Neighbors(start, np.stack(rows))
 
     def changed(self, leaves: Slots) -> None:
         for proposer in self.proposers:
-            proposer.changed(leaves, self.store.gone(leaves.tolist()))
+            proposer.changed(leaves, self.summaries.gone(leaves))
 
     def compacted(self, leaves: Slots) -> None:
         for proposer in self.proposers:
             proposer.compacted(leaves)
 
-    def _ranked(self, x: int, others: Iterable[int]) -> npt.NDArray[np.int32]:
+    def _ranked(self, x: int, others: Iterable[int]) -> Ids:
         """The best of these records for x, but for x itself and what is gone; ties go to the one that came first."""
-        asked = [leaf for leaf in others if leaf != x]
-        asked = [leaf for leaf, gone in zip(asked, self.store.gone(asked), strict=True) if not gone]
-        scores = self.store.sums.scores(x, asked)
-        self.tally.counts[SCORES] += len(asked)
-        best = heapq.nlargest(self.k, zip(scores, (-j for j in asked), strict=True))
-        row = np.full((1, self.k), -1, np.int32)
-        row[0, : len(best)] = [-j for _, j in best]
+        asked = np.fromiter(others, np.int32)
+        asked = asked[(asked != x) & ~self.summaries.gone(asked)]
+        scores = np.asarray(self.summaries.scores(x, asked.tolist()), np.float64)
+        self.summaries.arrays.counts[SCORES] += len(asked)
+        row = np.full(self.k, -1, np.int32)
+        # Ascending positions: a stable sort leaves the first of equals in front.
+        best = asked[np.argsort(-scores, kind="stable")[: self.k]]
+        row[: len(best)] = best
         return row
 
     def _around(self, leaves: list[int]) -> set[int]:

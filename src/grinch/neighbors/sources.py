@@ -15,11 +15,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from grinch._types import Slots
 from grinch.errors import unknown_name
 from grinch.linkage.named import VECTOR_LINKAGES
-from grinch.neighbors.base import Slots
 from grinch.neighbors.exact import ExactSearch
-from grinch.summaries.store import VectorStore
+from grinch.summaries.vectors import VectorSummaries
 
 # Rows kept free for records that are looked up but not inserted.
 SPARE = 256
@@ -113,7 +113,7 @@ class ByKey:
 class _NearVectors:
     def __init__(self, source: ByVector):
         self.source = source
-        self.store: VectorStore | None = None
+        self.summaries: VectorSummaries | None = None
         self.search: Any = None
         self.inserted = 0
 
@@ -124,24 +124,24 @@ class _NearVectors:
                 f"embed must return a finite matrix with a row for each of the {len(records)} records; got shape"
                 f" {vectors.shape}"
             )
-        if self.store is None:
-            self.store = VectorStore(VECTOR_LINKAGES["average"][self.source.metric], vectors.shape[1])
-            self.search = self._new_search(self.store)
-        if vectors.shape[1] != self.store.n_features:
+        if self.summaries is None:
+            self.summaries = VectorSummaries(VECTOR_LINKAGES["average"][self.source.metric], vectors.shape[1])
+            self.search = self._new_search(self.summaries)
+        if vectors.shape[1] != self.summaries.n_features:
             raise ValueError(
-                f"embed must return rows of {self.store.n_features} numbers as before; got {vectors.shape[1]}"
+                f"embed must return rows of {self.summaries.n_features} numbers as before; got {vectors.shape[1]}"
             )
         need = at + len(records)
-        if need > self.store.capacity:
-            self.store.grow(max(need + SPARE, int(1.5 * self.store.capacity)))
-        self.store.write(at, vectors)
+        if need > self.summaries.capacity:
+            self.summaries.grow(max(need + SPARE, int(1.5 * self.summaries.capacity)))
+        self.summaries.write(at, vectors)
 
-    def _new_search(self, store: VectorStore) -> Any:
+    def _new_search(self, summaries: VectorSummaries) -> Any:
         if self.source.index:
             from grinch.neighbors.index import IndexSearch
 
-            return IndexSearch(store, self.source.n)
-        return ExactSearch(store, self.source.n)
+            return IndexSearch(summaries, self.source.n)
+        return ExactSearch(summaries, self.source.n)
 
     def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Iterable[int]]:
         for part in self.search.stream(start, stop, limit):
@@ -151,27 +151,27 @@ class _NearVectors:
                 yield row[row >= 0].tolist()
 
     def around(self, leaves: list[int]) -> Iterable[int]:
-        assert self.store is not None
-        points = self.store.sums.means[: self.inserted]
+        assert self.summaries is not None
+        points = self.summaries.arrays.means[: self.inserted]
         centre = points[leaves].mean(axis=0, dtype=np.float64).astype(np.float32)
         scores = points @ centre
         if self.source.metric == "sqeuclidean":
             scores -= 0.5 * np.einsum("ij,ij->i", points, points)
-        scores[self.store.gone(slice(0, self.inserted))] = -np.inf
+        scores[self.summaries.gone(slice(0, self.inserted))] = -np.inf
         # Enough to have n outside the group.
         n = min(self.source.n + len(leaves), len(points))
         nearest: list[int] = np.argpartition(-scores, n - 1)[:n].tolist()
         return nearest
 
     def changed(self, leaves: Slots, gone: npt.NDArray[np.bool_]) -> None:
-        assert self.store is not None
-        self.store.set_gone(leaves[gone], True)
-        self.store.set_gone(leaves[~gone], False)
+        assert self.summaries is not None
+        self.summaries.set_gone(leaves[gone], True)
+        self.summaries.set_gone(leaves[~gone], False)
         self.search.changed(leaves)
 
     def compacted(self, leaves: Slots) -> None:
-        assert self.store is not None
-        self.store.compact(leaves, leaves[:0], len(leaves) + SPARE)
+        assert self.summaries is not None
+        self.summaries.compact(leaves, leaves[:0], len(leaves) + SPARE)
         self.search.compacted(leaves)
         self.inserted = len(leaves)
 

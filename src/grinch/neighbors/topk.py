@@ -10,30 +10,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from grinch._compile import kernel
-from grinch.linkage.vector import vector_score
+from grinch._compile import jitable, kernel
+from grinch._types import Floats, Ids, Slots, Vectors32, as_id
+from grinch.summaries.arrays import Arrays
+from grinch.summaries.upkeep import vector_score
 from grinch.tree.links import NONE
 
 _STRIDE = 64
 
 
-@kernel
-def _worse(f_a, a, f_b, b):
+@jitable
+def _is_worse(f_a: float, a: int, f_b: float, b: int) -> bool:
     """Whether candidate a ranks behind b: by value, then by arrival."""
     return f_a < f_b or (f_a == f_b and a > b)
 
 
-@kernel
-def _sift_down(values, ids, i, size):
+@jitable
+def _sift_down(values: Vectors32, ids: Ids, i: int, size: int) -> None:
     """Restore a heap with the worst candidate on top."""
     value, item = values[i], ids[i]
     while True:
         child = 2 * i + 1
         if child >= size:
             break
-        if child + 1 < size and _worse(values[child + 1], ids[child + 1], values[child], ids[child]):
+        if child + 1 < size and _is_worse(values[child + 1], ids[child + 1], values[child], ids[child]):
             child += 1
-        if not _worse(values[child], ids[child], value, item):
+        if not _is_worse(values[child], ids[child], value, item):
             break
         values[i], ids[i] = values[child], ids[child]
         i = child
@@ -41,7 +43,9 @@ def _sift_down(values, ids, i, size):
 
 
 @kernel
-def offer_block(products, first, limits, scale, shift, values, ids):
+def offer_block(
+    products: Vectors32, first: int, limits: Slots, scale: Vectors32, shift: Vectors32, values: Vectors32, ids: Ids
+) -> None:
     """Offer columns ``first …`` of a block of products to each query's heap; column j counts as product·scale + shift.
 
     Query r may only take points before ``limits[r]``. Heaps start out full of ``-inf``.
@@ -67,45 +71,49 @@ def offer_block(products, first, limits, scale, shift, values, ids):
                     _sift_down(heap, names, 0, size)
 
 
-@kernel
-def _better(f_a, a, f_b, b):
-    """Whether candidate a ranks before b: by score, then by arrival."""
-    return f_a > f_b or (f_a == f_b and a < b)
-
-
-@kernel
-def _keep_best(f_new, new, scores, ids, filled, k):
+@jitable
+def _keep_best(f_new: float, new: int, scores: Floats, ids: Ids, filled: int, k: int) -> int:
     """Insert into a list sorted best first, of at most k entries; returns how many it holds."""
-    if filled == k and not _better(f_new, new, scores[k - 1], ids[k - 1]):
+    if filled == k and not _is_worse(scores[k - 1], as_id(ids[k - 1]), f_new, new):
         return filled
     at = filled if filled < k else k - 1
-    while at > 0 and _better(f_new, new, scores[at - 1], ids[at - 1]):
+    while at > 0 and _is_worse(scores[at - 1], as_id(ids[at - 1]), f_new, new):
         scores[at], ids[at] = scores[at - 1], ids[at - 1]
         at -= 1
     scores[at], ids[at] = f_new, new
     return min(filled + 1, k)
 
 
-@kernel
-def _rank(sums, x, names, found, scores):
+@jitable
+def _rank(arrays: Arrays, x: int, names: Ids, found: Ids, scores: Floats) -> int:
     """Score the named candidates of x, but for x itself, and keep the best; returns how many were kept."""
     filled = 0
     for i in range(names.shape[0]):
-        if names[i] != NONE and names[i] != x:
-            filled = _keep_best(vector_score(sums, x, names[i]), names[i], scores, found, filled, found.shape[0])
+        name = as_id(names[i])
+        if name != NONE and name != x:
+            filled = _keep_best(vector_score(arrays, x, name), name, scores, found, filled, found.shape[0])
     return filled
 
 
 @kernel
-def rank(sums, queries, proposed, found, scores):
+def rank(arrays: Arrays, queries: Slots, proposed: Ids, found: Ids, scores: Floats) -> None:
     """Score the proposed candidates of each query with the linkage and keep the best, padded with NONE."""
     for r in range(queries.shape[0]):
-        filled = _rank(sums, queries[r], proposed[r], found[r], scores[r])
+        filled = _rank(arrays, queries[r], proposed[r], found[r], scores[r])
         found[r, filled:] = NONE
 
 
 @kernel
-def settle(sums, queries, limits, values, proposed, slack, found, scores):
+def settle(
+    arrays: Arrays,
+    queries: Slots,
+    limits: Slots,
+    values: Vectors32,
+    proposed: Ids,
+    slack: Floats,
+    found: Ids,
+    scores: Floats,
+) -> int:
     """As ``rank``, but where rounding may have hidden a candidate, every point is scored; returns how often.
 
     ``slack[r]`` is how far a product of query r may be off; negative if it is exact, ties included.
@@ -120,10 +128,10 @@ def settle(sums, queries, limits, values, proposed, slack, found, scores):
             scans += 1
             filled = 0
             for j in range(limits[r]):
-                if j == queries[r] or sums.gone[j]:
+                if j == queries[r] or arrays.gone[j]:
                     continue
-                filled = _keep_best(vector_score(sums, queries[r], j), j, scores[r], found[r], filled, k)
+                filled = _keep_best(vector_score(arrays, queries[r], j), j, scores[r], found[r], filled, k)
         else:
-            filled = _rank(sums, queries[r], proposed[r], found[r], scores[r])
+            filled = _rank(arrays, queries[r], proposed[r], found[r], scores[r])
         found[r, filled:] = NONE
     return scans

@@ -9,36 +9,17 @@ no labels, and of several trees of the same points the one with the lower cost i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._compile import kernel
+from grinch._types import Counts, Flags, Ids
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, Links, swap
 
-Near = npt.NDArray[np.int32]
-
-# Of the neighbours of a point, so many count: with more, large classes gain and small ones lose.
+# How many neighbours of a point count: with more, large classes gain and small ones lose.
 COUNTED = 10
-# A tree that is polished as it grows is so at these numbers of points, a twentieth apart (a tenth beyond 1,000), and no
-# more when it is larger, where swaps would cost more than inserts.
-POLISHED_UP_TO = 2048
-
-
-def _polished_at() -> Iterator[int]:
-    n = 40
-    while n <= POLISHED_UP_TO:
-        yield n
-        n += n // (20 if n < 1000 else 10)
-
-
-POLISHED_AT = tuple(_polished_at())
-POLISHING_SWEEPS = 50
-# Of the neighbours that a point had when it came, so many count.
-COUNTED_EARLIER = 5
 # Two to four hundred sweeps are the most that 20,000 points took.
 MOST_SWEEPS = 500
 
@@ -51,13 +32,13 @@ class Swaps(NamedTuple):
     after: float
 
 
-class Neighborhood:
+class NeighborCost:
     """The neighbours of the points of a tree under construction, and where in the tree each pair of them parts.
 
-    Where they part is counted anew only around the swaps of the last sweep, as long as nothing else changes the tree.
+    Where they part is counted again only around the swaps of the last sweep, as long as nothing else changes the tree.
     """
 
-    def __init__(self, near: Near, capacity: int):
+    def __init__(self, near: Ids, capacity: int):
         self.near, self.n_pairs = near, int((near != NONE).sum())
         self._parted = np.full((*near.shape, 3), NONE, np.int32)
         self._parents = walks.no_nodes(0)
@@ -84,7 +65,7 @@ class Neighborhood:
     def _total(self) -> float:
         return float(self._pairs @ self._sizes)
 
-    def _count(self, links: Links) -> npt.NDArray[np.int32]:
+    def _count(self, links: Links) -> Ids:
         """Count the leaves under each node, and the pairs that part there; the order it was done in."""
         preorder = walks.no_nodes(2 * int(links.head[LEAVES]) - 1)
         offset = int(links.head[OFFSET])
@@ -103,39 +84,6 @@ class Neighborhood:
         return preorder
 
 
-class EarlierNeighbors:
-    """The neighbours that the first points had when they came: a graph that costs nothing, for a tree that grows."""
-
-    def __init__(self) -> None:
-        self.near: Near = np.full((POLISHED_UP_TO, COUNTED_EARLIER), NONE, np.int32)
-        self.is_complete = True
-        """Whether there is no other point in the tree."""
-
-    def note(self, first: int, candidates: Near) -> None:
-        """The neighbours of the points from slot ``first`` on, best first."""
-        rows = candidates[: max(POLISHED_UP_TO - first, 0), :COUNTED_EARLIER]
-        self.near[first : first + len(rows), : rows.shape[1]] = rows
-        self.near[first : first + len(rows), rows.shape[1] :] = NONE
-
-    def among(self, slots: npt.NDArray[np.intp]) -> Near:
-        """By slot, the neighbours of these points among them; nothing for all other points."""
-        is_in = np.zeros(POLISHED_UP_TO + 1, np.bool_)  # one more, where NONE points
-        is_in[slots] = True
-        near = self.near[: slots[-1] + 1]
-        is_in_row = is_in[near] & is_in[: len(near), None]
-        packed = np.take_along_axis(near, np.argsort(~is_in_row, axis=1, kind="stable"), axis=1)
-        packed[np.arange(COUNTED_EARLIER) >= is_in_row.sum(axis=1, keepdims=True)] = NONE
-        return packed
-
-    def compacted(self, slots: npt.NDArray[np.intp]) -> None:
-        """Only these slots are left, counted from 0."""
-        self.is_complete = self.is_complete and bool((slots < POLISHED_UP_TO).all())
-        if self.is_complete:
-            new_slot = np.full(POLISHED_UP_TO + 1, NONE, np.int32)
-            new_slot[slots] = np.arange(len(slots))
-            self.near[: len(slots)] = new_slot[self.near[slots]]
-
-
 class Paths(NamedTuple):
     """A tree laid out in heavy paths: places along a path are consecutive, and above a leaf there are few paths.
 
@@ -143,14 +91,14 @@ class Paths(NamedTuple):
     the path, and for a head the place above it.
     """
 
-    places: Near
-    nodes: Near
-    heads: Near
-    above: Near
+    places: Ids
+    nodes: Ids
+    heads: Ids
+    above: Ids
 
 
 @kernel
-def fill_paths(table, preorder, offset, sizes, paths):
+def fill_paths(table: Ids, preorder: Ids, offset: int, sizes: Counts, paths: Paths) -> None:
     paths.places[preorder[0]], paths.heads[0], paths.above[0] = 0, 0, NONE
     for i in range(preorder.shape[0]):
         v = preorder[i]
@@ -169,7 +117,7 @@ def fill_paths(table, preorder, offset, sizes, paths):
 
 
 @kernel
-def count_pairs(near, paths, is_changed, parted, pairs, aunt_pairs):
+def count_pairs(near: Ids, paths: Paths, is_changed: Flags, parted: Ids, pairs: Ids, aunt_pairs: Ids) -> None:
     """By node, the pairs of neighbours that part there; and those of its own leaves with leaves of its aunt.
 
     ``parted`` has for each pair the node where it parts and, on both sides, the grandchild of that node it came by.
@@ -213,7 +161,15 @@ def count_pairs(near, paths, is_changed, parted, pairs, aunt_pairs):
 
 
 @kernel
-def swap_with_aunts(tree, preorder, sizes, pairs, aunt_pairs, is_touched, is_changed):
+def swap_with_aunts(
+    tree: Links,
+    preorder: Ids,
+    sizes: Counts,
+    pairs: Ids,
+    aunt_pairs: Ids,
+    is_touched: Flags,
+    is_changed: Flags,
+) -> tuple[int, int]:
     """One sweep, children before parents; returns the number of swaps and what they gain.
 
     For v with children b and c and sibling a, each of the three can be the one that stays outside. The pairs of the two

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import Advance
+from grinch._types import Advance, Slots
+from grinch.core import entries
 from grinch.core.engine import Engine
-from grinch.neighbors.base import BATCH, Slots
-from grinch.refine.neighbor_cost import COUNTED, MOST_SWEEPS, Neighborhood
-from grinch.tree.links import NONE, PARENT, SIZE, as_arrays
+from grinch.neighbors.base import BATCH
+from grinch.refine.neighbor_cost import COUNTED, MOST_SWEEPS, NeighborCost, Swaps
+from grinch.refine.top import rebuild_top
+from grinch.tree.links import NONE, PARENT, SIZE
 
 POINTS = ("all", "unsettled")
 # Points whose neighbours are found at a time: enough for the search to keep its threads busy.
@@ -64,15 +66,15 @@ class Refiner:
         cost_before = cost = float("nan")
         made, ended = 0, "passes"
         for made in range(1, passes + 1):
-            before = as_arrays(engine.snapshot())
+            before = engine.snapshot()
             self._reinsert(self._chosen(points))
-            hood = Neighborhood(np.ascontiguousarray(self.near[:, :COUNTED]), engine.store.capacity)
+            cost_of = NeighborCost(np.ascontiguousarray(self.near[:, :COUNTED]), engine.summaries.capacity)
             if self.with_swaps:
                 if points == "all" and time.perf_counter() < self.deadline:
-                    engine.regrow()
-                self._swap(hood)
+                    rebuild_top(engine)
+                self._swap(cost_of)
             # Of the same neighbours, for more of them are known after the first pass.
-            was, cost = hood.cost(before), hood.cost(as_arrays(engine.links))
+            was, cost = cost_of.cost(before), cost_of.cost(engine.links)
             cost_before = was if made == 1 else cost_before
             if self.with_swaps and cost > was:
                 engine.restore(before)
@@ -103,7 +105,7 @@ class Refiner:
         slots = self.engine.slots()
         if points == "all":
             return np.random.default_rng(0).permutation(slots)
-        table = as_arrays(self.engine.links).table
+        table = self.engine.links.table
         sizes = table[table[slots, PARENT], SIZE]
         unsettled = np.argsort(-sizes, kind="stable")
         return slots[unsettled[sizes[unsettled] > 2]]
@@ -113,7 +115,7 @@ class Refiner:
             group = slots[begin : begin + GROUP]
             for first, rows in self._neighbors(group):
                 batch = group[first : first + len(rows)]
-                self.moved += self.engine.reinsert(batch, rows)
+                self.moved += self.engine.change(entries.reinsert_all, batch, rows)
                 self.reinserted += len(batch)
                 if self.progress is not None:
                     self.progress(len(batch))
@@ -129,13 +131,20 @@ class Refiner:
             self.is_known[part] = True
         return [(lo, self.near[group[lo : lo + BATCH]]) for lo in range(0, len(group), BATCH)]
 
-    def _swap(self, hood: Neighborhood) -> None:
+    def _swap(self, cost_of: NeighborCost) -> None:
         for _ in range(MOST_SWEEPS):
-            made = self.engine.sweep(hood).made
+            made = sweep(self.engine, cost_of).made
             self.swaps += made
             # To the end: late sweeps gain little each, and much together.
             if made == 0 or time.perf_counter() >= self.deadline:
                 return
+
+
+def sweep(engine: Engine, cost: NeighborCost) -> Swaps:
+    """Swap nodes with their aunts, once through the tree, where that brings neighbours together."""
+    # First, so that an interruption on the way leaves no summary that is not up to date.
+    engine.summaries.forget()
+    return cost.sweep(engine.links)
 
 
 def mean_linkage(engine: Engine) -> float:

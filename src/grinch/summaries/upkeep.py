@@ -4,10 +4,11 @@ A structural change marks the nodes whose leaves changed; the marks stop at the 
 invariants make that correct:
 
 * a stale node's ancestors are all stale, and
-* a stale node's ancestors have no cached bond (``nan``).
+* a stale node's ancestors have no known sibling score (``nan``).
 
-``sums`` is whatever a linkage keeps per node. ``score``, ``score_many``, ``merge`` and ``leaves_around`` are the only
-operations that depend on its type; compiled linkages overload them, all others have them as methods.
+``state`` is a tree (:class:`~grinch.tree.links.Links`) together with summaries
+(:class:`~grinch.summaries.arrays.Arrays`). ``score``, ``score_all`` and ``merge`` are the only places that know what
+kind of linkage there is.
 """
 
 from __future__ import annotations
@@ -15,100 +16,124 @@ from __future__ import annotations
 import numpy as np
 
 from grinch._compile import jitable
-from grinch.core.counters import IN_UPKEEP, MERGES, SCORES, start_watch, stop_watch
-from grinch.tree.links import LEFT, NONE, RIGHT, parent
-
-
-def score(sums, u, v):
-    """f(u, v) from two fresh summaries."""
-    return sums.score(u, v)
-
-
-def score_many(sums, v, nodes, n):
-    """f(v, node) for the first n of ``nodes``, into ``sums.answers``."""
-    sums.score_many(v, nodes, n)
-
-
-def merge(sums, p, left, right):
-    """Make p's summary from its children's."""
-    sums.merge(p, left, right)
-
-
-def leaves_around(tree, sums, v):
-    """Put the leaves worth asking about v into ``sums.nodes``, and say how many there are; here: all of them."""
-    return sums.leaves_around(tree, v)
+from grinch._types import Ids, as_id
+from grinch.linkage.vector import formula_score, merge_rows
+from grinch.summaries.arrays import CUSTOM, PYTHON, SummarizedTree, SummaryArrays
+from grinch.summaries.callbacks import FORMULA, MERGE, SCORE, SCORE_ALL, LinkageFailed, call_float, call_int
+from grinch.summaries.counters import MERGES, SCORES
+from grinch.tree.links import NONE, left, parent, right
 
 
 @jitable
-def mark_stale(tree, sums, v):
+def vector_score(state: SummaryArrays, u: int, v: int) -> float:
+    """f(u, v) for two rows of vectors: by a formula, or by a compiled function of the user's own."""
+    if state.formula != CUSTOM:
+        return formula_score(state.formula, state.means, state.moments, u, v)
+    rows = as_id(state.means[u].ctypes.data), as_id(state.moments[u].ctypes.data)
+    others = as_id(state.means[v].ctypes.data), as_id(state.moments[v].ctypes.data)
+    value = call_float(state.calls[FORMULA], (rows[0], rows[1], others[0], others[1], state.means.shape[1]))
+    if np.isnan(value):
+        state.blamed[0], state.blamed[1] = u, v
+        raise LinkageFailed
+    return value
+
+
+@jitable
+def score(state: SummaryArrays, u: int, v: int) -> float:
+    """f(u, v) from two fresh summaries."""
+    if state.formula != PYTHON:
+        return vector_score(state, u, v)
+    value = call_float(state.calls[SCORE], (u, v))
+    if np.isnan(value):
+        raise LinkageFailed
+    return value
+
+
+@jitable
+def merge(state: SummaryArrays, p: int, left: int, right: int) -> None:
+    """Make p's summary from its children's."""
+    state.counts[MERGES] += 1
+    if state.formula != PYTHON:
+        merge_rows(state.means, state.moments, p, left, right)
+    elif call_int(state.calls[MERGE], (p, left, right)) == 0:
+        raise LinkageFailed
+
+
+@jitable
+def mark_stale(state: SummarizedTree, v: int) -> None:
     """The leaves under v changed: forget what was known of v and its ancestors."""
     while v != NONE:
-        sums.bonds[v] = np.nan
-        if sums.stale[v]:
+        state.sibling_scores[v] = np.nan
+        if state.stale[v]:
             break
-        sums.stale[v] = 1
-        v = parent(tree, v)
+        state.stale[v] = 1
+        v = parent(state, v)
 
 
 @jitable
-def mark_new(tree, sums, p):
+def mark_new(state: SummarizedTree, p: int) -> None:
     """Internal node p came into this place: a mark from an earlier one must not end the walk to its ancestors."""
-    sums.stale[p] = 0
-    mark_stale(tree, sums, p)
+    state.stale[p] = 0
+    mark_stale(state, p)
 
 
 @jitable
-def refresh(tree, sums, tally, v):
+def refresh(state: SummarizedTree, v: int) -> None:
     """Bring v's summary up to date: merge its stale descendants bottom-up, walking by parent pointers."""
-    if not sums.stale[v]:
+    if not state.stale[v]:
         return
-    began = start_watch(tally)
     node = v
     while True:
-        left, right = tree.table[node, LEFT], tree.table[node, RIGHT]
-        if sums.stale[left]:
-            node = left
-        elif sums.stale[right]:
-            node = right
+        a, b = left(state, node), right(state, node)
+        if state.stale[a]:
+            node = a
+        elif state.stale[b]:
+            node = b
         else:
-            merge(sums, node, left, right)
-            tally.counts[MERGES] += 1
-            sums.stale[node] = 0
+            merge(state, node, a, b)
+            state.stale[node] = 0
             if node == v:
                 break
-            node = parent(tree, node)
-    stop_watch(tally, IN_UPKEEP, began)
+            node = parent(state, node)
 
 
 @jitable
-def similarity(tree, sums, tally, u, v):
+def similarity(state: SummarizedTree, u: int, v: int) -> float:
     """f(u, v), with both summaries up to date."""
-    if sums.stale[u]:
-        refresh(tree, sums, tally, u)
-    if sums.stale[v]:
-        refresh(tree, sums, tally, v)
-    tally.counts[SCORES] += 1
-    return score(sums, u, v)
+    refresh(state, u)
+    refresh(state, v)
+    state.counts[SCORES] += 1
+    return score(state, u, v)
 
 
 @jitable
-def ask(tree, sums, tally, v, nodes, n):
-    """f(v, node) for the first n of ``nodes``, into ``sums.answers``, in one call where the linkage can."""
+def score_all(state: SummarizedTree, v: int, nodes: Ids, n: int) -> None:
+    """f(v, node) for the first n of ``nodes``, into ``state.answers``, in one call where the linkage can."""
     if n == 0:
         return
-    refresh(tree, sums, tally, v)
+    refresh(state, v)
     for i in range(n):
-        if sums.stale[nodes[i]]:
-            refresh(tree, sums, tally, nodes[i])
-    tally.counts[SCORES] += n
-    score_many(sums, v, nodes, n)
+        refresh(state, as_id(nodes[i]))
+    state.counts[SCORES] += n
+    if state.formula != PYTHON:
+        for i in range(n):
+            state.answers[i] = vector_score(state, v, as_id(nodes[i]))
+        return
+    for i in range(n):
+        state.nodes[i] = nodes[i]
+    if call_int(state.calls[SCORE_ALL], (v, n)) == 0:
+        raise LinkageFailed
+    for i in range(n):
+        if np.isnan(state.answers[i]):
+            state.blamed[0], state.blamed[1] = v, state.nodes[i]
+            raise LinkageFailed
 
 
 @jitable
-def bond(tree, sums, tally, p):
-    """F of p's two children: the score of siblings, asked for once and then remembered."""
-    known = sums.bonds[p]
+def sibling_score(state: SummarizedTree, p: int) -> float:
+    """F of p's two children: asked for once and then remembered."""
+    known = state.sibling_scores[p]
     if np.isnan(known):
-        known = similarity(tree, sums, tally, tree.table[p, LEFT], tree.table[p, RIGHT])
-        sums.bonds[p] = known
+        known = similarity(state, left(state, p), right(state, p))
+        state.sibling_scores[p] = known
     return known

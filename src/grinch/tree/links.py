@@ -10,84 +10,73 @@ its slot and an internal node free: their size is NONE. :func:`compacted` closes
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import jitable
+from grinch._types import Counts, Flags, Ids, as_id
 
 NONE = -1
+# A cap or limit on sizes that no tree reaches.
 NO_LIMIT = 2**31 - 2
 
 # Columns of Links.table.
 PARENT, LEFT, RIGHT, SIZE = 0, 1, 2, 3
-# Entries of Links.head.
-ROOT, LEAVES, OFFSET, LIMIT, USED = 0, 1, 2, 3, 4
+# Entries of Links.head: what is known of the tree as a whole, and for the log the change under way, how many rows were
+# noted in it, and the first three as they were before it.
+ROOT, LEAVES, USED, OFFSET, LIMIT, CHANGE, NOTED, OLD_ROOT, OLD_LEAVES, OLD_USED = range(10)
+# Columns of Links.log: a node and its old row; and by node, the change in which it was noted last.
+NODE, ROW, CHANGED_IN = 0, slice(1, 5), 5
 
 
 class Links(NamedTuple):
     """One int32 row per node (parent, left, right, size), and what is known of the tree as a whole.
 
-    ``head`` holds the root, the number of leaves, the id of internal node 0, the size limit, and how many leaf slots
-    were ever used. A node with more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not
-    walk to the root to count.
-    ``marks`` is scratch space, all zero between calls.
+    ``head`` holds the root, the number of leaves, how many leaf slots were ever used, the id of internal node 0, and
+    the size limit: a node with more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not
+    walk to the root to count. ``marks`` is scratch space, all zero between calls.
+    ``log`` has a row per node where changes can be undone, and none where they cannot (:func:`note`).
     """
 
-    table: npt.NDArray[np.int32]
-    head: npt.NDArray[np.int64]
-    marks: npt.NDArray[np.uint8]
+    table: Ids
+    head: Counts
+    marks: Flags
+    log: Ids
 
 
-def new_links(capacity: int, limit: int = NO_LIMIT) -> Links:
+class TreeArrays(Protocol):
+    """Anything with the arrays of a tree: :class:`Links`, or a tuple that holds more besides."""
+
+    @property
+    def table(self) -> Ids: ...
+    @property
+    def head(self) -> Counts: ...
+    @property
+    def marks(self) -> Flags: ...
+    @property
+    def log(self) -> Ids: ...
+
+
+def new_links(capacity: int, limit: int = NO_LIMIT, undoable: bool = False) -> Links:
     """An empty tree with room for ``capacity`` leaves."""
     table = np.full((2 * capacity, 4), NONE, dtype=np.int32)
-    head = np.array([NONE, 0, capacity, limit, 0], dtype=np.int64)
-    return Links(table, head, np.zeros(capacity, dtype=np.uint8))
+    head = np.zeros(OLD_USED + 1, dtype=np.int64)
+    head[[ROOT, OFFSET, LIMIT]] = [NONE, capacity, limit]
+    log = np.zeros((2 * capacity if undoable else 0, CHANGED_IN + 1), dtype=np.int32)
+    return Links(table, head, np.zeros(capacity, dtype=np.uint8), log)
 
 
-class ListTable:
-    """A table as a flat list: what the interpreter reads several times faster than an array, one entry at a time."""
-
-    __slots__ = ("flat",)
-
-    def __init__(self, table: npt.NDArray[np.int32]):
-        self.flat: list[int] = table.ravel().tolist()
-
-    def __getitem__(self, key: tuple[int, int]) -> int:
-        v, column = key
-        return self.flat[4 * v + column]
-
-    def __setitem__(self, key: tuple[int, int], value: int) -> None:
-        v, column = key
-        self.flat[4 * v + column] = value
-
-
-def as_lists(links: Links) -> Links:
-    """The same tree in Python's own containers, for the interpreted engine."""
-    return Links(ListTable(links.table), links.head.tolist(), links.marks.tolist())  # type: ignore[arg-type]
-
-
-def as_arrays(links: Links) -> Links:
-    """The same tree in arrays; no copy if it is in arrays already."""
-    table: Any = links.table
-    if not isinstance(table, ListTable):
-        return links
-    table = np.array(table.flat, dtype=np.int32).reshape(-1, 4)
-    return Links(table, np.array(links.head, dtype=np.int64), np.array(links.marks, dtype=np.uint8))
-
-
-def grown(links: Links, capacity: int) -> Links:
+def grown(links: Links, capacity: int, undoable: bool = False) -> Links:
     """A copy with room for ``capacity`` leaves; internal nodes move to the new offset, leaves keep their ids."""
-    old, new = int(links.head[OFFSET]), new_links(capacity, int(links.head[LIMIT]))
+    old, new = int(links.head[OFFSET]), new_links(capacity, int(links.head[LIMIT]), undoable)
     table = links.table.copy()
     pointers = table[:, :SIZE]
     pointers[pointers >= old] += capacity - old
     new.table[:old] = table[:old]
     new.table[capacity : capacity + old] = table[old:]
-    new.head[:] = links.head
-    new.head[OFFSET] = capacity
+    new.head[[ROOT, LEAVES, USED]] = links.head[[ROOT, LEAVES, USED]]
     if new.head[ROOT] >= old:
         new.head[ROOT] += capacity - old
     return new
@@ -102,11 +91,11 @@ def shrunk(links: Links, capacity: int) -> Links:
     head[OFFSET] = capacity
     if head[ROOT] >= old:
         head[ROOT] -= old - capacity
-    return Links(table, head, links.marks[:capacity].copy())
+    return Links(table, head, links.marks[:capacity].copy(), links.log[:0].copy())
 
 
 def copied(links: Links) -> Links:
-    return Links(links.table.copy(), links.head.copy(), links.marks.copy())
+    return Links(links.table.copy(), links.head.copy(), links.marks.copy(), links.log.copy())
 
 
 def nodes_in(links: Links) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -116,13 +105,15 @@ def nodes_in(links: Links) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     return np.flatnonzero(is_in[:used]), offset + np.flatnonzero(is_in[offset : offset + used])
 
 
-def compacted(links: Links, capacity: int) -> tuple[Links, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def compacted(
+    links: Links, capacity: int, undoable: bool = False
+) -> tuple[Links, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """A copy without gaps, with room for ``capacity`` leaves; and, by new number, the old ids of leaves and the others.
 
     Leaves keep their order. Internal node 0 stays free, as it does where nothing was ever taken out.
     """
     leaves, internal = nodes_in(links)
-    new, n = new_links(capacity, int(links.head[LIMIT])), len(leaves)
+    new, n = new_links(capacity, int(links.head[LIMIT]), undoable), len(leaves)
     new_id = np.full(len(links.table) + 1, NONE, dtype=np.int32)  # one more, where NONE points
     new_id[leaves] = np.arange(n)
     new_id[internal] = capacity + 1 + np.arange(len(internal))
@@ -133,57 +124,174 @@ def compacted(links: Links, capacity: int) -> tuple[Links, npt.NDArray[np.intp],
     return new, leaves, internal
 
 
-@jitable
-def parent(tree, v):
-    return tree.table[v, PARENT]
+# Undo ---------------------------------------------------------------------------------------------------------------
 
 
 @jitable
-def size(tree, v):
+def begin_change(tree: TreeArrays) -> None:
+    """From here on, changes can be undone by :func:`undo_change`, if the tree keeps a log."""
+    if tree.log.shape[0] > 0:
+        tree.head[CHANGE] += 1
+        tree.head[NOTED] = 0
+        tree.head[OLD_ROOT] = tree.head[ROOT]
+        tree.head[OLD_LEAVES] = tree.head[LEAVES]
+        tree.head[OLD_USED] = tree.head[USED]
+
+
+@jitable
+def note(tree: TreeArrays, v: int) -> None:
+    """Remember row v as it was before the change under way; every function that writes to a row calls this first."""
+    if tree.log.shape[0] > 0 and tree.log[v, CHANGED_IN] != tree.head[CHANGE]:
+        tree.log[v, CHANGED_IN] = tree.head[CHANGE]
+        at = tree.head[NOTED]
+        tree.log[at, NODE] = v
+        for column in range(4):
+            tree.log[at, 1 + column] = tree.table[v, column]
+        tree.head[NOTED] += 1
+
+
+def undo_change(links: Links) -> None:
+    """The tree as it was when the change began."""
+    noted = links.log[: links.head[NOTED]]
+    links.table[noted[:, NODE]] = noted[:, ROW]
+    links.head[[ROOT, LEAVES, USED]] = links.head[[OLD_ROOT, OLD_LEAVES, OLD_USED]]
+    links.head[NOTED] = 0
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+# Ids are handed out as int64, whatever they are stored as, so that nothing is compiled twice.
+
+
+@jitable
+def parent(tree: TreeArrays, v: int) -> int:
+    return as_id(tree.table[v, PARENT])
+
+
+@jitable
+def left(tree: TreeArrays, v: int) -> int:
+    return as_id(tree.table[v, LEFT])
+
+
+@jitable
+def right(tree: TreeArrays, v: int) -> int:
+    return as_id(tree.table[v, RIGHT])
+
+
+@jitable
+def size(tree: TreeArrays, v: int) -> int:
     """Number of leaves under v, recorded exactly up to the limit of the tree."""
-    return tree.table[v, SIZE]
+    return as_id(tree.table[v, SIZE])
 
 
 @jitable
-def is_leaf(tree, v):
+def is_leaf(tree: TreeArrays, v: int) -> bool:
     return v < tree.head[OFFSET]
 
 
 @jitable
-def sibling(tree, v):
-    p = tree.table[v, PARENT]
-    return tree.table[p, LEFT] + tree.table[p, RIGHT] - v
+def sibling(tree: TreeArrays, v: int) -> int:
+    p = parent(tree, v)
+    return left(tree, p) + right(tree, p) - v
 
 
 @jitable
-def put_in_place_of(tree, new, old):
+def lca_within(tree: TreeArrays, u: int, v: int, cap: int) -> int:
+    """Lowest common ancestor of u and v, or NONE where it has more than ``cap`` leaves.
+
+    Of two different nodes the one with fewer leaves cannot be an ancestor of the other, so it may climb. Sizes are
+    exact up to the tree's limit, which is never below a cap.
+    """
+    size_u, size_v = size(tree, u), size(tree, v)
+    while u != v:
+        if size_u <= size_v:
+            u = parent(tree, u)
+            if u == NONE:
+                return NONE
+            size_u = size(tree, u)
+        else:
+            v = parent(tree, v)
+            if v == NONE:
+                return NONE
+            size_v = size(tree, v)
+        if size_u > cap or size_v > cap:
+            return NONE
+    return u
+
+
+@jitable
+def is_under(tree: TreeArrays, u: int, v: int) -> bool:
+    """Whether u is v or a descendant of v (v within the tree's limit)."""
+    size_v = size(tree, v)
+    while u != v and u != NONE and size(tree, u) < size_v:
+        u = parent(tree, u)
+    return u == v
+
+
+@jitable
+def first_leaf(tree: TreeArrays, v: int) -> int:
+    while v >= tree.head[OFFSET]:
+        v = left(tree, v)
+    return v
+
+
+@jitable
+def next_leaf(tree: TreeArrays, v: int, top: int) -> int:
+    """The leaf after leaf ``v`` in left-to-right order under ``top``, or NONE; no stack, no recursion."""
+    while v != top:
+        p = parent(tree, v)
+        if left(tree, p) == v:
+            return first_leaf(tree, right(tree, p))
+        v = p
+    return NONE
+
+
+def leaves_under(links: Links, v: int) -> list[int]:
+    """The leaves under v, from left to right."""
+    found, leaf = [], int(first_leaf(links, v))
+    while leaf != NONE:
+        found.append(leaf)
+        leaf = int(next_leaf(links, leaf, v))
+    return found
+
+
+# Changing -----------------------------------------------------------------------------------------------------------
+
+
+@jitable
+def put_in_place_of(tree: TreeArrays, new: int, old: int) -> None:
     """Hang ``new`` where ``old`` hangs; ``old`` keeps pointing at its parent."""
-    p = tree.table[old, PARENT]
+    p = parent(tree, old)
+    note(tree, new)
     tree.table[new, PARENT] = p
     if p == NONE:
         tree.head[ROOT] = new
-    elif tree.table[p, LEFT] == old:
+        return
+    note(tree, p)
+    if left(tree, p) == old:
         tree.table[p, LEFT] = new
     else:
         tree.table[p, RIGHT] = new
 
 
 @jitable
-def resize_upward(tree, v):
+def resize_upward(tree: TreeArrays, v: int) -> None:
     """Recount v and its ancestors from their children; stop at the first whose recorded size is already right."""
     ceiling = tree.head[LIMIT] + 1
     while v != NONE:
-        total = min(tree.table[tree.table[v, LEFT], SIZE] + tree.table[tree.table[v, RIGHT], SIZE], ceiling)
-        if tree.table[v, SIZE] == total:
+        total = min(size(tree, left(tree, v)) + size(tree, right(tree, v)), ceiling)
+        if size(tree, v) == total:
             break
+        note(tree, v)
         tree.table[v, SIZE] = total
-        v = tree.table[v, PARENT]
+        v = parent(tree, v)
 
 
 @jitable
-def make_sibling(tree, v, target, p):
+def make_sibling(tree: TreeArrays, v: int, target: int, p: int) -> None:
     """Join ``v`` to ``target`` under the free internal node ``p``, in target's place."""
     put_in_place_of(tree, p, target)
+    note(tree, target)
+    note(tree, v)
     tree.table[p, LEFT] = target
     tree.table[p, RIGHT] = v
     tree.table[p, SIZE] = NONE
@@ -193,19 +301,20 @@ def make_sibling(tree, v, target, p):
 
 
 @jitable
-def detach(tree, v):
+def detach(tree: TreeArrays, v: int) -> int:
     """Take the subtree v out; its parent is contracted (its sibling takes that place) and returned, free to reuse."""
-    p = tree.table[v, PARENT]
-    z = sibling(tree, v)
+    p, z = parent(tree, v), sibling(tree, v)
     put_in_place_of(tree, z, p)
+    note(tree, v)
     tree.table[v, PARENT] = NONE
-    resize_upward(tree, tree.table[z, PARENT])
+    resize_upward(tree, parent(tree, z))
     return p
 
 
 @jitable
-def attach_first(tree, x):
+def attach_first(tree: TreeArrays, x: int) -> None:
     """Leaf x is the whole tree."""
+    note(tree, x)
     tree.table[x, SIZE] = 1
     tree.head[ROOT] = x
     tree.head[LEAVES] = 1
@@ -213,8 +322,9 @@ def attach_first(tree, x):
 
 
 @jitable
-def attach(tree, x, target, p):
+def attach(tree: TreeArrays, x: int, target: int, p: int) -> None:
     """Leaf x enters as the sibling of ``target``, under the free internal node ``p``."""
+    note(tree, x)
     tree.table[x, SIZE] = 1
     make_sibling(tree, x, target, p)
     tree.head[LEAVES] += 1
@@ -222,80 +332,47 @@ def attach(tree, x, target, p):
 
 
 @jitable
-def take_out(tree, x):
+def take_out(tree: TreeArrays, x: int) -> int:
     """Leaf x leaves; returns the internal node that is free now, or NONE if x was the whole tree."""
+    note(tree, x)
     tree.table[x, SIZE] = NONE
     tree.head[LEAVES] -= 1
-    if tree.table[x, PARENT] == NONE:
+    if parent(tree, x) == NONE:
         tree.head[ROOT] = NONE
         return NONE
     p = detach(tree, x)
+    note(tree, p)
     tree.table[p, SIZE] = NONE
     return p
 
 
 @jitable
-def swap(tree, u, v):
+def swap(tree: TreeArrays, u: int, v: int) -> None:
     """Exchange the places of two disjoint subtrees."""
-    pu, pv = tree.table[u, PARENT], tree.table[v, PARENT]
-    if pu == pv:
+    p, q = parent(tree, u), parent(tree, v)
+    if p == q:
         return
-    side_u = LEFT if tree.table[pu, LEFT] == u else RIGHT
-    side_v = LEFT if tree.table[pv, LEFT] == v else RIGHT
-    tree.table[pu, side_u] = v
-    tree.table[pv, side_v] = u
-    tree.table[u, PARENT] = pv
-    tree.table[v, PARENT] = pu
-    resize_upward(tree, pu)
-    resize_upward(tree, pv)
+    side_u = LEFT if left(tree, p) == u else RIGHT
+    side_v = LEFT if left(tree, q) == v else RIGHT
+    note(tree, u)
+    note(tree, v)
+    note(tree, p)
+    note(tree, q)
+    tree.table[p, side_u] = v
+    tree.table[q, side_v] = u
+    tree.table[u, PARENT] = q
+    tree.table[v, PARENT] = p
+    resize_upward(tree, p)
+    resize_upward(tree, q)
 
 
 @jitable
-def lca_within(tree, u, v, cap):
-    """Lowest common ancestor of u and v, or NONE where it has more than ``cap`` leaves.
-
-    Of two different nodes the one with fewer leaves cannot be an ancestor of the other, so it may climb. Sizes are
-    exact up to the tree's limit, which is never below a cap.
-    """
-    size_u, size_v = tree.table[u, SIZE], tree.table[v, SIZE]
-    while u != v:
-        if size_u <= size_v:
-            u = tree.table[u, PARENT]
-            if u == NONE:
-                return NONE
-            size_u = tree.table[u, SIZE]
-        else:
-            v = tree.table[v, PARENT]
-            if v == NONE:
-                return NONE
-            size_v = tree.table[v, SIZE]
-        if size_u > cap or size_v > cap:
-            return NONE
-    return u
-
-
-@jitable
-def is_under(tree, u, v):
-    """Whether u is v or a descendant of v (v within the tree's limit)."""
-    size_v = tree.table[v, SIZE]
-    while u != v and u != NONE and tree.table[u, SIZE] < size_v:
-        u = tree.table[u, PARENT]
-    return u == v
-
-
-@jitable
-def next_leaf(tree, v, top):
-    """The leaf after leaf ``v`` in left-to-right order under ``top``, or NONE; no stack, no recursion."""
-    while v != top:
-        p = tree.table[v, PARENT]
-        if tree.table[p, LEFT] == v:
-            return first_leaf(tree, tree.table[p, RIGHT])
-        v = p
-    return NONE
-
-
-@jitable
-def first_leaf(tree, v):
-    while v >= tree.head[OFFSET]:
-        v = tree.table[v, LEFT]
-    return v
+def join(tree: TreeArrays, p: int, a: int, b: int) -> None:
+    """Make p the parent of two nodes that have none."""
+    note(tree, p)
+    note(tree, a)
+    note(tree, b)
+    tree.table[p, PARENT] = NONE
+    tree.table[p, LEFT], tree.table[p, RIGHT] = a, b
+    tree.table[a, PARENT] = tree.table[b, PARENT] = p
+    tree.table[p, SIZE] = min(size(tree, a) + size(tree, b), tree.head[LIMIT] + 1)

@@ -22,7 +22,6 @@ from grinch.tree.links import (
     SIZE,
     USED,
     Links,
-    as_arrays,
     attach,
     attach_first,
     compacted,
@@ -80,7 +79,6 @@ class Tree:
         ``scores[v]`` is the linkage of v's two children (``nan`` if unknown) and ``ceiling`` the score of two
         identical points, which is where heights start from.
         """
-        links = as_arrays(links)
         n = int(links.head[LEAVES])
         tree = cls(n)
         if n == 0:
@@ -370,7 +368,6 @@ class Tree:
 
 def check_links(links: Links, exact_sizes: bool = False) -> None:
     """Verify every invariant of ``links``; sizes may saturate at the limit unless ``exact_sizes``."""
-    links = as_arrays(links)
     table, n, offset, root = links.table, int(links.head[LEAVES]), int(links.head[OFFSET]), int(links.head[ROOT])
     assert not links.marks.any(), "scratch marks must be zero between calls"
     if n == 0:

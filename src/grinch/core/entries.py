@@ -1,0 +1,64 @@
+"""Where Python enters compiled code: one function per task, compiled when it is first used.
+
+Each goes through a batch of leaves. What a linkage raises ends the batch at that leaf, whose change can then be undone
+(:func:`~grinch.tree.links.undo_change`); those before it stay.
+"""
+
+from __future__ import annotations
+
+from grinch._compile import entry
+from grinch._types import Floats, Ids, Slots, as_id
+from grinch.core import moves, removal
+from grinch.core.state import State
+from grinch.summaries.upkeep import sibling_score, similarity
+from grinch.tree.links import NONE, OFFSET, ROOT, USED, begin_change, size
+
+
+@entry
+def insert_all(state: State, leaves: Slots, candidates: Ids) -> int:
+    """Insert leaves; row i of ``candidates`` has the nearest leaves of ``leaves[i]`` and is used up."""
+    for i in range(leaves.shape[0]):
+        begin_change(state)
+        moves.insert(state, leaves[i], state.head[OFFSET] + leaves[i], candidates[i])
+    return leaves.shape[0]
+
+
+@entry
+def remove_all(state: State, leaves: Slots, candidates: Ids) -> int:
+    """Take leaves out and repair the places they leave."""
+    for i in range(leaves.shape[0]):
+        begin_change(state)
+        removal.remove(state, leaves[i], candidates[i])
+    return leaves.shape[0]
+
+
+@entry
+def reinsert_all(state: State, leaves: Slots, candidates: Ids) -> int:
+    """Take each leaf out and insert it again; how many have another sibling than before."""
+    moved = 0
+    for i in range(leaves.shape[0]):
+        begin_change(state)
+        moved += removal.reinsert(state, leaves[i], candidates[i])
+    return moved
+
+
+@entry
+def place_all(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> None:
+    """Where leaves would go: ``nodes[i]`` has the nearest of ``leaves[i]`` and gets the sibling it would have.
+
+    ``scores`` gets the similarity of the two.
+    """
+    for i in range(leaves.shape[0]):
+        c = as_id(nodes[i, 0]) if nodes[i, 0] != NONE else state.head[ROOT]
+        if state.rules.rotate:
+            c = moves.rotate(state, leaves[i], c)
+        nodes[i, 1] = c
+        scores[i] = similarity(state, leaves[i], c)
+
+
+@entry
+def score_siblings(state: State) -> None:
+    """Ask for the score of every two siblings that nobody asked for yet."""
+    for p in range(state.head[OFFSET], state.head[OFFSET] + state.head[USED]):
+        if size(state, p) != NONE:
+            sibling_score(state, p)

@@ -1,0 +1,38 @@
+"""Everything that the moves work on, in one tuple of arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from grinch._types import Counts, Flags, Floats, Ids, Vectors32
+from grinch.core.rules import Rules
+from grinch.summaries.arrays import Arrays
+from grinch.tree.links import Links
+
+
+class State(NamedTuple):
+    """A tree, the summaries of its nodes, and the rules.
+
+    The fields of :class:`~grinch.tree.links.Links` come first, then those of
+    :class:`~grinch.summaries.arrays.Arrays`, so that functions on either of them work on a state as well.
+    """
+
+    table: Ids
+    head: Counts
+    marks: Flags
+    log: Ids
+    means: Vectors32
+    moments: Floats
+    sibling_scores: Floats
+    stale: Flags
+    gone: Flags
+    nodes: Ids
+    answers: Floats
+    counts: Counts
+    calls: Counts
+    blamed: Counts
+    formula: int
+    rules: Rules
+
+
+assert State._fields == (*Links._fields, *Arrays._fields, "rules")

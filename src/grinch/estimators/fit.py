@@ -1,0 +1,97 @@
+"""What an estimator holds once it is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch import cuts
+from grinch._types import Counts, Slots
+from grinch.cuts.flat import Mask
+from grinch.estimators.builder import Builder, Removing
+from grinch.estimators.points import PointIds
+from grinch.tree import Tree
+
+
+class Fit:
+    """A builder, the ids of its points, and what was last read off it: a tree and a cut, made when first asked for.
+
+    Slots of the builder are in the order of insertion, leaves of the tree handed out in the order of positions.
+    ``parameters`` are those that the tree is built by.
+    """
+
+    def __init__(self, builder: Builder, parameters: dict[str, Any]):
+        self.builder, self.parameters = builder, parameters
+        self.ids = PointIds()
+        self.refinements: list[Any] = []
+        # Asked once, for the question takes longer than what is done with the answer, for every point.
+        self._removing = builder if isinstance(builder, Removing) else None
+        self._tree: Tree | None = None
+        self._labels: npt.NDArray[np.int64] | None = None
+        self._cut: Hashable = None
+
+    # Points come and go -------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """The builder has changed: forget the tree, and points that were expected and never came."""
+        self._tree = None
+        self.ids.cut_off(self.builder.n_leaves if self._removing is None else self._removing.n_slots)
+
+    def removed(self, slots: Slots) -> None:
+        """These slots were emptied, or some of them if that was interrupted."""
+        self._tree = None
+        self.ids.forget(np.array([slot for slot in slots.tolist() if not self._has(slot)], np.intp))
+
+    def slot_of(self) -> dict[Hashable, int]:
+        """The slot of each point in the tree, by id."""
+        return self.ids.slot_of(self._has)
+
+    def is_named(self) -> bool | None:
+        """Whether the points in the tree have names of the user's; None if there are none."""
+        return None if self.builder.n_leaves == 0 else self.ids.names is not None
+
+    def point_ids(self) -> list[Any]:
+        """The ids of the points in the tree, in the order of its leaves."""
+        return self.ids.in_order(self._slots())
+
+    def _has(self, slot: int) -> bool:
+        return self._removing is None or self._removing.has(slot)
+
+    def _slots(self) -> Slots:
+        return np.arange(self.builder.n_leaves) if self._removing is None else self._removing.slots()
+
+    # What was found -----------------------------------------------------------------------------------------------
+
+    def tree(self) -> Tree:
+        if self._tree is None:
+            tree, positions = self.builder.tree(), self.ids.positions[self._slots()]
+            is_plain = bool((positions == np.arange(len(positions))).all())
+            tree = tree if is_plain else tree.relabelled(self._leaves())
+            tree.names = None if is_plain and self.ids.names is None else self.point_ids()
+            self._tree, self._cut = tree, None
+        return self._tree
+
+    def node_labels(self, cut: Hashable, splits: Callable[[Tree], Mask]) -> npt.NDArray[np.int64]:
+        """Flat clusters by node id, -1 above the cut; ``cut`` names what ``splits`` does, so that it is done once."""
+        tree = self.tree()
+        if self._labels is None or self._cut != cut:
+            self._labels, self._cut = cuts.node_labels(tree, splits(tree)), cut
+        return self._labels
+
+    def public_ids(self, nodes: Slots) -> Counts:
+        """Node ids of the builder's tree as ids of the tree handed out."""
+        n = self.builder.n_leaves
+        return np.concatenate([self._leaves(), np.arange(n, 2 * n)])[nodes]
+
+    def by_row(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What is known of each point in the order they were inserted, in the order of the tree's leaves."""
+        ordered = np.empty_like(values)
+        ordered[self._leaves()] = values
+        return ordered
+
+    def _leaves(self) -> Counts:
+        """By leaf of the builder's tree, the leaf of the tree handed out."""
+        return np.argsort(np.argsort(self.ids.positions[self._slots()], kind="stable"))

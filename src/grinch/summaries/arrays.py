@@ -1,0 +1,152 @@
+"""The arrays in which summaries are kept, by node: leaves at the front, internal nodes from the capacity on."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
+from grinch.linkage.vector import FORMULAS
+from grinch.summaries.callbacks import LEAVES_AROUND
+from grinch.summaries.counters import new_counts
+from grinch.tree.links import TreeArrays
+
+# Numbers of formulas besides the named ones: a compiled function of the user's own, and a linkage written in Python.
+CUSTOM, PYTHON = len(FORMULAS), len(FORMULAS) + 1
+
+
+class Arrays(NamedTuple):
+    """What compiled code sees of the summaries.
+
+    ``means`` (float32) and ``moments`` (count, spread, length) are the summaries of vectors; those of records are
+    Python objects elsewhere. ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
+    ``stale`` marks summaries that are out of date; ``gone`` marks leaves that were taken out, which no search finds.
+    ``nodes`` and ``answers`` are scratch space for questions to the linkage, ``counts`` counts them. ``formula`` is the
+    number of a formula, ``calls`` has the addresses of what is no formula, and ``blamed`` the two nodes for which a
+    compiled function gave no number.
+    """
+
+    means: Vectors32
+    moments: Floats
+    sibling_scores: Floats
+    stale: Flags
+    gone: Flags
+    nodes: Ids
+    answers: Floats
+    counts: Counts
+    calls: Counts
+    blamed: Counts
+    formula: int
+
+
+class SummaryArrays(Protocol):
+    """Anything with the arrays of summaries: :class:`Arrays`, or a tuple that holds more besides."""
+
+    @property
+    def means(self) -> Vectors32: ...
+    @property
+    def moments(self) -> Floats: ...
+    @property
+    def sibling_scores(self) -> Floats: ...
+    @property
+    def stale(self) -> Flags: ...
+    @property
+    def gone(self) -> Flags: ...
+    @property
+    def nodes(self) -> Ids: ...
+    @property
+    def answers(self) -> Floats: ...
+    @property
+    def counts(self) -> Counts: ...
+    @property
+    def calls(self) -> Counts: ...
+    @property
+    def blamed(self) -> Counts: ...
+    @property
+    def formula(self) -> int: ...
+
+
+class SummarizedTree(TreeArrays, SummaryArrays, Protocol):
+    """A tree together with the summaries of its nodes."""
+
+
+def new_arrays(n_features: int, formula: int) -> Arrays:
+    """Arrays without room for any node."""
+    return Arrays(
+        means=np.zeros((0, n_features), np.float32),
+        moments=np.zeros((0, 3)),
+        sibling_scores=np.zeros(0),
+        stale=np.zeros(0, np.uint8),
+        gone=np.zeros(0, np.uint8),
+        nodes=np.zeros(0, np.int32),
+        answers=np.zeros(0),
+        counts=new_counts(),
+        calls=np.zeros(LEAVES_AROUND + 1, np.int64),
+        blamed=np.full(2, -1),
+        formula=formula,
+    )
+
+
+class GrowingArrays:
+    """What the summaries of vectors and of records share: arrays that grow with the tree."""
+
+    # Which arrays have a row for each node, and what a new row holds.
+    _by_node: ClassVar[dict[str, float]] = {"sibling_scores": np.nan, "stale": 0}
+
+    def __init__(self, arrays: Arrays):
+        self.arrays, self.capacity = arrays, 0
+
+    def grow(self, capacity: int) -> None:
+        """Make room for this many leaves."""
+        arrays = {name: getattr(self.arrays, name) for name in self._by_node}
+        larger = {name: _regrown(old, self.capacity, capacity, self._by_node[name]) for name, old in arrays.items()}
+        gone = np.concatenate([self.arrays.gone, np.zeros(capacity - self.capacity, np.uint8)])
+        self._replace(larger, gone, capacity)
+
+    def compact(self, leaves: Slots, internal: Slots, capacity: int) -> None:
+        """Keep these leaves and internal nodes only, under the numbers they have in the compacted tree."""
+        arrays = {name: getattr(self.arrays, name) for name in self._by_node}
+        fewer = {name: _kept(old, leaves, internal, capacity, self._by_node[name]) for name, old in arrays.items()}
+        self._replace(fewer, np.zeros(capacity, np.uint8), capacity)
+
+    def _replace(self, by_node: dict[str, npt.NDArray[Any]], gone: Flags, capacity: int) -> None:
+        nodes, answers = np.zeros(capacity, np.int32), np.zeros(capacity)
+        self.arrays = self.arrays._replace(**by_node, gone=gone, nodes=nodes, answers=answers)  # type: ignore[arg-type]
+        self.capacity = capacity
+
+    def gone(self, leaves: Any) -> npt.NDArray[np.bool_]:
+        """Which of these leaves were taken out, so that no search finds them."""
+        return self.arrays.gone[leaves] == 1
+
+    def set_gone(self, leaves: Slots, gone: bool) -> None:
+        self.arrays.gone[leaves] = gone
+
+    def own_arrays(self) -> None:
+        """Copy arrays that were loaded read-only."""
+        arrays = {name: value.copy() for name, value in self.arrays._asdict().items() if name != "formula"}
+        self.arrays = self.arrays._replace(**arrays)
+
+    def forget(self) -> None:
+        """Make every internal summary be computed again when it is next asked for."""
+        self.arrays.stale[self.capacity :] = 1
+        self.arrays.sibling_scores[:] = np.nan
+
+
+def _regrown(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
+    """Copy leaf rows to the front and internal rows to the new offset; what is new holds ``fill``."""
+    new = np.zeros((2 * capacity, *old.shape[1:]), old.dtype)
+    if fill != 0:
+        new[...] = fill
+    new[:old_capacity] = old[:old_capacity]
+    new[capacity : capacity + old_capacity] = old[old_capacity:]
+    return new
+
+
+def _kept(old: npt.NDArray[Any], leaves: Slots, internal: Slots, capacity: int, fill: float) -> npt.NDArray[Any]:
+    """Rows of these leaves at the front; those of these internal nodes after the first from ``capacity`` on."""
+    new = np.full((2 * capacity, *old.shape[1:]), fill, old.dtype)
+    new[: len(leaves)] = old[leaves]
+    new[capacity + 1 : capacity + 1 + len(internal)] = old[internal]
+    return new

@@ -1,0 +1,213 @@
+"""Summaries of records of any kind: Python objects, scored by the methods of a linkage written in Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from grinch._types import Floats, Slots
+from grinch.errors import LinkageError
+from grinch.linkage.base import Linkage
+from grinch.summaries.arrays import PYTHON, GrowingArrays, new_arrays
+from grinch.summaries.callbacks import LEAVES_AROUND, MERGE, SCORE, SCORE_ALL, Callbacks
+from grinch.tree.links import NONE
+
+Around = Callable[[list[int]], Iterable[int]]
+
+
+class RecordSummaries(GrowingArrays):
+    """The summaries of all nodes under a linkage written in Python, growing with the tree.
+
+    With ``check``, every score is asked for both ways round.
+    """
+
+    is_undoable = True
+
+    def __init__(self, linkage: Linkage, check: bool = False):
+        super().__init__(new_arrays(0, PYTHON))
+        self.linkage, self.check = linkage, check
+        self.items: list[Any] = []
+        self._around: Around | None = None
+        self._batched = None if check else getattr(linkage, "scores", None)
+        self._make_callbacks()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_callbacks"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._make_callbacks()
+
+    def look_around(self, around: Around) -> None:
+        """Let this say which leaves are worth asking about a node, instead of all of them."""
+        self._around = around
+        self._make_callbacks()
+
+    def failure(self) -> BaseException:
+        """Why compiled code gave up; an interrupt that hit between two callbacks leaves no trace."""
+        error, self._callbacks.error = self._callbacks.error, None
+        blamed = self.arrays.blamed.tolist()
+        self.arrays.blamed[:] = NONE
+        if error is None and blamed[0] != NONE:
+            return LinkageError("returned nan, which is no score", *blamed)
+        return KeyboardInterrupt() if error is None else error
+
+    # Asking the linkage -------------------------------------------------------------------------------------------
+
+    def score(self, u: int, v: int) -> float:
+        """f(u, v), with everything that can be wrong with it explained."""
+        number = self._number(u, v)
+        if self.check:
+            other = self._number(v, u)
+            if not math.isclose(number, other, rel_tol=1e-9, abs_tol=1e-12):
+                raise LinkageError(f"is not symmetric: f(a, b) is {number!r} and f(b, a) is {other!r}", u, v)
+        return number
+
+    def _number(self, u: int, v: int) -> float:
+        try:
+            value = self.linkage.score(self.items[u], self.items[v])
+        except Exception as error:
+            raise LinkageError(f"raised {type(error).__name__}: {error}", u, v) from error
+        return self._as_number(value, u, v)
+
+    def _as_number(self, value: Any, u: int, v: int) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise LinkageError(f"must return a number; it returned {value!r:.80}", u, v) from None
+        if math.isnan(number):
+            raise LinkageError("returned nan, which is no score", u, v)
+        return number
+
+    def scores(self, v: int, nodes: Sequence[int]) -> Any:
+        """f(v, node) for each node, in one call if the linkage has ``scores``."""
+        if self._batched is None or len(nodes) < 2:
+            return [self.score(v, node) for node in nodes]
+        found = self._asked_together(v, nodes)
+        if np.isnan(found).any():
+            raise LinkageError("returned nan, which is no score", v, nodes[int(np.argmax(np.isnan(found)))])
+        return found
+
+    def _asked_together(self, v: int, nodes: Sequence[int]) -> Floats:
+        """The answers of ``scores``, as numbers; a nan may be among them."""
+        assert self._batched is not None
+        items = self.items
+        try:
+            values = self._batched(items[v], [items[node] for node in nodes])
+        except Exception as error:
+            raise LinkageError(f"raised {type(error).__name__}: {error}", v, nodes[0]) from error
+        try:
+            found = np.asarray(values, np.float64)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        if found.shape != (len(nodes),):
+            raise LinkageError(
+                f"must return {len(nodes)} numbers from scores(); it returned {values!r:.80}", v, nodes[0]
+            )
+        return found
+
+    def merge(self, p: int, left: int, right: int) -> None:
+        try:
+            self.items[p] = self.linkage.merge(self.items[left], self.items[right])
+        except Exception as error:
+            raise LinkageError(f"raised {type(error).__name__} in merge(): {error}", left, right) from error
+
+    def _make_callbacks(self) -> None:
+        """What compiled code calls; made for the lists and arrays there are, so that a call looks up nothing else."""
+        items, nodes, answers = self.items, self.arrays.nodes, self.arrays.answers
+        ask, merge, batched = self.linkage.score, self.linkage.merge, self._batched
+
+        def score(u: int, v: int) -> float:
+            try:
+                value = self.score(u, v) if self.check else ask(items[u], items[v])
+                return value if type(value) is float and value == value else self._as_number(value, u, v)
+            except BaseException as error:
+                self._fail(error, u, v)
+                return math.nan
+
+        def score_all(v: int, n: int) -> int:
+            others = nodes[:n].tolist()
+            try:
+                if batched is not None and n > 1:
+                    answers[:n] = self._asked_together(v, others)
+                    return 1
+                for i, node in enumerate(others):
+                    answers[i] = value = score(v, node)
+                    if value != value:
+                        return 0
+                return 1
+            except BaseException as error:
+                self._fail(error, v, others[0])
+                return 0
+
+        def merge_two(p: int, left: int, right: int) -> int:
+            try:
+                items[p] = merge(items[left], items[right])
+                return 1
+            except BaseException as error:
+                self._fail(error, left, right, " in merge()")
+                return 0
+
+        def leaves_around(n: int) -> int:
+            """One more than how many leaves are worth asking about the group of the first n of ``nodes``."""
+            assert self._around is not None
+            try:
+                found = sorted(set(self._around(nodes[:n].tolist())))
+                nodes[: len(found)] = found
+                return 1 + len(found)
+            except BaseException as error:
+                self._callbacks.error = error
+                return 0
+
+        functions: dict[int, Callable[..., float]] = {SCORE: score, SCORE_ALL: score_all, MERGE: merge_two}
+        if self._around is not None:
+            functions[LEAVES_AROUND] = leaves_around
+        self._callbacks = Callbacks(functions)
+        self.arrays = self.arrays._replace(calls=self._callbacks.addresses())
+
+    def _fail(self, error: BaseException, u: int, v: int, where: str = "") -> None:
+        """Keep what was raised, for the engine to raise again; the first one counts."""
+        if self._callbacks.error is None:
+            if isinstance(error, Exception) and not isinstance(error, LinkageError):
+                cause, error = error, LinkageError(f"raised {type(error).__name__}{where}: {error}", u, v)
+                error.__cause__ = cause
+            self._callbacks.error = error
+
+    # Keeping them -------------------------------------------------------------------------------------------------
+
+    def grow(self, capacity: int) -> None:
+        """Make room for this many leaves."""
+        old, room = self.capacity, capacity - self.capacity
+        self.items = self.items[:old] + [None] * room + self.items[old:] + [None] * room
+        super().grow(capacity)
+        self._make_callbacks()
+
+    def compact(self, leaves: Slots, internal: Slots, capacity: int) -> None:
+        """Keep these leaves and internal nodes only, under the numbers they have in the compacted tree."""
+        old, self.items = self.items, [None] * (2 * capacity)
+        self.items[: len(leaves)] = [old[v] for v in leaves]
+        self.items[capacity + 1 : capacity + 1 + len(internal)] = [old[v] for v in internal]
+        super().compact(leaves, internal, capacity)
+        self._make_callbacks()
+
+    def own_arrays(self) -> None:
+        """Copy arrays that were loaded read-only."""
+        super().own_arrays()
+        self._make_callbacks()
+
+    def write(self, at: int, rows: Any) -> None:
+        """Summarise records in the leaf slots from ``at`` on; if the linkage refuses one, none of them counts."""
+        self.arrays.gone[at : at + len(rows)] = 0
+        for i, record in enumerate(rows):
+            try:
+                self.items[at + i] = self.linkage.leaf(record)
+            except Exception as error:
+                raise LinkageError(f"raised {type(error).__name__} in leaf(): {error}", at + i, None) from error
+
+    def drop(self, leaves: Slots) -> None:
+        """Let go of the records of leaves that were taken out."""
+        for leaf in leaves.tolist():
+            self.items[leaf] = None
