@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 Advance = Callable[[float], None]
+
+Ids = npt.NDArray[np.int32]
+"""Nodes of a tree, as they are stored."""
+Floats = npt.NDArray[np.float64]
+Vectors32 = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int64]
+"""Numbers of clusters or classes; -1 for none."""
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[Any]
+"""Numbers of any kind."""
 
 
 def count_rows(rows: Any) -> int:

@@ -17,15 +17,15 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from grinch._checks import check_count
+from grinch._types import Floats, Ids, Mask
 from grinch.errors import unknown_name
 from grinch.estimators.checks import check_vectors
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
-from grinch.refine.neighbor_cost import COUNTED, Near, Neighborhood
+from grinch.refine.neighbor_cost import COUNTED
 from grinch.summaries.store import dense_rows
-from grinch.tree import Tree
-from grinch.tree.links import NONE
+from grinch.tree import NONE, Tree
 from grinch.tree.paths import common_ancestors
 
 Named = str | tuple[str, str]
@@ -137,7 +137,7 @@ def suggest_linkage(
     return Suggestion(chosen.linkage, chosen.metric, reason, candidates, len(points))
 
 
-def agreed_neighbors(points: npt.NDArray[Any]) -> Near:
+def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
     """By point, those that are among its nearest by distance and by angle, padded with NONE.
 
     Ten nearest by each; more where fewer than one a point is in both.
@@ -164,7 +164,7 @@ def agreed_neighbors(points: npt.NDArray[Any]) -> Near:
     return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(~is_in_both, axis=1, kind="stable"), axis=1))
 
 
-def _nearest(points: npt.NDArray[np.float64], shift: npt.NDArray[np.float64], k: int) -> Near:
+def _nearest(points: Floats, shift: Floats, k: int) -> Ids:
     """By point, the k others for which the product with it, and the other's shift, are largest."""
     found = np.empty((len(points), k), np.int32)
     for start in range(0, len(points), BLOCK):
@@ -174,15 +174,27 @@ def _nearest(points: npt.NDArray[np.float64], shift: npt.NDArray[np.float64], k:
     return found
 
 
-def _is_in(a: Near, b: Near) -> npt.NDArray[np.bool_]:
+def _is_in(a: Ids, b: Ids) -> Mask:
     """Which entries of each row of ``a`` are in the same row of ``b``."""
     return (a[:, :, None] == b[:, None, :]).any(axis=2)
+
+
+def neighbor_cost(tree: Tree, near: Ids) -> float:
+    """The mean number of points under the common ancestor of two neighbours.
+
+    >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    >>> neighbor_cost(tree, np.array([[1, 2], [0, NONE], [NONE, NONE]]))
+    2.3333333333333335
+    """
+    points, columns = np.nonzero(near != NONE)
+    sizes = tree.sizes()[common_ancestors(tree, points, near[points, columns])]
+    return int(sizes.sum(dtype=np.int64)) / len(sizes)
 
 
 def _tried(
     linkage: VectorLinkage,
     points: npt.NDArray[Any],
-    near: Near,
+    near: Ids,
     seeds: Sequence[int],
     triplets: npt.NDArray[np.integer],
 ) -> Candidate:
@@ -190,7 +202,7 @@ def _tried(
     for seed in seeds:
         model = Grinch(linkage.name, metric=linkage.metric, shuffle=True, random_state=seed)
         tree = model.fit(points).tree_
-        costs.append(Neighborhood(near, tree.n_leaves).cost(tree.links) / tree.n_leaves)
+        costs.append(neighbor_cost(tree, near) / tree.n_leaves)
         choices.append(_closest_pairs(tree, triplets))
     agreement = np.mean([np.mean(a == b) for a, b in combinations(choices, 2)])
     return Candidate(linkage.name, linkage.metric, float(np.mean(costs)), float(np.std(costs)), float(agreement))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from grinch.tree import Tree
-from grinch.tree.links import LEFT, RIGHT
 
 
 class TreeProfile(NamedTuple):
@@ -39,10 +38,9 @@ def tree_profile(tree: Tree) -> TreeProfile:
     >>> profile.mean_depth, profile.balance, profile.sackin, profile.colless, profile.size_counts
     (2.0, 1.0, 8, 0, (2, 1))
     """
-    n, preorder, sizes = tree.n_leaves, tree.preorder(), tree.sizes().astype(np.int64)
+    n, nodes, sizes = tree.n_leaves, tree.internal_nodes(), tree.sizes().astype(np.int64)
     depths = tree.depths()[:n].astype(np.int64)
-    nodes = preorder[preorder >= tree.offset]
-    left, right = sizes[tree.links.table[nodes, LEFT]], sizes[tree.links.table[nodes, RIGHT]]
+    left, right = sizes[tree.child_pairs()[nodes]].T
     ratios = np.minimum(left, right) / np.maximum(left, right)
     # The binary exponent of size - 1 is 1 for a size of 2, 2 for 3 and 4, 3 for 5 to 8.
     octaves = np.frexp(sizes[nodes] - 1.0)[1] - 1
