@@ -18,29 +18,28 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from grinch._compile import NO_COUNTS, source_digest
 from grinch._interrupts import uninterrupted
+from grinch._types import Floats, Ids, count_rows
 from grinch.baselines import heaps
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.summaries import upkeep as summaries
 from grinch.summaries.store import RecordStore, VectorStore
-from grinch.tree import Tree
+from grinch.tree import NONE, Tree
 
-NodeIds = npt.NDArray[np.int32]
-Scores = npt.NDArray[np.float64]
-NO_NODE = -1
+# Pairs wait in at most 0.6 n² heap entries, each a score of 8 bytes and a node of 4.
+HEAP_BYTES_PER_PAIR = 7.2
 
 
 def _entry_point(digest: str) -> Callable[..., None]:
     """The one function that touches summaries; ``digest`` keys its compile cache."""
 
-    def run(sums, slot, left, right, others, n):  # type: ignore[no-untyped-def]
+    def run(sums: Any, slot: int, left: int, right: int, others: Any, n: int) -> None:
         digest  # noqa: B018
-        if left != NO_NODE:
+        if left != NONE:
             summaries.merge(sums, slot, left, right)
         summaries.score_many(sums, slot, others, n)
 
@@ -54,8 +53,8 @@ merge_and_score_compiled = njit(cache=True, nogil=True, **NO_COUNTS)(_entry_poin
 class Candidates(NamedTuple):
     """Nodes of the pool and their scores with one node."""
 
-    nodes: NodeIds
-    scores: Scores
+    nodes: Ids
+    scores: Floats
 
 
 class Pool:
@@ -81,8 +80,8 @@ class Pool:
         self.n_scores, self.n_leaves, self.size = 0, 0, 0
         self._free: list[int] = []
         # By node: its slot (-1 once merged), its two sides (-1 for a leaf) and their score.
-        self.slot_of = np.full(0, NO_NODE, np.int32)
-        self.sides = np.full((0, 2), NO_NODE, np.int32)
+        self.slot_of = np.full(0, NONE, np.int32)
+        self.sides = np.full((0, 2), NONE, np.int32)
         self.score_of = np.full(0, np.nan)
         self.n_nodes = 0
         # The pool without gaps: nodes and their slots, and by slot the place in it.
@@ -106,7 +105,7 @@ class Pool:
 
     def write(self, rows: Any) -> list[int]:
         """Put records into free slots (in one go if they are next to each other); each still has to enter."""
-        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        n = count_rows(rows)
         slots = [self._free.pop() for _ in range(n)]
         if slots == list(range(slots[0], slots[0] + n)):
             self.store.write(slots[0], rows)
@@ -121,9 +120,9 @@ class Pool:
 
     def enter(self, slot: int, scored: bool = True) -> tuple[int, Candidates]:
         """Let the record in ``slot`` into the pool; its scores with those that are there."""
-        found = self._scored(slot, NO_NODE, NO_NODE) if scored else Candidates(self._nodes[:0], np.empty(0))
+        found = self._scored(slot, NONE, NONE) if scored else Candidates(self._nodes[:0], np.empty(0))
         self.n_leaves += 1
-        return self._add(slot, (NO_NODE, NO_NODE), math.nan), found
+        return self._add(slot, (NONE, NONE), math.nan), found
 
     def merge(self, u: int, v: int, score: float, scored: bool = True) -> tuple[int, Candidates]:
         """Replace two nodes by their union; its scores with the others."""
@@ -144,8 +143,8 @@ class Pool:
         node = self.n_nodes
         if node == len(self.slot_of):
             more = max(len(self.slot_of), self.store.capacity)
-            self.slot_of = np.concatenate([self.slot_of, np.full(more, NO_NODE, np.int32)])
-            self.sides = np.concatenate([self.sides, np.full((more, 2), NO_NODE, np.int32)])
+            self.slot_of = np.concatenate([self.slot_of, np.full(more, NONE, np.int32)])
+            self.sides = np.concatenate([self.sides, np.full((more, 2), NONE, np.int32)])
             self.score_of = np.concatenate([self.score_of, np.full(more, np.nan)])
         self.n_nodes += 1
         self.sides[node], self.score_of[node] = sides, score
@@ -163,16 +162,16 @@ class Pool:
         place, last = self._place[self.slot_of[node]], self.size
         self._nodes[place], self._slots[place] = self._nodes[last], self._slots[last]
         self._place[self._slots[place]] = place
-        self.slot_of[node] = NO_NODE
+        self.slot_of[node] = NONE
 
     # Asking the linkage -------------------------------------------------------------------------------------------
 
-    def nodes(self) -> NodeIds:
+    def nodes(self) -> Ids:
         return self._nodes[: self.size]
 
     def scores(self, node: int) -> Candidates:
         """The scores of a node of the pool with all others."""
-        found = self._scored(int(self.slot_of[node]), NO_NODE, NO_NODE)
+        found = self._scored(int(self.slot_of[node]), NONE, NONE)
         others = found.nodes != node
         return Candidates(found.nodes[others], found.scores[others])
 
@@ -201,7 +200,7 @@ class Pool:
     def _leaves_in(self, slot: int, sides: tuple[int, ...]) -> list[int]:
         """The positions of the records in a slot; it may be one that is being made of two, or about to enter."""
         waiting = list(sides) or self._nodes[: self.size][self._slots[: self.size] == slot].tolist()
-        is_leaf = self.sides[: self.n_nodes, 0] == NO_NODE
+        is_leaf = self.sides[: self.n_nodes, 0] == NONE
         number, found = np.cumsum(is_leaf) - 1, []
         while waiting:
             node = waiting.pop()
@@ -216,7 +215,7 @@ class Pool:
     def tree(self) -> Tree:
         """The tree of all merges; what is still in the pool is joined at the top, with score -inf."""
         left_over = self.nodes().tolist()
-        is_leaf = self.sides[: self.n_nodes, 0] == NO_NODE
+        is_leaf = self.sides[: self.n_nodes, 0] == NONE
         new_id = np.where(is_leaf, np.cumsum(is_leaf) - 1, self.n_leaves + np.cumsum(~is_leaf) - 1)
         pairs, scores = new_id[self.sides[: self.n_nodes][~is_leaf]], self.score_of[: self.n_nodes][~is_leaf]
         if len(left_over) > 1:
@@ -232,7 +231,7 @@ class BestFirst:
 
     def __init__(self, pool: Pool):
         self.pool = pool
-        self._heaps: dict[int, tuple[Scores, NodeIds]] = {}
+        self._heaps: dict[int, tuple[Floats, Ids]] = {}
         # One entry a node: minus the score on top of its heap, and the node.
         self._tops: list[tuple[float, int]] = []
 
@@ -285,7 +284,7 @@ class BestFirst:
             negative, node = self._tops[0]
             if node in self._heaps:
                 keys, partners = self._heaps[node]
-                if self.pool.slot_of[partners[0]] != NO_NODE:
+                if self.pool.slot_of[partners[0]] != NONE:
                     return -negative, int(partners[0]), node
                 size = heaps.drop_dead(keys, partners, len(keys), self.pool.slot_of)
                 self._heaps[node] = keys[:size], partners[:size]
@@ -306,7 +305,7 @@ def merge_by_chain(pool: Pool, progress: Callable[[float], None]) -> None:
         found = pool.scores(chain[-1])
         score = float(found.scores.max())
         best = found.nodes[found.scores == score]
-        before = chain[-2] if len(chain) > 1 else NO_NODE
+        before = chain[-2] if len(chain) > 1 else NONE
         nearest = before if before in best else int(best.min())
         if nearest == before:
             with uninterrupted():
