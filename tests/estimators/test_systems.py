@@ -1,9 +1,8 @@
-"""Every system, run the same way on the same edge cases."""
+"""What holds for every system."""
 
 from __future__ import annotations
 
 import pickle
-import signal
 import subprocess
 import sys
 
@@ -16,16 +15,21 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import grinch
-from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Tree, cluster_with
-from grinch._interrupts import uninterrupted
+from grinch import HAC, Birch, MiniBatchHAC, Online, Perch, Rotate, Tree, cluster_with
 from grinch.datasets import separated
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.metrics import dendrogram_purity
+from systems import SMALL
 
 # Small buffers and few leaves, so that small data fill them.
-SMALL = {"mb-hac": {"buffer_size": 20}, "perch-c": {"max_leaves": 30}, "perch-bc": {"max_leaves": 30}}
+
+
 GROWING = [name for name in SYSTEMS if name != "hac"]
+
+
 every_system = pytest.mark.parametrize("name", SYSTEMS)
+
+
 every_growing_system = pytest.mark.parametrize("name", GROWING)
 
 
@@ -211,35 +215,6 @@ def test_names_are_public():
         assert getattr(grinch, name)
 
 
-def test_the_registry_says_what_it_takes():
-    with pytest.raises(ValueError, match=r"method must be one of .*'grinch'.*did you mean 'perch'"):
-        make_system("pertch")
-    with pytest.raises(
-        ValueError, match=r"a setting of method 'hac' must be one of 'lean'.*got 'leann'; did you mean 'lean'"
-    ):
-        make_system("hac", leann=True)
-    with pytest.raises(ValueError, match="takes no linkage of your own"):
-        make_system("birch", linkage=lambda a, b: 0.0)
-    assert isinstance(make_system("grinch"), Grinch)
-    assert make_system("hac").metric == "cosine"
-    assert make_system("hac", linkage="ward").metric == "sqeuclidean"
-    assert make_system("perch", linkage="ward").metric == "euclidean"
-    assert make_system("birch", linkage="single", metric="cosine").metric == "cosine"
-
-
-def test_every_linkage_name_runs_with_every_method_that_takes_it(rng):
-    X = rng.normal(size=(30, 3))
-    for name, system in SYSTEMS.items():
-        for linkage in ("average", "cosine", "centroid", "ward", "single", "complete"):
-            tree = cluster_with(name, X, linkage=linkage, **SMALL.get(name, {})).tree_
-            tree.check()
-            assert tree.n_leaves == 30
-        if system.takes_linkage:
-            records = cluster_with(name, [1.0, 2.0, 9.0], linkage=lambda a, b: -abs(min(a) - min(b)), n_clusters=2)
-            # Online puts the third beside the second, and that is that.
-            assert records.labels_.tolist() == ([0, 1, 1] if name == "online" else [0, 0, 1])
-
-
 INTERRUPTED = """
 import os, signal, threading, time
 import numpy as np
@@ -269,22 +244,6 @@ def test_ctrl_c_leaves_a_valid_tree_that_grows_on(name):
     program = INTERRUPTED.format(name=name, delay=1.0)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "fine", done.stderr[-2000:]
-
-
-def test_a_step_is_finished_before_ctrl_c_is_heard():
-    done = []
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        with uninterrupted():
-            signal.raise_signal(signal.SIGINT)
-            done.append("step")
-        done.append("after")
-    assert done == ["step"]
-    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
-        done.append("never")
-    assert done == ["step"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @every_system

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from grinch import Grinch
-from grinch.datasets import gaussian_mixture, paper_synthetic
+from grinch.datasets import paper_synthetic
 from grinch.metrics import dendrogram_purity
-
-
-def test_the_data_are_as_described():
-    X, y = paper_synthetic(random_state=1)
-    assert X.shape == (2500, 10_000)
-    assert np.bincount(y).tolist() == [25] * 100
-    assert set(np.unique(X)) == {0, 1}
-    assert X.sum(axis=1).min() >= 1
-    assert X.sum(axis=1).mean() == pytest.approx(10, abs=0.3)
-    for point, label in zip(X[:50], y[:50], strict=True):
-        assert (np.flatnonzero(point) // 100 == label).all()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -42,10 +30,3 @@ def test_online_rotate_and_grinch_come_in_this_order():
     purities = [dendrogram_purity(m.tree_, y) for m in (online, rotate, Grinch(linkage="cosine").fit(X))]
     assert purities[0] < purities[1] < purities[2]
     assert purities[2] > 0.95
-
-
-def test_the_mixture_has_unequal_classes():
-    X, y = gaussian_mixture(5000, n_classes=100, n_features=8)
-    assert X.shape == (5000, 8)
-    counts = np.bincount(y, minlength=100)
-    assert counts.max() > 5 * np.median(counts)
