@@ -104,16 +104,16 @@ def test_duplicates_and_ties(name):
 
 @every_growing_system
 def test_any_chunking_gives_the_tree_of_fit(name, rng):
-    """300 is no multiple of the batch of the searches, nor of the buffer, nor of any of the chunks."""
-    X = rng.normal(size=(300, 5)) + 6 * rng.integers(0, 4, (300, 1))
+    """151 is a multiple of nothing: not of the batch of the searches, nor of the buffer, nor of any of the chunks."""
+    X = rng.normal(size=(151, 5)) + 6 * rng.integers(0, 4, (151, 1))
     if name == "birch":
         # Its radius is estimated from the first points there are.
         whole = make(name, radius=0.7).fit(X)
     else:
         whole = make(name).fit(X)
-    for size in (1, 7, 100, 299):
+    for size in (1, 7, 50, 150):
         model = clone(whole)
-        for start in range(0, 300, size):
+        for start in range(0, 151, size):
             model.partial_fit(X[start : start + size])
         assert model.tree_.to_newick() == whole.tree_.to_newick()
         np.testing.assert_array_equal(model.labels_, whole.labels_)
@@ -192,21 +192,21 @@ def test_bad_values_name_the_row_and_change_nothing(name):
 
 @every_system
 def test_progress_adds_up_to_the_points(name, rng, monkeypatch):
-    told: list[float] = []
+    steps: list[float] = []
 
     class Bar:
         def __init__(self, what, total):
             assert total == 40
 
         def __enter__(self):
-            return told.append
+            return steps.append
 
         def __exit__(self, *args):
             pass
 
     monkeypatch.setattr("grinch.progress.bar.progress_bar", Bar)
     make(name, verbose=True).fit(rng.normal(size=(40, 3)))
-    assert sum(told) == pytest.approx(40, abs=1)
+    assert sum(steps) == pytest.approx(40, abs=1)
 
 
 def test_names_are_public():
@@ -239,7 +239,9 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("name", ["mb-hac", "birch", "perch"])
+@pytest.mark.parametrize(
+    "name", ["mb-hac", *(pytest.param(name, marks=pytest.mark.slow) for name in ("birch", "perch"))]
+)
 def test_ctrl_c_leaves_a_valid_tree_that_grows_on(name):
     program = INTERRUPTED.format(name=name, delay=1.0)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)

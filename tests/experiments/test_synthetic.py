@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from grinch import Grinch
+from grinch import Grinch, Online, Rotate
 from grinch.datasets import paper_synthetic
 from grinch.metrics import dendrogram_purity
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
 def test_exact_mode_is_perfect_on_part_of_it(seed):
     """Fewer classes: the classes are orthogonal, so how many there are changes nothing but the time."""
     X, y = paper_synthetic(n_classes=12, random_state=seed)
     assert dendrogram_purity(Grinch(linkage="cosine", mode="exact").fit(X).tree_, y) == 1.0
 
 
+@pytest.mark.slow
 def test_exact_mode_is_perfect_on_all_of_it():
     X, y = paper_synthetic(random_state=0)
     model = Grinch(linkage="cosine", mode="exact").fit(X)
@@ -25,8 +26,6 @@ def test_exact_mode_is_perfect_on_all_of_it():
 
 def test_online_rotate_and_grinch_come_in_this_order():
     X, y = paper_synthetic(n_classes=30, random_state=3)
-    online = Grinch(linkage="cosine", rotate=False, graft=False).fit(X)
-    rotate = Grinch(linkage="cosine", graft=False).fit(X)
-    purities = [dendrogram_purity(m.tree_, y) for m in (online, rotate, Grinch(linkage="cosine").fit(X))]
+    purities = [dendrogram_purity(system(linkage="cosine").fit(X).tree_, y) for system in (Online, Rotate, Grinch)]
     assert purities[0] < purities[1] < purities[2]
     assert purities[2] > 0.95

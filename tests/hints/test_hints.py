@@ -93,7 +93,7 @@ def test_the_first_stays_where_nothing_is_clearly_better():
         hint = suggest_linkage(X, linkages)
         assert abs(hint.candidates[0].cost - hint.candidates[1].cost) < 0.05 * hint.candidates[0].cost
         assert hint.linkage == linkages[0]
-    assert suggest_linkage(X, ["centroid"]).reason == "centroid is the only linkage that was asked about."
+    assert suggest_linkage(X, ["centroid"]).reason == "centroid is the only linkage given."
 
 
 def test_neighbours_are_those_of_brute_force(rng):

@@ -110,7 +110,7 @@ def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -
 
 
 def _growing(nodes: list[Any], members: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Pairs of two lists that get longer while they are gone through."""
+    """Pairs from two lists that grow during the iteration."""
     i = 0
     while i < len(nodes):
         yield nodes[i], members[i]

@@ -86,7 +86,7 @@ class PerchBuilder:
                 progress(len(candidates))
 
     def _neighbors(self, start: int, stop: int) -> Iterator[Neighbors]:
-        """Nearest neighbours found beforehand, or room for those found on the way, in the tree as it is by then."""
+        """Nearest neighbours found beforehand; or placeholders, where each insert looks for its own in the tree."""
         if self.rules.beam_width or self.rules.max_leaves:
             return (Neighbors(lo, np.full((hi - lo, 1), NONE, np.int32)) for lo, hi in batches(start, stop))
         return self._search.stream(start, stop)

@@ -242,7 +242,7 @@ def collapse_closest(tree: Links, boxes: Boxes) -> None:
 
 @jitable
 def insert(tree: Links, boxes: Boxes, rules: PerchRules, x: int, nearest: int) -> None:
-    """Put point x beside its nearest neighbour (found here, if the rules say so), rotate, and perhaps collapse."""
+    """Put point x beside its nearest neighbour (found here if the rules require it), rotate, and perhaps collapse."""
     if tree.head[LEAVES] == 0:
         attach_first(tree, x)
     else:

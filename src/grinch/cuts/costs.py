@@ -1,4 +1,4 @@
-"""Cuts by a cost of nodes: split whatever costs most, as PERCH (Kobren et al., KDD 2017) does."""
+"""Cuts by a cost of nodes: split what costs most, as PERCH (Kobren et al., KDD 2017) does."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") ->
 
 
 def splits_by_cost(tree: Tree, costs: npt.ArrayLike, n_clusters: int) -> Mask:
-    """By node id, whether the cut into ``n_clusters`` goes through it that splits the costliest cluster each time.
+    """By node id, whether it is split in the cut into ``n_clusters`` that splits the costliest cluster each time.
 
-    ``costs`` is by node id, as from :func:`node_costs`, or a cost of one's own. Leaves are never split.
+    ``costs`` is by node id, as from :func:`node_costs`, or a cost of your own. Leaves are never split.
     """
     check_n_clusters(n_clusters)
     values = np.asarray(costs, dtype=np.float64)

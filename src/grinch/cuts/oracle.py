@@ -1,4 +1,4 @@
-"""Cuts that know the answer: how well could this tree be cut, had one the labels?"""
+"""Cuts that know the labels: how well could this tree be cut?"""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from grinch.tree.class_meetings import class_codes, class_meetings, labelled_siz
 def cut_best_f1(tree: Tree, labels: npt.ArrayLike) -> Labels:
     """The clusters, each a node of the tree, that have the greatest :func:`~grinch.metrics.pairwise_f1` of all such.
 
-    It is exact, and tells what a tree has to offer apart from where it is cut. F1 is a ratio of two sums over the
-    clusters, 2·TP / (pairs found + true pairs); Dinkelbach's method maximises it by asking, for the best ratio r so
-    far, for the clusters that maximise 2·TP - r·found (one pass up the tree) until r stands still. That takes a
-    handful of passes of O(n).
+    Exact. It measures what a tree offers, apart from where it is cut. F1 is a ratio of two sums over the
+    clusters, 2·TP / (pairs found + true pairs); Dinkelbach's method maximises it: for the best ratio r so far, find
+    the clusters that maximise 2·TP - r·found (one pass up the tree), until r no longer grows. That takes a handful of
+    passes of O(n).
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ def splits_best_f1(tree: Tree, labels: npt.ArrayLike) -> Mask:
     if not true:
         return is_split
     nodes, children = tree.internal_nodes(), tree.child_pairs()
-    gathered, trial = np.zeros((2, len(found))), is_split.copy()
+    gathered, candidate = np.zeros((2, len(found))), is_split.copy()
     best = 0.0
     while True:
-        _split_for_ratio(nodes, children, together, found, best, gathered, trial)
+        _split_for_ratio(nodes, children, together, found, best, gathered, candidate)
         ratio = 2 * gathered[0, tree.root] / (gathered[1, tree.root] + true)
         if ratio <= best:
             return is_split
-        best, is_split = ratio, trial.copy()
+        best, is_split = ratio, candidate.copy()
 
 
 @kernel

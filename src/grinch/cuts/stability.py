@@ -27,7 +27,7 @@ def cut_stability(tree: Tree, min_cluster_size: int = 5, allow_single_cluster: b
     ----------
     tree : Tree
         The cluster tree; see :meth:`grinch.Tree.heights` for its heights. Height 0 (equal points) counts as the
-        smallest height above it, for an infinite density would outweigh everything else.
+        smallest height above it, because an infinite density would outweigh everything else.
     min_cluster_size : int
         Of at least 2.
     allow_single_cluster : bool

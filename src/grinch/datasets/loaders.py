@@ -1,4 +1,4 @@
-"""Data sets by name, from a folder of the user's or from scikit-learn."""
+"""Data sets by name, from a folder or from scikit-learn."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _read(description: Description, path: Path) -> Labelled:
 
 
 def _folder(folder: str | Path | None) -> Path | None:
-    """The folder that was asked for, if one was; it must be there."""
+    """The given folder, which must exist; or the one in the environment, if any."""
     name, given = ("folder", folder) if folder is not None else (FOLDER, os.environ.get(FOLDER))
     if not given:
         return None

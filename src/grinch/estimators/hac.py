@@ -79,7 +79,7 @@ class HAC(TreeClusterer):
         self.verbose = verbose
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        linkage, metric = self._meant()
+        linkage, metric = self._resolve_linkage()
         if self.lean and isinstance(self.linkage, str) and self.linkage in NOT_REDUCIBLE:
             raise ValueError(
                 f"lean=True needs a linkage that is reducible, such as 'average' or 'ward'; got {self.linkage!r}."
@@ -97,7 +97,7 @@ class HAC(TreeClusterer):
     def _is_scipys(self) -> bool:
         return isinstance(self.linkage, str) and self.linkage in SCIPY_LINKAGES and self.metric != "dot"
 
-    def _meant(self) -> tuple[Any, str | None]:
+    def _resolve_linkage(self) -> tuple[Any, str | None]:
         """The linkage and the metric as Grinch names them."""
         if not isinstance(self.linkage, str):
             linkage_of(self.linkage, self.metric)
@@ -113,7 +113,7 @@ class HAC(TreeClusterer):
         return self.linkage, metric
 
     def _new_builder(self, rows: Any) -> HACBuilder:
-        linkage, metric = self._meant()
+        linkage, metric = self._resolve_linkage()
         if self._is_scipys() and not self.lean:
             assert metric is not None
             return HACBuilder(SCIPY, self.linkage, metric)

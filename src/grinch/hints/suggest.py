@@ -1,6 +1,6 @@
 """Which linkage suits these vectors? A hint that needs no labels.
 
-A neighbour of a point is near by distance and near by angle: what both agree on favours neither. Every linkage clusters
+A neighbour of a point is near by distance and near by angle: those both agree on favour neither. Every linkage clusters
 the same sample of points, in several orders, and the one that keeps neighbours together in the smallest groups is
 suggested. How well that works, and what works less well: docs/linkages.md.
 """
@@ -64,7 +64,7 @@ class Suggestion:
     metric: str
     reason: str
     candidates: tuple[Candidate, ...]
-    """As they were asked for."""
+    """In the order of ``linkages``."""
     n_points: int
     """How many points were looked at."""
 
@@ -119,7 +119,7 @@ def suggest_linkage(
     >>> hint.linkage, hint.metric
     ('ward', 'sqeuclidean')
     """
-    asked = _checked_linkages(linkages)
+    chosen_from = _validate_linkages(linkages)
     check_count("n_orders", n_orders, 2)
     check_count("sample", sample, FEWEST_POINTS)
     rows = check_vectors(Grinch(), X, reset=True)
@@ -132,7 +132,7 @@ def suggest_linkage(
     seeds = random.randint(2**31 - 1, size=n_orders).tolist()
     triplets = random.randint(len(points), size=(3, TRIPLETS))
     near = agreed_neighbors(points)
-    candidates = tuple(_tried(linkage, points, near, seeds, triplets) for linkage in asked)
+    candidates = tuple(_candidate(linkage, points, near, seeds, triplets) for linkage in chosen_from)
     chosen, reason = _chosen(candidates)
     return Suggestion(chosen.linkage, chosen.metric, reason, candidates, len(points))
 
@@ -191,7 +191,7 @@ def neighbor_cost(tree: Tree, near: Ids) -> float:
     return int(sizes.sum(dtype=np.int64)) / len(sizes)
 
 
-def _tried(
+def _candidate(
     linkage: VectorLinkage,
     points: npt.NDArray[Any],
     near: Ids,
@@ -218,7 +218,7 @@ def _chosen(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
     """The suggested candidate, and why."""
     first, best = candidates[0], min(candidates, key=lambda c: c.cost)
     if len(candidates) == 1:
-        return first, f"{first} is the only linkage that was asked about."
+        return first, f"{first} is the only linkage given."
     if best is not first and first.cost * (1 - CLEARLY) <= best.cost:
         return first, (
             f"{first} is as good as any: neighbours share groups of {first.cost:.1%} of the points, and of"
@@ -231,19 +231,19 @@ def _chosen(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
     )
 
 
-def _checked_linkages(linkages: Any) -> list[VectorLinkage]:
+def _validate_linkages(linkages: Any) -> list[VectorLinkage]:
     if isinstance(linkages, str) or not hasattr(linkages, "__iter__"):
         raise ValueError(
             f"linkages must be a list of names, or of pairs of a name and a metric; got {linkages!r}. Put a single one"
             " into a list"
         )
-    asked = [_checked_linkage(entry) for entry in linkages]
-    if not asked:
+    found = [_validate_linkage(entry) for entry in linkages]
+    if not found:
         raise ValueError("linkages must name at least one linkage; got none. Leave it out to try the usual ones")
-    return asked
+    return found
 
 
-def _checked_linkage(entry: Any) -> VectorLinkage:
+def _validate_linkage(entry: Any) -> VectorLinkage:
     name, metric = entry if isinstance(entry, (tuple, list)) and len(entry) == 2 else (entry, None)
     if name not in VECTOR_LINKAGES:
         raise unknown_name("linkages", name, VECTOR_LINKAGES, " (or pairs of one and a metric)")

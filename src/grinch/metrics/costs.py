@@ -22,7 +22,7 @@ SIMILARITIES = ("dot", "cosine")
 def dasgupta_cost(tree: Tree, vectors: Any, similarity: str = "dot") -> float:
     """Dasgupta's cost (STOC 2016): over all pairs, their similarity times the points under their common ancestor.
 
-    Lower is better. It is meant for similarities of at least 0. O(n d) time, O(n) memory.
+    Lower is better. For similarities of at least 0. O(n d) time, O(n) memory.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ def pairwise_scores(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> Scores:
     Parameters
     ----------
     labels : array-like of shape (n_points,)
-        The true class of each point. A point without one (None or nan) is a class of its own: it belongs with
-        nobody, and putting it with others costs precision.
+        The true class of each point. A point without one (None or nan) is a class of its own, so
+        that putting it with others costs precision.
     predicted : array-like of shape (n_points,)
         The cluster of each point. A point without one (None or nan) is a cluster of its own; -1 is a cluster like
         any other.

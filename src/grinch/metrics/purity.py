@@ -27,8 +27,8 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
     labels : array-like of shape (n_leaves,)
         The true class of each point; None or nan for a point without one.
     unlabelled : {"count", "ignore"}
-        Points without a class make no pairs. With ``"count"`` they still count in the nodes they are in, which are
-        the less pure for it; with ``"ignore"`` it is as if they were not in the tree.
+        Points without a class make no pairs. With ``"count"`` they still count in the nodes they are in, which
+        makes these less pure; with ``"ignore"`` it is as if they were not in the tree.
 
     Returns
     -------

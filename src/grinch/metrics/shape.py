@@ -1,4 +1,4 @@
-"""What a tree looks like, whatever it is a tree of."""
+"""The shape of a tree: depths, balance and sizes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ class TreeProfile(NamedTuple):
 
     ``sackin`` is the sum of the depths of all leaves, ``colless`` the sum over internal nodes of the difference of
     their children's sizes. ``balance`` is the mean over internal nodes of the smaller child's size by the larger's,
-    ``weighted_balance`` the same where a node counts by its size: the first tells of the many small nodes, the second
-    of the top. ``size_counts[i]`` is the number of nodes with more than 2^i and up to 2^(i+1) points: of 2, 3-4, 5-8 …
+    ``weighted_balance`` the same where a node counts by its size: the first is about the many small nodes, the second
+    about the top. ``size_counts[i]`` is the number of nodes with more than 2^i and up to 2^(i+1) points: of 2, 3-4,
+    5-8 …
     """
 
     n_leaves: int
@@ -30,7 +31,7 @@ class TreeProfile(NamedTuple):
 
 
 def tree_profile(tree: Tree) -> TreeProfile:
-    """Depths, balance and sizes of a tree; means are ``nan`` where there is nothing to take them of.
+    """Depths, balance and sizes of a tree; means are ``nan`` where there are no values.
 
     >>> from grinch import Tree
     >>> from grinch.metrics import tree_profile

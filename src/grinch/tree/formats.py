@@ -9,13 +9,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._types import Floats, Labels
+
 if TYPE_CHECKING:
     import networkx
 
     from grinch.tree.tree import Tree
 
 
-def to_scipy(tree: Tree) -> npt.NDArray[np.float64]:
+def merges_of_scipy(matrix: npt.ArrayLike) -> tuple[Labels, Floats]:
+    """Pairs of nodes and scores from a scipy linkage matrix, as :meth:`grinch.Tree.from_merges` takes them."""
+    rows = np.asarray(matrix, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != 4:
+        raise ValueError(f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}")
+    n = len(rows) + 1
+    pairs = rows[:, :2]
+    is_known = (pairs >= 0) & (pairs < n + np.arange(n - 1)[:, None]) & (pairs == np.rint(pairs))
+    if not is_known.all() or len(np.unique(pairs)) < 2 * n - 2 or not (rows[:, 2] >= 0).all():
+        raise ValueError(
+            "matrix must join clusters that exist, each exactly once, at heights of at least 0;"
+            " a row of this one does not (see scipy.cluster.hierarchy.is_valid_linkage)"
+        )
+    return pairs.astype(np.int64), -rows[:, 2]
+
+
+def to_scipy(tree: Tree) -> Floats:
     """The (n-1) x 4 linkage matrix of scipy, rows by ascending height."""
     n = tree.n_leaves
     if n < 2:

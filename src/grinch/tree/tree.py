@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Floats, Ids, Labels, Mask, Numbers
-from grinch.tree import formats, walks
+from grinch.tree import formats, heights, walks
 from grinch.tree.checks import check_links
 from grinch.tree.links import (
     LEAVES,
@@ -101,18 +101,7 @@ class Tree:
         >>> Tree.from_scipy(linkage([[0.0], [1.0], [5.0]])).to_newick()
         '(2:4,(0:1,1:1):3);'
         """
-        rows = np.asarray(matrix, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != 4:
-            raise ValueError(f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}")
-        n = len(rows) + 1
-        pairs = rows[:, :2]
-        is_known = (pairs >= 0) & (pairs < n + np.arange(n - 1)[:, None]) & (pairs == np.rint(pairs))
-        if not is_known.all() or len(np.unique(pairs)) < 2 * n - 2 or not (rows[:, 2] >= 0).all():
-            raise ValueError(
-                "matrix must join clusters that exist, each exactly once, at heights of at least 0;"
-                " a row of this one does not (see scipy.cluster.hierarchy.is_valid_linkage)"
-            )
-        return cls.from_merges(pairs.astype(np.int64), -rows[:, 2], 0.0)
+        return cls.from_merges(*formats.merges_of_scipy(matrix), ceiling=0.0)
 
     @classmethod
     def from_merges(cls, pairs: npt.NDArray[np.integer], scores: Floats, ceiling: float | None = None) -> Tree:
@@ -344,23 +333,7 @@ class Tree:
         otherwise the best score in the tree), raised to the height of the children where a merge scored better than
         the merges below it. Without scores it is the number of edges down to the deepest leaf.
         """
-        heights = np.zeros(self.n_ids)
-        if self.n_leaves < 2:
-            return heights
-        internal = self.internal_nodes()
-        scores = self.scores[internal]
-        if np.isnan(scores).any():
-            walks.fill_levels(self.links.table, self.preorder(), self.offset, heights)
-            return heights
-        finite = scores[np.isfinite(scores)]
-        if len(finite) < len(scores):
-            # Infinite scores are drawn a step beyond the finite ones.
-            low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-            step = (high - low) or 1.0
-            scores = np.clip(scores, low - step, high + step)
-        ceiling = float(scores.max()) if self._ceiling is None else self._ceiling
-        heights[internal] = np.maximum(ceiling - scores, 0.0)
-        return self.max_upward(heights)
+        return heights.heights(self, self._ceiling)
 
     # Change -------------------------------------------------------------------------------------------------------
 
