@@ -10,9 +10,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from grinch.experiments import EXPERIMENTS, run_experiment
+from grinch import Grinch, cluster_with
+from grinch.compare.methods import Row, parse_method
+from grinch.experiments import EXPERIMENTS, large_scale, run_experiment
 from grinch.experiments.report import write_report
 from grinch.experiments.setting import SCALES, Result, Setting, mean_and_deviation, read_result
+from grinch.metrics import dendrogram_purity
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,28 @@ def result_of(setting, folder):
     return cache(lambda name: run_experiment(name, setting, folder))
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+def compare_here(vectors, labels, methods, *, linkage, orders, seed, time_limit):
+    """What compare yields, without a process for each method."""
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    for method in map(parse_method, methods):
+        model = cluster_with(method.name, vectors[shuffled], linkage=linkage, **method.settings)
+        yield Row(method.title, {"purity": [dendrogram_purity(model.tree_, labels[shuffled])], "seconds": [0.0]})
+
+
+def test_table_2_has_every_method_without_processes_too(setting, tmp_path, monkeypatch):
+    monkeypatch.setattr(large_scale, "compare", compare_here)
+    result = run_experiment("table2", setting, tmp_path)
+    assert [row["system"] for row in result.rows] == [title for title, *_ in large_scale.METHODS]
+    purities = {row["system"]: row["purities"][0] for row in result.rows}
+    assert purities["Grinch (average)"] > purities["Online"] > 0
+    assert max(purities.values()) < 1
+    assert (tmp_path / "table2.png").stat().st_size > 5_000
+
+
+# Table 2 starts a process for every method.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "table2" else name for name in EXPERIMENTS]
+)
 def test_every_experiment_runs_and_leaves_its_result(name, result_of, folder):
     result = result_of(name)
     assert result.rows
@@ -85,9 +109,6 @@ def test_changes_due_to_grafts_add_up(result_of):
 
 
 def test_the_last_purity_per_point_is_that_of_the_whole_tree(setting, result_of):
-    from grinch import Grinch
-    from grinch.metrics import dendrogram_purity
-
     result = result_of("purity-per-point")
     _, data = setting.aloi_like(5000)
     order = np.random.default_rng(0).permutation(len(data.labels))
@@ -136,9 +157,18 @@ def test_figures_are_written_as_mean_and_deviation():
     assert mean_and_deviation([]) == ""
 
 
-def test_the_command(tmp_path):
+TINY = """
+from grinch.cli import main
+from grinch.experiments.setting import SCALES
+SCALES["quick"] = SCALES["tiny"]
+main()
+"""
+
+
+@pytest.mark.parametrize("python", [["-c", TINY], pytest.param(["-m", "grinch.cli"], marks=pytest.mark.slow)])
+def test_the_command(python, tmp_path):
     def run(*arguments):
-        command = [sys.executable, "-m", "grinch.cli", *arguments]
+        command = [sys.executable, *python, *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
 
     done = run("bench", "time", "--quick", "-o", "results")
