@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out
 
-.PHONY: run test check bench docs-figures clean
+.PHONY: run test check nightly bench docs-figures clean
 
 # Everything is installed into .venv, once; again only when the project's requirements change.
 .venv/.installed: pyproject.toml
@@ -16,7 +16,11 @@ run: .venv/.installed
 	$(BIN)/grinch demo --out $(OUT)
 
 test: .venv/.installed
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# The long checks too, and many more examples of each property.
+nightly: .venv/.installed
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2
 
 check: .venv/.installed
 	$(BIN)/ruff check .

@@ -28,7 +28,6 @@ import changes
 import linkages
 import page
 import systems
-from stages import STAGES
 from grinch import Grinch, __version__
 from grinch.core import entries
 from grinch.core.engine import Engine
@@ -37,6 +36,7 @@ from grinch.datasets import Labelled, gaussian_mixture
 from grinch.linkage.named import linkage_of
 from grinch.metrics import pairwise_f1
 from grinch.neighbors import make_search
+from stages import STAGES
 
 # Beyond this, patience ends.
 GENIE_LIMIT = 50_000

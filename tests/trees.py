@@ -41,3 +41,15 @@ def labels_from(tree: Tree, nodes: list[int]) -> np.ndarray:
     for number, v in enumerate(nodes):
         labels[tree.leaves(v)] = number
     return labels
+
+
+def random_tree(rng, n):
+    tree = Tree()
+    tree.attach()
+    for _ in range(n - 1):
+        tree.attach(beside=int(rng.choice(list(tree.nodes()))))
+    return tree
+
+
+def groups(tree):
+    return {frozenset(tree.leaves(v).tolist()) for v in tree.nodes()}

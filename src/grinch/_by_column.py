@@ -1,4 +1,4 @@
-"""Vectors a column at a time: what sums over columns needs no second copy of the data."""
+"""Vectors a column at a time, so that sums over columns need no second copy of the data."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """A whole number of at least ``least``."""
+def check_count(name: str, value: Any, least: int, otherwise: str = "") -> int:
+    """A whole number of at least ``least``; ``otherwise`` names what is accepted beside that."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {least}{otherwise}; got {value!r}")
     return int(value)
 
 
@@ -20,6 +20,22 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False; got {value!r}")
     return bool(value)
+
+
+def check_number(name: str, value: Any, accepted: str) -> float:
+    """A number that is not nan; ``accepted`` says what it stands for."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or np.isnan(value):
+        raise ValueError(f"{name} must be {accepted}; got {value!r}")
+    return float(value)
+
+
+def check_room_for_pairs(n: int, bytes_per_pair: float, who: str, instead: str) -> None:
+    """Refuse before starting what would not fit into memory."""
+    needed, room = int(bytes_per_pair * n * n), available_memory()
+    if room is not None and needed > room:
+        raise MemoryError(
+            f"{who} of {n:,} points needs {needed:,} bytes for all pairs of them, and {room:,} are free. Use {instead}"
+        )
 
 
 def available_memory() -> int | None:

@@ -18,6 +18,11 @@ Floats = npt.NDArray[np.float64]
 Vectors32 = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int64]
+"""Numbers of clusters or classes; -1 for none."""
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[Any]
+"""Numbers of any kind."""
 
 as_id: Callable[[Any], int] = np.int64  # type: ignore[assignment]
 """A node id as int64, whatever it is stored as, so that nothing is compiled twice."""

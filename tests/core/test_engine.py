@@ -17,8 +17,8 @@ from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
 from grinch.refine.polish import Polisher
 from grinch.summaries import RecordSummaries, VectorSummaries
 from grinch.summaries.upkeep import merge, score
+from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, nodes_in
-from grinch.tree.tree import check_links
 
 LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
 

@@ -156,9 +156,7 @@ def test_bad_parameters_are_named(rng, name):
 def test_bad_rules_are_named():
     with pytest.raises(ValueError, match="rotate must be True or False; got 'yes'"):
         Rules.fast(rotate="yes")
-    with pytest.raises(
-        ValueError, match=r"a rule must be one of 'cap', .*got 'grafts'; did you mean 'graft'"
-    ):
+    with pytest.raises(ValueError, match=r"a rule must be one of 'cap', .*got 'grafts'; did you mean 'graft'"):
         Rules.exact(grafts=True)
     with pytest.raises(ValueError, match="single_search must be True or False; got 2"):
         Grinch(mode=Rules(single_search=2)).fit([[0.0], [1.0]])

@@ -1,4 +1,4 @@
-"""HAC and MB-HAC against scipy, brute force and the paper's Fact 1."""
+"""HAC against scipy, against brute force, and against Fact 1 of the paper."""
 
 from __future__ import annotations
 
@@ -12,19 +12,14 @@ from scipy.cluster.hierarchy import linkage as scipy_linkage
 from scipy.spatial.distance import pdist
 
 from grinch import HAC, MiniBatchHAC
-from grinch.baselines import hac
-from grinch.baselines.agglomeration import BestFirst, Pool
 from grinch.linkage import Pairwise
 from grinch.linkage.named import linkage_of
 from separation import KINDS, SeparatingLinkage, missed_components
+from trees import groups
 
 
 def heights(model):
     return model.tree_.to_scipy()[:, 2]
-
-
-def groups(tree):
-    return {frozenset(tree.leaves(v).tolist()) for v in tree.nodes()}
 
 
 def scipy_groups(matrix):
@@ -58,9 +53,6 @@ def test_scipys_metrics(metric, lean, rng):
 def test_centroid_is_scipys(rng):
     X = rng.normal(size=(50, 5))
     assert groups(HAC(linkage="centroid").fit(X).tree_) == scipy_groups(scipy_linkage(X, "centroid"))
-
-
-# The heap, on the compiled formulas and on linkages in Python ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -133,57 +125,9 @@ def test_scores_are_asked_for_once(rng):
     assert HAC(linkage=linkage_of("ward")).fit(X).stats_ == {"scores": 49 * 50 // 2 + 48 * 49 // 2, "merges": 49}
 
 
-# MB-HAC -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("linkage", ["average", "cosine", "ward", "single"])
-@pytest.mark.parametrize("buffer_size", [60, 61, 1000])
-def test_a_buffer_as_large_as_the_data_is_hac(linkage, buffer_size, rng):
-    X = rng.normal(size=(60, 4))
-    whole = HAC(linkage=linkage_of(linkage)).fit(X).tree_
-    assert MiniBatchHAC(linkage, buffer_size=buffer_size).fit(X).tree_.to_newick() == whole.to_newick()
-
-
-def test_a_buffer_as_large_as_the_data_is_hac_for_any_function(rng):
-    numbers = rng.normal(size=40).tolist()
-
-    def gap(a, b):
-        return -abs(sum(a) / len(a) - sum(b) / len(b))
-
-    assert MiniBatchHAC(gap, buffer_size=40).fit(numbers).tree_.to_newick() == HAC(gap).fit(numbers).tree_.to_newick()
-
-
-def test_a_small_buffer_merges_the_best_pair_in_it(rng):
-    """By hand: a list of at most b nodes; when it is full, its best pair is merged."""
-    X = rng.normal(size=(50, 3)).astype(np.float32).astype(float)
-    buffer, found = [], set()
-
-    def score(a, b):
-        return -np.mean([np.sum((X[i] - X[j]) ** 2) for i in a for j in b])
-
-    def merge():
-        _, a, b = max(((score(a, b), a, b) for i, a in enumerate(buffer) for b in buffer[:i]), key=lambda t: t[0])
-        buffer.remove(a)
-        buffer.remove(b)
-        buffer.append(a | b)
-        found.add(a | b)
-
-    for i in range(50):
-        if len(buffer) == 7:
-            merge()
-        buffer.append(frozenset([i]))
-        found.add(buffer[-1])
-    while len(buffer) > 1:
-        merge()
-    assert groups(MiniBatchHAC(metric="sqeuclidean", buffer_size=7).fit(X).tree_) == found
-
-
-# When something is wrong --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("linkage", ["average", "cosine"])
 def test_what_does_not_fit_is_refused_before_it_starts(linkage, monkeypatch):
-    monkeypatch.setattr(hac, "available_memory", lambda: 10_000)
+    monkeypatch.setattr("grinch._checks.available_memory", lambda: 10_000)
     model = HAC(linkage=linkage)
     per_pair = 8 if linkage == "average" else 7.2
     with pytest.raises(
@@ -258,15 +202,3 @@ def test_unknown_names_are_refused(metric):
         HAC(metric=metric).fit(np.eye(3))
     with pytest.raises(ValueError, match=r"linkage must be one of .* did you mean 'average'"):
         HAC(linkage="averge").fit(np.eye(3))
-
-
-def test_a_pool_reuses_its_slots():
-    pool = Pool(linkage_of("average", "sqeuclidean"), 1, 4)
-    waiting = BestFirst(pool)
-    for value in range(200):
-        if pool.size == 4:
-            waiting.merge_best()
-        waiting.admit(np.array([[float(value**2)]]))
-    assert pool.summaries.capacity == 5
-    assert pool.size == 4
-    pool.tree().check()

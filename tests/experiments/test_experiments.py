@@ -5,46 +5,83 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
 
-from grinch.experiments import EXPERIMENTS, run_experiment
+from grinch import Grinch, cluster_with
+from grinch.compare.methods import Row, parse_method
+from grinch.experiments import EXPERIMENTS, large_scale, run_experiment
 from grinch.experiments.report import write_report
 from grinch.experiments.setting import SCALES, Result, Setting, mean_and_deviation, read_result
+from grinch.metrics import dendrogram_purity
 
 
-@pytest.fixture
-def setting(monkeypatch):
+@pytest.fixture(scope="module")
+def setting():
     """Tiny, and without any data sets but scikit-learn's and generated ones."""
-    monkeypatch.delenv("GRINCH_DATA", raising=False)
-    return Setting(SCALES["tiny"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GRINCH_DATA", raising=False)
+        yield Setting(SCALES["tiny"])
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_runs_and_leaves_its_result(name, setting, tmp_path):
-    result = run_experiment(name, setting, tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("results")
+
+
+@pytest.fixture(scope="module")
+def result_of(setting, folder):
+    """The result of an experiment by name; each runs once."""
+    return cache(lambda name: run_experiment(name, setting, folder))
+
+
+def compare_here(vectors, labels, methods, *, linkage, orders, seed, time_limit):
+    """What compare yields, without a process for each method."""
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    for method in map(parse_method, methods):
+        model = cluster_with(method.name, vectors[shuffled], linkage=linkage, **method.settings)
+        yield Row(method.title, {"purity": [dendrogram_purity(model.tree_, labels[shuffled])], "seconds": [0.0]})
+
+
+def test_table_2_has_every_method_without_processes_too(setting, tmp_path, monkeypatch):
+    monkeypatch.setattr(large_scale, "compare", compare_here)
+    result = run_experiment("table2", setting, tmp_path)
+    assert [row["system"] for row in result.rows] == [title for title, *_ in large_scale.METHODS]
+    purities = {row["system"]: row["purities"][0] for row in result.rows}
+    assert purities["Grinch (average)"] > purities["Online"] > 0
+    assert max(purities.values()) < 1
+    assert (tmp_path / "table2.png").stat().st_size > 5_000
+
+
+# Table 2 starts a process for every method.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "table2" else name for name in EXPERIMENTS]
+)
+def test_every_experiment_runs_and_leaves_its_result(name, result_of, folder):
+    result = result_of(name)
     assert result.rows
     assert result.remarks
     assert all(column in row for row in result.rows for column in result.columns)
     assert result.about["scale"] == "tiny"
     assert {"seed", "version", "python", "processor", "cores", "seconds"} <= set(result.about)
-    assert (tmp_path / f"{name}.png").stat().st_size > 5_000
-    written = read_result(tmp_path / f"{name}.json")
+    assert (folder / f"{name}.png").stat().st_size > 5_000
+    written = read_result(folder / f"{name}.json")
     assert written.rows == json.loads(json.dumps(result.rows))
-    assert result.title in write_report(tmp_path).read_text()
+    assert result.title in write_report(folder).read_text()
 
 
-def test_synthetic_data_are_perfect_for_grinch_and_in_the_papers_order(setting):
-    result = run_experiment("synthetic", setting)
+def test_synthetic_data_are_perfect_for_grinch_and_in_the_papers_order(result_of):
+    result = result_of("synthetic")
     purities = {title: values for title, (_, values) in result.curves.items()}
     assert purities["Grinch"] == [1.0, 1.0]
     assert np.mean(purities["Grinch"]) > np.mean(purities["Rotate"]) > np.mean(purities["Online"])
     assert "Grinch is perfect on every seed, above Rotate, and Rotate above Online" in result.remarks[0]
 
 
-def test_the_ablation_turns_moves_off_one_by_one(setting):
-    rows = [row for row in run_experiment("table1", setting).rows if row["data"] == "synthetic"]
+def test_the_ablation_turns_moves_off_one_by_one(result_of):
+    rows = [row for row in result_of("table1").rows if row["data"] == "synthetic"]
     by_name = {row["row"]: row for row in rows}
     assert next(iter(by_name)) == "no approximation"
     assert by_name["no approximation"]["purity"] == 1.0
@@ -55,27 +92,24 @@ def test_the_ablation_turns_moves_off_one_by_one(setting):
     assert by_name["no rotate"]["rotations"] == 0
 
 
-def test_recovery_is_the_theorem(setting):
-    rows = {row["system"]: row for row in run_experiment("recovery", setting).rows}
+def test_recovery_is_the_theorem(result_of):
+    rows = {row["system"]: row for row in result_of("recovery").rows}
     for kind in ("cliques", "chains", "stars"):
         assert rows["Grinch (exact)"][kind] == "5 of 5"
         assert rows["HAC"][kind] == "5 of 5"
     assert rows["Online"]["chains share"] < 1
 
 
-def test_changes_due_to_grafts_add_up(setting):
-    result = run_experiment("grafts", setting)
+def test_changes_due_to_grafts_add_up(result_of):
+    result = result_of("grafts")
     changes, summed = result.curves["at once"][1], result.curves["in sum"][1]
     assert len(changes) == 149
     assert summed[-1] == pytest.approx(sum(changes))
     assert any(changes)
 
 
-def test_the_last_purity_per_point_is_that_of_the_whole_tree(setting):
-    from grinch import Grinch
-    from grinch.metrics import dendrogram_purity
-
-    result = run_experiment("purity-per-point", setting)
+def test_the_last_purity_per_point_is_that_of_the_whole_tree(setting, result_of):
+    result = result_of("purity-per-point")
     _, data = setting.aloi_like(5000)
     order = np.random.default_rng(0).permutation(len(data.labels))
     whole = dendrogram_purity(Grinch().fit(data.vectors[order]).tree_, data.labels[order])
@@ -123,9 +157,18 @@ def test_figures_are_written_as_mean_and_deviation():
     assert mean_and_deviation([]) == ""
 
 
-def test_the_command(tmp_path):
+TINY = """
+from grinch.cli import main
+from grinch.experiments.setting import SCALES
+SCALES["quick"] = SCALES["tiny"]
+main()
+"""
+
+
+@pytest.mark.parametrize("python", [["-c", TINY], pytest.param(["-m", "grinch.cli"], marks=pytest.mark.slow)])
+def test_the_command(python, tmp_path):
     def run(*arguments):
-        command = [sys.executable, "-m", "grinch.cli", *arguments]
+        command = [sys.executable, *python, *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
 
     done = run("bench", "time", "--quick", "-o", "results")

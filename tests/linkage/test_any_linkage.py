@@ -19,7 +19,7 @@ from grinch.errors import LinkageError
 from grinch.linkage import Pairwise, VectorMeans
 from grinch.linkage.named import linkage_of
 from grinch.neighbors import ByKey, ByVector
-from grinch.tree.tree import check_links
+from grinch.tree.checks import check_links
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
 # Three ways to write one ---------------------------------------------------------------------------------------------

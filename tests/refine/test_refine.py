@@ -28,8 +28,8 @@ from grinch.refine.passes import Refiner, sweep
 from grinch.refine.polish import Polisher, polish
 from grinch.refine.top import rebuild_top, top_of
 from grinch.summaries import VectorSummaries
+from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, RIGHT, SIZE, grown, nodes_in, shrunk
-from grinch.tree.tree import check_links
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
 

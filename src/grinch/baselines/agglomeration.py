@@ -18,11 +18,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._compile import entry
 from grinch._interrupts import uninterrupted
-from grinch._types import as_id
+from grinch._types import Floats, Ids, as_id, count_rows
 from grinch.baselines import heaps
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
@@ -30,17 +29,16 @@ from grinch.summaries import RecordSummaries, Summaries, make_summaries
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.upkeep import merge, vector_score
-from grinch.tree import Tree
+from grinch.tree import NONE, Tree
 
-NodeIds = npt.NDArray[np.int32]
-Scores = npt.NDArray[np.float64]
-NO_NODE = -1
+# Pairs wait in at most 0.6 n² heap entries, each a score of 8 bytes and a node of 4.
+HEAP_BYTES_PER_PAIR = 7.2
 
 
 @entry
-def merge_and_score(arrays: Arrays, slot: int, left: int, right: int, others: NodeIds, n: int) -> None:
-    """Merge two groups into a slot, unless they are NO_NODE, and score it with others."""
-    if left != NO_NODE:
+def merge_and_score(arrays: Arrays, slot: int, left: int, right: int, others: Ids, n: int) -> None:
+    """Merge two groups into a slot, unless they are NONE, and score it with others."""
+    if left != NONE:
         merge(arrays, slot, left, right)
     for i in range(n):
         arrays.answers[i] = vector_score(arrays, slot, as_id(others[i]))
@@ -49,8 +47,8 @@ def merge_and_score(arrays: Arrays, slot: int, left: int, right: int, others: No
 class Candidates(NamedTuple):
     """Nodes of the pool and their scores with one node."""
 
-    nodes: NodeIds
-    scores: Scores
+    nodes: Ids
+    scores: Floats
 
 
 class Pool:
@@ -75,8 +73,8 @@ class Pool:
         self.n_scores, self.n_leaves, self.size = 0, 0, 0
         self._free: list[int] = []
         # By node: its slot (-1 once merged), its two sides (-1 for a leaf) and their score.
-        self.slot_of = np.full(0, NO_NODE, np.int32)
-        self.sides = np.full((0, 2), NO_NODE, np.int32)
+        self.slot_of = np.full(0, NONE, np.int32)
+        self.sides = np.full((0, 2), NONE, np.int32)
         self.score_of = np.full(0, np.nan)
         self.n_nodes = 0
         # The pool without gaps: nodes and their slots, and by slot the place in it.
@@ -100,7 +98,7 @@ class Pool:
 
     def write(self, rows: Any) -> list[int]:
         """Put records into free slots (in one go if they are next to each other); each still has to enter."""
-        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        n = count_rows(rows)
         slots = [self._free.pop() for _ in range(n)]
         if slots == list(range(slots[0], slots[0] + n)):
             self.summaries.write(slots[0], rows)
@@ -115,9 +113,9 @@ class Pool:
 
     def enter(self, slot: int, scored: bool = True) -> tuple[int, Candidates]:
         """Let the record in ``slot`` into the pool; its scores with those that are there."""
-        found = self._scored(slot, NO_NODE, NO_NODE) if scored else Candidates(self._nodes[:0], np.empty(0))
+        found = self._scored(slot, NONE, NONE) if scored else Candidates(self._nodes[:0], np.empty(0))
         self.n_leaves += 1
-        return self._add(slot, (NO_NODE, NO_NODE), math.nan), found
+        return self._add(slot, (NONE, NONE), math.nan), found
 
     def merge(self, u: int, v: int, score: float, scored: bool = True) -> tuple[int, Candidates]:
         """Replace two nodes by their union; its scores with the others."""
@@ -138,8 +136,8 @@ class Pool:
         node = self.n_nodes
         if node == len(self.slot_of):
             more = max(len(self.slot_of), self.summaries.capacity)
-            self.slot_of = np.concatenate([self.slot_of, np.full(more, NO_NODE, np.int32)])
-            self.sides = np.concatenate([self.sides, np.full((more, 2), NO_NODE, np.int32)])
+            self.slot_of = np.concatenate([self.slot_of, np.full(more, NONE, np.int32)])
+            self.sides = np.concatenate([self.sides, np.full((more, 2), NONE, np.int32)])
             self.score_of = np.concatenate([self.score_of, np.full(more, np.nan)])
         self.n_nodes += 1
         self.sides[node], self.score_of[node] = sides, score
@@ -157,16 +155,16 @@ class Pool:
         place, last = self._place[self.slot_of[node]], self.size
         self._nodes[place], self._slots[place] = self._nodes[last], self._slots[last]
         self._place[self._slots[place]] = place
-        self.slot_of[node] = NO_NODE
+        self.slot_of[node] = NONE
 
     # Asking the linkage -------------------------------------------------------------------------------------------
 
-    def nodes(self) -> NodeIds:
+    def nodes(self) -> Ids:
         return self._nodes[: self.size]
 
     def scores(self, node: int) -> Candidates:
         """The scores of a node of the pool with all others."""
-        found = self._scored(int(self.slot_of[node]), NO_NODE, NO_NODE)
+        found = self._scored(int(self.slot_of[node]), NONE, NONE)
         others = found.nodes != node
         return Candidates(found.nodes[others], found.scores[others])
 
@@ -181,10 +179,10 @@ class Pool:
         self.n_scores += n
         return Candidates(self._nodes[:n].copy(), scores)
 
-    def _asked(self, slot: int, left: int, right: int, n: int) -> Scores:
+    def _asked(self, slot: int, left: int, right: int, n: int) -> Floats:
         summaries = self.summaries
         if isinstance(summaries, RecordSummaries):
-            if left != NO_NODE:
+            if left != NONE:
                 summaries.merge(slot, left, right)
             return np.array(summaries.scores(slot, self._slots[:n].tolist()), dtype=np.float64)
         try:
@@ -196,7 +194,7 @@ class Pool:
     def _leaves_in(self, slot: int, sides: tuple[int, ...]) -> list[int]:
         """The positions of the records in a slot; it may be one that is being made of two, or about to enter."""
         waiting = list(sides) or self._nodes[: self.size][self._slots[: self.size] == slot].tolist()
-        is_leaf = self.sides[: self.n_nodes, 0] == NO_NODE
+        is_leaf = self.sides[: self.n_nodes, 0] == NONE
         number, found = np.cumsum(is_leaf) - 1, []
         while waiting:
             node = waiting.pop()
@@ -211,7 +209,7 @@ class Pool:
     def tree(self) -> Tree:
         """The tree of all merges; what is still in the pool is joined at the top, with score -inf."""
         left_over = self.nodes().tolist()
-        is_leaf = self.sides[: self.n_nodes, 0] == NO_NODE
+        is_leaf = self.sides[: self.n_nodes, 0] == NONE
         new_id = np.where(is_leaf, np.cumsum(is_leaf) - 1, self.n_leaves + np.cumsum(~is_leaf) - 1)
         pairs, scores = new_id[self.sides[: self.n_nodes][~is_leaf]], self.score_of[: self.n_nodes][~is_leaf]
         if len(left_over) > 1:
@@ -227,7 +225,7 @@ class BestFirst:
 
     def __init__(self, pool: Pool):
         self.pool = pool
-        self._heaps: dict[int, tuple[Scores, NodeIds]] = {}
+        self._heaps: dict[int, tuple[Floats, Ids]] = {}
         # One entry a node: minus the score on top of its heap, and the node.
         self._tops: list[tuple[float, int]] = []
 
@@ -280,7 +278,7 @@ class BestFirst:
             negative, node = self._tops[0]
             if node in self._heaps:
                 keys, partners = self._heaps[node]
-                if self.pool.slot_of[partners[0]] != NO_NODE:
+                if self.pool.slot_of[partners[0]] != NONE:
                     return -negative, int(partners[0]), node
                 size = heaps.drop_dead(keys, partners, len(keys), self.pool.slot_of)
                 self._heaps[node] = keys[:size], partners[:size]
@@ -301,7 +299,7 @@ def merge_by_chain(pool: Pool, progress: Callable[[float], None]) -> None:
         found = pool.scores(chain[-1])
         score = float(found.scores.max())
         best = found.nodes[found.scores == score]
-        before = chain[-2] if len(chain) > 1 else NO_NODE
+        before = chain[-2] if len(chain) > 1 else NONE
         nearest = before if before in best else int(best.min())
         if nearest == before:
             with uninterrupted():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from grinch._compile import jitable, kernel
+from grinch._types import Floats, Ids
 
 
 @jitable
-def _is_before(keys, partners, i, j):
+def _is_before(keys: Floats, partners: Ids, i: int, j: int) -> bool:
     return keys[i] > keys[j] or (keys[i] == keys[j] and partners[i] < partners[j])
 
 
 @jitable
-def _sift_down(keys, partners, size, i):
+def _sift_down(keys: Floats, partners: Ids, size: int, i: int) -> None:
     while True:
         best = 2 * i + 1
         if best >= size:
@@ -26,14 +27,15 @@ def _sift_down(keys, partners, size, i):
 
 
 @kernel
-def heapify(keys, partners):
+def heapify(keys: Floats, partners: Ids) -> None:
+    """Order two arrays as a heap."""
     size = keys.shape[0]
     for i in range(size // 2 - 1, -1, -1):
         _sift_down(keys, partners, size, i)
 
 
 @kernel
-def drop_dead(keys, partners, size, slot_of):
+def drop_dead(keys: Floats, partners: Ids, size: int, slot_of: Ids) -> int:
     """Pop until the partner on top is alive; the size that is left."""
     while size > 0 and slot_of[partners[0]] < 0:
         size -= 1

@@ -15,9 +15,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from grinch._compile import jitable, kernel
+from grinch._compile import jitable
+from grinch._types import Ids
+from grinch.baselines.perch_boxes import (
+    BALANCE_ROTATIONS,
+    COLLAPSES,
+    N_ENDS,
+    ROTATIONS,
+    Boxes,
+    distance,
+    fit_box,
+    gap,
+    is_end,
+    reach,
+    stretch,
+    witness_of,
+)
 from grinch.tree.links import (
     LEAVES,
     LEFT,
@@ -27,6 +41,7 @@ from grinch.tree.links import (
     RIGHT,
     ROOT,
     SIZE,
+    Links,
     attach,
     attach_first,
     sibling,
@@ -34,30 +49,6 @@ from grinch.tree.links import (
 )
 
 NOT_MASKED, MASKED, UNPROVEN = 0, 1, 2
-# Entries of Boxes.counts.
-N_ENDS, ROTATIONS, BALANCE_ROTATIONS, COLLAPSES = range(4)
-
-
-class Boxes(NamedTuple):
-    """What PERCH knows of each node.
-
-    ``points`` has the vector of each leaf, and of each collapsed node its mean. By internal node, counted from 0:
-    ``low`` and ``high``, the corners of its box; ``witness``, one of its leaves; ``collapsed``. ``ends`` are the nodes
-    that count as leaves, ``place`` where each of them stands there. ``sample`` is scratch space for leaves of four
-    nodes, ``beam`` and ``gaps`` for the search.
-    """
-
-    points: npt.NDArray[np.float32]
-    low: npt.NDArray[np.float32]
-    high: npt.NDArray[np.float32]
-    witness: npt.NDArray[np.int32]
-    collapsed: npt.NDArray[np.uint8]
-    ends: npt.NDArray[np.int32]
-    place: npt.NDArray[np.int32]
-    sample: npt.NDArray[np.int32]
-    beam: npt.NDArray[np.int32]
-    gaps: npt.NDArray[np.float64]
-    counts: npt.NDArray[np.int64]
 
 
 class PerchRules(NamedTuple):
@@ -68,122 +59,11 @@ class PerchRules(NamedTuple):
     beam_width: int
 
 
-# Distances and boxes ------------------------------------------------------------------------------------------------
-
-
-@kernel
-def distance(a, b):
-    total = 0.0
-    for i in range(a.shape[0]):
-        step = np.float64(a[i]) - np.float64(b[i])
-        total += step * step
-    return total
-
-
-@kernel
-def box_gap(low_a, high_a, low_b, high_b):
-    """No two points of the boxes are nearer than this."""
-    total = 0.0
-    for i in range(low_a.shape[0]):
-        step = max(np.float64(low_a[i]) - np.float64(high_b[i]), np.float64(low_b[i]) - np.float64(high_a[i]), 0.0)
-        total += step * step
-    return total
-
-
-@kernel
-def box_reach(low_a, high_a, low_b, high_b):
-    """No two points of the boxes are farther apart than this."""
-    total = 0.0
-    for i in range(low_a.shape[0]):
-        step = max(np.float64(high_a[i]) - np.float64(low_b[i]), np.float64(high_b[i]) - np.float64(low_a[i]))
-        total += step * step
-    return total
-
-
-@kernel
-def _copy_box(low, high, other_low, other_high):
-    for i in range(low.shape[0]):
-        low[i], high[i] = other_low[i], other_high[i]
-
-
-@kernel
-def _stretch(low, high, other_low, other_high):
-    """Make a box hold another; whether it did not before."""
-    changed = False
-    for i in range(low.shape[0]):
-        if other_low[i] < low[i]:
-            low[i] = other_low[i]
-            changed = True
-        if other_high[i] > high[i]:
-            high[i] = other_high[i]
-            changed = True
-    return changed
-
-
-# Compiled code without reference counts cannot hand arrays around, hence a branch for leaves, which have no box.
-
-
-@jitable
-def gap(tree, boxes, u, v):
-    """No two leaves of u and v are nearer than this."""
-    offset = tree.head[OFFSET]
-    if u >= offset and v >= offset:
-        i, j = u - offset, v - offset
-        return box_gap(boxes.low[i], boxes.high[i], boxes.low[j], boxes.high[j])
-    if u >= offset:
-        u, v = v, u
-    if v < offset:
-        return distance(boxes.points[u], boxes.points[v])
-    return box_gap(boxes.points[u], boxes.points[u], boxes.low[v - offset], boxes.high[v - offset])
-
-
-@jitable
-def reach(tree, boxes, u, v):
-    """No two leaves of u and v are farther apart than this."""
-    offset = tree.head[OFFSET]
-    if u >= offset and v >= offset:
-        i, j = u - offset, v - offset
-        return box_reach(boxes.low[i], boxes.high[i], boxes.low[j], boxes.high[j])
-    if u >= offset:
-        u, v = v, u
-    if v < offset:
-        return distance(boxes.points[u], boxes.points[v])
-    return box_reach(boxes.points[u], boxes.points[u], boxes.low[v - offset], boxes.high[v - offset])
-
-
-@jitable
-def is_end(tree, boxes, v):
-    """Whether v counts as a leaf: it is one, or was collapsed into one."""
-    return v < tree.head[OFFSET] or boxes.collapsed[v - tree.head[OFFSET]] == 1
-
-
-@jitable
-def fit_box(tree, boxes, p):
-    """Make p's box, and its witness, from its children."""
-    offset = tree.head[OFFSET]
-    left, right, i = tree.table[p, LEFT], tree.table[p, RIGHT], p - offset
-    if left < offset:
-        _copy_box(boxes.low[i], boxes.high[i], boxes.points[left], boxes.points[left])
-    else:
-        _copy_box(boxes.low[i], boxes.high[i], boxes.low[left - offset], boxes.high[left - offset])
-    if right < offset:
-        _stretch(boxes.low[i], boxes.high[i], boxes.points[right], boxes.points[right])
-    else:
-        _stretch(boxes.low[i], boxes.high[i], boxes.low[right - offset], boxes.high[right - offset])
-    boxes.witness[i] = witness_of(tree, boxes, left)
-
-
-@jitable
-def witness_of(tree, boxes, v):
-    """A leaf under v, or v itself if it is an end."""
-    return v if is_end(tree, boxes, v) else boxes.witness[v - tree.head[OFFSET]]
-
-
 # Masking ------------------------------------------------------------------------------------------------------------
 
 
 @jitable
-def spread_of_ends(tree, boxes, v, out):
+def spread_of_ends(tree: Links, boxes: Boxes, v: int, out: Ids) -> int:
     """Ends under v, as many as ``out`` has room for, from all over the subtree: how many, negative if not all."""
     out[0], n, grew = v, 1, True
     while grew and n < out.shape[0]:
@@ -203,7 +83,7 @@ def spread_of_ends(tree, boxes, v, out):
 
 
 @jitable
-def is_masked(tree, boxes, v, sib, aunt):
+def is_masked(tree: Links, boxes: Boxes, v: int, sib: int, aunt: int) -> int:
     """Whether some leaf of v is farther from a leaf of ``sib`` than from one of ``aunt``."""
     if reach(tree, boxes, v, sib) <= gap(tree, boxes, v, aunt):
         return NOT_MASKED
@@ -224,7 +104,7 @@ def is_masked(tree, boxes, v, sib, aunt):
 
 
 @jitable
-def rotate(tree, boxes, v):
+def rotate(tree: Links, boxes: Boxes, v: int) -> None:
     """Swap v's sibling and its aunt; only v's parent holds other leaves than before."""
     p = tree.table[v, PARENT]
     swap(tree, sibling(tree, v), sibling(tree, p))
@@ -232,7 +112,7 @@ def rotate(tree, boxes, v):
 
 
 @jitable
-def rotate_masked(tree, boxes, v):
+def rotate_masked(tree: Links, boxes: Boxes, v: int) -> None:
     """From v upward, rotate as long as the node is masked."""
     p = tree.table[v, PARENT]
     while p != NONE and tree.table[p, PARENT] != NONE:
@@ -245,7 +125,7 @@ def rotate_masked(tree, boxes, v):
 
 
 @jitable
-def rotate_for_balance(tree, boxes, v):
+def rotate_for_balance(tree: Links, boxes: Boxes, v: int) -> None:
     """From v to the root, rotate where that lifts more leaves than it lowers and masks nothing.
 
     Of a node and its sibling, the larger one may change places with the aunt.
@@ -271,7 +151,7 @@ def rotate_for_balance(tree, boxes, v):
 
 
 @jitable
-def nearest_end(boxes, x):
+def nearest_end(boxes: Boxes, x: int) -> int:
     """The end nearest to point x, by looking at all of them."""
     best, least = NONE, np.inf
     for i in range(boxes.counts[N_ENDS]):
@@ -282,7 +162,7 @@ def nearest_end(boxes, x):
 
 
 @jitable
-def beam_search(tree, boxes, x, width):
+def beam_search(tree: Links, boxes: Boxes, x: int, width: int) -> int:
     """An end near point x: from the root down, go on with the ``width`` nodes whose boxes are nearest."""
     beam, gaps = boxes.beam, boxes.gaps
     beam[0], n, open_nodes = tree.head[ROOT], 1, True
@@ -320,14 +200,14 @@ def beam_search(tree, boxes, x, width):
 
 
 @jitable
-def add_end(boxes, v):
+def add_end(boxes: Boxes, v: int) -> None:
     boxes.ends[boxes.counts[N_ENDS]] = v
     boxes.place[v] = boxes.counts[N_ENDS]
     boxes.counts[N_ENDS] += 1
 
 
 @jitable
-def drop_end(boxes, v):
+def drop_end(boxes: Boxes, v: int) -> None:
     """The last end takes the place of v."""
     boxes.counts[N_ENDS] -= 1
     last = boxes.ends[boxes.counts[N_ENDS]]
@@ -336,7 +216,7 @@ def drop_end(boxes, v):
 
 
 @jitable
-def collapse_closest(tree, boxes):
+def collapse_closest(tree: Links, boxes: Boxes) -> None:
     """Make one end of the two sibling ends whose common box is smallest."""
     offset, best, least = tree.head[OFFSET], NONE, np.inf
     for i in range(boxes.counts[N_ENDS]):
@@ -361,8 +241,8 @@ def collapse_closest(tree, boxes):
 
 
 @jitable
-def insert(tree, boxes, rules, x, nearest):
-    """Put point x beside its nearest neighbour (found here, if the rules say so), rotate, and perhaps collapse."""
+def insert(tree: Links, boxes: Boxes, rules: PerchRules, x: int, nearest: int) -> None:
+    """Put point x beside its nearest neighbour (found here if the rules require it), rotate, and perhaps collapse."""
     if tree.head[LEAVES] == 0:
         attach_first(tree, x)
     else:
@@ -377,7 +257,7 @@ def insert(tree, boxes, rules, x, nearest):
         # A box that already holds the point is in boxes that do.
         while v != NONE:
             i = v - tree.head[OFFSET]
-            if not _stretch(boxes.low[i], boxes.high[i], boxes.points[x], boxes.points[x]):
+            if not stretch(boxes.low[i], boxes.high[i], boxes.points[x], boxes.points[x]):
                 break
             v = tree.table[v, PARENT]
     if rules.max_leaves > 0:

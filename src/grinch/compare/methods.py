@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from grinch._labels import label_codes
 from grinch.errors import unknown_name
 from grinch.estimators.registry import SYSTEMS, make_system
 
@@ -158,11 +159,8 @@ def _check_finite(vectors: npt.NDArray[Any]) -> None:
 
 def _numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Classes as numbers, nan for points without one: what can be saved without executing code on load."""
-    values = np.asarray(labels)
-    missing = np.array([v is None or v != v for v in values.tolist()], dtype=np.bool_)
-    numbers = np.full(len(values), np.nan)
-    _, numbers[~missing] = np.unique(values[~missing].astype(str), return_inverse=True)
-    return numbers
+    codes = label_codes(labels)
+    return np.where(codes < 0, np.nan, codes)
 
 
 def _run(title: str, job: dict[str, Any], limit: float | None, progress: Callable[[str, int], None]) -> Row:

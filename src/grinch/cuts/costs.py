@@ -1,4 +1,4 @@
-"""Cuts by a cost of nodes: split whatever costs most, as PERCH (Kobren et al., KDD 2017) does."""
+"""Cuts by a cost of nodes: split what costs most, as PERCH (Kobren et al., KDD 2017) does."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import numpy.typing as npt
 
 from grinch._by_column import check_vectors, columns
 from grinch._compile import kernel
-from grinch.cuts.flat import Labels, Mask, check_n_clusters, labels_of
+from grinch._types import Floats, Ids, Labels, Mask
+from grinch.cuts.flat import check_n_clusters, labels_of
 from grinch.errors import unknown_name
-from grinch.tree import Tree, walks
-from grinch.tree.links import LEFT, RIGHT
-
-FloatArray = npt.NDArray[np.float64]
+from grinch.tree import Tree
 
 
 def cut_by_cost(tree: Tree, vectors: Any, n_clusters: int, cost: str = "half_diameter_times_n") -> Labels:
@@ -52,7 +50,7 @@ def cut_by_cost(tree: Tree, vectors: Any, n_clusters: int, cost: str = "half_dia
     return labels_of(tree, splits_by_cost(tree, node_costs(tree, vectors, cost), n_clusters))
 
 
-def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") -> FloatArray:
+def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") -> Floats:
     """What each node costs, by node id; leaves cost 0.
 
     Parameters
@@ -77,24 +75,20 @@ def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") ->
     """
     if cost not in COSTS:
         raise unknown_name("cost", cost, COSTS)
-    nodes = tree.preorder()
-    nodes = nodes[nodes >= tree.offset]
-    costs = np.zeros(len(tree.links.table))
+    nodes, costs = tree.internal_nodes(), np.zeros(tree.n_ids)
     costs[nodes] = COSTS[cost](tree, vectors)[nodes]
     return costs
 
 
 def splits_by_cost(tree: Tree, costs: npt.ArrayLike, n_clusters: int) -> Mask:
-    """By node id, whether the cut into ``n_clusters`` goes through it that splits the costliest cluster each time.
+    """By node id, whether it is split in the cut into ``n_clusters`` that splits the costliest cluster each time.
 
-    ``costs`` is by node id, as from :func:`node_costs`, or a cost of one's own. Leaves are never split.
+    ``costs`` is by node id, as from :func:`node_costs`, or a cost of your own. Leaves are never split.
     """
     check_n_clusters(n_clusters)
     values = np.asarray(costs, dtype=np.float64)
-    if values.shape != (len(tree.links.table),):
-        raise ValueError(
-            f"costs must have one entry for each of the {len(tree.links.table)} node ids; got shape {values.shape}"
-        )
+    if values.shape != (tree.n_ids,):
+        raise ValueError(f"costs must have one entry for each of the {tree.n_ids} node ids; got shape {values.shape}")
     is_split = np.zeros(len(values), dtype=np.bool_)
     frontier = [(-values[tree.root], tree.root)] if tree.n_leaves > 1 else []
     for _ in range(n_clusters - 1):
@@ -102,65 +96,58 @@ def splits_by_cost(tree: Tree, costs: npt.ArrayLike, n_clusters: int) -> Mask:
             break
         _, v = heapq.heappop(frontier)
         is_split[v] = True
-        for child in tree.links.table[v, [LEFT, RIGHT]].tolist():
-            if child >= tree.offset:
+        for child in tree.children(v):
+            if not tree.is_leaf(child):
                 heapq.heappush(frontier, (-values[child], child))
     return is_split
 
 
-def _points(tree: Tree, vectors: Any) -> FloatArray:
+def _points(tree: Tree, vectors: Any) -> Floats:
     return tree.sizes().astype(np.float64)
 
 
-def _diameter(tree: Tree, vectors: Any) -> FloatArray:
-    n_nodes = len(tree.links.table)
-    squared, low, high = np.zeros(n_nodes), np.empty(n_nodes), np.empty(n_nodes)
-    preorder = tree.preorder()
+def _diameter(tree: Tree, vectors: Any) -> Floats:
+    squared, low, high = np.zeros(tree.n_ids), np.empty(tree.n_ids), np.empty(tree.n_ids)
+    nodes, children = tree.internal_nodes(), tree.child_pairs()
     for column in columns(check_vectors(vectors, tree.n_leaves)):
         low[: len(column)] = high[: len(column)] = column
-        _add_box_side(tree.links.table, preorder, tree.offset, low, high, squared)
+        _add_box_side(nodes, children, low, high, squared)
     return np.sqrt(squared)
 
 
-def _half_diameter_times_n(tree: Tree, vectors: Any) -> FloatArray:
+def _half_diameter_times_n(tree: Tree, vectors: Any) -> Floats:
     return _diameter(tree, vectors) * _points(tree, vectors) / 2
 
 
-def _kmeans(tree: Tree, vectors: Any) -> FloatArray:
-    n_nodes = len(tree.links.table)
-    spread, mean, sizes = np.zeros(n_nodes), np.empty(n_nodes), _points(tree, vectors)
-    preorder = tree.preorder()
+def _kmeans(tree: Tree, vectors: Any) -> Floats:
+    spread, mean, sizes = np.zeros(tree.n_ids), np.empty(tree.n_ids), _points(tree, vectors)
+    nodes, children = tree.internal_nodes(), tree.child_pairs()
     for column in columns(check_vectors(vectors, tree.n_leaves)):
         mean[: len(column)] = column
-        _add_spread_between(tree.links.table, preorder, tree.offset, sizes, mean, spread)
-    walks.sum_upward(tree.links.table, preorder, tree.offset, spread)
-    return spread
+        _add_spread_between(nodes, children, sizes, mean, spread)
+    return tree.sum_upward(spread)
 
 
 @kernel
-def _add_box_side(table, preorder, offset, low, high, squared):
+def _add_box_side(nodes: Ids, children: Ids, low: Floats, high: Floats, squared: Floats) -> None:
     """Add to each node the squared side of its box in one column."""
-    for i in range(preorder.shape[0] - 1, -1, -1):
-        v = preorder[i]
-        if v >= offset:
-            left, right = table[v, LEFT], table[v, RIGHT]
-            low[v], high[v] = min(low[left], low[right]), max(high[left], high[right])
-            squared[v] += (high[v] - low[v]) ** 2
+    for i in range(nodes.shape[0] - 1, -1, -1):
+        v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
+        low[v], high[v] = min(low[left], low[right]), max(high[left], high[right])
+        squared[v] += (high[v] - low[v]) ** 2
 
 
 @kernel
-def _add_spread_between(table, preorder, offset, sizes, mean, spread):
+def _add_spread_between(nodes: Ids, children: Ids, sizes: Floats, mean: Floats, spread: Floats) -> None:
     """Add to each node what the distance of its children's means adds: |m_l - m_r|² n_l n_r / (n_l + n_r)."""
-    for i in range(preorder.shape[0] - 1, -1, -1):
-        v = preorder[i]
-        if v >= offset:
-            left, right = table[v, LEFT], table[v, RIGHT]
-            apart, share = mean[right] - mean[left], sizes[right] / sizes[v]
-            mean[v] = mean[left] + share * apart
-            spread[v] += apart * apart * share * sizes[left]
+    for i in range(nodes.shape[0] - 1, -1, -1):
+        v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
+        apart, share = mean[right] - mean[left], sizes[right] / sizes[v]
+        mean[v] = mean[left] + share * apart
+        spread[v] += apart * apart * share * sizes[left]
 
 
-COSTS: dict[str, Callable[[Tree, Any], FloatArray]] = {
+COSTS: dict[str, Callable[[Tree, Any], Floats]] = {
     "half_diameter_times_n": _half_diameter_times_n,
     "diameter": _diameter,
     "n": _points,

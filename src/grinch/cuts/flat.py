@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from grinch.tree import Tree, walks
-
-Labels = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from grinch._checks import check_count, check_number
+from grinch._types import Floats, Ids
+from grinch._types import Labels as Labels
+from grinch._types import Mask as Mask
+from grinch.tree import Tree
 
 
 def cut_n_clusters(tree: Tree, n_clusters: int) -> Labels:
@@ -58,27 +58,23 @@ def splits(tree: Tree, n_clusters: int | None, threshold: float | None) -> Mask:
 
 
 def check_n_clusters(n_clusters: object) -> None:
-    if isinstance(n_clusters, bool) or not isinstance(n_clusters, (int, np.integer)) or n_clusters < 1:
-        raise ValueError(f"n_clusters must be a whole number of at least 1; got {n_clusters!r}")
+    check_count("n_clusters", n_clusters, 1)
 
 
 def check_threshold(threshold: object) -> None:
-    number = isinstance(threshold, (int, float, np.number)) and not isinstance(threshold, bool)
-    if not number or np.isnan(threshold):  # type: ignore[call-overload]
-        raise ValueError(f"threshold must be a number, a score of the linkage; got {threshold!r}")
+    check_number("threshold", threshold, "a number, a score of the linkage")
 
 
-def split_order(tree: Tree) -> npt.NDArray[np.int32]:
+def split_order(tree: Tree) -> Ids:
     """Internal nodes in the order in which cuts into 2, 3, 4 … clusters split them."""
-    internal = tree.preorder()
-    internal = internal[internal >= tree.offset]
+    internal = tree.internal_nodes()
     # Preorder puts parents first among equals, and heights never fall upwards: what is split is a top of the tree.
     return internal[np.argsort(-tree.heights()[internal], kind="stable")]
 
 
 def splits_n_clusters(tree: Tree, n_clusters: int) -> Mask:
     """By node id, whether the cut into ``n_clusters`` goes through it."""
-    is_split = np.zeros(len(tree.links.table), dtype=np.bool_)
+    is_split = np.zeros(tree.n_ids, dtype=np.bool_)
     is_split[split_order(tree)[: n_clusters - 1]] = True
     return is_split
 
@@ -89,7 +85,7 @@ def splits_threshold(tree: Tree, threshold: float) -> Mask:
         return np.asarray(known_scores(tree) < threshold)
 
 
-def known_scores(tree: Tree) -> npt.NDArray[np.float64]:
+def known_scores(tree: Tree) -> Floats:
     """The scores of a tree that has them."""
     if tree.n_leaves > 1 and np.isnan(tree.scores[tree.root]):
         raise ValueError("threshold needs a tree that knows its scores; this one does not: cut by n_clusters")
@@ -98,11 +94,7 @@ def known_scores(tree: Tree) -> npt.NDArray[np.float64]:
 
 def node_labels(tree: Tree, is_split: Mask) -> Labels:
     """Cluster numbers by node id, -1 above the cut; clusters count up in the order their first points arrived."""
-    labels = np.full(len(tree.links.table), -1, dtype=np.int64)
-    if tree.n_leaves == 0:
-        return labels
-    walks.fill_labels(tree.links.table, tree.preorder(), is_split, labels)
-    return numbered_by_arrival(labels, tree.n_leaves)
+    return numbered_by_arrival(tree.number_subtrees(is_split), tree.n_leaves)
 
 
 def numbered_by_arrival(labels: Labels, n: int) -> Labels:

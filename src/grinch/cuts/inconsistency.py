@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from grinch.cuts.flat import Labels, labels_of
-from grinch.tree import Tree, walks
-from grinch.tree.links import LEFT, RIGHT
+from grinch._checks import check_count, check_number
+from grinch._types import Floats, Labels
+from grinch.cuts.flat import labels_of
+from grinch.tree import Tree
 
-FloatArray = npt.NDArray[np.float64]
-Moments = tuple[FloatArray, FloatArray, FloatArray]
+Moments = tuple[Floats, Floats, Floats]
 
 
 def cut_inconsistency(tree: Tree, depth: int = 2, factor: float = 1.15) -> Labels:
@@ -42,22 +41,17 @@ def cut_inconsistency(tree: Tree, depth: int = 2, factor: float = 1.15) -> Label
     >>> cut_inconsistency(tree).tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    if isinstance(depth, bool) or not isinstance(depth, (int, np.integer)) or depth < 1:
-        raise ValueError(f"depth must be a whole number of at least 1; got {depth!r}")
-    if not isinstance(factor, (int, float, np.number)) or isinstance(factor, bool) or np.isnan(factor):
-        raise ValueError(f"factor must be a number of standard deviations; got {factor!r}")
-    worst = inconsistencies(tree, int(depth))
-    walks.raise_to_children(tree.links.table, tree.preorder(), tree.offset, worst)
+    check_number("factor", factor, "a number of standard deviations")
+    worst = tree.max_upward(inconsistencies(tree, check_count("depth", depth, 1)))
     worst[: tree.offset] = -np.inf
     return labels_of(tree, worst > factor)
 
 
-def inconsistencies(tree: Tree, depth: int = 2) -> FloatArray:
+def inconsistencies(tree: Tree, depth: int = 2) -> Floats:
     """By node id, how many standard deviations its height is above the mean down to ``depth`` levels; leaves have 0."""
-    preorder = tree.preorder()
-    nodes, heights = preorder[preorder >= tree.offset], tree.heights()
-    left, right = tree.links.table[nodes, LEFT], tree.links.table[nodes, RIGHT]
-    # Number, mean and squares of heights, level by level; merged and not summed, for equal heights must give 0.
+    nodes, heights = tree.internal_nodes(), tree.heights()
+    left, right = tree.child_pairs()[nodes].T
+    # Number, mean and squares of heights, level by level; merged and not summed, because equal heights must give 0.
     count, mean, squares = np.zeros((3, len(heights)))
     for _ in range(depth):
         below = _merged((count[left], mean[left], squares[left]), (count[right], mean[right], squares[right]))

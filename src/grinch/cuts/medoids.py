@@ -10,10 +10,8 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from grinch._by_column import check_vectors, columns, unit_scale
+from grinch._types import Floats, Labels
 from grinch.errors import unknown_name
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 METRICS = ("cosine", "euclidean", "sqeuclidean")
 # Above this many points, the medoid by plain Euclidean distance is taken to be that by the squared one.
@@ -21,7 +19,7 @@ ALL_PAIRS_UP_TO = 4096
 ROWS_AT_ONCE = 512
 
 
-def cluster_sizes(labels: npt.ArrayLike) -> IntArray:
+def cluster_sizes(labels: npt.ArrayLike) -> Labels:
     """How many points each cluster has, by its number; -1 (noise) is left out.
 
     >>> cluster_sizes([0, 2, 0, -1, 2, 2]).tolist()
@@ -31,7 +29,7 @@ def cluster_sizes(labels: npt.ArrayLike) -> IntArray:
     return np.bincount(numbers[numbers >= 0])
 
 
-def exemplars(vectors: Any, labels: npt.ArrayLike, metric: str = "cosine") -> IntArray:
+def exemplars(vectors: Any, labels: npt.ArrayLike, metric: str = "cosine") -> Labels:
     """The medoid of each cluster: the point whose distances to all others of it have the smallest sum.
 
     By cosine and by squared Euclidean distance it is exact in O(n d): Σ (1 - u_i·u_j) over j is smallest where u_i is
@@ -74,7 +72,7 @@ def exemplars(vectors: Any, labels: npt.ArrayLike, metric: str = "cosine") -> In
     return found[:n_clusters]
 
 
-def _from_sums(matrix: Any, own: IntArray) -> FloatArray:
+def _from_sums(matrix: Any, own: Labels) -> Floats:
     """Minus the dot product of each unit vector with the sum of the others of its cluster."""
     scale, remoteness = unit_scale(matrix), np.zeros(len(own))
     for column in columns(matrix):
@@ -83,7 +81,7 @@ def _from_sums(matrix: Any, own: IntArray) -> FloatArray:
     return remoteness
 
 
-def _from_means(matrix: Any, own: IntArray) -> FloatArray:
+def _from_means(matrix: Any, own: Labels) -> Floats:
     """The squared distance of each vector to the mean of its cluster."""
     remoteness, counts = np.zeros(len(own)), np.maximum(np.bincount(own), 1)
     for column in columns(matrix):
@@ -91,7 +89,7 @@ def _from_means(matrix: Any, own: IntArray) -> FloatArray:
     return remoteness
 
 
-def _replace_in_small_clusters(remoteness: FloatArray, matrix: Any, numbers: IntArray) -> None:
+def _replace_in_small_clusters(remoteness: Floats, matrix: Any, numbers: Labels) -> None:
     """Summed distances instead, where there are few enough pairs to take them all."""
     rows = matrix.tocsr() if scipy.sparse.issparse(matrix) else matrix
     points = np.argsort(numbers, kind="stable")[(numbers < 0).sum() :]
@@ -100,7 +98,7 @@ def _replace_in_small_clusters(remoteness: FloatArray, matrix: Any, numbers: Int
             remoteness[members] = _summed_distances(rows[members])
 
 
-def _summed_distances(matrix: Any) -> FloatArray:
+def _summed_distances(matrix: Any) -> Floats:
     """Of each vector to all others, a few rows at a time."""
     dense = (matrix.toarray() if scipy.sparse.issparse(matrix) else matrix).astype(np.float64)
     return np.concatenate(
@@ -108,7 +106,7 @@ def _summed_distances(matrix: Any) -> FloatArray:
     )
 
 
-def _check_labels(labels: npt.ArrayLike) -> IntArray:
+def _check_labels(labels: npt.ArrayLike) -> Labels:
     numbers = np.asarray(labels)
     if numbers.size == 0:
         numbers = numbers.astype(np.int64)

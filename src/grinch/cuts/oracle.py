@@ -1,4 +1,4 @@
-"""Cuts that know the answer: how well could this tree be cut, had one the labels?"""
+"""Cuts that know the labels: how well could this tree be cut?"""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import kernel
-from grinch.cuts.flat import Labels, Mask, known_scores, labels_of
+from grinch._types import Floats, Ids, Labels, Mask
+from grinch.cuts.flat import known_scores, labels_of
 from grinch.tree import Tree
 from grinch.tree.class_meetings import class_codes, class_meetings, labelled_sizes, pairs_under
-from grinch.tree.links import LEFT, PARENT, RIGHT
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def cut_best_f1(tree: Tree, labels: npt.ArrayLike) -> Labels:
     """The clusters, each a node of the tree, that have the greatest :func:`~grinch.metrics.pairwise_f1` of all such.
 
-    It is exact, and tells what a tree has to offer apart from where it is cut. F1 is a ratio of two sums over the
-    clusters, 2·TP / (pairs found + true pairs); Dinkelbach's method maximises it by asking, for the best ratio r so
-    far, for the clusters that maximise 2·TP - r·found (one pass up the tree) until r stands still. That takes a
-    handful of passes of O(n).
+    Exact. It measures what a tree offers, apart from where it is cut. F1 is a ratio of two sums over the
+    clusters, 2·TP / (pairs found + true pairs); Dinkelbach's method maximises it: for the best ratio r so far, find
+    the clusters that maximise 2·TP - r·found (one pass up the tree), until r no longer grows. That takes a handful of
+    passes of O(n).
 
     Parameters
     ----------
@@ -57,27 +55,27 @@ def splits_best_f1(tree: Tree, labels: npt.ArrayLike) -> Mask:
     true = together[tree.root] if tree.n_leaves > 1 else 0.0
     if not true:
         return is_split
-    preorder, gathered, trial = tree.preorder(), np.zeros((2, len(found))), is_split.copy()
+    nodes, children = tree.internal_nodes(), tree.child_pairs()
+    gathered, candidate = np.zeros((2, len(found))), is_split.copy()
     best = 0.0
     while True:
-        _split_for_ratio(tree.links.table, preorder, tree.offset, together, found, best, gathered, trial)
+        _split_for_ratio(nodes, children, together, found, best, gathered, candidate)
         ratio = 2 * gathered[0, tree.root] / (gathered[1, tree.root] + true)
         if ratio <= best:
             return is_split
-        best, is_split = ratio, trial.copy()
+        best, is_split = ratio, candidate.copy()
 
 
 @kernel
-def _split_for_ratio(table, preorder, offset, together, found, ratio, gathered, is_split):
+def _split_for_ratio(
+    nodes: Ids, children: Ids, together: Floats, found: Floats, ratio: float, gathered: Floats, is_split: Mask
+) -> None:
     """Clusters under each node that maximise the sum of 2·together - ratio·found; ``gathered`` has both sums, apart.
 
     The sums are of whole numbers, so that they are exact and only the comparison is rounded.
     """
-    for i in range(preorder.shape[0] - 1, -1, -1):
-        v = preorder[i]
-        if v < offset:
-            continue
-        left, right = table[v, LEFT], table[v, RIGHT]
+    for i in range(nodes.shape[0] - 1, -1, -1):
+        v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
         split_together = gathered[0, left] + gathered[0, right]
         split_found = gathered[1, left] + gathered[1, right]
         is_split[v] = 2 * (split_together - together[v]) > ratio * (split_found - found[v])
@@ -125,12 +123,10 @@ def best_threshold(tree: Tree, labels: npt.ArrayLike) -> BestThreshold:
         raise ValueError(
             "labels must have two points of one class, else every threshold is as good; got no such two: label more"
         )
-    preorder = tree.preorder()
-    nodes = preorder[preorder >= tree.offset]
-    scores, above = known_scores(tree), np.full(len(tree.links.table), -np.inf)
+    nodes, scores, above = tree.internal_nodes(), known_scores(tree), np.full(tree.n_ids, -np.inf)
     # A node without a score is never split, as if it scored highest.
     scores = np.where(np.isnan(scores), np.inf, scores)
-    _fill_best_above(tree.links.table, preorder, scores, above)
+    _fill_best_above(tree.preorder(), tree.parents(), scores, above)
     steps = np.unique(scores[nodes])
     # Cut i is that of the thresholds from steps[i - 1] (exclusive) to steps[i]; the last one leaves only single points.
     begin, end = np.searchsorted(steps, above[nodes], side="right"), np.searchsorted(steps, scores[nodes], side="right")
@@ -145,7 +141,7 @@ def best_threshold(tree: Tree, labels: npt.ArrayLike) -> BestThreshold:
     return BestThreshold(_middle(steps, first, last), float(f1[first]))
 
 
-def _by_cut(begin: npt.NDArray[np.intp], end: npt.NDArray[np.intp], values: FloatArray, n_steps: int) -> FloatArray:
+def _by_cut(begin: npt.NDArray[np.intp], end: npt.NDArray[np.intp], values: Floats, n_steps: int) -> Floats:
     """The sum of the values of each cut's clusters, which are the nodes with begin <= cut < end."""
     is_ever = begin < end
     begins = np.bincount(begin[is_ever], values[is_ever], minlength=n_steps + 1)
@@ -153,7 +149,7 @@ def _by_cut(begin: npt.NDArray[np.intp], end: npt.NDArray[np.intp], values: Floa
     return np.cumsum(begins - ends)
 
 
-def _middle(steps: FloatArray, first: int, last: int) -> float:
+def _middle(steps: Floats, first: int, last: int) -> float:
     """The middle of the thresholds of cuts first to last."""
     low, high = float(steps[first - 1]) if first else -np.inf, float(steps[last])
     # Beyond the scores, and beside an infinite one, there is no middle; and none between neighbouring numbers.
@@ -162,9 +158,9 @@ def _middle(steps: FloatArray, first: int, last: int) -> float:
 
 
 @kernel
-def _fill_best_above(table, preorder, scores, above):
+def _fill_best_above(preorder: Ids, parents: Ids, scores: Floats, above: Floats) -> None:
     """By node, the highest score among its ancestors; ``above`` starts out as -inf."""
     for i in range(1, preorder.shape[0]):
         v = preorder[i]
-        p = table[v, PARENT]
+        p = parents[v]
         above[v] = max(above[p], scores[p])

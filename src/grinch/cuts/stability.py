@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from grinch._checks import check_count
 from grinch._compile import kernel
-from grinch.cuts.flat import Labels, numbered_by_arrival
-from grinch.tree import Tree, walks
-from grinch.tree.links import LEFT, NONE, PARENT, RIGHT, SIZE
+from grinch._types import Floats, Ids, Labels
+from grinch.cuts.flat import numbered_by_arrival
+from grinch.tree import NONE, Tree
 
-FloatArray = npt.NDArray[np.float64]
 # Heights up to this are 0: one over them, summed over points, must stay finite.
 TINY = 1e-200
 
@@ -28,7 +27,7 @@ def cut_stability(tree: Tree, min_cluster_size: int = 5, allow_single_cluster: b
     ----------
     tree : Tree
         The cluster tree; see :meth:`grinch.Tree.heights` for its heights. Height 0 (equal points) counts as the
-        smallest height above it, for an infinite density would outweigh everything else.
+        smallest height above it, because an infinite density would outweigh everything else.
     min_cluster_size : int
         Of at least 2.
     allow_single_cluster : bool
@@ -47,45 +46,59 @@ def cut_stability(tree: Tree, min_cluster_size: int = 5, allow_single_cluster: b
     >>> cut_stability(Tree.from_scipy(linkage(points)), min_cluster_size=3).tolist()
     [0, 0, 0, 1, 1, 1, -1]
     """
-    whole = isinstance(min_cluster_size, (int, np.integer)) and not isinstance(min_cluster_size, bool)
-    if not whole or min_cluster_size < 2:
-        raise ValueError(f"min_cluster_size must be a whole number of at least 2; got {min_cluster_size!r}")
-    n_nodes = len(tree.links.table)
-    cluster, chosen = walks.no_nodes(n_nodes), np.full(n_nodes, NONE, dtype=np.int64)
-    birth, stability, below = np.zeros((3, n_nodes))
-    if tree.n_leaves >= min_cluster_size:
-        table, preorder = tree.links.table, tree.preorder()
-        _condense(table, preorder, tree.offset, _densities(tree), min_cluster_size, cluster, birth, stability)
-        _choose(table, preorder, cluster, stability, below, bool(allow_single_cluster), chosen)
+    min_size = check_count("min_cluster_size", min_cluster_size, 2)
+    cluster, chosen = np.arange(tree.n_ids, dtype=np.int32), np.full(tree.n_ids, NONE, dtype=np.int64)
+    birth, stability, below = np.zeros((3, tree.n_ids))
+    if tree.n_leaves >= min_size:
+        nodes, children, sizes = tree.internal_nodes(), tree.child_pairs(), tree.sizes()
+        _condense(nodes, children, sizes, _densities(tree), min_size, cluster, birth, stability)
+        _choose(tree.preorder(), tree.parents(), cluster, stability, below, bool(allow_single_cluster), chosen)
     return numbered_by_arrival(chosen[: tree.n_leaves], tree.n_leaves)
 
 
-def _densities(tree: Tree) -> FloatArray:
+def _densities(tree: Tree) -> Floats:
     heights = tree.heights()
     above = heights[heights > TINY]
     return 1 / np.maximum(heights, above.min() if len(above) else 1.0)
 
 
 @kernel
-def _condense(table, preorder, offset, density, min_size, cluster, birth, stability):
-    """By node, the cluster it is in or falls out of (named by its topmost node), and by cluster its stability."""
-    cluster[preorder[0]] = preorder[0]
-    for i in range(preorder.shape[0]):
-        v = preorder[i]
-        if v < offset:
-            continue
-        c, left, right = cluster[v], table[v, LEFT], table[v, RIGHT]
-        splits = table[left, SIZE] >= min_size and table[right, SIZE] >= min_size
+def _condense(
+    nodes: Ids,
+    children: Ids,
+    sizes: Ids,
+    density: Floats,
+    min_size: int,
+    cluster: Ids,
+    birth: Floats,
+    stability: Floats,
+) -> None:
+    """By node, the cluster it is in or falls out of (named by its topmost node), and by cluster its stability.
+
+    ``cluster`` starts out as each node's own id, the others as 0.
+    """
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        c, left, right = cluster[v], children[v, 0], children[v, 1]
+        splits = sizes[left] >= min_size and sizes[right] >= min_size
         for child in (left, right):
             cluster[child] = child if splits else c
             if splits:
                 birth[child] = density[v]
-            if splits or table[child, SIZE] < min_size <= table[v, SIZE]:
-                stability[c] += (density[v] - birth[c]) * table[child, SIZE]
+            if splits or sizes[child] < min_size <= sizes[v]:
+                stability[c] += (density[v] - birth[c]) * sizes[child]
 
 
 @kernel
-def _choose(table, preorder, cluster, stability, below, allow_single, chosen):
+def _choose(
+    preorder: Ids,
+    parents: Ids,
+    cluster: Ids,
+    stability: Floats,
+    below: Floats,
+    allow_single: bool,
+    chosen: Labels,
+) -> None:
     """By node, the chosen cluster it is in; ``chosen`` starts out as NONE, ``below`` as 0."""
     root = preorder[0]
     for i in range(preorder.shape[0] - 1, -1, -1):
@@ -97,9 +110,9 @@ def _choose(table, preorder, cluster, stability, below, allow_single, chosen):
             chosen[v] = v
             below[v] = stability[v]
         if v != root:
-            below[cluster[table[v, PARENT]]] += below[v]
+            below[cluster[parents[v]]] += below[v]
     for i in range(1, preorder.shape[0]):
         v = preorder[i]
-        above = chosen[table[v, PARENT]]
+        above = chosen[parents[v]]
         if above != NONE:
             chosen[v] = above

@@ -1,4 +1,4 @@
-"""The data sets that can be asked for by name: one plain dict."""
+"""The data sets there are by name: one plain dict."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def read_npy(path: Path) -> Labelled:
 
 def read_csv(path: Path) -> Labelled:
     points = read_points(path, label="label")
-    assert points.labels is not None, "read_points refuses a file without the column it is told of"
+    assert points.labels is not None, "read_points refuses a file without the column it is given"
     return _paired(path, points.vectors, points.labels)
 
 

@@ -1,4 +1,4 @@
-"""Data sets by name, from a folder of the user's or from scikit-learn."""
+"""Data sets by name, from a folder or from scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_count
 from grinch.datasets.catalog import CATALOG, Description
 from grinch.datasets.labelled import Labelled
 from grinch.errors import unknown_name
@@ -94,7 +95,7 @@ def _read(description: Description, path: Path) -> Labelled:
 
 
 def _folder(folder: str | Path | None) -> Path | None:
-    """The folder that was asked for, if one was; it must be there."""
+    """The given folder, which must exist; or the one in the environment, if any."""
     name, given = ("folder", folder) if folder is not None else (FOLDER, os.environ.get(FOLDER))
     if not given:
         return None
@@ -132,7 +133,6 @@ def _standardised(vectors: npt.NDArray[Any], columns: slice) -> npt.NDArray[np.f
 def _check_n(n: Any, rows: int | None, name: str) -> None:
     if n is None:
         return
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise ValueError(f"n must be a whole number of at least 1, or None for all rows; got {n!r}")
+    check_count("n", n, 1, ", or None for all rows")
     if rows is not None and n > rows:
         raise ValueError(f"n must be at most the {rows:,} rows of {name!r}, or None for all of them; got {n!r}")

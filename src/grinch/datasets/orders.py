@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from grinch._labels import label_codes
 from grinch.errors import unknown_name
 
 ORDERS = ("random", "sorted", "round-robin")
@@ -31,12 +32,15 @@ def arrival(labels: npt.ArrayLike, order: str = "random", random_state: int | No
     shuffled = rng.permutation(len(values))
     if order == "random":
         return shuffled
-    names, codes = np.unique(values.astype(str) if values.dtype == object else values, return_inverse=True)
-    places = rng.permutation(len(names))[codes[shuffled]]
+    codes = label_codes(values.astype(str) if values.dtype == object else values)
+    # Points without a class make one more.
+    codes[codes < 0] = codes.max(initial=-1) + 1
+    n_classes = int(codes.max(initial=-1)) + 1
+    places = rng.permutation(n_classes)[codes[shuffled]]
     by_class = np.argsort(places, kind="stable")
     if order == "sorted":
         return shuffled[by_class]
     # The turn of a point is how many of its class come before it.
-    sizes = np.bincount(places, minlength=len(names))
+    sizes = np.bincount(places, minlength=n_classes)
     turns = np.arange(len(values)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return shuffled[by_class][np.argsort(turns, kind="stable")]

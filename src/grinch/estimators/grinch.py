@@ -23,7 +23,7 @@ from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
 from grinch.refine.polish import Polisher
-from grinch.tree.links import NONE
+from grinch.tree import NONE
 
 
 class Grinch(IncrementalClusterer):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from grinch import cuts
-from grinch._checks import check_count
-from grinch._types import Advance, count_rows
-from grinch.baselines.agglomeration import BestFirst, Pool
+from grinch._checks import check_count, check_room_for_pairs
+from grinch._types import count_rows
+from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
+from grinch.baselines.minibatch import BufferBuilder
 from grinch.estimators.base import IncrementalClusterer
-from grinch.estimators.hac import HEAP_BYTES_PER_PAIR, check_room
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
-from grinch.tree import Tree
 
 
 class MiniBatchHAC(IncrementalClusterer):
@@ -67,43 +66,9 @@ class MiniBatchHAC(IncrementalClusterer):
         cuts.check_cut(self.n_clusters, self.threshold)
         rows = self._checked_records(X, self.linkage, self.metric, reset)
         n = count_rows(rows) + (0 if reset else self.n_leaves_)
-        check_room(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
+        check_room_for_pairs(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
         return rows
 
     def _new_builder(self, rows: Any) -> BufferBuilder:
         linkage = linkage_of(self.linkage, self.metric)
         return BufferBuilder(linkage, rows.shape[1] if isinstance(linkage, VectorLinkage) else 0, self.buffer_size)
-
-
-class BufferBuilder:
-    """A pool of limited size, and the tree of all that went through it."""
-
-    def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, buffer_size: int):
-        self._buffer_size = buffer_size
-        self._waiting = BestFirst(Pool(linkage, n_features, 0))
-
-    @property
-    def n_leaves(self) -> int:
-        return self._waiting.pool.n_leaves
-
-    @property
-    def stats(self) -> dict[str, int]:
-        pool = self._waiting.pool
-        return {"scores": pool.n_scores, "merges": pool.n_nodes - pool.n_leaves}
-
-    def insert(self, rows: Any, progress: Advance | None = None) -> None:
-        """A record that the linkage refuses does not enter; those before it stay."""
-        n = count_rows(rows)
-        self._waiting.pool.reserve(min(self._buffer_size, self.n_leaves + n))
-        for i in range(n):
-            if self._waiting.pool.size == self._buffer_size:
-                self._waiting.merge_best()
-            self._waiting.admit(rows[i : i + 1])
-            if progress is not None:
-                progress(1)
-
-    def tree(self) -> Tree:
-        last = self._waiting.copy()
-        while last.pool.size > 1:
-            last.merge_best()
-        return last.pool.tree()

@@ -74,14 +74,14 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
             raise unknown_name(f"a setting of method {name!r}", setting, accepted)
     if linkage in ("ward", "centroid") and metric == "euclidean":
         metric = "sqeuclidean"  # scipy's name for the only one they have
-    meant = linkage_of(linkage, metric)
+    resolved = linkage_of(linkage, metric)
     kind: dict[str, Any]
     if system.takes_linkage:
-        # Said in full, for HAC's own default is another metric.
-        is_vector = isinstance(linkage, str) and isinstance(meant, VectorLinkage)
-        kind = {"linkage": linkage, "metric": meant.metric if is_vector else metric}  # type: ignore[union-attr]
-    elif isinstance(meant, VectorLinkage):
-        kind = {"metric": "euclidean" if meant.is_euclidean else "cosine"}
+        # In full, because HAC's own default is another metric.
+        is_vector = isinstance(linkage, str) and isinstance(resolved, VectorLinkage)
+        kind = {"linkage": linkage, "metric": resolved.metric if is_vector else metric}  # type: ignore[union-attr]
+    elif isinstance(resolved, VectorLinkage):
+        kind = {"metric": "euclidean" if resolved.is_euclidean else "cosine"}
     elif isinstance(linkage, str):
         kind = {"metric": "cosine" if metric == "cosine" else "euclidean"}
     else:

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, run anew: one file for each, ours beside the paper's."""
+"""The paper's tables and figures, reproduced: one file for each, ours beside the paper's."""
 
 from __future__ import annotations
 

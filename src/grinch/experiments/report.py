@@ -34,7 +34,7 @@ def write_report(folder: Path) -> Path:
     sections = "".join(_section(result, folder) for result in results)
     page = (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>grinch: the paper's experiments</title>"
-        f"<style>{STYLE}</style></head><body><h1>The paper's experiments, run anew</h1>"
+        f"<style>{STYLE}</style></head><body><h1>The paper's experiments, reproduced</h1>"
         "<p>Scalable Hierarchical Clustering with Tree Grafting (Monath, Kobren et al., KDD 2019); ours beside the"
         f" paper's figures.</p>{sections}</body></html>\n"
     )
@@ -61,8 +61,8 @@ def _section(result: Result, folder: Path) -> str:
     head = "".join(f"<th>{html.escape(column)}</th>" for column in result.columns)
     body = "".join("<tr>" + "".join(_cell(row.get(c, "")) for c in result.columns) + "</tr>" for row in result.rows)
     parts.append(f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
-    told = ", ".join(f"{key} {value}" for key, value in result.about.items())
-    parts.append(f"<p class='about'>{html.escape(result.name)}: {html.escape(told)}</p>")
+    about = ", ".join(f"{key} {value}" for key, value in result.about.items())
+    parts.append(f"<p class='about'>{html.escape(result.name)}: {html.escape(about)}</p>")
     return "\n".join(parts)
 
 

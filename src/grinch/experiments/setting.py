@@ -39,7 +39,7 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """What an experiment is asked to do."""
+    """How an experiment is to be run."""
 
     scale: Scale = SCALES["quick"]
     folder: Path | None = None
@@ -71,7 +71,7 @@ class Setting:
 
 @dataclass
 class Result:
-    """What an experiment found: a table, curves if there are any, and what is to be said about them."""
+    """What an experiment found: a table, curves if there are any, and remarks on them."""
 
     name: str
     title: str

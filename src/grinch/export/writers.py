@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.tree import Tree
-from grinch.tree.links import NONE, PARENT
 
 
 def write_newick(tree: Tree, path: Path, names: Sequence[object] | None = None) -> None:
@@ -37,9 +36,9 @@ def write_tsv(
         writer = csv.writer(out, delimiter="\t", lineterminator="\n")
         writer.writerow(["node", "parent", "label"])
         for v in tree.nodes():
-            p = int(tree.links.table[v, PARENT])
+            p = tree.parent(v)
             label = labels[v] if labels is not None and v < tree.offset else None
-            writer.writerow([name(v), "None" if p == NONE else name(p), "None" if label is None else label])
+            writer.writerow([name(v), "None" if p is None else name(p), "None" if label is None else label])
 
 
 def write_clusters(

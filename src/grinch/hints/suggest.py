@@ -1,6 +1,6 @@
 """Which linkage suits these vectors? A hint that needs no labels.
 
-A neighbour of a point is near by distance and near by angle: what both agree on favours neither. Every linkage clusters
+A neighbour of a point is near by distance and near by angle: those both agree on favour neither. Every linkage clusters
 the same sample of points, in several orders, and the one that keeps neighbours together in the smallest groups is
 suggested. How well that works, and what works less well: docs/linkages.md.
 """
@@ -21,12 +21,11 @@ from grinch._types import Ids
 from grinch.errors import unknown_name
 from grinch.estimators.checks import check_vectors
 from grinch.estimators.grinch import Grinch
+from grinch.hints.neighbors import agreed_neighbors, neighbor_cost
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
-from grinch.refine.neighbor_cost import COUNTED, NeighborCost
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
-from grinch.tree.links import NONE
 from grinch.tree.paths import common_ancestors
 
 Named = str | tuple[str, str]
@@ -36,8 +35,6 @@ LINKAGES: tuple[Named, ...] = (("average", "cosine"), ("average", "sqeuclidean")
 CLEARLY = 0.05
 TRIPLETS = 10_000
 FEWEST_POINTS = 3
-# Rows of similarities that are looked at together.
-BLOCK = 512
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class Suggestion:
     metric: str
     reason: str
     candidates: tuple[Candidate, ...]
-    """As they were asked for."""
+    """In the order of ``linkages``."""
     n_points: int
     """How many points were looked at."""
 
@@ -120,7 +117,7 @@ def suggest_linkage(
     >>> hint.linkage, hint.metric
     ('ward', 'sqeuclidean')
     """
-    asked = _checked_linkages(linkages)
+    chosen_from = _validate_linkages(linkages)
     check_count("n_orders", n_orders, 2)
     check_count("sample", sample, FEWEST_POINTS)
     rows = check_vectors(Grinch(), X, reset=True)
@@ -133,54 +130,12 @@ def suggest_linkage(
     seeds = random.randint(2**31 - 1, size=n_orders).tolist()
     triplets = random.randint(len(points), size=(3, TRIPLETS))
     near = agreed_neighbors(points)
-    candidates = tuple(_tried(linkage, points, near, seeds, triplets) for linkage in asked)
+    candidates = tuple(_candidate(linkage, points, near, seeds, triplets) for linkage in chosen_from)
     chosen, reason = _chosen(candidates)
     return Suggestion(chosen.linkage, chosen.metric, reason, candidates, len(points))
 
 
-def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
-    """By point, those that are among its nearest by distance and by angle, padded with NONE.
-
-    Ten nearest by each; more where fewer than one a point is in both.
-
-    >>> agreed_neighbors(np.array([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0], [0.1, 2.0]]))[:, 0].tolist()
-    [1, 0, 3, 2]
-    """
-    n = len(points)
-    centred = points.astype(np.float64) - points.mean(axis=0, dtype=np.float64)
-    lengths = np.linalg.norm(points.astype(np.float64), axis=1, keepdims=True)
-    directions = points / np.where(lengths > 0, lengths, 1.0)
-    # Of x·y - |y|²/2, the largest is the nearest.
-    shift = -0.5 * np.einsum("ij,ij->i", centred, centred)
-    k = min(COUNTED, n - 1)
-    while True:
-        by_distance, by_angle = _nearest(centred, shift, k), _nearest(directions, np.zeros(n), k)
-        is_in_both = np.concatenate(
-            [_is_in(by_distance[i : i + BLOCK], by_angle[i : i + BLOCK]) for i in range(0, n, BLOCK)]
-        )
-        if is_in_both.sum() >= n or k == n - 1:
-            break
-        k = min(2 * k, n - 1)
-    kept = np.where(is_in_both, by_distance, NONE)
-    return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(~is_in_both, axis=1, kind="stable"), axis=1))
-
-
-def _nearest(points: npt.NDArray[np.float64], shift: npt.NDArray[np.float64], k: int) -> Ids:
-    """By point, the k others for which the product with it, and the other's shift, are largest."""
-    found = np.empty((len(points), k), np.int32)
-    for start in range(0, len(points), BLOCK):
-        values = points[start : start + BLOCK] @ points.T + shift
-        values[np.arange(len(values)), start + np.arange(len(values))] = -np.inf
-        found[start : start + BLOCK] = np.argpartition(-values, k - 1, axis=1)[:, :k]
-    return found
-
-
-def _is_in(a: Ids, b: Ids) -> npt.NDArray[np.bool_]:
-    """Which entries of each row of ``a`` are in the same row of ``b``."""
-    return (a[:, :, None] == b[:, None, :]).any(axis=2)
-
-
-def _tried(
+def _candidate(
     linkage: VectorLinkage,
     points: npt.NDArray[Any],
     near: Ids,
@@ -191,7 +146,7 @@ def _tried(
     for seed in seeds:
         model = Grinch(linkage.name, metric=linkage.metric, shuffle=True, random_state=seed)
         tree = model.fit(points).tree_
-        costs.append(NeighborCost(near, tree.n_leaves).cost(tree.links) / tree.n_leaves)
+        costs.append(neighbor_cost(tree, near) / tree.n_leaves)
         choices.append(_closest_pairs(tree, triplets))
     agreement = np.mean([np.mean(a == b) for a, b in combinations(choices, 2)])
     return Candidate(linkage.name, linkage.metric, float(np.mean(costs)), float(np.std(costs)), float(agreement))
@@ -207,7 +162,7 @@ def _chosen(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
     """The suggested candidate, and why."""
     first, best = candidates[0], min(candidates, key=lambda c: c.cost)
     if len(candidates) == 1:
-        return first, f"{first} is the only linkage that was asked about."
+        return first, f"{first} is the only linkage given."
     if best is not first and first.cost * (1 - CLEARLY) <= best.cost:
         return first, (
             f"{first} is as good as any: neighbours share groups of {first.cost:.1%} of the points, and of"
@@ -220,19 +175,19 @@ def _chosen(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
     )
 
 
-def _checked_linkages(linkages: Any) -> list[VectorLinkage]:
+def _validate_linkages(linkages: Any) -> list[VectorLinkage]:
     if isinstance(linkages, str) or not hasattr(linkages, "__iter__"):
         raise ValueError(
             f"linkages must be a list of names, or of pairs of a name and a metric; got {linkages!r}. Put a single one"
             " into a list"
         )
-    asked = [_checked_linkage(entry) for entry in linkages]
-    if not asked:
+    found = [_validate_linkage(entry) for entry in linkages]
+    if not found:
         raise ValueError("linkages must name at least one linkage; got none. Leave it out to try the usual ones")
-    return asked
+    return found
 
 
-def _checked_linkage(entry: Any) -> VectorLinkage:
+def _validate_linkage(entry: Any) -> VectorLinkage:
     name, metric = entry if isinstance(entry, (tuple, list)) and len(entry) == 2 else (entry, None)
     if name not in VECTOR_LINKAGES:
         raise unknown_name("linkages", name, VECTOR_LINKAGES, " (or pairs of one and a metric)")

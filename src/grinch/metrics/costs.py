@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._by_column import check_vectors, columns, unit_scale
 from grinch._compile import kernel
+from grinch._types import Floats, Ids
 from grinch.errors import unknown_name
 from grinch.tree import Tree
-from grinch.tree.links import LEFT, RIGHT
 
 SIMILARITIES = ("dot", "cosine")
 
@@ -23,7 +22,7 @@ SIMILARITIES = ("dot", "cosine")
 def dasgupta_cost(tree: Tree, vectors: Any, similarity: str = "dot") -> float:
     """Dasgupta's cost (STOC 2016): over all pairs, their similarity times the points under their common ancestor.
 
-    Lower is better. It is meant for similarities of at least 0. O(n d) time, O(n) memory.
+    Lower is better. For similarities of at least 0. O(n d) time, O(n) memory.
 
     Parameters
     ----------
@@ -81,28 +80,25 @@ def moseley_wang_revenue(tree: Tree, vectors: Any, similarity: str = "dot", *, n
     return revenue / bound if bound else float("nan")
 
 
-def _similarity_across(
-    tree: Tree, vectors: Any, similarity: str
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+def _similarity_across(tree: Tree, vectors: Any, similarity: str) -> tuple[Ids, Floats]:
     """Internal nodes, and for each the summed similarity of all pairs that part there."""
     if similarity not in SIMILARITIES:
         raise unknown_name("similarity", similarity, SIMILARITIES)
     matrix = check_vectors(vectors, tree.n_leaves)
     scale = unit_scale(matrix) if similarity == "cosine" else 1.0
-    preorder = tree.preorder()
-    sums, across = np.empty(len(tree.links.table)), np.zeros(len(tree.links.table))
+    nodes, children = tree.internal_nodes(), tree.child_pairs()
+    sums, across = np.empty(tree.n_ids), np.zeros(tree.n_ids)
     for column in columns(matrix):
         sums[: len(column)] = column * scale
-        _add_across(tree.links.table, preorder, tree.offset, sums, across)
-    nodes = preorder[preorder >= tree.offset]
+        _add_across(nodes, children, sums, across)
     return nodes, across[nodes]
 
 
 @kernel
-def _add_across(table, preorder, offset, sums, across):
-    for i in range(preorder.shape[0] - 1, -1, -1):
-        v = preorder[i]
-        if v >= offset:
-            left, right = sums[table[v, LEFT]], sums[table[v, RIGHT]]
-            sums[v] = left + right
-            across[v] += left * right
+def _add_across(nodes: Ids, children: Ids, sums: Floats, across: Floats) -> None:
+    """Sum one column upward, and add to each node the product of its children's sums."""
+    for i in range(nodes.shape[0] - 1, -1, -1):
+        v = nodes[i]
+        left, right = sums[children[v, 0]], sums[children[v, 1]]
+        sums[v] = left + right
+        across[v] += left * right

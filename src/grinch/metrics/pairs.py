@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch.tree.class_meetings import Codes, class_codes, each_alone
+from grinch._types import Labels
+from grinch.tree.class_meetings import class_codes, each_alone
 
 
 class Scores(NamedTuple):
@@ -24,8 +25,8 @@ def pairwise_scores(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> Scores:
     Parameters
     ----------
     labels : array-like of shape (n_points,)
-        The true class of each point. A point without one (None or nan) is a class of its own: it belongs with
-        nobody, and putting it with others costs precision.
+        The true class of each point. A point without one (None or nan) is a class of its own, so
+        that putting it with others costs precision.
     predicted : array-like of shape (n_points,)
         The cluster of each point. A point without one (None or nan) is a cluster of its own; -1 is a cluster like
         any other.
@@ -105,7 +106,7 @@ def normalized_mutual_information(labels: npt.ArrayLike, predicted: npt.ArrayLik
     return float(normalized_mutual_info_score(*_labelled(labels, predicted)))
 
 
-def _codes(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Codes, Codes]:
+def _codes(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Labels, Labels]:
     """Both as numbers, -1 where there is none."""
     shapes = np.shape(np.asarray(labels)), np.shape(np.asarray(predicted))
     if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
@@ -115,19 +116,19 @@ def _codes(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Codes, Code
     return class_codes(labels, shapes[0][0]), class_codes(predicted, shapes[0][0])
 
 
-def _labelled(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Codes, Codes]:
+def _labelled(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Labels, Labels]:
     """Both for the points that have a true class, where each point without a cluster is one of its own."""
     true, found = _codes(labels, predicted)
     is_known = true >= 0
     return true[is_known], each_alone(found[is_known])
 
 
-def _shared(true: Codes, found: Codes) -> tuple[Codes, Codes, Codes]:
+def _shared(true: Labels, found: Labels) -> tuple[Labels, Labels, Labels]:
     """Class, cluster and number of points, for each class and cluster that share any."""
     n_found = int(found.max(initial=0)) + 1
     both, counts = np.unique(true * n_found + found, return_counts=True)
     return both // n_found, both % n_found, counts
 
 
-def _n_pairs(counts: Codes) -> float:
+def _n_pairs(counts: Labels) -> float:
     return float((counts.astype(np.float64) * (counts - 1)).sum() / 2)

@@ -8,12 +8,11 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_count
+from grinch._types import Floats, Labels
 from grinch.cuts.flat import check_n_clusters, split_order
-from grinch.tree import Tree, walks
-from grinch.tree.class_meetings import Codes, check_unlabelled, class_codes, class_meetings, labelled_sizes
-from grinch.tree.links import LEFT, RIGHT
-
-FloatArray = npt.NDArray[np.float64]
+from grinch.tree import Tree
+from grinch.tree.class_meetings import check_unlabelled, class_codes, class_meetings, labelled_sizes
 
 
 def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "count") -> float:
@@ -28,8 +27,8 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
     labels : array-like of shape (n_leaves,)
         The true class of each point; None or nan for a point without one.
     unlabelled : {"count", "ignore"}
-        Points without a class make no pairs. With ``"count"`` they still count in the nodes they are in, which are
-        the less pure for it; with ``"ignore"`` it is as if they were not in the tree.
+        Points without a class make no pairs. With ``"count"`` they still count in the nodes they are in, which
+        makes these less pure; with ``"ignore"`` it is as if they were not in the tree.
 
     Returns
     -------
@@ -53,7 +52,7 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
     return purity_of_codes(tree, class_codes(labels, tree.n_leaves), check_unlabelled(unlabelled))
 
 
-def purity_of_codes(tree: Tree, codes: Codes, ignore_unlabelled: bool = False) -> float:
+def purity_of_codes(tree: Tree, codes: Labels, ignore_unlabelled: bool = False) -> float:
     """Dendrogram purity for classes given as numbers, -1 for none."""
     meetings = class_meetings(tree, codes)
     pairs = meetings.pairs
@@ -65,18 +64,18 @@ def purity_of_codes(tree: Tree, codes: Codes, ignore_unlabelled: bool = False) -
 
 
 class RunningPurity:
-    """Dendrogram purity of a growing tree, after each point or every so many: the curve of the paper's figures.
+    """Dendrogram purity of a growing tree, after each point or every few of them: the curve of the paper's figures.
 
     Each value is exact. An insert may rearrange any part of the tree, and changes the size of every node above the
-    new point, the largest ones among them; so a value is counted anew in O(n log depth): some 0.5 ms at 5,000 points,
-    30 ms at 100,000. Only the classes are kept. For long streams give ``every``.
+    new point, the largest ones among them; so every value is counted from scratch in O(n log depth): some
+    0.5 ms at 5,000 points, 30 ms at 100,000. Only the classes are kept. For long streams give ``every``.
 
     Parameters
     ----------
     labels : array-like of shape (n_points,)
         The true class of each point of the whole stream, in the order of arrival; None or nan for none.
     every : int
-        Count only when at least so many points have arrived since the last value.
+        Count only when at least this many points have arrived since the last value.
 
     Attributes
     ----------
@@ -96,10 +95,8 @@ class RunningPurity:
     """
 
     def __init__(self, labels: npt.ArrayLike, every: int = 1):
-        if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-            raise ValueError(f"every must be a whole number of at least 1; got {every!r}")
+        self.every = check_count("every", every, 1)
         self._codes = class_codes(labels, np.size(labels))
-        self.every = int(every)
         self.history: list[tuple[int, float]] = []
 
     def update(self, tree: Tree) -> float | None:
@@ -122,12 +119,12 @@ def expected_purity(tree: Tree, labels: npt.ArrayLike, n_clusters: int, *, unlab
 @overload
 def expected_purity(
     tree: Tree, labels: npt.ArrayLike, n_clusters: Sequence[int], *, unlabelled: str = ...
-) -> FloatArray: ...
+) -> Floats: ...
 
 
 def expected_purity(
     tree: Tree, labels: npt.ArrayLike, n_clusters: int | Sequence[int], *, unlabelled: str = "count"
-) -> float | FloatArray:
+) -> float | Floats:
     """Mean purity of the clusters of a cut, by their sizes: how many points are of their cluster's largest class.
 
     All cuts together take O(n log n), so that a whole curve costs no more than one point of it.
@@ -166,18 +163,17 @@ def expected_purity(
     if not counted:
         return float("nan") if np.ndim(n_clusters) == 0 else np.full(len(wanted), np.nan)
     largest, splits = _largest_class(tree, codes), split_order(tree)
-    left, right = tree.links.table[splits, LEFT], tree.links.table[splits, RIGHT]
+    left, right = tree.child_pairs()[splits].T
     gains = largest[left] + largest[right] - largest[splits]
     curve = np.cumsum(np.concatenate([[largest[tree.root]], gains])) / counted
     values = curve[np.minimum(wanted, tree.n_leaves) - 1]
     return float(values[0]) if np.ndim(n_clusters) == 0 else values
 
 
-def _largest_class(tree: Tree, codes: Codes) -> FloatArray:
+def _largest_class(tree: Tree, codes: Labels) -> Floats:
     """By node id, how many of its points are of its largest class."""
-    largest = np.zeros(len(tree.links.table))
+    largest = np.zeros(tree.n_ids)
     largest[: tree.n_leaves] = codes >= 0
     meetings = class_meetings(tree, codes)
     np.maximum.at(largest, meetings.nodes, meetings.left + meetings.right)
-    walks.raise_to_children(tree.links.table, tree.preorder(), tree.offset, largest)
-    return largest
+    return tree.max_upward(largest)

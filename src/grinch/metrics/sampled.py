@@ -7,13 +7,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_count
+from grinch._types import Floats
 from grinch.tree import Tree
 from grinch.tree.class_meetings import class_codes
 from grinch.tree.paths import common_ancestors
 
 
 class SampledPurity(NamedTuple):
-    """An estimate and the interval that holds the exact value with the confidence asked for."""
+    """An estimate and the interval that holds the exact value with the given confidence."""
 
     purity: float
     low: float
@@ -60,11 +62,10 @@ def sampled_purity(
     >>> purity, round(low, 2), high
     (1.0, 0.94, 1.0)
     """
-    if isinstance(n_pairs, bool) or not isinstance(n_pairs, (int, np.integer)) or n_pairs < 1:
-        raise ValueError(f"n_pairs must be a whole number of at least 1; got {n_pairs!r}")
+    n_pairs = check_count("n_pairs", n_pairs, 1)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r}")
-    purities = _purities_of_pairs(tree, labels, int(n_pairs), np.random.default_rng(random_state))
+    purities = _purities_of_pairs(tree, labels, n_pairs, np.random.default_rng(random_state))
     if not len(purities):
         return SampledPurity(np.nan, np.nan, np.nan)
     mean = float(purities.mean())
@@ -72,9 +73,7 @@ def sampled_purity(
     return SampledPurity(mean, max(mean - margin, 0.0), min(mean + margin, 1.0))
 
 
-def _purities_of_pairs(
-    tree: Tree, labels: npt.ArrayLike, n_pairs: int, rng: np.random.Generator
-) -> npt.NDArray[np.float64]:
+def _purities_of_pairs(tree: Tree, labels: npt.ArrayLike, n_pairs: int, rng: np.random.Generator) -> Floats:
     """The purity of the common ancestor of each pair drawn."""
     codes, n, preorder = class_codes(labels, tree.n_leaves), tree.n_leaves, tree.preorder()
     leaves = preorder[preorder < tree.offset]
@@ -91,7 +90,7 @@ def _purities_of_pairs(
     start = (np.cumsum(counts) - counts)[classes]
     u, v = (leaves[keys[start + member] % n] for member in (first, second))
     nodes = common_ancestors(tree, u, v)
-    before = np.empty(len(tree.links.table), dtype=np.int64)
+    before = np.empty(tree.n_ids, dtype=np.int64)
     before[preorder] = np.cumsum(preorder < tree.offset) - (preorder < tree.offset)
     left_end, sizes = classes * n + before[nodes], tree.sizes()[nodes]
     return (np.searchsorted(keys, left_end + sizes) - np.searchsorted(keys, left_end)) / sizes

@@ -1,4 +1,4 @@
-"""What a tree looks like, whatever it is a tree of."""
+"""The shape of a tree: depths, balance and sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from grinch.tree import Tree
-from grinch.tree.links import LEFT, RIGHT
 
 
 class TreeProfile(NamedTuple):
@@ -15,8 +14,9 @@ class TreeProfile(NamedTuple):
 
     ``sackin`` is the sum of the depths of all leaves, ``colless`` the sum over internal nodes of the difference of
     their children's sizes. ``balance`` is the mean over internal nodes of the smaller child's size by the larger's,
-    ``weighted_balance`` the same where a node counts by its size: the first tells of the many small nodes, the second
-    of the top. ``size_counts[i]`` is the number of nodes with more than 2^i and up to 2^(i+1) points: of 2, 3-4, 5-8 …
+    ``weighted_balance`` the same where a node counts by its size: the first is about the many small nodes, the second
+    about the top. ``size_counts[i]`` is the number of nodes with more than 2^i and up to 2^(i+1) points: of 2, 3-4,
+    5-8 …
     """
 
     n_leaves: int
@@ -31,7 +31,7 @@ class TreeProfile(NamedTuple):
 
 
 def tree_profile(tree: Tree) -> TreeProfile:
-    """Depths, balance and sizes of a tree; means are ``nan`` where there is nothing to take them of.
+    """Depths, balance and sizes of a tree; means are ``nan`` where there are no values.
 
     >>> from grinch import Tree
     >>> from grinch.metrics import tree_profile
@@ -39,10 +39,9 @@ def tree_profile(tree: Tree) -> TreeProfile:
     >>> profile.mean_depth, profile.balance, profile.sackin, profile.colless, profile.size_counts
     (2.0, 1.0, 8, 0, (2, 1))
     """
-    n, preorder, sizes = tree.n_leaves, tree.preorder(), tree.sizes().astype(np.int64)
+    n, nodes, sizes = tree.n_leaves, tree.internal_nodes(), tree.sizes().astype(np.int64)
     depths = tree.depths()[:n].astype(np.int64)
-    nodes = preorder[preorder >= tree.offset]
-    left, right = sizes[tree.links.table[nodes, LEFT]], sizes[tree.links.table[nodes, RIGHT]]
+    left, right = sizes[tree.child_pairs()[nodes]].T
     ratios = np.minimum(left, right) / np.maximum(left, right)
     # The binary exponent of size - 1 is 1 for a size of 2, 2 for 3 and 4, 3 for 5 to 8.
     octaves = np.frexp(sizes[nodes] - 1.0)[1] - 1

@@ -20,7 +20,8 @@ class Measured(NamedTuple):
     deviation: float
     reason: str
 
-    def told(self) -> str:
+    def text(self) -> str:
+        """What is written beside the bar."""
         if self.reason:
             return self.reason
         size = max(abs(self.mean), abs(self.deviation))
@@ -81,7 +82,7 @@ def plot_comparison(
         # Beside the whisker, on the far side of the bar.
         end = max(value.mean + value.deviation, 0.0)
         ax.annotate(
-            value.told(),
+            value.text(),
             (end, place),
             (5, 0),
             textcoords="offset points",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from grinch._labels import is_missing
 from grinch.plots.style import PALE, PALETTE
 
 
@@ -32,7 +33,7 @@ def named(parameter: str, labels: Sequence[Any] | npt.NDArray[Any], n: int) -> N
     """Labels of any kind, one for each of n points; None and nan become the empty name."""
     if len(labels) != n:
         raise ValueError(f"{parameter} must have one entry for each of the {n} points of the tree; got {len(labels)}")
-    texts = ["" if label is None or label != label else str(label) for label in labels]
+    texts = ["" if is_missing(label) else str(label) for label in labels]
     names, codes, counts = np.unique(np.array(texts, dtype=str), return_inverse=True, return_counts=True)
     # The empty name comes last, so that in a tie a label wins.
     by_count = np.lexsort([-counts, names == ""])

@@ -12,7 +12,6 @@ from grinch.cuts import check_n_clusters, node_labels, splits_n_clusters
 from grinch.plots.commonest import Named, named
 from grinch.plots.style import GREY, INK, hide_spines, new_axes
 from grinch.tree import Tree
-from grinch.tree.links import LEFT, RIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +70,7 @@ def plot_dendrogram(
     for v in spot:
         if v in frontier:
             continue
-        left, right = int(tree.links.table[v, LEFT]), int(tree.links.table[v, RIGHT])
+        left, right = tree.children(v)
         for child in (left, right):
             start = 0.0 if child in frontier else heights[child]
             segments.append([(start, spot[child]), (heights[v], spot[child])])
@@ -131,7 +130,7 @@ def _layout(
         if v in frontier:
             spot[v], paint[v] = float(frontier[v]), colors[int(branches[v])]
         elif branches[v] < 0:
-            left, right = int(tree.links.table[v, LEFT]), int(tree.links.table[v, RIGHT])
+            left, right = tree.children(v)
             spot[v] = (spot[left] + spot[right]) / 2
             # Compared by number: two clusters may share a color.
             paint[v] = paint[left] if paint[left] == paint[right] else (-1, GREY)

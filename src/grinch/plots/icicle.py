@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_count
 from grinch.plots.commonest import Named, named
 from grinch.plots.style import INK, PALER, hide_spines, new_axes, settle
 from grinch.tree import Tree
-from grinch.tree.links import LEFT, RIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,8 +69,7 @@ def plot_icicle(
 
     if tree.n_leaves == 0:
         raise ValueError("tree must have at least one leaf; got an empty tree")
-    if isinstance(max_nodes, bool) or not isinstance(max_nodes, (int, np.integer)) or max_nodes < 1:
-        raise ValueError(f"max_nodes must be a whole number of at least 1; got {max_nodes!r}")
+    check_count("max_nodes", max_nodes, 1)
     known = None if labels is None else named("labels", labels, tree.n_leaves)
     blocks = _blocks(tree, _splits(tree, max_nodes))
     rows = 1 + max(block.row for block in blocks)
@@ -95,28 +94,26 @@ def plot_icicle(
 
 def _splits(tree: Tree, max_nodes: int) -> set[int]:
     """The internal nodes whose smaller side is largest; every one of them adds two blocks."""
-    internal = tree.preorder()
-    internal = internal[internal >= tree.offset]
-    smaller = tree.sizes()[tree.links.table[internal][:, [LEFT, RIGHT]]].min(axis=1, initial=tree.n_leaves)
+    internal = tree.internal_nodes()
+    smaller = tree.sizes()[tree.child_pairs()[internal]].min(axis=1, initial=tree.n_leaves)
     order = np.argsort(-smaller, kind="stable")[: (max_nodes - 1) // 2]
     return set(internal[order[smaller[order] >= THINNEST * tree.n_leaves]].tolist())
 
 
 def _blocks(tree: Tree, splits: set[int]) -> list[Block]:
     """The blocks, parents before children and larger children first."""
-    table, sizes, n = tree.links.table, tree.sizes(), tree.n_leaves
+    sizes, n = tree.sizes(), tree.n_leaves
     waiting = [(tree.root, 0, 0)]
     blocks: list[Block] = []
     while waiting:
         node, row, start = waiting.pop()
         v = node
         # Go down the larger side until a split that counts; what leaves on the way is too small to draw.
-        while v >= tree.offset and v not in splits:
-            left, right = int(table[v, LEFT]), int(table[v, RIGHT])
-            v = left if sizes[left] >= sizes[right] else right
-        is_last = v < tree.offset
+        while not tree.is_leaf(v) and v not in splits:
+            v = max(tree.children(v), key=tree.size)
+        is_last = tree.is_leaf(v)
         if not is_last:
-            big, small = sorted((int(table[v, LEFT]), int(table[v, RIGHT])), key=lambda child: -int(sizes[child]))
+            big, small = sorted(tree.children(v), key=tree.size, reverse=True)
             waiting.append((small, row + 1, start + int(sizes[big])))
             waiting.append((big, row + 1, start))
         blocks.append(Block(node, row, start / n, int(sizes[node]) / n, is_last))

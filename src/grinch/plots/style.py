@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Paul Tol's "muted" scheme and one more of his blues: told apart by the colour-blind too. Strong ones first.
+# Paul Tol's "muted" scheme and one more of his blues: the colour-blind can tell them apart too. Strong ones first.
 PALETTE = (
     "#332288",
     "#CC6677",
@@ -38,7 +38,7 @@ def hide_spines(ax: Axes, sides: Iterable[str]) -> None:
 
 
 def settle(ax: Axes) -> None:
-    """Let the layout take place, so that sizes in pixels can be asked for."""
+    """Let the layout take place, so that sizes in pixels are known."""
     ax.figure.canvas.figure.draw_without_rendering()
 
 

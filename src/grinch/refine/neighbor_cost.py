@@ -17,6 +17,7 @@ from grinch._compile import kernel
 from grinch._types import Counts, Flags, Ids
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, Links, swap
+from grinch.tree.paths import Paths, fill_paths, new_paths
 
 # How many neighbours of a point count: with more, large classes gain and small ones lose.
 COUNTED = 10
@@ -45,7 +46,7 @@ class NeighborCost:
         self._sizes = np.zeros(2 * capacity, np.int64)
         self._pairs, self._aunt_pairs = np.zeros(2 * capacity, np.int32), np.zeros(2 * capacity, np.int32)
         self._is_touched, self._is_changed = np.zeros(2 * capacity, np.uint8), np.zeros(2 * capacity, np.uint8)
-        self._paths = Paths(*(walks.no_nodes(2 * capacity) for _ in Paths._fields))
+        self._paths = new_paths(2 * capacity)
 
     def cost(self, links: Links) -> float:
         """The mean number of points under the common ancestor of two neighbours; nan without any."""
@@ -82,38 +83,6 @@ class NeighborCost:
         self._is_changed[:] = 0
         self._parents = links.table[:, PARENT].copy()
         return preorder
-
-
-class Paths(NamedTuple):
-    """A tree laid out in heavy paths: places along a path are consecutive, and above a leaf there are few paths.
-
-    By node, its place: parents before children, the larger child next to its parent. By place: the node, the head of
-    the path, and for a head the place above it.
-    """
-
-    places: Ids
-    nodes: Ids
-    heads: Ids
-    above: Ids
-
-
-@kernel
-def fill_paths(table: Ids, preorder: Ids, offset: int, sizes: Counts, paths: Paths) -> None:
-    paths.places[preorder[0]], paths.heads[0], paths.above[0] = 0, 0, NONE
-    for i in range(preorder.shape[0]):
-        v = preorder[i]
-        place = paths.places[v]
-        paths.nodes[place] = v
-        if v < offset:
-            continue
-        heavy, light = table[v, LEFT], table[v, RIGHT]
-        if sizes[light] > sizes[heavy]:
-            heavy, light = light, heavy
-        paths.places[heavy] = place + 1
-        paths.heads[place + 1] = paths.heads[place]
-        at = place + 2 * sizes[heavy]
-        paths.places[light] = at
-        paths.heads[at], paths.above[at] = at, place
 
 
 @kernel

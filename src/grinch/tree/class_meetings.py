@@ -8,54 +8,37 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import kernel
+from grinch._labels import label_codes
+from grinch._types import Floats, Ids, Labels
 from grinch.errors import unknown_name
 from grinch.tree import Tree, walks
-
-Codes = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Meetings(NamedTuple):
     """At ``nodes[i]``, ``left[i]`` points of a class meet ``right[i]`` others: every pair of a class, exactly once."""
 
-    nodes: npt.NDArray[np.int32]
-    left: FloatArray
-    right: FloatArray
+    nodes: Ids
+    left: Floats
+    right: Floats
 
     @property
-    def pairs(self) -> FloatArray:
+    def pairs(self) -> Floats:
         return self.left * self.right
 
 
-def class_codes(labels: npt.ArrayLike, n: int) -> Codes:
+def class_codes(labels: npt.ArrayLike, n: int) -> Labels:
     """Classes as numbers from 0 on; -1 for a point without one (None or nan).
 
     >>> class_codes(["b", None, "a", "b"], 4).tolist()
     [0, -1, 1, 0]
     """
-    values = np.asarray(labels)
-    if values.shape != (n,):
-        raise ValueError(f"labels must have one entry for each of the {n} leaves; got shape {values.shape}")
-    if values.dtype.kind in "US" and not isinstance(labels, np.ndarray):
-        values = np.asarray(labels, dtype=object)  # numpy would read a nan among strings as "nan"
-    if values.dtype == object:
-        seen: dict[object, int] = {}
-        listed = [-1 if _is_missing(value) else seen.setdefault(value, len(seen)) for value in values.tolist()]
-        return np.array(listed, dtype=np.int64)
-    present = values == values
-    codes = np.full(n, -1, dtype=np.int64)
-    _, codes[present] = np.unique(values[present], return_inverse=True)
-    return codes
+    shape = np.shape(np.asarray(labels))
+    if shape != (n,):
+        raise ValueError(f"labels must have one entry for each of the {n} leaves; got shape {shape}")
+    return label_codes(labels)
 
 
-def _is_missing(value: object) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # the NA of pandas refuses to say
-        return True
-
-
-def each_alone(codes: Codes) -> Codes:
+def each_alone(codes: Labels) -> Labels:
     """The same classes, where each point without one is a class of its own.
 
     >>> each_alone(np.array([0, -1, 0, -1])).tolist()
@@ -67,7 +50,7 @@ def each_alone(codes: Codes) -> Codes:
     return codes
 
 
-def class_meetings(tree: Tree, codes: Codes) -> Meetings:
+def class_meetings(tree: Tree, codes: Labels) -> Meetings:
     """Where the points of each class meet, in O(n log depth).
 
     Neighbouring leaves of one class (from left to right) meet at m - 1 distinct nodes, and at each of them a points
@@ -88,19 +71,17 @@ def class_meetings(tree: Tree, codes: Codes) -> Meetings:
     return Meetings(gaps[where], left.astype(np.float64), right.astype(np.float64))
 
 
-def pairs_under(tree: Tree, meetings: Meetings) -> FloatArray:
+def pairs_under(tree: Tree, meetings: Meetings) -> Floats:
     """By node id, how many pairs of one class are under it."""
-    pairs = np.bincount(meetings.nodes, meetings.pairs, minlength=len(tree.links.table)).astype(np.float64)
-    walks.sum_upward(tree.links.table, tree.preorder(), tree.offset, pairs)
-    return pairs
+    pairs = np.bincount(meetings.nodes, meetings.pairs, minlength=tree.n_ids)
+    return tree.sum_upward(pairs.astype(np.float64))
 
 
-def labelled_sizes(tree: Tree, codes: Codes) -> npt.NDArray[np.int32]:
+def labelled_sizes(tree: Tree, codes: Labels) -> Ids:
     """By node id, how many of its points have a class."""
-    sizes = np.zeros(len(tree.links.table), dtype=np.int32)
+    sizes = np.zeros(tree.n_ids, dtype=np.int32)
     sizes[: tree.n_leaves] = codes >= 0
-    walks.sum_upward(tree.links.table, tree.preorder(), tree.offset, sizes)
-    return sizes
+    return tree.sum_upward(sizes)
 
 
 def check_unlabelled(unlabelled: str) -> bool:
@@ -111,7 +92,7 @@ def check_unlabelled(unlabelled: str) -> bool:
 
 
 @kernel
-def _meet(codes, depths, by_class, by_leaf, found):
+def _meet(codes: Labels, depths: Ids, by_class: Ids, by_leaf: Ids, found: Ids) -> int:
     """Fill ``found`` with (gap, points on its left, points on its right); return how many there are.
 
     ``codes`` and ``depths`` go from left to right: of the leaves, and of the common ancestors between neighbours.
@@ -146,7 +127,7 @@ def _meet(codes, depths, by_class, by_leaf, found):
 
 
 @kernel
-def _close(c, depth, depths, by_class, by_leaf, found, n_found):
+def _close(c: int, depth: int, depths: Ids, by_class: Ids, by_leaf: Ids, found: Ids, n_found: int) -> tuple[int, int]:
     """Close the meetings of class c below ``depth``: all members so far that follow them are their right sides.
 
     Returns how many meetings are found by now, and the first member of the class under the last one closed.

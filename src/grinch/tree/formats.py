@@ -1,4 +1,4 @@
-"""The tree in the formats of others. Functions of a tree's arrays; :class:`~grinch.tree.Tree` has them as methods."""
+"""The tree in the formats of other programs; :class:`~grinch.tree.Tree` has these functions as methods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.tree.links import LEFT, PARENT, RIGHT
+from grinch._types import Floats, Labels
 
 if TYPE_CHECKING:
     import networkx
@@ -17,19 +17,34 @@ if TYPE_CHECKING:
     from grinch.tree.tree import Tree
 
 
-def to_scipy(tree: Tree) -> npt.NDArray[np.float64]:
+def merges_of_scipy(matrix: npt.ArrayLike) -> tuple[Labels, Floats]:
+    """Pairs of nodes and scores from a scipy linkage matrix, as :meth:`grinch.Tree.from_merges` takes them."""
+    rows = np.asarray(matrix, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != 4:
+        raise ValueError(f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}")
+    n = len(rows) + 1
+    pairs = rows[:, :2]
+    is_known = (pairs >= 0) & (pairs < n + np.arange(n - 1)[:, None]) & (pairs == np.rint(pairs))
+    if not is_known.all() or len(np.unique(pairs)) < 2 * n - 2 or not (rows[:, 2] >= 0).all():
+        raise ValueError(
+            "matrix must join clusters that exist, each exactly once, at heights of at least 0;"
+            " a row of this one does not (see scipy.cluster.hierarchy.is_valid_linkage)"
+        )
+    return pairs.astype(np.int64), -rows[:, 2]
+
+
+def to_scipy(tree: Tree) -> Floats:
     """The (n-1) x 4 linkage matrix of scipy, rows by ascending height."""
     n = tree.n_leaves
     if n < 2:
         return np.empty((0, 4))
-    bottom_up = tree.preorder()[::-1]
-    internal = bottom_up[bottom_up >= tree.offset]
+    internal = tree.internal_nodes()[::-1]
     heights = tree.heights()
     # Children come first in `internal` and are never higher, so a stable sort keeps them before their parent.
     internal = internal[np.argsort(heights[internal], kind="stable")]
-    row_id = np.arange(len(tree.links.table))
+    row_id = np.arange(tree.n_ids)
     row_id[internal] = n + np.arange(n - 1)
-    pairs = np.sort(row_id[tree.links.table[internal][:, [LEFT, RIGHT]]], axis=1)
+    pairs = np.sort(row_id[tree.child_pairs()[internal]], axis=1)
     return np.column_stack([pairs, heights[internal], tree.sizes()[internal]]).astype(np.float64)
 
 
@@ -41,18 +56,18 @@ def _newick_name(name: object) -> str:
 
 
 def _newick_tokens(tree: Tree, name_of: Callable[[int], str], lengths: bool) -> Iterator[str]:
-    table, offset, root = tree.links.table, tree.offset, tree.root
+    parents, children, offset, root = tree.parents(), tree.child_pairs(), tree.offset, tree.root
     heights = tree.heights()
 
     def length(v: int) -> str:
         if not lengths or v == root:
             return ""
-        return f":{heights[table[v, PARENT]] - heights[v]:.6g}"
+        return f":{heights[parents[v]] - heights[v]:.6g}"
 
     v, came_from = root, -1
     while True:
-        left, right = table[v, LEFT], table[v, RIGHT]
-        if v >= offset and came_from == table[v, PARENT]:
+        left, right = children[v]
+        if v >= offset and came_from == parents[v]:
             yield "("
             v, came_from = int(left), v
             continue
@@ -63,7 +78,7 @@ def _newick_tokens(tree: Tree, name_of: Callable[[int], str], lengths: bool) -> 
         yield (")" if v >= offset else name_of(v)) + length(v)
         if v == root:
             break
-        v, came_from = int(table[v, PARENT]), v
+        v, came_from = int(parents[v]), v
     yield ";"
 
 
@@ -85,7 +100,7 @@ def to_networkx(tree: Tree) -> networkx.DiGraph:
     except ImportError:
         raise ImportError("to_networkx() needs networkx; install it with: pip install 'grinch[networkx]'") from None
     graph = networkx.DiGraph()
-    sizes, heights, scores = tree.sizes(), tree.heights(), tree.scores
+    sizes, heights, scores, parents = tree.sizes(), tree.heights(), tree.scores, tree.parents()
     for v in tree.nodes():
         attributes: dict[str, Any] = {"size": int(sizes[v]), "height": float(heights[v])}
         if v >= tree.offset and not np.isnan(scores[v]):
@@ -94,5 +109,5 @@ def to_networkx(tree: Tree) -> networkx.DiGraph:
             attributes["id"] = tree.names[v]
         graph.add_node(v, **attributes)
         if v != tree.root:
-            graph.add_edge(int(tree.links.table[v, PARENT]), v)
+            graph.add_edge(int(parents[v]), v)
     return graph

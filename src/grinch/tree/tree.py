@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.tree import formats, walks
+from grinch._types import Floats, Ids, Labels, Mask, Numbers
+from grinch.tree import formats, heights, walks
+from grinch.tree.checks import check_links
 from grinch.tree.links import (
     LEAVES,
     LEFT,
@@ -29,22 +31,19 @@ from grinch.tree.links import (
     grown,
     make_sibling,
     new_links,
-    nodes_in,
 )
 from grinch.tree.links import swap as swap_links
 
 if TYPE_CHECKING:
     import networkx
 
-IntArray = npt.NDArray[np.int32]
-FloatArray = npt.NDArray[np.float64]
-
 
 class Tree:
     """A binary cluster tree over points that arrived one by one.
 
     Leaf ``i`` is the ``i``-th point. Internal nodes have ids from :attr:`offset` upwards; in a tree handed out by an
-    estimator that is ``n_leaves``, as scipy and scikit-learn number them.
+    estimator that is ``n_leaves``, as scipy and scikit-learn number them. Arrays *by node id* have :attr:`n_ids`
+    entries; those of ids that are not in the tree mean nothing.
 
     Parameters
     ----------
@@ -68,12 +67,12 @@ class Tree:
 
     def __init__(self, capacity: int = 16):
         self.links: Links = new_links(max(int(capacity), 1))
-        self._scores: FloatArray | None = None
+        self._scores: Floats | None = None
         self._ceiling: float | None = None
         self.names: list[Any] | None = None
 
     @classmethod
-    def from_links(cls, links: Links, scores: FloatArray | None = None, ceiling: float | None = None) -> Tree:
+    def from_links(cls, links: Links, scores: Floats | None = None, ceiling: float | None = None) -> Tree:
         """A compact copy of a tree under construction: internal ids start at ``n_leaves``, sizes are exact.
 
         ``scores[v]`` is the linkage of v's two children (``nan`` if unknown) and ``ceiling`` the score of two
@@ -100,21 +99,10 @@ class Tree:
         >>> Tree.from_scipy(linkage([[0.0], [1.0], [5.0]])).to_newick()
         '(2:4,(0:1,1:1):3);'
         """
-        rows = np.asarray(matrix, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != 4:
-            raise ValueError(f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}")
-        n = len(rows) + 1
-        pairs = rows[:, :2]
-        is_known = (pairs >= 0) & (pairs < n + np.arange(n - 1)[:, None]) & (pairs == np.rint(pairs))
-        if not is_known.all() or len(np.unique(pairs)) < 2 * n - 2 or not (rows[:, 2] >= 0).all():
-            raise ValueError(
-                "matrix must join clusters that exist, each exactly once, at heights of at least 0;"
-                " a row of this one does not (see scipy.cluster.hierarchy.is_valid_linkage)"
-            )
-        return cls.from_merges(pairs.astype(np.int64), -rows[:, 2], 0.0)
+        return cls.from_merges(*formats.merges_of_scipy(matrix), ceiling=0.0)
 
     @classmethod
-    def from_merges(cls, pairs: npt.NDArray[np.integer], scores: FloatArray, ceiling: float | None = None) -> Tree:
+    def from_merges(cls, pairs: npt.NDArray[np.integer], scores: Floats, ceiling: float | None = None) -> Tree:
         """The tree of n - 1 merges: merge k joins two nodes of ``pairs[k]`` into node n + k, at ``scores[k]``.
 
         Nodes 0 to n - 1 are the leaves. ``ceiling`` is the score of two identical points, where heights start from.
@@ -139,7 +127,7 @@ class Tree:
         tree._scores[ids] = scores
         return tree
 
-    def rescored(self, change: Callable[[FloatArray], FloatArray], ceiling: float | None) -> Tree:
+    def rescored(self, change: Callable[[Floats], Floats], ceiling: float | None) -> Tree:
         """The same tree with its scores changed, by a function that keeps their order."""
         tree = Tree(self.offset)
         tree.links, tree.names = self.links, self.names
@@ -170,6 +158,11 @@ class Tree:
     def offset(self) -> int:
         """Ids below it are leaves, ids above it internal nodes."""
         return int(self.links.head[OFFSET])
+
+    @property
+    def n_ids(self) -> int:
+        """The length of an array by node id; some of the ids may be free."""
+        return len(self.links.table)
 
     @property
     def root(self) -> int:
@@ -235,7 +228,7 @@ class Tree:
         """How many leaves are under v."""
         return int(self.links.table[self._node(v), SIZE])
 
-    def leaves(self, v: int | None = None) -> IntArray:
+    def leaves(self, v: int | None = None) -> Ids:
         """Positions of the points under v (default: all), in the order they arrived."""
         if v is None:
             return np.arange(self.n_leaves, dtype=np.int32)
@@ -244,63 +237,101 @@ class Tree:
         walks.fill_preorder(self.links.table, v, self.offset, nodes)
         return np.sort(nodes[nodes < self.offset])
 
-    def preorder(self) -> IntArray:
+    def preorder(self) -> Ids:
         """All node ids, parents before children; reversed, children before parents."""
         nodes = walks.no_nodes(max(2 * self.n_leaves - 1, 0))
         if self.n_leaves:
             walks.fill_preorder(self.links.table, self.root, self.offset, nodes)
         return nodes
 
+    def internal_nodes(self) -> Ids:
+        """The ids of the internal nodes, parents before children; reversed, children before parents."""
+        nodes = self.preorder()
+        return nodes[nodes >= self.offset]
+
     def nodes(self) -> Iterator[int]:
         """All node ids, parents before children."""
         return iter(self.preorder().tolist())
 
-    def sizes(self) -> IntArray:
-        """Number of leaves by node id."""
-        return self.links.table[:, SIZE]
+    # Arrays by node id, and passes over them ------------------------------------------------------------------------
 
-    def depths(self) -> IntArray:
+    def parents(self) -> Ids:
+        """The parent by node id, -1 for the root. Read-only, as are :meth:`child_pairs` and :meth:`sizes`."""
+        return _read_only(self.links.table[:, PARENT])
+
+    def child_pairs(self) -> Ids:
+        """Left and right child by node id, of shape (n_ids, 2); -1 for leaves.
+
+        >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+        >>> tree.child_pairs()[tree.root].tolist() == list(tree.children(tree.root))
+        True
+        """
+        return _read_only(self.links.table[:, LEFT : RIGHT + 1])
+
+    def sizes(self) -> Ids:
+        """Number of leaves by node id."""
+        return _read_only(self.links.table[:, SIZE])
+
+    def depths(self) -> Ids:
         """Number of edges to the root by node id."""
-        depths = np.zeros(len(self.links.table), dtype=np.int32)
+        depths = np.zeros(self.n_ids, dtype=np.int32)
         if self.n_leaves:
             walks.fill_depths(self.links.table, self.preorder(), self.offset, depths)
         return depths
 
+    def sum_upward(self, values: Numbers) -> Numbers:
+        """By node id, the sum of the values of the node and of all nodes below it.
+
+        >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+        >>> int(tree.sum_upward(np.ones(tree.n_ids, dtype=int))[tree.root])
+        5
+        """
+        sums = values.copy()
+        walks.sum_upward(self.links.table, self.preorder(), self.offset, sums)
+        return sums
+
+    def max_upward(self, values: Floats) -> Floats:
+        """By node id, the greatest of the values of the node and of all nodes below it.
+
+        >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+        >>> float(tree.max_upward(np.array([0.0, 7, 2, 0, 5, 1]))[tree.root])
+        7.0
+        """
+        greatest = values.copy()
+        walks.max_upward(self.links.table, self.preorder(), self.offset, greatest)
+        return greatest
+
+    def number_subtrees(self, is_split: Mask) -> Labels:
+        """By node id, the number of the subtree it is in when the nodes in ``is_split`` are split; -1 above them.
+
+        A node is split only if all its ancestors are. Subtrees are numbered from 0 on, from left to right.
+
+        >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+        >>> tree.number_subtrees(np.arange(tree.n_ids) == tree.root)[:3].tolist()
+        [1, 1, 0]
+        """
+        numbers = np.full(self.n_ids, NONE, dtype=np.int64)
+        if self.n_leaves:
+            walks.fill_labels(self.links.table, self.preorder(), is_split, numbers)
+        return numbers
+
     # What the builder knew ----------------------------------------------------------------------------------------
 
     @property
-    def scores(self) -> FloatArray:
-        """By node id, the linkage of its two children when the tree was handed out; ``nan`` where nobody knows."""
+    def scores(self) -> Floats:
+        """By node id, the linkage of its two children when the tree was handed out; ``nan`` where unknown."""
         if self._scores is None:
-            return np.full(len(self.links.table), np.nan)
+            return np.full(self.n_ids, np.nan)
         return self._scores
 
-    def heights(self) -> FloatArray:
+    def heights(self) -> Floats:
         """By node id, a height that never falls towards the root; leaves are at 0.
 
         It is ``ceiling - score``, where ceiling is the score of two identical points (1 for cosine, 0 for distances,
         otherwise the best score in the tree), raised to the height of the children where a merge scored better than
         the merges below it. Without scores it is the number of edges down to the deepest leaf.
         """
-        heights = np.zeros(len(self.links.table))
-        if self.n_leaves < 2:
-            return heights
-        preorder = self.preorder()
-        internal = preorder[preorder >= self.offset]
-        scores = self.scores[internal]
-        if np.isnan(scores).any():
-            walks.fill_levels(self.links.table, preorder, self.offset, heights)
-            return heights
-        finite = scores[np.isfinite(scores)]
-        if len(finite) < len(scores):
-            # Infinite scores are drawn a step beyond the finite ones.
-            low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-            step = (high - low) or 1.0
-            scores = np.clip(scores, low - step, high + step)
-        ceiling = float(scores.max()) if self._ceiling is None else self._ceiling
-        heights[internal] = np.maximum(ceiling - scores, 0.0)
-        walks.raise_to_children(self.links.table, preorder, self.offset, heights)
-        return heights
+        return heights.heights(self, self._ceiling)
 
     # Change -------------------------------------------------------------------------------------------------------
 
@@ -346,7 +377,7 @@ class Tree:
         """Verify every invariant of the structure; raise AssertionError naming the first that fails."""
         check_links(self.links, exact_sizes=True)
 
-    def to_scipy(self) -> FloatArray:
+    def to_scipy(self) -> Floats:
         """The (n-1) x 4 linkage matrix of scipy, with heights made monotone (see :meth:`heights`).
 
         ``scipy.cluster.hierarchy``'s ``fcluster``, ``cut_tree`` and ``dendrogram`` work on it. For very deep trees
@@ -366,31 +397,6 @@ class Tree:
         return formats.to_networkx(self)
 
 
-def check_links(links: Links, exact_sizes: bool = False) -> None:
-    """Verify every invariant of ``links``; sizes may saturate at the limit unless ``exact_sizes``."""
-    table, n, offset, root = links.table, int(links.head[LEAVES]), int(links.head[OFFSET]), int(links.head[ROOT])
-    assert not links.marks.any(), "scratch marks must be zero between calls"
-    if n == 0:
-        assert root == NONE, f"an empty tree has no root, but root is {root}"
-        assert not any(map(len, nodes_in(links))), "an empty tree has no nodes"
-        return
-    leaves, internal = nodes_in(links)
-    assert len(leaves) == n, f"{len(leaves)} slots hold leaves, but there are {n} leaves"
-    assert len(internal) == n - 1, f"{n} leaves need {n - 1} internal nodes, but there are {len(internal)}"
-    alive = np.concatenate([leaves, internal])
-    assert root in alive, f"root {root} must be a node of the tree"
-    assert table[root, PARENT] == NONE, f"root {root} must have no parent"
-    assert (table[leaves][:, [LEFT, RIGHT]] == NONE).all(), "leaves have no children"
-    for side in (LEFT, RIGHT):
-        assert (table[table[internal, side], PARENT] == internal).all(), "a child must point back at its parent"
-    children = np.concatenate([table[internal, LEFT], table[internal, RIGHT]])
-    expected = np.sort(alive[alive != root])
-    assert np.array_equal(np.sort(children), expected), "every node but the root is the child of exactly one node"
-    preorder = walks.no_nodes(2 * n - 1)
-    walks.fill_preorder(table, root, offset, preorder)
-    assert np.array_equal(np.sort(preorder), np.sort(alive)), "every node is reached from the root exactly once"
-    sizes = np.zeros(len(table), dtype=np.int64)
-    walks.fill_sizes(table, preorder, offset, sizes)
-    ceiling = n if exact_sizes else int(links.head[LIMIT]) + 1
-    recorded = np.minimum(sizes[alive], ceiling)
-    assert np.array_equal(table[alive, SIZE], recorded), "a size must be the number of leaves, up to the limit"
+def _read_only(view: Ids) -> Ids:
+    view.flags.writeable = False
+    return view

@@ -8,7 +8,6 @@ from numba import njit
 
 from grinch.cuts.flat import Labels, Mask, known_scores, labels_of
 from grinch.tree import Tree
-from grinch.tree.links import LEFT, RIGHT
 
 
 def cut_by_precision(tree: Tree, threshold: float) -> Labels:
@@ -42,25 +41,23 @@ def cut_by_precision(tree: Tree, threshold: float) -> Labels:
 
 def splits_by_precision(tree: Tree, threshold: float) -> Mask:
     """By node id, whether the cut goes through it."""
-    is_split = np.zeros(len(tree.links.table), np.bool_)
+    is_split = np.zeros(tree.n_ids, np.bool_)
     if tree.n_leaves > 1:
         # Rules may have made a score infinite.
         scores = np.clip(known_scores(tree), -1e9, 1e9)
-        _fill_splits(tree.links.table, tree.preorder(), tree.offset, tree.sizes(), scores, threshold, is_split)
+        _fill_splits(tree.internal_nodes(), tree.child_pairs(), tree.sizes(), scores, threshold, is_split)
     return is_split
 
 
 @njit(cache=True, nogil=True)
-def _fill_splits(table, preorder, offset, sizes, scores, threshold, is_split):  # type: ignore[no-untyped-def]
-    whole, best = np.zeros(len(table)), np.zeros(len(table))
-    for i in range(len(preorder) - 1, -1, -1):
-        v = preorder[i]
-        if v >= offset:
-            left, right = table[v, LEFT], table[v, RIGHT]
-            whole[v] = whole[left] + whole[right] + float(sizes[left]) * sizes[right] * (scores[v] - threshold)
-            apart = best[left] + best[right]
-            is_split[v] = apart > whole[v]
-            best[v] = max(apart, whole[v])
+def _fill_splits(nodes, children, sizes, scores, threshold, is_split):  # type: ignore[no-untyped-def]
+    whole, best = np.zeros(len(sizes)), np.zeros(len(sizes))
+    for i in range(len(nodes) - 1, -1, -1):
+        v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
+        whole[v] = whole[left] + whole[right] + float(sizes[left]) * sizes[right] * (scores[v] - threshold)
+        apart = best[left] + best[right]
+        is_split[v] = apart > whole[v]
+        best[v] = max(apart, whole[v])
 
 
 def pair_counts(authors: npt.NDArray[np.int64], labels: Labels) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Data sets by name, from tiny files made here; the orders of arrival; the separated data."""
+"""Data sets by name: found, read, or explained."""
 
 from __future__ import annotations
 
@@ -8,24 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.cluster.hierarchy import linkage
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import cdist, pdist
 
-from grinch import Grinch, Tree
-from grinch.datasets import CATALOG, arrival, available, load, separated
+from grinch.datasets import CATALOG, available, load
 from grinch.files.read import FileError
-from grinch.metrics import dendrogram_purity
 
 X = np.arange(12, dtype=np.uint8).reshape(6, 2)
+
+
 Y = np.array([1, 1, 2, 2, 3, 3], np.int16)
+
+
 SHIPPED = {"digits", "iris", "wine", "breast_cancer"}
-
-
-@pytest.fixture(autouse=True)
-def _nothing_set(monkeypatch, tmp_path):
-    monkeypatch.delenv("GRINCH_DATA", raising=False)
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "no-cache"))
 
 
 @pytest.mark.parametrize("name", ["aloi", "ilsvrc12", "tiny_imagenet", "speaker", "pendigits", "mnist", "separated-2"])
@@ -187,7 +180,7 @@ def test_scikit_learn_ships_some(name, shape):
 
 
 def test_the_page_lists_every_set():
-    page = Path(__file__).parent.parent.joinpath("docs", "datasets.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("docs", "datasets.md").read_text(encoding="utf-8")
     for name, description in CATALOG.items():
         assert f"`{name}`" in page
         assert description.where in page
@@ -196,102 +189,3 @@ def test_the_page_lists_every_set():
 def test_importing_the_data_sets_is_light():
     code = "import sys, grinch.datasets; print({'sklearn', 'scipy', 'numba', 'matplotlib'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
-
-
-# Orders --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("order", ["random", "sorted", "round-robin"])
-def test_an_order_is_a_repeatable_permutation(order, rng):
-    labels = rng.integers(0, 7, 200)
-    found = arrival(labels, order, 3)
-    assert sorted(found.tolist()) == list(range(200))
-    assert found.tolist() == arrival(labels, order, 3).tolist() != arrival(labels, order, 4).tolist()
-    assert arrival([], order).tolist() == []
-
-
-def test_sorted_brings_class_after_class(rng):
-    labels = rng.choice(["a", "b", "c", "d"], 100)
-    seen = labels[arrival(labels, "sorted", 1)]
-    assert (seen[1:] != seen[:-1]).sum() == 3
-    assert len({"".join(dict.fromkeys(labels[arrival(labels, "sorted", s)])) for s in range(20)}) > 5
-
-
-def test_round_robin_is_the_papers_where_classes_are_equal():
-    labels = np.repeat(np.arange(5), 8)
-    seen = labels[arrival(labels, "round-robin", 2)]
-    assert seen.tolist() == seen[:5].tolist() * 8
-    assert sorted(seen[:5].tolist()) == [0, 1, 2, 3, 4]
-
-
-def test_round_robin_passes_over_classes_that_ran_out(rng):
-    labels = np.array(["a"] * 5 + ["b"] * 2 + ["c"])
-    for seed in range(5):
-        rounds = "".join(labels[arrival(labels, "round-robin", seed)])
-        assert sorted(rounds[:3]) == ["a", "b", "c"]
-        assert sorted(rounds[3:5]) == ["a", "b"]
-        assert rounds[5:] == "aaa"
-
-
-def test_an_unknown_order_is_named():
-    with pytest.raises(ValueError, match=r"order must be one of 'random', 'sorted', 'round-robin'; got 'sort'"):
-        arrival([1, 2], "sort")
-    with pytest.raises(ValueError, match=r"labels must be a list with one class for each point; got shape \(2, 1\)"):
-        arrival([[1], [2]])
-
-
-# Separated data ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_features", [1, 2, 10, 64])
-def test_cliques_are_closer_to_their_own_than_to_any_other(n_features):
-    vectors, labels = separated("cliques", n_classes=20, per_class=12, n_features=n_features, random_state=n_features)
-    apart = cdist(vectors, vectors)
-    own = labels[:, None] == labels[None, :]
-    assert vectors.shape == (240, n_features)
-    assert np.bincount(labels).tolist() == [12] * 20
-    assert apart[own].max() <= 2 + 1e-3
-    assert apart[~own].min() >= 4 - 1e-3
-    for method in ("single", "complete", "average", "centroid"):
-        assert dendrogram_purity(Tree.from_scipy(linkage(vectors, method)), labels) == 1.0
-
-
-@pytest.mark.parametrize("n_features", [2, 3, 20])
-def test_chains_are_connected_and_long_and_only_single_linkage_keeps_them(n_features):
-    vectors, labels = separated("chains", n_classes=12, per_class=40, n_features=n_features, random_state=n_features)
-    for k in range(12):
-        chain = vectors[labels == k]
-        assert linkage(chain, "single")[:, 2].max() < 1
-        assert pdist(chain).max() >= 39 / 2
-        assert cdist(chain, vectors[labels != k]).min() >= 2
-    assert dendrogram_purity(Tree.from_scipy(linkage(vectors, "single")), labels) == 1.0
-    assert dendrogram_purity(Tree.from_scipy(linkage(vectors, "complete")), labels) < 0.9
-
-
-def connected_first(a: list[np.ndarray], b: list[np.ndarray]) -> float:
-    """Separates chains as Definition 1 asks: nearer is better, and a connected union better than any other."""
-    union = [*a, *b]
-    is_connected = connected_components(cdist(union, union) < 1, return_labels=False) == 1
-    return is_connected - cdist(a, b).min() / 1000
-
-
-@pytest.mark.parametrize("order", ["random", "sorted", "round-robin"])
-def test_the_exact_mode_finds_what_a_linkage_separates(order):
-    vectors, labels = separated("cliques", n_classes=8, per_class=10, n_features=3)
-    first = arrival(labels, order)
-    model = Grinch(linkage="complete", mode="exact").fit(vectors[first])
-    assert dendrogram_purity(model.tree_, labels[first]) == 1.0
-    vectors, labels = separated("chains", n_classes=4, per_class=7, n_features=3)
-    first = arrival(labels, order)
-    model = Grinch(linkage=connected_first, mode="exact").fit(list(vectors[first]))
-    assert dendrogram_purity(model.tree_, labels[first]) == 1.0
-
-
-def test_separated_data_of_impossible_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"kind must be one of 'cliques', 'chains'; got 'clique'; did you mean"):
-        separated("clique")
-    with pytest.raises(ValueError, match=r"n_features must be at least 2 for kind='chains'; got 1"):
-        separated("chains", n_features=1)
-    with pytest.raises(ValueError, match=r"per_class must be at least 1 for kind='cliques'; got 0"):
-        separated(per_class=0)
-    assert separated(n_classes=1, per_class=1, n_features=1).vectors.shape == (1, 1)

@@ -1,0 +1,44 @@
+"""MB-HAC: what builds a tree by way of a buffer of limited size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grinch._types import Advance, count_rows
+from grinch.baselines.agglomeration import BestFirst, Pool
+from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.tree import Tree
+
+
+class BufferBuilder:
+    """A pool of limited size, and the tree of all that went through it."""
+
+    def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, buffer_size: int):
+        self._buffer_size = buffer_size
+        self._waiting = BestFirst(Pool(linkage, n_features, 0))
+
+    @property
+    def n_leaves(self) -> int:
+        return self._waiting.pool.n_leaves
+
+    @property
+    def stats(self) -> dict[str, int]:
+        pool = self._waiting.pool
+        return {"scores": pool.n_scores, "merges": pool.n_nodes - pool.n_leaves}
+
+    def insert(self, rows: Any, progress: Advance | None = None) -> None:
+        """A record that the linkage refuses does not enter; those before it stay."""
+        n = count_rows(rows)
+        self._waiting.pool.reserve(min(self._buffer_size, self.n_leaves + n))
+        for i in range(n):
+            if self._waiting.pool.size == self._buffer_size:
+                self._waiting.merge_best()
+            self._waiting.admit(rows[i : i + 1])
+            if progress is not None:
+                progress(1)
+
+    def tree(self) -> Tree:
+        last = self._waiting.copy()
+        while last.pool.size > 1:
+            last.merge_best()
+        return last.pool.tree()

@@ -1,0 +1,64 @@
+"""Cuts by height and by score, against scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.cluster.hierarchy as sch
+from sklearn.metrics import adjusted_rand_score
+
+from grinch import Tree
+from grinch.cuts import (
+    cut_n_clusters,
+    cut_threshold,
+)
+
+
+@pytest.mark.parametrize("method", ["average", "ward", "single"])
+def test_cuts_are_those_of_scipy(rng, method):
+    matrix = sch.linkage(rng.normal(size=(80, 3)), method)
+    tree = Tree.from_scipy(matrix)
+    for k in (1, 2, 5, 40, 80):
+        labels = cut_n_clusters(tree, k)
+        assert adjusted_rand_score(sch.fcluster(matrix, k, "maxclust"), labels) == 1
+        assert labels.max() == k - 1
+    for height in np.quantile(matrix[:, 2], [0.1, 0.5, 0.9]):
+        assert adjusted_rand_score(sch.fcluster(matrix, height, "distance"), cut_threshold(tree, -height)) == 1
+
+
+def test_labels_count_up_in_the_order_of_arrival(rng):
+    labels = cut_n_clusters(Tree.from_scipy(sch.linkage(rng.normal(size=(50, 2)))), 7)
+    _, first = np.unique(labels, return_index=True)
+    assert (np.diff(first) > 0).all()
+
+
+def test_a_threshold_cut_goes_from_the_top():
+    """The root scores well, so it is kept although a node below it does not."""
+    tree = Tree.from_scipy([[0, 1, 4.0, 2], [2, 3, 1.0, 3]])
+    assert cut_threshold(tree, -2.0).tolist() == [0, 0, 0]
+    assert cut_threshold(tree, -0.5).tolist() == [0, 1, 2]
+    assert cut_threshold(tree, -5).tolist() == [0, 0, 0]
+
+
+def test_cuts_of_tiny_trees():
+    tree = Tree()
+    assert cut_n_clusters(tree, 3).tolist() == []
+    tree.attach()
+    assert cut_n_clusters(tree, 3).tolist() == [0]
+    assert cut_threshold(tree, 0.5).tolist() == [0]
+    tree.attach(beside=0)
+    assert cut_n_clusters(tree, 3).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="threshold needs a tree that knows its scores"):
+        cut_threshold(tree, 0.5)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.5, True, "3", None])
+def test_n_clusters_must_be_a_count(bad):
+    with pytest.raises(ValueError, match="n_clusters must be a whole number of at least 1; got"):
+        cut_n_clusters(Tree(), bad)
+
+
+@pytest.mark.parametrize("bad", ["0.5", float("nan"), True, None])
+def test_threshold_must_be_a_number(bad):
+    with pytest.raises(ValueError, match="threshold must be a number"):
+        cut_threshold(Tree(), bad)

@@ -1,0 +1,124 @@
+"""Dendrogram purity, against its definition."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.cluster.hierarchy as sch
+from hypothesis import given
+
+from grinch import Tree
+from grinch.cuts import cut_n_clusters
+from grinch.metrics import (
+    RunningPurity,
+    dendrogram_purity,
+    expected_purity,
+    pairwise_f1,
+)
+from trees import labelled_trees
+
+
+@given(labelled_trees())
+def test_dendrogram_purity_is_its_definition(case):
+    tree, labels = case
+    purities = [
+        np.mean([labels[k] == labels[i] for k in tree.leaves(tree.lca(i, j))])
+        for i, j in itertools.combinations(range(tree.n_leaves), 2)
+        if labels[i] == labels[j]
+    ]
+    found = dendrogram_purity(tree, labels)
+    if purities:
+        assert found == pytest.approx(np.mean(purities))
+    else:
+        assert np.isnan(found)
+
+
+def test_points_without_a_label_make_no_pairs_but_count_in_nodes():
+    tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    assert dendrogram_purity(tree, ["a", None, "a"]) == pytest.approx(2 / 3)
+    assert dendrogram_purity(tree, [1.0, 1.0, float("nan")]) == 1.0
+    assert np.isnan(dendrogram_purity(tree, [None, None, "a"]))
+
+
+def test_purity_of_a_perfect_and_of_a_deep_tree():
+    matrix = sch.linkage(np.repeat([[0.0], [10.0], [20.0]], 5, axis=0) + np.linspace(0, 1, 15)[:, None])
+    assert dendrogram_purity(Tree.from_scipy(matrix), np.repeat([0, 1, 2], 5)) == 1.0
+    tree = Tree(50_000)
+    tree.attach()
+    for _ in range(49_999):
+        tree.attach(beside=tree.root)
+    labels = np.arange(50_000) % 2
+    assert 0.5 < dendrogram_purity(tree, labels) < 0.51
+
+
+def test_labels_of_the_wrong_length():
+    with pytest.raises(ValueError, match="each of the 2 leaves; got shape"):
+        dendrogram_purity(Tree.from_scipy([[0, 1, 1.0, 2]]), [1, 2, 3])
+    with pytest.raises(ValueError, match="of one length; got shapes"):
+        pairwise_f1([1, 2], [1, 2, 3])
+
+
+def test_points_without_a_label_can_be_left_out():
+    tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    assert dendrogram_purity(tree, ["a", None, "a"], unlabelled="ignore") == 1.0
+    with pytest.raises(ValueError, match="unlabelled must be one of 'count', 'ignore'; got 'ignored'; did you mean"):
+        dendrogram_purity(tree, ["a", None, "a"], unlabelled="ignored")
+
+
+@given(labelled_trees(classes=["a", "b", None, float("nan")]))
+def test_ignoring_points_is_taking_them_out_of_the_nodes(case):
+    tree, labels = case
+    known = {i for i, label in enumerate(labels) if label in ("a", "b")}
+    purities = [
+        np.mean([labels[k] == labels[i] for k in tree.leaves(tree.lca(i, j)) if k in known])
+        for i, j in itertools.combinations(sorted(known), 2)
+        if labels[i] == labels[j]
+    ]
+    found = dendrogram_purity(tree, labels, unlabelled="ignore")
+    assert found == pytest.approx(np.mean(purities)) if purities else np.isnan(found)
+
+
+def test_running_purity_is_that_of_each_tree(rng):
+    labels = rng.integers(0, 3, 40).tolist()
+    tree, all_of_them, some = Tree(1), RunningPurity(labels), RunningPurity(labels, every=10)
+    assert all_of_them.update(tree) is None
+    for i in range(40):
+        tree.attach(None if i == 0 else int(rng.choice(tree.preorder())))
+        if i > 20:
+            tree.swap(0, 1)
+        exact = dendrogram_purity(tree, labels[: i + 1])
+        assert all_of_them.update(tree) == pytest.approx(exact, nan_ok=True)
+        assert some.update(tree) == (pytest.approx(exact) if i % 10 == 9 else None)
+    assert [n for n, _ in all_of_them.history] == list(range(1, 41))
+    assert [n for n, _ in some.history] == [10, 20, 30, 40]
+    tree.attach(0)
+    with pytest.raises(ValueError, match="at most the 40 points there are labels for; got 41 leaves"):
+        some.update(tree)
+    with pytest.raises(ValueError, match="every must be a whole number of at least 1; got 0"):
+        RunningPurity(labels, every=0)
+
+
+@given(labelled_trees(classes=["a", "b", "c", None]))
+def test_expected_purity_is_that_of_each_cut(case):
+    tree, labels = case
+    known = sum(label is not None for label in labels)
+    expected = []
+    for k in range(1, tree.n_leaves + 3):
+        cut = cut_n_clusters(tree, k)
+        clusters = [[labels[i] for i in np.flatnonzero(cut == number)] for number in range(max(cut) + 1)]
+        expected.append(sum(max(members.count(c) for c in "abc") for members in clusters))
+    ks = list(range(1, tree.n_leaves + 3))
+    assert expected_purity(tree, labels, ks) == pytest.approx(np.array(expected) / tree.n_leaves)
+    assert expected_purity(tree, labels, 2) == pytest.approx(expected[1] / tree.n_leaves)
+    if known:
+        assert expected_purity(tree, labels, ks, unlabelled="ignore") == pytest.approx(np.array(expected) / known)
+    else:
+        assert np.isnan(expected_purity(tree, labels, ks, unlabelled="ignore")).all()
+
+
+def test_expected_purity_wants_counts():
+    with pytest.raises(ValueError, match="n_clusters must be a whole number of at least 1; got 0"):
+        expected_purity(Tree.from_scipy([[0, 1, 1.0, 2]]), [0, 1], [1, 0])
+    assert np.isnan(expected_purity(Tree(), [], 2))
