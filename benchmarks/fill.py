@@ -114,8 +114,8 @@ def wins() -> str:
     sets, sizes = read("frontier.json"), read("results.json")["systems"]["20000"]
     default, refined = (sum(gain(rows, name) > 0 for rows in sets.values()) for name in ("default", "refined once"))
     return (
-        f"Grinch's trees are purer than those of agglomerative clustering (HAC) on {default} of {len(sets)} data sets as the"
-        f" points\narrive, and on {refined} after one call of `refine`. 20,000 points take"
+        f"Grinch's trees are purer than those of agglomerative clustering (HAC) on {default} of {len(sets)} data sets"
+        f" as the\npoints arrive, and on {refined} after one call of `refine`. 20,000 points take"
         f" {seconds(sizes['grinch']['seconds'])} (HAC: {seconds(sizes['HAC']['seconds'])}).\n"
     )
 
