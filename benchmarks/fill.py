@@ -252,7 +252,8 @@ def _part(name: str) -> str:
     try:
         return PARTS[name]()
     except FileNotFoundError as missing:
-        return f"*Not measured yet: there is no benchmarks/{Path(missing.filename).relative_to(HERE).as_posix()}.*\n"
+        name = Path(missing.filename).relative_to(HERE).as_posix()
+        return f"*Not measured yet for this version (benchmarks/{name}).*\n"
 
 
 def fill_pages() -> None:
