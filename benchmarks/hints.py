@@ -1,13 +1,18 @@
 """What the hint which linkage to take is worth: purity given away against the best linkage, on the data sets at hand.
 
-    GRINCH_DATA=folder python benchmarks/hints.py     (minutes; without a folder, scikit-learn's sets only)
+    GRINCH_DATA=folder python benchmarks/hints.py     (20 minutes; without a folder, scikit-learn's sets only)
 
-Every set counts as it is read, centred, and with all columns standardised.
+Every set counts as it is read, centred, and with all columns standardised. Writes benchmarks/hints.json, from which
+benchmarks/page.py fills the tables of docs/linkages.md.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,28 +66,36 @@ def purity(candidate: Candidate, X: npt.NDArray[np.float32], y: npt.NDArray[np.g
     return float(np.mean([of_order(seed) for seed in range(ORDERS)]))
 
 
-def main() -> None:
+def row(X: npt.NDArray[np.float32], y: npt.NDArray[np.generic]) -> dict[str, Any]:
+    """The linkage suggested for these points, and the purity of each that it chose among."""
+    hint = suggest_linkage(X, random_state=1)
+    suggested = next(str(c) for c in hint.candidates if (c.linkage, c.metric) == (hint.linkage, hint.metric))
+    return {"suggested": suggested, "purity": {str(c): purity(c, X, y) for c in hint.candidates}}
+
+
+def report(rows: list[dict[str, Any]]) -> Table:
     table = Table("", "scaling", "suggested", "its purity", "best", "its purity", box=None)
-    losses: dict[bool, list[dict[str, float]]] = {True: [], False: []}
+    for each in rows:
+        purities, suggested = each["purity"], each["suggested"]
+        best = max(purities, key=lambda which: purities[which])
+        figures = f"{purities[suggested]:.3f}", best, f"{purities[best]:.3f}"
+        table.add_row(each["data"], each["scaling"], suggested, *figures)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "hints.json")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
     for name, (X, y) in data_sets():
         for scaling, scaled in scalings(X):
-            hint = suggest_linkage(scaled, random_state=1)
-            purities = {str(c): purity(c, scaled, y) for c in hint.candidates}
-            best = max(purities, key=lambda which: purities[which])
-            taken = next(str(c) for c in hint.candidates if (c.linkage, c.metric) == (hint.linkage, hint.metric))
-            table.add_row(name, scaling, taken, f"{purities[taken]:.3f}", best, f"{purities[best]:.3f}")
-            lost = {which: purities[best] - purities[which] for which in purities}
-            losses[name in CHOSEN_ON].append({"the hint": lost[taken], **lost})
+            is_chosen_on = name in CHOSEN_ON
+            rows.append({"data": name, "scaling": scaling, "is_chosen_on": is_chosen_on, **row(scaled, y)})
         console.print(f"[dim]{name} done[/dim]")
-    console.print(table)
-    for is_chosen_on, rows in losses.items():
-        console.print("\nLoss on the sets it was chosen on" if is_chosen_on else "\nLoss on the other sets")
-        for which in rows[0] if rows else []:
-            lost_by = [row[which] for row in rows]
-            small = np.mean([loss <= 0.01 for loss in lost_by])
-            console.print(
-                f"  {which:22} {np.mean(lost_by):.3f}, at worst {max(lost_by):.3f}; at most .01 in {small:.0%}"
-            )
+    found = {"points": POINTS, "orders": ORDERS, "rows": rows}
+    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    console.print(report(rows))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,267 @@
+"""The figures on the pages: everything between two comments is filled in from the files that the benchmarks wrote.
+
+    <!-- figures: speed -->
+    what is here is replaced
+    <!-- end of figures -->
+
+By itself: python benchmarks/fill.py (page.py does it too)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", flags=re.S)
+
+Rows = Mapping[str, Mapping[str, float]]
+
+
+def read(name: str) -> Any:
+    return json.loads((HERE / name).read_text(encoding="utf-8"))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def share(value: float) -> str:
+    """A number between 0 and 1, in three digits.
+
+    >>> share(0.81), share(1.0)
+    ('.810', '1.000')
+    """
+    return f"{value:.3f}".removeprefix("0")
+
+
+def seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
+
+
+# From results.json --------------------------------------------------------------------------------------------------
+
+BESIDE = {
+    "grinch": "**grinch**",
+    "grinch, refined once": "**grinch, refined once**",
+    "HAC": "HAC",
+    "MB-HAC, 2,000": "MB-HAC, a buffer of 2,000",
+    "BIRCH": "BIRCH",
+    "PERCH": "PERCH",
+}
+
+
+def speed() -> str:
+    sizes = read("results.json")["systems"]
+    cells = []
+    for name, title in BESIDE.items():
+        found = [rows.get(name) for rows in sizes.values()]
+        cells.append([title, *(f"{seconds(r['seconds'])}, {share(r['purity'])}" if r else "–" for r in found)])
+    return table(["", *(f"{int(n):,} points" for n in sizes)], cells)
+
+
+def speed_notes() -> str:
+    results = read("results.json")
+    hac, n = results["systems"]["20000"]["HAC"], "100000"
+    grinch, changes = results["systems"][n]["grinch"], results["changes"]
+    return (
+        f"HAC takes {hac['memory'] / 1e9:.1f} GB at 20,000 points and does not fit in memory beyond. At 100,000 points"
+        f" grinch takes {grinch['memory'] / 1e6:.0f} MB besides the points, and 1,000 points are inserted in"
+        f" {changes['insert']:.2f} s and removed in {changes['remove']:.2f} s. The first fit compiles for some"
+        f" {results['start_up']['cold_compile_s']:.0f} s, once.\n"
+    )
+
+
+def linkage_speed() -> str:
+    rows = read("results.json")["linkages"]
+    header = ["", "points", "points per second", "scores per point"]
+    return table(
+        header,
+        (
+            [name, f"{row['n']:,.0f}", f"{row['points_per_s']:,.0f}", f"{row['scores_per_point']:.0f}"]
+            for name, row in rows.items()
+        ),
+    )
+
+
+def search() -> str:
+    rows = read("results.json")["search"]
+    cells = ([f"{int(n):,} × 64", seconds(row["exact"]), seconds(row["index"])] for n, row in rows.items())
+    return table(["points × dimensions", "exact", "index"], cells)
+
+
+def targets() -> str:
+    rows = read("results.json")["targets"]
+    return table(
+        ["", "measured", "limit", "met"],
+        (
+            [name, f"{row['value']:.3g}", f"{row['limit']:g}", "yes" if row["met"] else "**no**"]
+            for name, row in rows.items()
+        ),
+    )
+
+
+# From frontier.json -------------------------------------------------------------------------------------------------
+
+
+def wins() -> str:
+    sets, sizes = read("frontier.json"), read("results.json")["systems"]["20000"]
+    default, refined = (sum(gain(rows, name) > 0 for rows in sets.values()) for name in ("default", "refined once"))
+    return (
+        f"Grinch's trees are purer than those of agglomerative clustering (HAC) on {default} of {len(sets)} data sets"
+        f" as the\npoints arrive, and on {refined} after one call of `refine`. 20,000 points take"
+        f" {seconds(sizes['grinch']['seconds'])} (HAC: {seconds(sizes['HAC']['seconds'])}).\n"
+    )
+
+
+def gain(rows: Rows, name: str) -> float:
+    return rows[name]["purity"] - rows["HAC"]["purity"]
+
+
+def below_hac() -> str:
+    """Where each variant is below HAC, as a list."""
+    lines = []
+    for variant in ("default", "refined once"):
+        losses = {name: -gain(rows, variant) for name, rows in read("frontier.json").items() if gain(rows, variant) < 0}
+        named = (f"{plain(name)} ({share(loss)})" for name, loss in sorted(losses.items(), key=lambda loss: -loss[1]))
+        lines.append(f"- {variant}: {', '.join(named)}")
+    return "\n".join(lines) + "\n"
+
+
+def plain(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def frontier() -> str:
+    cells = []
+    for name, rows in read("frontier.json").items():
+        hac, paper = (share(rows[variant]["purity"]) for variant in ("HAC", "the paper's"))
+        ours = (
+            f"{share(rows[variant]['purity'])} ± {share(rows[variant]['deviation'])}"
+            for variant in ("default", "refined once")
+        )
+        taken = (f"{rows[v]['seconds']:.2f}" for v in ("HAC", "the paper's", "default", "refined once"))
+        cells.append([plain(name), hac, paper, *ours, " / ".join(taken)])
+    header = ["data", "HAC", '`mode="paper"`', "default", "`refine_passes=1`", "CPU seconds, in the same order"]
+    return table(header, cells)
+
+
+def orders() -> str:
+    names = ("refined once", "refined once, sorted", "refined once, round-robin")
+    cells = (
+        [plain(name), *(share(rows[variant]["purity"]) for variant in names)]
+        for name, rows in read("frontier.json").items()
+    )
+    return table(["data", "random order", "sorted by class", "round-robin"], cells)
+
+
+# From hints.json ----------------------------------------------------------------------------------------------------
+
+LINKAGES = ("average (cosine)", "average (sqeuclidean)", "cosine", "ward", "centroid")
+
+
+def linkage_choice() -> str:
+    """Purity of every linkage on every set as it is read, and centred where that makes a difference."""
+    cells, as_read = [], {}
+    for row in read("hints.json")["rows"]:
+        if row["scaling"] == "as read":
+            as_read = row["purity"]
+        elif row["scaling"] == "standardised" or not any(abs(row["purity"][k] - as_read[k]) > 0.01 for k in LINKAGES):
+            continue
+        best = max(row["purity"].values())
+        bold = (f"**{share(p)}**" if p == best else share(p) for p in (row["purity"][name] for name in LINKAGES))
+        centred = ", centred" if row["scaling"] == "centred" else ""
+        cells.append([plain(row["data"]) + centred, *bold, row["suggested"]])
+    return table(["data", *LINKAGES, "suggested"], cells)
+
+
+def hint_loss() -> str:
+    found = read("hints.json")["rows"]
+    rows = [{"`suggest_linkage`": row["suggested"], **{f"always {name}": name for name in LINKAGES}} for row in found]
+    cells = []
+    for chooser in rows[0]:
+        lost = [max(row["purity"].values()) - row["purity"][by[chooser]] for row, by in zip(found, rows, strict=True)]
+        fresh = [loss for loss, row in zip(lost, found, strict=True) if not row["is_chosen_on"]]
+        small = sum(loss <= 0.01 for loss in fresh) / len(fresh)
+        cells.append([chooser, share(sum(fresh) / len(fresh)), share(max(fresh)), f"{100 * small:.0f} %"])
+    return table(["choice", "mean loss of purity", "worst", "at most .01 lost"], cells)
+
+
+# From authors/*.json ------------------------------------------------------------------------------------------------
+
+SYSTEMS = {
+    "grinch": "Grinch",
+    "hac": "HAC",
+    "mb-hac-med": "MB-HAC, half a block",
+    "mb-hac-sm": "MB-HAC, a tenth",
+    "rotate": "Rotate",
+    "online": "Online",
+}
+
+
+def authors() -> str:
+    rows = read("authors/table3.json")["rows"]
+    cells = []
+    for data in dict.fromkeys(row["data"] for row in rows):
+        of_data = {row["method"]: row for row in rows if row["data"] == data}
+        cells.append([data, *(of_data[name]["F1"].replace("0.", ".") for name in SYSTEMS)])
+        if of_data["grinch"]["paper (F1)"]:
+            cells.append(["*the paper*", *(f"*{share(of_data[name]['paper (F1)'])}*" for name in SYSTEMS)])
+    return table(["", *SYSTEMS.values()], cells)
+
+
+def block_size() -> str:
+    rows = read("authors/block-size.json")["rows"]
+    columns = ("Grinch (s)", "HAC (s)", "HAC / Grinch", "Grinch F1", "HAC F1")
+    cells = ([f"{row['records']:,}", *(f"{row[column]:g}" for column in columns)] for row in rows)
+    return table(["records", "Grinch, CPU seconds", "HAC, CPU seconds", "ratio", "F1 of Grinch", "F1 of HAC"], cells)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+PARTS: dict[str, Callable[[], str]] = {
+    "speed": speed,
+    "speed-notes": speed_notes,
+    "linkage-speed": linkage_speed,
+    "search": search,
+    "targets": targets,
+    "wins": wins,
+    "below-hac": below_hac,
+    "frontier": frontier,
+    "orders": orders,
+    "linkage-choice": linkage_choice,
+    "hint-loss": hint_loss,
+    "authors": authors,
+    "block-size": block_size,
+}
+
+
+def filled(text: str) -> str:
+    """The text of a page with the figures as they are in the files now."""
+
+    return MARKED.sub(lambda marked: marked[1] + _part(marked[2]) + marked[3], text)
+
+
+def _part(name: str) -> str:
+    try:
+        return PARTS[name]()
+    except FileNotFoundError as missing:
+        name = Path(missing.filename).relative_to(HERE).as_posix()
+        return f"*Not measured yet for this version (benchmarks/{name}).*\n"
+
+
+def fill_pages() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if MARKED.search(text):
+            page.write_text(filled(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    fill_pages()

@@ -1,0 +1,142 @@
+"""The pictures of the pages, drawn by the code as it is now.
+
+    python docs/figures.py [digits | frontier]     (or: make docs-figures)
+
+docs/images/digits.png is a tree fitted on the spot; docs/images/frontier.png shows benchmarks/frontier.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from sklearn.datasets import load_digits
+
+from grinch import HAC, Grinch, Tree
+from grinch.metrics import dendrogram_purity
+from grinch.plots.style import GREY, INK, PALE, PALETTE
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+SIDE = 8
+# The last two of the palette are too pale for an image.
+COLORS = (*PALETTE[:8], "#DD7711", "#885522")
+# A group with fewer images than this is left out of the picture; it joins the next larger group.
+SMALLEST = 45
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group that is drawn: a node of the tree, where it is in the picture, and the groups it splits into."""
+
+    node: int
+    x: float
+    row: int
+    parts: tuple[Group, ...]
+
+
+def large_groups(tree: Tree, smallest: int) -> Group:
+    """The tree with only those splits whose two sides both have at least ``smallest`` leaves."""
+    waiting: list[tuple[int, int, bool]] = [(tree.root, 0, False)]
+    done: list[Group] = []
+    columns = 0
+    while waiting:
+        node, row, is_open = waiting.pop()
+        sides = split(tree, node, smallest)
+        if not sides:
+            done.append(Group(node, float(columns), row, ()))
+            columns += 1
+        elif is_open:
+            right, left = done.pop(), done.pop()
+            done.append(Group(node, (left.x + right.x) / 2, row, (left, right)))
+        else:
+            waiting += [(node, row, True), (sides[1], row + 1, False), (sides[0], row + 1, False)]
+    return done[0]
+
+
+def split(tree: Tree, node: int, smallest: int) -> tuple[int, int] | None:
+    """The two sides of the first split below this node that leaves enough on both, the larger first."""
+    while not tree.is_leaf(node):
+        sides = sorted(tree.children(node), key=lambda v: -tree.size(v))
+        if tree.size(sides[1]) >= smallest:
+            return sides[0], sides[1]
+        node = sides[0]
+    return None
+
+
+def draw_digits(path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    tree = Grinch().fit(X).tree_
+    purity, hac = (dendrogram_purity(t, y) for t in (tree, HAC(linkage="average", metric="cosine").fit(X).tree_))
+    top = large_groups(tree, SMALLEST)
+    groups = flat(top)
+    columns, rows = 1 + max(g.x for g in groups), 1 + max(g.row for g in groups)
+    figure, ax = plt.subplots(figsize=(0.56 * columns, 0.56 * rows + 1.1), layout="constrained")
+    ax.set(xlim=(-0.6, columns - 0.4), ylim=(rows + 0.05, -0.55), aspect="auto")
+    ax.axis("off")
+    ax.set_title(f"{len(y):,} handwritten digits, inserted one by one: the top of the tree\n", loc="left", fontsize=13)
+    ax.text(
+        0,
+        1.005,
+        f"Squares are mean images of groups, coloured by digit; below, their size and the share of that digit."
+        f" Dendrogram purity {purity:.2f} (HAC: {hac:.2f}).",
+        transform=ax.transAxes,
+        fontsize=10,
+        color=GREY,
+    )
+    for group in groups:
+        for part in group.parts:
+            bottom = part.row if part.parts else rows - 1
+            ax.plot([group.x, part.x, part.x], [group.row, group.row, bottom], color=PALE, linewidth=1.8, zorder=1)
+    for group in groups:
+        draw_group(ax, group, tree, X, y, rows - 1)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def flat(top: Group) -> list[Group]:
+    found = [top]
+    for group in found:
+        found.extend(group.parts)
+    return found
+
+
+def draw_group(ax: Axes, group: Group, tree: Tree, X: Any, y: Any, last_row: int) -> None:
+    leaves = tree.leaves(group.node)
+    counts = np.bincount(y[leaves])
+    digit, share = int(counts.argmax()), counts.max() / len(leaves)
+    color = COLORS[digit] if share > 0.6 else GREY
+    row = group.row if group.parts else last_row
+    ink = LinearSegmentedColormap.from_list("", ["white", color])
+    half, tall = 0.37, 0.37
+    box = (group.x - half, group.x + half, row + tall, row - tall)
+    ax.imshow(X[leaves].mean(axis=0).reshape(SIDE, SIDE), cmap=ink, extent=box, aspect="auto", zorder=2)
+    ax.add_patch(plt.Rectangle((box[0], box[3]), 2 * half, 2 * tall, fill=False, edgecolor=color, zorder=3))
+    if not group.parts:
+        ax.text(
+            group.x, row + 0.46, f"{len(leaves)}\n{100 * share:.0f} %", ha="center", va="top", fontsize=8, color=INK
+        )
+
+
+def draw_frontier(path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import frontier
+
+    frontier.draw(json.loads((ROOT / "benchmarks" / "frontier.json").read_text()), path)
+
+
+FIGURES = {"digits": draw_digits, "frontier": draw_frontier}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or FIGURES:
+        FIGURES[name](IMAGES / f"{name}.png")
