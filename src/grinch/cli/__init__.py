@@ -19,9 +19,11 @@ def main() -> None:
     """Run the command line; what is wrong with the input is said in one line."""
     try:
         app()
-    except (FileError, ValueError, ImportError, MemoryError, FileNotFoundError) as error:
+    except (FileError, ValueError, ImportError, MemoryError, OSError) as error:
         Console(stderr=True, highlight=False).print(
-            f"[red]error:[/red] {escape(str(error))}", markup=True, soft_wrap=True
+            f"[red]error:[/red] {escape(' '.join(str(error).split()) or type(error).__name__)}",
+            markup=True,
+            soft_wrap=True,
         )
         sys.exit(2)
     except KeyboardInterrupt:

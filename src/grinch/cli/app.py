@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,6 +12,7 @@ from rich.console import Console
 
 import grinch
 from grinch.files.read import FileError
+from grinch.files.tables import STANDARD_INPUT
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,5 +69,11 @@ def make_folder(out: Path) -> None:
     """Before the work, not after it: the folder must be there and ours to write to."""
     try:
         out.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=out).close()
     except OSError as error:
         raise FileError(f"--out must be a folder that can be made or written to; got {str(out)!r}: {error}") from None
+
+
+def title_of(file: Path) -> str:
+    """What a file of points is called on the screen."""
+    return "standard input" if file == STANDARD_INPUT else file.name

@@ -13,11 +13,13 @@ from sklearn.base import clone
 
 import grinch
 from grinch import Grinch
-from grinch.cli.app import LinkageName, Out, app, console, make_folder
+from grinch.cli.app import LinkageName, Out, app, console, make_folder, title_of
+from grinch.cuts import check_cut
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.export.writers import write_clusters, write_newick, write_scipy, write_tsv
 from grinch.files.read import Points, read_points
+from grinch.files.write import replacing
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.tree import Tree
 
@@ -90,6 +92,7 @@ def cluster(
 
     Ctrl-C ends the inserting early; what is in the tree by then is written.
     """
+    check_cut(clusters, threshold)
     points = read_points(file, label, id, drop or ())
     said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
     if shuffle:
@@ -104,7 +107,9 @@ def cluster(
         **{name: value for name, value in said.items() if value is not None},
     )
     make_folder(out)
-    console.print(f"{file.name}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features")
+    console.print(
+        f"{title_of(file)}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features", markup=False
+    )
     seconds = _fit(model, points, refine)
     points = _inserted(points, model.n_leaves_)
     _report(method, model, points, seconds, {})
@@ -221,7 +226,8 @@ def _write(model: TreeClusterer, points: Points, seconds: float, out: Path, pict
     if labels is not None:
         summary["dendrogram_purity"] = dendrogram_purity(tree, labels)
         summary["pairwise_f1"] = pairwise_f1(labels, model.labels_)
-    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    with replacing(out / "summary.json") as file:
+        file.write(json.dumps(summary, indent=2) + "\n")
     names_written = ["tree.nwk", "linkage.npy", "tree.tsv", "clusters.csv", "summary.json"]
     console.print(f"\nWritten to [bold]{out}/[/bold]")
     for name in names_written + (["dendrogram.png"] if picture else []):
@@ -237,5 +243,6 @@ def _draw(tree: Tree, labels: list[object] | None, path: Path) -> None:
     from grinch.plots import plot_dendrogram
 
     plot_dendrogram(tree, labels)
-    plt.savefig(path, dpi=130)
+    with replacing(path, "wb") as out:
+        plt.savefig(out, dpi=130, format="png")
     plt.close()

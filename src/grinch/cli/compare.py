@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from grinch.cli.app import LinkageName, Out, app, console, make_folder
+from grinch.cli.app import LinkageName, Out, app, console, make_folder, title_of
 from grinch.compare.methods import MEASURES, Row, compare, write_csv
 from grinch.estimators.registry import SYSTEMS
 from grinch.files.read import read_points
+from grinch.files.write import replacing
 
 DEFAULT_METHODS = "grinch,rotate,online,perch,mb-hac,hac,birch"
 LONG_NAMES = {"purity": "dendrogram purity", "f1": "F1 of the best cut", "seconds": "seconds", "memory": "memory (MB)"}
@@ -70,7 +71,7 @@ def compare_methods(
     points = read_points(file, label, id, drop or ())
     make_folder(out)
     n, d = points.vectors.shape
-    console.print(f"{file.name}: {n:,} points, {d:,} features; {orders} shuffled orders each\n")
+    console.print(f"{title_of(file)}: {n:,} points, {d:,} features; {orders} shuffled orders each\n", markup=False)
     rows: list[Row] = []
     chosen = [text for text in methods.split(",") if text.strip()]
     try:
@@ -100,7 +101,7 @@ def compare_methods(
             console.print(f"  {row.method}: {row.failure}. {row.why}", markup=False, soft_wrap=True)
     write_csv(rows, out / "compare.csv")
     written = ["compare.csv"]
-    if picture and _draw(rows, out / "compare.png", f"{file.name}: {n:,} points"):
+    if picture and _draw(rows, out / "compare.png", f"{title_of(file)}: {n:,} points"):
         written.append("compare.png")
     console.print(f"\nWritten to [bold]{out}/[/bold]: {', '.join(written)}")
     if all(row.failure for row in rows):
@@ -152,6 +153,7 @@ def _draw(rows: list[Row], path: Path, title: str) -> bool:
     for ax, measure in zip(axes.flat, measures, strict=False):
         plot_comparison(drawn, measure, highlight=("grinch",), xlabel=LONG_NAMES[measure], ax=ax)
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    figure.savefig(path, dpi=130)
+    with replacing(path, "wb") as out:
+        figure.savefig(out, dpi=130, format="png")
     plt.close(figure)
     return True

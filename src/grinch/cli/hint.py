@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grinch.cli.app import app, console
+from grinch.cli.app import app, console, title_of
 from grinch.files.read import read_points
 from grinch.hints.suggest import suggest_linkage
 
@@ -37,7 +37,9 @@ def hint(
     points = read_points(file, label, id, drop or ())
     found = suggest_linkage(points.vectors, n_orders=orders, sample=sample, random_state=seed)
     n, d = points.vectors.shape
-    console.print(f"{file.name}: {n:,} points, {d:,} features; {found.n_points:,} of them looked at\n")
+    console.print(
+        f"{title_of(file)}: {n:,} points, {d:,} features; {found.n_points:,} of them looked at\n", markup=False
+    )
     console.print(str(found), markup=False, soft_wrap=True)
     options = [("--label", label), ("--id", id), *(("--drop", column) for column in drop or [])]
     columns = [word for name, value in options if value is not None for word in (name, value)]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from grinch.errors import unknown_name
 from grinch.estimators.registry import SYSTEMS, make_system
+from grinch.files.write import harmless, replacing
 
 # What is measured, and how a table calls it.
 MEASURES = {
@@ -73,7 +74,7 @@ def parse_method(text: str) -> Method:
         try:
             # Python's True, False and None are meant as well as JSON's.
             found[key] = json.loads(value.lower() if value in ("True", "False") else value.replace("None", "null"))
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             found[key] = value
     make_system(name, **found)
     return Method(text.strip(), name, found)
@@ -233,7 +234,7 @@ def _died(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """A line for each method: mean and deviation of each measure, and what went wrong."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with replacing(path) as file:
         writer = csv.writer(file)
         writer.writerow(
             ["method", "orders", *(f"{m}_{kind}" for m in MEASURES for kind in ("mean", "deviation")), "failure"]
@@ -244,4 +245,4 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
                 scale = 1e-6 if measure == "memory" else 1.0
                 for value in (row.mean(measure), row.deviation(measure)):
                     cells.append("" if value is None else f"{value * scale:.6g}")
-            writer.writerow([*cells, row.failure])
+            writer.writerow(harmless([*cells, row.failure]))

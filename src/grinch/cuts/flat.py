@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import numpy.typing as npt
 
@@ -43,6 +45,10 @@ def check_cut(n_clusters: object, threshold: object) -> None:
         check_n_clusters(n_clusters)
     if threshold is not None:
         check_threshold(threshold)
+        if abs(threshold) > sys.float_info.max:  # type: ignore[arg-type]
+            raise ValueError(
+                f"threshold must be finite; got {threshold!r}. For one cluster of all points: n_clusters=1"
+            )
     if n_clusters is not None and threshold is not None:
         raise ValueError(
             "n_clusters and threshold are two ways to cut: give one of them;"
@@ -63,8 +69,8 @@ def check_n_clusters(n_clusters: object) -> None:
 
 
 def check_threshold(threshold: object) -> None:
-    number = isinstance(threshold, (int, float, np.number)) and not isinstance(threshold, bool)
-    if not number or np.isnan(threshold):  # type: ignore[call-overload]
+    number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
+    if not number or threshold != threshold:
         raise ValueError(f"threshold must be a number, a score of the linkage; got {threshold!r}")
 
 
