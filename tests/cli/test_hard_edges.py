@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from grinch.cli import main
+from commands import run_command
 from grinch.files import sizes
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capfd):
-    """The command line in this process and in a folder of its own; the exit code, and what it said."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def run(*arguments, given=""):
-        monkeypatch.setattr(sys, "argv", ["grinch", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capfd.readouterr()
-        return ended.value.code or 0, said.out, said.err
-
-    return run
+def run(tmp_path):
+    """The command line in a folder of its own."""
+    return partial(run_command, cwd=tmp_path)
 
 
 def refused(done):
     """The one line of a refusal."""
-    code, out, err = done
-    assert code == 2, out + err
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    return err
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
 
 
 FILES = {

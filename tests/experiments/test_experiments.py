@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
+from commands import run_command
 from grinch.experiments import EXPERIMENTS, run_experiment
 from grinch.experiments.report import write_report
 from grinch.experiments.setting import SCALES, Result, Setting, mean_and_deviation, read_result
@@ -123,11 +123,9 @@ def test_figures_are_written_as_mean_and_deviation():
     assert mean_and_deviation([]) == ""
 
 
-def test_the_command(tmp_path):
-    def run(*arguments):
-        command = [sys.executable, "-m", "grinch.cli", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
-
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.setitem(SCALES, "quick", SCALES["tiny"])
+    run = partial(run_command, cwd=tmp_path)
     done = run("bench", "time", "--quick", "-o", "results")
     assert done.returncode == 0, done.stderr
     assert "HAC / Grinch" in done.stdout

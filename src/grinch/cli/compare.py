@@ -110,7 +110,7 @@ def compare_methods(
 
 def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False)
-    measures = [m for m in MEASURES if any(row.figures.get(m) for row in rows)] or ["seconds"]
+    measures = [m for m in MEASURES if m == "memory" or any(row.figures.get(m) for row in rows)]
     for name in ("", *(MEASURES[m] for m in measures), ""):
         table.add_column(name, justify="right" if name else "left")
     for row in rows:
@@ -121,7 +121,8 @@ def _table(rows: list[Row]) -> Table:
 def _cell(row: Row, measure: str) -> str:
     mean, deviation = row.mean(measure), row.deviation(measure)
     if mean is None or deviation is None:
-        return ""
+        # Not every system says how much memory a process took.
+        return "n/a" if measure == "memory" and row.figures else ""
     form, scale = FORMATS[measure]
     return f"{mean * scale:{form}} ± {deviation * scale:{form}}"
 
