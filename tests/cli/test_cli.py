@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import signal
 import subprocess
@@ -107,6 +108,18 @@ def test_help_reads_like_a_manual(tmp_path):
     for option in ("--label", "--id", "--out", "--linkage", "--clusters", "--threshold", "--search", "--mode"):
         assert option in page
     assert run("--version", cwd=tmp_path).stdout.startswith("grinch ")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", [(), ("cluster",), ("demo",), ("hint",), ("compare",), ("bench",), ("report",)])
+def test_help_fits_the_screen(tmp_path, command, columns):
+    page = run_command(*command, "--help", cwd=tmp_path, columns=columns).stdout
+    assert max(map(len, page.splitlines())) <= columns
+    assert "..." not in page.replace("[ARGS]...", ""), "a command whose line is cut off"
+    assert "<bool>" not in page
+    # The first paragraph is filled: it does not break where the source does.
+    for line, following in itertools.pairwise(page.split("\n\n")[1].splitlines()):
+        assert len(line) + 1 + len(following.split()[0]) > min(columns, 100) - 2
 
 
 def test_demo_in_a_process_of_its_own(tmp_path):

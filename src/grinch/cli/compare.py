@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from grinch.cli.app import LinkageName, Out, app, console, make_folder, title_of
+from grinch.cli.app import FILE_HELP, LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
 from grinch.compare.methods import MEASURES, Row, compare, write_csv
 from grinch.estimators.registry import SYSTEMS
 from grinch.files.read import read_points
@@ -26,35 +26,47 @@ FORMATS = {
 }
 
 
-@app.command("compare")
+@app.command("compare", short_help="Put several methods side by side on a file.")
 def compare_methods(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Points: .npy, .npz (arrays X and perhaps y), .csv, .tsv or .parquet."),
+        typer.Argument(metavar="FILE", help=FILE_HELP),
     ],
     label: Annotated[
         str | None,
-        typer.Option(help="Column (or .npz array) with the true classes; without it only costs are compared."),
+        typer.Option(
+            metavar="COLUMN", help="Column (or .npz array) with the true classes; without it only costs are compared."
+        ),
     ] = None,
     methods: Annotated[
         str,
         typer.Option(
+            metavar="NAMES",
             help=f"Methods separated by commas: {', '.join(SYSTEMS)}; settings follow a colon, as in"
-            " mb-hac:buffer_size=500."
+            " mb-hac:buffer_size=500.",
         ),
     ] = DEFAULT_METHODS,
-    id: Annotated[str | None, typer.Option("--id", help="Column that names the points; it is no feature.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None,
-    linkage: Annotated[LinkageName, typer.Option(help="How similar two groups are.")] = "average",
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="Column that names the points; it is no feature.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
+    ] = None,
+    linkage: Annotated[LinkageName, typer.Option(metavar="NAME", help=LINKAGE_HELP)] = "average",
     metric: Annotated[
         str | None,
-        typer.Option(help="For --linkage average: cosine (default), dot, sqeuclidean, or a distance of scipy."),
+        typer.Option(
+            metavar="NAME", help="For --linkage average: cosine (default), dot, sqeuclidean, or a distance of scipy."
+        ),
     ] = None,
-    orders: Annotated[int, typer.Option(min=1, help="Shuffled orders that each method is run on.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the first order.")] = 0,
-    time_limit: Annotated[float, typer.Option(min=1, help="Seconds a method may take for one order.")] = 600,
+    orders: Annotated[int, typer.Option(min=1, metavar="N", help="Shuffled orders that each method is run on.")] = 3,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the first order.")] = 0,
+    time_limit: Annotated[
+        float, typer.Option(min=1, metavar="N", help="Seconds a method may take for one order.")
+    ] = 600,
     memory_limit: Annotated[
-        float | None, typer.Option(min=0.5, help="Gigabytes a method's process may take (default: what is there).")
+        float | None,
+        typer.Option(min=0.5, metavar="N", help="Gigabytes a method's process may take (default: what is there)."),
     ] = None,
     out: Out = Path("grinch-out"),
     picture: Annotated[bool, typer.Option(help="Draw the comparison.")] = True,
