@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 	$(PYTHON) -m venv .venv
 
 # What running needs, and what developing needs besides: each is installed once, and again when the requirements change.
-# Without --no-compile, pip would spend a third of the time on byte code that Python writes itself where it is needed.
+# Without --no-compile, pip would spend more than half of the time on byte code that Python writes itself where it is needed.
 .venv/.run: pyproject.toml | .venv/bin/python
 	$(INSTALL) . --no-compile
 	@touch $@
