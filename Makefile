@@ -1,37 +1,53 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= out
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: run test check nightly bench docs-figures clean
 
-# Everything is installed into .venv, once; again only when the project's requirements change.
-.venv/.installed: pyproject.toml
+.venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "grinch needs Python 3.11 or newer; say which one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+
+# What running needs, and what developing needs besides: each is installed once, and again when the requirements change.
+# Without --no-compile, pip would spend more than half of the time on byte code that Python writes itself where it is needed.
+.venv/.run: pyproject.toml | .venv/bin/python
+	$(INSTALL) . --no-compile
 	@touch $@
 
-run: .venv/.installed
+.venv/.dev: pyproject.toml | .venv/bin/python
+	$(INSTALL) '.[dev]'
+	@touch $@ .venv/.run
+
+.venv/.bench: pyproject.toml | .venv/bin/python
+	$(INSTALL) '.[bench]'
+	@touch $@ .venv/.run
+
+run: .venv/.run
 	$(BIN)/grinch demo --out $(OUT)
 
-test: .venv/.installed
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+test: .venv/.dev
+	$(BIN)/python -m pytest -n 2
 
-# The long checks too, and many more examples of each property.
-nightly: .venv/.installed
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2
-
-check: .venv/.installed
+check: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(MAKE) test
 
-bench: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+# What takes too long for every day: the slow tests, and all random ones with many more examples.
+nightly: .venv/.dev
+	$(BIN)/python -m pytest -n 2 -m slow
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2
+
+bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+# The README's picture is the one that the demonstration draws.
+docs-figures: run
+	cp $(OUT)/dendrogram.png docs/images/digits.png
 
 clean:
 	rm -rf .venv $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,13 +5,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 
+# A table may have thousands of columns; a message names this many.
+MOST_NAMES = 30
+
 
 def unknown_name(parameter: str, received: object, accepted: Iterable[str], more: str = "") -> ValueError:
     """An unknown name, with the nearest known one."""
     names = list(accepted)
     close = difflib.get_close_matches(str(received), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    return ValueError(f"{parameter} must be one of {', '.join(map(repr, names))}{more}; got {received!r}{hint}")
+    left_out = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    known = ", ".join(map(repr, names[:MOST_NAMES])) + left_out
+    return ValueError(f"{parameter} must be one of {known}{more}; got {received!r}{hint}")
 
 
 def missing_extra(what: str, package: str, extra: str) -> ImportError:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,19 +16,11 @@ import pytest
 import scipy.cluster.hierarchy as sch
 import treeswift
 
-from grinch.files.read import FileError, read_points
+from commands import run_command
 
 
 def run(*arguments, cwd, expect=0):
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "grinch.cli", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-    )
+    done = run_command(*arguments, cwd=cwd)
     assert done.returncode == expect, done.stdout + done.stderr
     return done
 
@@ -78,99 +69,6 @@ def test_cluster_writes_all_it_promises(table, tmp_path):
     assert (res / "dendrogram.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_every_format_is_read_alike(table, tmp_path):
-    features = table.filter(regex="^f").to_numpy(np.float32)
-    labels, ids = table["species"].to_numpy(str), table["name"].to_numpy(str)
-    table.to_csv(tmp_path / "t.csv", index=False)
-    table.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
-    table.to_csv(tmp_path / "t.csv.gz", index=False)
-    table.to_parquet(tmp_path / "t.parquet")
-    np.savez(tmp_path / "t.npz", X=features, species=labels, name=ids)
-    for name in ("t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.npz"):
-        points = read_points(tmp_path / name, label="species", id="name")
-        np.testing.assert_allclose(points.vectors, features, rtol=1e-6, err_msg=name)
-        assert points.labels.tolist() == labels.tolist()
-        assert points.ids.tolist() == ids.tolist()
-    np.save(tmp_path / "t.npy", features)
-    points = read_points(tmp_path / "t.npy")
-    np.testing.assert_array_equal(points.vectors, features)
-    assert points.labels is None
-    assert read_points(tmp_path / "t.csv", label="species", drop=["name", "f0"]).vectors.shape == (120, 5)
-
-
-def test_lists_of_id_label_vector(tmp_path):
-    (tmp_path / "x.tsv").write_text("a\tcat\t1.5\t2\nb\tdog\t3\t4e-1\n")
-    points = read_points(tmp_path / "x.tsv")
-    assert points.vectors.tolist() == [[1.5, 2.0], [3.0, np.float32(0.4)]]
-    assert points.ids.tolist() == ["a", "b"]
-    assert points.labels.tolist() == ["cat", "dog"]
-    (tmp_path / "y.csv").write_text("1,2\n3,4\n")
-    assert read_points(tmp_path / "y.csv").vectors.tolist() == [[1, 2], [3, 4]]
-
-
-def test_embeddings_in_one_parquet_column(tmp_path, rng):
-    X = rng.normal(size=(5, 3)).astype(np.float32)
-    pd.DataFrame({"id": list("abcde"), "embedding": list(X)}).to_parquet(tmp_path / "e.parquet")
-    points = read_points(tmp_path / "e.parquet", id="id")
-    np.testing.assert_array_equal(points.vectors, X)
-
-
-def test_npz_with_y_is_labelled(tmp_path, rng):
-    np.savez(tmp_path / "d.npz", X=rng.normal(size=(6, 2, 2)), y=np.arange(6))
-    points = read_points(tmp_path / "d.npz")
-    assert points.vectors.shape == (6, 4)
-    assert points.labels.tolist() == list(range(6))
-
-
-BROKEN = {
-    "missing.csv": (None, {}, r"FILE .*missing.csv' does not exist"),
-    "x.txt": (b"1 2", {}, r"FILE must end in .npy, .npz, .csv, .tsv, .parquet; got 'x.txt'"),
-    "empty.csv": (b"", {}, "'empty.csv' is empty"),
-    "word.csv": (b"a,b\n1,2\n3,x\n", {}, r"column 'b' must be numeric, but row 2 holds 'x'.*--label b"),
-    "hole.csv": (b"a,b\n1,2\n3,\n", {}, r"column 'b' has no value in row 2"),
-    "head.csv": (b"a,b\n", {}, "'head.csv' has a header and no rows"),
-    "semi.csv": (b"a;b\n1;2\n", {}, "seems to be separated by ';'"),
-    "short.csv": (b"a,b\n1,2\n3\n", {}, r"row 2 must have 2 columns like the first; it has 1 \(truncated\?\)"),
-    "label.csv": (
-        b"a,kind\n1,2\n",
-        {"label": "kinds"},
-        r"--label must be one of 'a', 'kind'; got 'kinds'; did you mean 'kind'",
-    ),
-    "id.csv": (b"a,kind\n1,2\n", {"id": "nr"}, r"--id must be one of 'a', 'kind'; got 'nr'"),
-    "only.csv": (b"a,b\n1,2\n", {"label": "a", "id": "b"}, "no feature columns left"),
-    "cut.npy": (b"\x93NUMPY\x01\x00v\x00", {}, r"cannot be read as .npy \(truncated or damaged\?\)"),
-    "cut.npz": (b"PK\x03\x04abc", {}, r"cannot be read as .npz \(truncated or damaged\?\)"),
-    "cut.parquet": (b"PAR1abc", {}, r"cannot be read as .parquet \(truncated or damaged\?\)"),
-    "cut.csv.gz": (
-        gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(999)))[:900],
-        {},
-        r"cannot be read as .csv \(truncated or damaged\?\)",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_files_are_explained(tmp_path, name):
-    content, options, message = BROKEN[name]
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(FileError, match=message):
-        read_points(tmp_path / name, **options)
-
-
-def test_a_truncated_array_is_explained(tmp_path, rng):
-    np.save(tmp_path / "x.npy", rng.normal(size=(100, 10)))
-    whole = (tmp_path / "x.npy").read_bytes()
-    (tmp_path / "x.npy").write_bytes(whole[:4000])
-    with pytest.raises(FileError, match=r"truncated or damaged\?"):
-        read_points(tmp_path / "x.npy")
-    np.save(tmp_path / "v.npy", np.arange(5))
-    with pytest.raises(FileError, match=r"must hold a matrix .* got shape \(5,\)"):
-        read_points(tmp_path / "v.npy")
-    with pytest.raises(FileError, match="has no columns; --label and --id need"):
-        read_points(tmp_path / "v.npy", label="y")
-
-
 def test_errors_are_one_line_and_exit_with_2(tmp_path):
     done = run("cluster", "nowhere.csv", cwd=tmp_path, expect=2)
     assert done.stderr.strip() == "error: FILE 'nowhere.csv' does not exist"
@@ -212,8 +110,22 @@ def test_help_reads_like_a_manual(tmp_path):
     assert run("--version", cwd=tmp_path).stdout.startswith("grinch ")
 
 
-def test_demo(tmp_path):
-    done = run("demo", "--out", "here", cwd=tmp_path)
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", [(), ("cluster",), ("demo",), ("hint",), ("compare",), ("bench",), ("report",)])
+def test_help_fits_the_screen(tmp_path, command, columns):
+    page = run_command(*command, "--help", cwd=tmp_path, columns=columns).stdout
+    assert max(map(len, page.splitlines())) <= columns
+    assert "..." not in page.replace("[ARGS]...", ""), "a command whose line is cut off"
+    assert "<bool>" not in page
+    # The first paragraph is filled: it does not break where the source does.
+    for line, following in itertools.pairwise(page.split("\n\n")[1].splitlines()):
+        assert len(line) + 1 + len(following.split()[0]) > min(columns, 100) - 2
+
+
+def test_demo_in_a_process_of_its_own(tmp_path):
+    command = [sys.executable, "-m", "grinch.cli", "demo", "--out", "here"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
     for word in ("points", "time", "rotations", "grafts", "restructurings", "dendrogram purity", "HAC", "here/"):
         assert word in done.stdout
     assert (tmp_path / "here" / "dendrogram.png").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -12,8 +13,12 @@ import time
 import numpy as np
 import pytest
 
+from commands import run_command
 from grinch import HAC
+from grinch.cli.compare import _cell
+from grinch.compare import processes, worker
 from grinch.compare.methods import Row, compare, parse_method, write_csv
+from grinch.compare.processes import Worker
 from grinch.cuts import cut_best_f1
 from grinch.metrics import dendrogram_purity, pairwise_f1
 
@@ -105,8 +110,7 @@ def test_the_csv_has_a_line_for_each_method(tmp_path):
 
 
 def run(*arguments, cwd):
-    command = [sys.executable, "-m", "grinch.cli", "compare", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    return run_command("compare", *arguments, cwd=cwd)
 
 
 def test_the_command_prints_a_table_and_writes_csv_and_picture(blobs, tmp_path):
@@ -173,3 +177,55 @@ def test_all_failed_is_an_error_and_no_picture_is_claimed(blobs, tmp_path):
     assert done.returncode == 1
     assert "compare.png" not in done.stdout
     assert not (tmp_path / "grinch-out" / "compare.png").exists()
+
+
+def process_of(tmp_path, method, settings=None):
+    np.save(tmp_path / "vectors.npy", np.random.default_rng(0).normal(size=(30, 3)))
+    data = {"vectors": str(tmp_path / "vectors.npy"), "labels": None, "seeds": [0], "memory_limit": None}
+    return {**data, "method": method, "settings": settings or {}, "linkage": "average", "metric": None}
+
+
+def test_memory_is_left_out_where_the_system_does_not_say(tmp_path, monkeypatch, capsys):
+    """As on Windows, which has neither the module resource nor /proc."""
+    monkeypatch.setattr(worker, "resource", None)
+    monkeypatch.setattr(worker.Path, "read_text", lambda path: (_ for _ in ()).throw(OSError("no /proc")))
+    assert worker.peak_memory() is None
+    worker.attempt(process_of(tmp_path, "online"))
+    begun, found = map(json.loads, capsys.readouterr().out.splitlines())
+    assert begun == {"begun": 0}
+    assert sorted(found["found"]) == ["depth", "seconds"]
+    worker.attempt({**process_of(tmp_path, "online"), "memory_limit": 10**9})
+    assert "memory_limit needs Linux or macOS" in json.loads(capsys.readouterr().out)["why"]
+    assert _cell(Row("online", found["found"]), "memory") == "n/a"
+
+
+def test_the_package_is_imported_without_the_module_resource():
+    code = "import sys; sys.modules['resource'] = None; from grinch.compare import worker; print(worker.resource)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "None\n", done.stderr
+
+
+@pytest.mark.skipif(not worker.FORKS, reason="each job has a worker of its own here")
+def test_one_worker_runs_all_jobs_and_outlives_those_that_die(tmp_path, monkeypatch):
+    with Worker(tmp_path) as process:
+        fine = process.run(process_of(tmp_path, "online"), None, lambda done: None)
+        first = process.process.pid
+        # A job that cannot be read ends the copy, not the worker.
+        wrong = process.run({**process_of(tmp_path, "hac"), "vectors": "nowhere.npy"}, None, lambda done: None)
+        again = process.run(process_of(tmp_path, "hac"), None, lambda done: None)
+        assert process.process.pid == first
+        os.kill(first, signal.SIGKILL)
+        assert process._died({}, process._exit_code()).why == "killed by the system"
+        another = process.run(process_of(tmp_path, "hac"), None, lambda done: None)
+    assert fine.failure == again.failure == another.failure == ""
+    assert wrong.failure == "FileNotFoundError"
+    assert list(again.figures) == ["seconds", "depth", "memory"]
+    assert process.process is None
+
+
+def test_where_nothing_forks_each_job_has_a_worker_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "FORKS", False)
+    with Worker(tmp_path) as process:
+        outcome = process.run(process_of(tmp_path, "online"), None, lambda done: None)
+        assert process.process is None
+    assert len(outcome.figures["seconds"]) == 1

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
+from commands import run_command
 from grinch import Grinch, cluster_with
 from grinch.compare.methods import Row, parse_method
 from grinch.experiments import EXPERIMENTS, large_scale, run_experiment
@@ -157,20 +156,9 @@ def test_figures_are_written_as_mean_and_deviation():
     assert mean_and_deviation([]) == ""
 
 
-TINY = """
-from grinch.cli import main
-from grinch.experiments.setting import SCALES
-SCALES["quick"] = SCALES["tiny"]
-main()
-"""
-
-
-@pytest.mark.parametrize("python", [["-c", TINY], pytest.param(["-m", "grinch.cli"], marks=pytest.mark.slow)])
-def test_the_command(python, tmp_path):
-    def run(*arguments):
-        command = [sys.executable, *python, *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
-
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.setitem(SCALES, "quick", SCALES["tiny"])
+    run = partial(run_command, cwd=tmp_path)
     done = run("bench", "time", "--quick", "-o", "results")
     assert done.returncode == 0, done.stderr
     assert "HAC / Grinch" in done.stdout

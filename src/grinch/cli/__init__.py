@@ -7,21 +7,27 @@ import sys
 from rich.console import Console
 from rich.markup import escape
 
-from grinch.cli import bench, cluster, compare, hint  # noqa: F401
+from grinch.cli import bench, cluster, compare, hint
 from grinch.cli.app import app
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
 
 app.add_typer(coref, name="coref")
 
+# In the order in which a newcomer needs them.
+ORDER = (cluster.cluster, cluster.demo, hint.hint, compare.compare_methods, bench.bench, bench.report)
+app.registered_commands.sort(key=lambda command: ORDER.index(command.callback))
+
 
 def main() -> None:
     """Run the command line; what is wrong with the input is said in one line."""
     try:
-        app()
-    except (FileError, ValueError, ImportError, MemoryError, FileNotFoundError) as error:
+        app(prog_name="grinch")
+    except (FileError, ValueError, ImportError, MemoryError, OSError) as error:
         Console(stderr=True, highlight=False).print(
-            f"[red]error:[/red] {escape(str(error))}", markup=True, soft_wrap=True
+            f"[red]error:[/red] {escape(' '.join(str(error).split()) or type(error).__name__)}",
+            markup=True,
+            soft_wrap=True,
         )
         sys.exit(2)
     except KeyboardInterrupt:

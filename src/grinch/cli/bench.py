@@ -14,17 +14,20 @@ from grinch.experiments import EXPERIMENTS, run_experiment
 from grinch.experiments.report import write_report
 from grinch.experiments.setting import SCALES, Result, Setting
 
-BenchFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it is not there.")]
+BenchFolder = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the results; made if it is not there.")
+]
 
 
-@app.command()
+@app.command(short_help="Run the experiments of the paper.")
 def bench(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"all, or one of: {', '.join(EXPERIMENTS)}.")] = "all",
     quick: Annotated[bool, typer.Option("--quick", help="Small data, few orders: minutes in place of hours.")] = False,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with data sets (default: the variable GRINCH_DATA).")
+        Path | None,
+        typer.Option("--data", metavar="FOLDER", help="Folder with data sets (default: the variable GRINCH_DATA)."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of data and orders.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of data and orders.")] = 0,
     out: BenchFolder = Path("grinch-bench"),
 ) -> None:
     """Run a table or figure of the paper, ours beside the paper's; what is there of the data decides what is run.
@@ -49,7 +52,7 @@ def bench(
     console.print(f"Written to [bold]{report_path}[/bold]")
 
 
-@app.command()
+@app.command(short_help="Make a page of the results of bench.")
 def report(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where grinch bench left its results.")] = Path(
         "grinch-bench"

@@ -13,11 +13,13 @@ from sklearn.base import clone
 
 import grinch
 from grinch import Grinch
-from grinch.cli.app import LinkageName, Out, app, console, make_folder
+from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
+from grinch.cuts import check_cut
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.export.writers import write_clusters, write_newick, write_scipy, write_tsv
 from grinch.files.read import Points, read_points
+from grinch.files.write import replacing
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.tree import Tree
 
@@ -35,61 +37,80 @@ ModeName = Literal["fast", "exact"]
 SearchName = Literal["auto", "exact", "index"]
 
 
-@app.command()
+@app.command(short_help="Cluster the points of a file.")
 def cluster(
     file: Annotated[
         Path,
         typer.Argument(
             metavar="FILE",
             help="Points: .npy (a matrix), .npz (arrays X and perhaps y), .csv, .tsv (with a header, or id, label,"
-            " numbers without one) or .parquet.",
+            " numbers without one) or .parquet; or - for CSV on the standard input.",
         ),
     ],
     label: Annotated[
-        str | None, typer.Option(help="Column (or .npz array) with the true classes; purity is then reported.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column (or .npz array) with the true classes; purity is then reported."),
     ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Column (or .npz array) with a name for each point.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="Column (or .npz array) with a name for each point.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
+    ] = None,
     out: Out = Path("grinch-out"),
     method: Annotated[
-        str, typer.Option("--method", help=f"What builds the tree: {', '.join(SYSTEMS)} (see grinch compare).")
+        str,
+        typer.Option(
+            "--method", metavar="NAME", help=f"What builds the tree: {', '.join(SYSTEMS)} (see grinch compare)."
+        ),
     ] = "grinch",
-    linkage: Annotated[LinkageName, typer.Option(help="How similar two groups are.")] = "average",
+    linkage: Annotated[LinkageName, typer.Option(metavar="NAME", help=LINKAGE_HELP)] = "average",
     metric: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="For --linkage average: cosine (default), dot, sqeuclidean; for average, single and complete also any"
-            " distance that scipy knows, such as euclidean or cityblock."
+            " distance that scipy knows, such as euclidean or cityblock.",
         ),
     ] = None,
     clusters: Annotated[
-        int | None, typer.Option("--clusters", "-k", help="Cut into this many flat clusters (8 if nothing is said).")
+        int | None,
+        typer.Option("--clusters", "-k", metavar="N", help="Cut into this many flat clusters (8 if nothing is said)."),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", "-t", help="Cut where two sides score below this, instead.")
+        float | None,
+        typer.Option("--threshold", "-t", metavar="SCORE", help="Cut where two sides score below this, instead."),
     ] = None,
     mode: Annotated[
         ModeName | None,
         typer.Option(help="fast (default) for everyday use; exact makes no approximation and is much slower."),
     ] = None,
     search: Annotated[
-        SearchName | None, typer.Option(help="How neighbours are found; index is approximate (grinch\\[index]).")
+        SearchName | None, typer.Option(help="How neighbours are found; index is approximate (grinch[index]).")
     ] = None,
-    neighbors: Annotated[int | None, typer.Option(help="Neighbours looked for at each point (default 25).")] = None,
-    cap: Annotated[int | None, typer.Option(help="No move looks at nodes with more leaves than this.")] = None,
+    neighbors: Annotated[
+        int | None, typer.Option(metavar="N", help="Neighbours looked for at each point (default 25).")
+    ] = None,
+    cap: Annotated[
+        int | None, typer.Option(metavar="N", help="No move looks at nodes with more leaves than this.")
+    ] = None,
     shuffle: Annotated[bool, typer.Option(help="Insert in random order, for data sorted by class.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of --shuffle.")] = 0,
-    refine: Annotated[int, typer.Option(min=0, help="Passes of refinement afterwards; 1 gains the most.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of --shuffle.")] = 0,
+    refine: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Passes of refinement afterwards; 1 gains the most.")
+    ] = 0,
     picture: Annotated[bool, typer.Option(help="Draw the dendrogram.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Cluster the points of FILE and write the tree, the flat clusters and a picture.
 
     Into the folder of --out go the tree (tree.nwk in Newick, linkage.npy for scipy, tree.tsv as node, parent, label),
-    the flat clusters (clusters.csv), a picture (dendrogram.png), and what was done and found (summary.json).
+    the flat clusters (clusters.csv), a picture (dendrogram.png), and what was done and found (summary.json). In
+    clusters.csv, text that a spreadsheet would run as a formula gets a single quote in front.
 
     Ctrl-C ends the inserting early; what is in the tree by then is written.
     """
+    check_cut(clusters, threshold)
     points = read_points(file, label, id, drop or ())
     said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
     if shuffle:
@@ -104,17 +125,19 @@ def cluster(
         **{name: value for name, value in said.items() if value is not None},
     )
     make_folder(out)
-    console.print(f"{file.name}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features")
+    console.print(
+        f"{title_of(file)}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features", markup=False
+    )
     seconds = _fit(model, points, refine)
     points = _inserted(points, model.n_leaves_)
     _report(method, model, points, seconds, {})
     _write(model, points, seconds, out, picture)
 
 
-@app.command()
+@app.command(short_help="Cluster the handwritten digits, to see that all works.")
 def demo(
     out: Out = Path("grinch-out"),
-    seed: Annotated[int, typer.Option(help="Seed of the arrival order.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the arrival order.")] = 0,
 ) -> None:
     """Cluster the handwritten digits that come with scikit-learn, and HAC beside it, to see that all works."""
     import numpy as np
@@ -221,7 +244,8 @@ def _write(model: TreeClusterer, points: Points, seconds: float, out: Path, pict
     if labels is not None:
         summary["dendrogram_purity"] = dendrogram_purity(tree, labels)
         summary["pairwise_f1"] = pairwise_f1(labels, model.labels_)
-    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    with replacing(out / "summary.json") as file:
+        file.write(json.dumps(summary, indent=2) + "\n")
     names_written = ["tree.nwk", "linkage.npy", "tree.tsv", "clusters.csv", "summary.json"]
     console.print(f"\nWritten to [bold]{out}/[/bold]")
     for name in names_written + (["dendrogram.png"] if picture else []):
@@ -237,5 +261,6 @@ def _draw(tree: Tree, labels: list[object] | None, path: Path) -> None:
     from grinch.plots import plot_dendrogram
 
     plot_dendrogram(tree, labels)
-    plt.savefig(path, dpi=130)
+    with replacing(path, "wb") as out:
+        plt.savefig(out, dpi=130, format="png")
     plt.close()

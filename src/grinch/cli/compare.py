@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from grinch.cli.app import LinkageName, Out, app, console, make_folder
+from grinch.cli.app import FILE_HELP, LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
 from grinch.compare.methods import MEASURES, Row, compare, write_csv
 from grinch.estimators.registry import SYSTEMS
 from grinch.files.read import read_points
+from grinch.files.write import replacing
 
 DEFAULT_METHODS = "grinch,rotate,online,perch,mb-hac,hac,birch"
 LONG_NAMES = {"purity": "dendrogram purity", "f1": "F1 of the best cut", "seconds": "seconds", "memory": "memory (MB)"}
@@ -25,35 +26,47 @@ FORMATS = {
 }
 
 
-@app.command("compare")
+@app.command("compare", short_help="Put several methods side by side on a file.")
 def compare_methods(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Points: .npy, .npz (arrays X and perhaps y), .csv, .tsv or .parquet."),
+        typer.Argument(metavar="FILE", help=FILE_HELP),
     ],
     label: Annotated[
         str | None,
-        typer.Option(help="Column (or .npz array) with the true classes; without it only costs are compared."),
+        typer.Option(
+            metavar="COLUMN", help="Column (or .npz array) with the true classes; without it only costs are compared."
+        ),
     ] = None,
     methods: Annotated[
         str,
         typer.Option(
+            metavar="NAMES",
             help=f"Methods separated by commas: {', '.join(SYSTEMS)}; settings follow a colon, as in"
-            " mb-hac:buffer_size=500."
+            " mb-hac:buffer_size=500.",
         ),
     ] = DEFAULT_METHODS,
-    id: Annotated[str | None, typer.Option("--id", help="Column that names the points; it is no feature.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None,
-    linkage: Annotated[LinkageName, typer.Option(help="How similar two groups are.")] = "average",
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="Column that names the points; it is no feature.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
+    ] = None,
+    linkage: Annotated[LinkageName, typer.Option(metavar="NAME", help=LINKAGE_HELP)] = "average",
     metric: Annotated[
         str | None,
-        typer.Option(help="For --linkage average: cosine (default), dot, sqeuclidean, or a distance of scipy."),
+        typer.Option(
+            metavar="NAME", help="For --linkage average: cosine (default), dot, sqeuclidean, or a distance of scipy."
+        ),
     ] = None,
-    orders: Annotated[int, typer.Option(min=1, help="Shuffled orders that each method is run on.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the first order.")] = 0,
-    time_limit: Annotated[float, typer.Option(min=1, help="Seconds a method may take for one order.")] = 600,
+    orders: Annotated[int, typer.Option(min=1, metavar="N", help="Shuffled orders that each method is run on.")] = 3,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the first order.")] = 0,
+    time_limit: Annotated[
+        float, typer.Option(min=1, metavar="N", help="Seconds a method may take for one order.")
+    ] = 600,
     memory_limit: Annotated[
-        float | None, typer.Option(min=0.5, help="Gigabytes a method's process may take (default: what is there).")
+        float | None,
+        typer.Option(min=0.5, metavar="N", help="Gigabytes a method's process may take (default: what is there)."),
     ] = None,
     out: Out = Path("grinch-out"),
     picture: Annotated[bool, typer.Option(help="Draw the comparison.")] = True,
@@ -70,7 +83,7 @@ def compare_methods(
     points = read_points(file, label, id, drop or ())
     make_folder(out)
     n, d = points.vectors.shape
-    console.print(f"{file.name}: {n:,} points, {d:,} features; {orders} shuffled orders each\n")
+    console.print(f"{title_of(file)}: {n:,} points, {d:,} features; {orders} shuffled orders each\n", markup=False)
     rows: list[Row] = []
     chosen = [text for text in methods.split(",") if text.strip()]
     try:
@@ -100,7 +113,7 @@ def compare_methods(
             console.print(f"  {row.method}: {row.failure}. {row.why}", markup=False, soft_wrap=True)
     write_csv(rows, out / "compare.csv")
     written = ["compare.csv"]
-    if picture and _draw(rows, out / "compare.png", f"{file.name}: {n:,} points"):
+    if picture and _draw(rows, out / "compare.png", f"{title_of(file)}: {n:,} points"):
         written.append("compare.png")
     console.print(f"\nWritten to [bold]{out}/[/bold]: {', '.join(written)}")
     if all(row.failure for row in rows):
@@ -109,7 +122,7 @@ def compare_methods(
 
 def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False)
-    measures = [m for m in MEASURES if any(row.figures.get(m) for row in rows)] or ["seconds"]
+    measures = [m for m in MEASURES if m == "memory" or any(row.figures.get(m) for row in rows)]
     for name in ("", *(MEASURES[m] for m in measures), ""):
         table.add_column(name, justify="right" if name else "left")
     for row in rows:
@@ -120,7 +133,8 @@ def _table(rows: list[Row]) -> Table:
 def _cell(row: Row, measure: str) -> str:
     mean, deviation = row.mean(measure), row.deviation(measure)
     if mean is None or deviation is None:
-        return ""
+        # Not every system says how much memory a process took.
+        return "n/a" if measure == "memory" and row.figures else ""
     form, scale = FORMATS[measure]
     return f"{mean * scale:{form}} ± {deviation * scale:{form}}"
 
@@ -152,6 +166,7 @@ def _draw(rows: list[Row], path: Path, title: str) -> bool:
     for ax, measure in zip(axes.flat, measures, strict=False):
         plot_comparison(drawn, measure, highlight=("grinch",), xlabel=LONG_NAMES[measure], ax=ax)
     figure.suptitle(title, fontsize=12, x=0.01, ha="left")
-    figure.savefig(path, dpi=130)
+    with replacing(path, "wb") as out:
+        figure.savefig(out, dpi=130, format="png")
     plt.close(figure)
     return True

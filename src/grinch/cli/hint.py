@@ -8,25 +8,36 @@ from typing import Annotated
 
 import typer
 
-from grinch.cli.app import app, console
+from grinch.cli.app import FILE_HELP, app, console, title_of
 from grinch.files.read import read_points
 from grinch.hints.suggest import suggest_linkage
 
 
-@app.command()
+@app.command(short_help="Suggest a linkage for the points of a file.")
 def hint(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="Points: .npy, .npz (arrays X and perhaps y), .csv, .tsv or .parquet."),
+        typer.Argument(metavar="FILE", help=FILE_HELP),
     ],
     label: Annotated[
-        str | None, typer.Option(help="Column (or .npz array) with classes; it is no feature, and is not looked at.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column (or .npz array) with classes; it is no feature, and is not looked at."
+        ),
     ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="Column that names the points; it is no feature.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None,
-    orders: Annotated[int, typer.Option(min=2, help="Random orders that each linkage clusters the points in.")] = 3,
-    sample: Annotated[int, typer.Option(min=3, help="Points to look at, drawn at random if there are more.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Seed of the sample and of the orders.")] = 0,
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="Column that names the points; it is no feature.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
+    ] = None,
+    orders: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Random orders that each linkage clusters the points in.")
+    ] = 3,
+    sample: Annotated[
+        int, typer.Option(min=3, metavar="N", help="Points to look at, drawn at random if there are more.")
+    ] = 2000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sample and of the orders.")] = 0,
 ) -> None:
     """Suggest a linkage for the points of FILE, in seconds and without labels.
 
@@ -37,7 +48,9 @@ def hint(
     points = read_points(file, label, id, drop or ())
     found = suggest_linkage(points.vectors, n_orders=orders, sample=sample, random_state=seed)
     n, d = points.vectors.shape
-    console.print(f"{file.name}: {n:,} points, {d:,} features; {found.n_points:,} of them looked at\n")
+    console.print(
+        f"{title_of(file)}: {n:,} points, {d:,} features; {found.n_points:,} of them looked at\n", markup=False
+    )
     console.print(str(found), markup=False, soft_wrap=True)
     options = [("--label", label), ("--id", id), *(("--drop", column) for column in drop or [])]
     columns = [word for name, value in options if value is not None for word in (name, value)]

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import queue
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._labels import label_codes
+from grinch.compare.processes import Worker
 from grinch.errors import unknown_name
 from grinch.estimators.registry import SYSTEMS, make_system
+from grinch.files.write import harmless, replacing
 
 # What is measured, and how a table calls it.
 MEASURES = {
@@ -74,7 +73,7 @@ def parse_method(text: str) -> Method:
         try:
             # Python's True, False and None are meant as well as JSON's.
             found[key] = json.loads(value.lower() if value in ("True", "False") else value.replace("None", "null"))
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             found[key] = value
     make_system(name, **found)
     return Method(text.strip(), name, found)
@@ -141,9 +140,15 @@ def compare(
         np.save(str(job["vectors"]), np.asarray(vectors))
         if labels is not None:
             np.save(str(job["labels"]), _numbered(labels))
-        for method in chosen:
-            trial = {**job, "method": method.name, "settings": method.settings}
-            yield _run(method.title, trial, time_limit, progress or (lambda title, done: None))
+        with Worker(Path(folder)) as worker:
+            for method in chosen:
+                trial = {**job, "method": method.name, "settings": method.settings}
+                found = worker.run(trial, time_limit, partial(progress or _quiet, method.title))
+                yield Row(method.title, *found)
+
+
+def _quiet(title: str, done: int) -> None:
+    """No progress."""
 
 
 def _check_finite(vectors: npt.NDArray[Any]) -> None:
@@ -163,75 +168,9 @@ def _numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.where(codes < 0, np.nan, codes)
 
 
-def _run(title: str, job: dict[str, Any], limit: float | None, progress: Callable[[str, int], None]) -> Row:
-    figures: dict[str, list[float]] = {}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "grinch.compare.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    try:
-        process.stdin.write(json.dumps(job))
-        process.stdin.close()
-        messages = _lines(process)
-        done, begun = 0, False
-        while done < len(job["seeds"]):
-            try:
-                line = messages.get(timeout=limit if begun else None)
-            except queue.Empty:
-                return Row(title, figures, f"over {limit:,.0f} s", "stopped by the time limit")
-            if line is None:
-                return Row(title, figures, *_died(process))
-            message = json.loads(line)
-            if "failed" in message:
-                return Row(title, figures, message["failed"], message["why"])
-            begun = "begun" in message
-            if "found" in message:
-                for measure, value in message["found"].items():
-                    figures.setdefault(measure, []).append(value)
-                done += 1
-                progress(title, done)
-        return Row(title, figures)
-    finally:
-        process.kill()
-        process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
-
-
-def _lines(process: subprocess.Popen[str]) -> queue.Queue[str | None]:
-    """The lines of a process as they come, then None."""
-    lines: queue.Queue[str | None] = queue.Queue()
-
-    def read() -> None:
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                lines.put(line)
-        except ValueError:
-            pass  # closed by us
-        lines.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
-
-
-def _died(process: subprocess.Popen[str]) -> tuple[str, str]:
-    code = process.wait()
-    if code < 0:
-        return ("out of memory", "killed by the system") if code == -9 else ("failed", f"ended by signal {-code}")
-    assert process.stderr is not None
-    said = process.stderr.read().strip().splitlines()
-    return "failed", said[-1] if said else f"ended with code {code}"
-
-
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """A line for each method: mean and deviation of each measure, and what went wrong."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with replacing(path) as file:
         writer = csv.writer(file)
         writer.writerow(
             ["method", "orders", *(f"{m}_{kind}" for m in MEASURES for kind in ("mean", "deviation")), "failure"]
@@ -242,4 +181,4 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
                 scale = 1e-6 if measure == "memory" else 1.0
                 for value in (row.mean(measure), row.deviation(measure)):
                     cells.append("" if value is None else f"{value * scale:.6g}")
-            writer.writerow([*cells, row.failure])
+            writer.writerow(harmless([*cells, row.failure]))

@@ -1,14 +1,15 @@
 """One method on one data set in a process of its own, so that its memory can be measured and its time limited.
 
-Run by :mod:`grinch.compare.methods` as ``python -m grinch.compare.worker``, with a job in JSON on the standard input;
-each line of the output is a message in JSON.
+Run by :mod:`grinch.compare.processes` as ``python -m grinch.compare.worker``. Each line of the standard input is a job
+in JSON; it is run in a copy of this process, which has imported everything. Each line of the output is a message in
+JSON.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import resource
+import os
 import sys
 import time
 from pathlib import Path
@@ -21,11 +22,20 @@ from grinch.cuts import cut_best_f1
 from grinch.estimators.registry import make_system
 from grinch.metrics import dendrogram_purity, pairwise_f1
 
+resource: Any
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+# Elsewhere a copy of a process that has imported numpy need not work.
+FORKS = sys.platform == "linux"
+
 
 def run(job: dict[str, Any]) -> None:
     """Fit the method to each shuffled order and report on each."""
     if job["memory_limit"] is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (int(job["memory_limit"]),) * 2)
+        limit_memory(int(job["memory_limit"]))
     vectors = np.load(job["vectors"], mmap_mode="r")
     labels = None if job["labels"] is None else np.load(job["labels"])
     method = {"name": job["method"], "linkage": job["linkage"], "metric": job["metric"], **job["settings"]}
@@ -34,7 +44,8 @@ def run(job: dict[str, Any]) -> None:
     small.depths()
     if labels is not None:
         scores(small, labels[:300])
-    points, before = np.array(vectors), 0
+    points = np.array(vectors)
+    before: int | None = None
     for seed in job["seeds"]:
         order = np.random.default_rng(seed).permutation(len(vectors))
         points[...] = vectors[order]
@@ -45,8 +56,9 @@ def run(job: dict[str, Any]) -> None:
         start = time.perf_counter()
         tree = make_system(**method).fit(points).tree_
         seconds = time.perf_counter() - start
-        memory = max(peak_memory() - before, 0)
-        found: dict[str, float] = {"seconds": seconds, "memory": memory, "depth": float(tree.depths().max())}
+        found: dict[str, float] = {"seconds": seconds, "depth": float(tree.depths().max())}
+        if (peak := peak_memory()) is not None:
+            found["memory"] = max(peak - (before or 0), 0)
         if labels is not None:
             found.update(scores(tree, labels[order]))
         say(seed=seed, found=found)
@@ -60,30 +72,61 @@ def say(**message: Any) -> None:
     print(json.dumps(message), flush=True)
 
 
-def peak_memory() -> int:
-    """The most memory this process ever had, in bytes."""
+def limit_memory(size: int) -> None:
+    """Let this process have no more than ``size`` bytes."""
+    if resource is None:
+        raise ValueError("memory_limit needs Linux or macOS; leave it out here")
+    resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+
+
+def peak_memory() -> int | None:
+    """The most memory this process ever had, in bytes; None where the system does not say."""
     try:
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) * 1024
     except (OSError, IndexError):
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return used if sys.platform == "darwin" else used * 1024
+        pass
+    if resource is None:
+        return None
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024
 
 
-def reset_peak_memory() -> int:
+def reset_peak_memory() -> int | None:
     """Forget earlier peaks, where the system can; the memory in use."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_memory()
 
 
-def main() -> None:
+def attempt(job: dict[str, Any]) -> None:
+    """Run a job, and say what went wrong if something did."""
     try:
-        run(json.loads(sys.stdin.read()))
+        run(job)
     except MemoryError as error:
         say(failed="out of memory", why=str(error))
     except Exception as error:
-        say(failed=f"{type(error).__name__}", why=str(error))
+        say(failed=type(error).__name__, why=str(error))
+
+
+def attempt_in_a_copy(job: dict[str, Any]) -> int:
+    """Run a job in a copy of this process; its exit code, or minus the signal that ended it."""
+    copy = os.fork()
+    if copy == 0:
+        attempt(job)
+        # Nothing of the original's is to be tidied up by its copy.
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+
+
+def main() -> None:
+    for line in sys.stdin:
+        job, code = json.loads(line), 0
+        if FORKS:
+            code = attempt_in_a_copy(job)
+        else:
+            attempt(job)
+        say(ended=code)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from grinch._checks import check_count, check_number
@@ -43,6 +45,10 @@ def check_cut(n_clusters: object, threshold: object) -> None:
         check_n_clusters(n_clusters)
     if threshold is not None:
         check_threshold(threshold)
+        if abs(threshold) > sys.float_info.max:  # type: ignore[arg-type]
+            raise ValueError(
+                f"threshold must be finite; got {threshold!r}. For one cluster of all points: n_clusters=1"
+            )
     if n_clusters is not None and threshold is not None:
         raise ValueError(
             "n_clusters and threshold are two ways to cut: give one of them;"

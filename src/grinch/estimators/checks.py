@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from grinch._checks import available_memory
+from grinch.estimators.not_numbers import check_columns, check_indices, check_kind
 
 # Two rows of this length still have a finite dot product in float32.
 LONGEST = 1e18
@@ -19,18 +20,31 @@ LONGEST = 1e18
 
 def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
     """X as a numeric matrix (dense, or sparse rows that fit in memory as dense), finite and of the right width."""
-    X = validate_data(
-        estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, ensure_min_features=1
-    )
+    check_kind(X)
     if scipy.sparse.issparse(X):
-        _check_room(X)
-    for start in range(0, X.shape[0], 4096):
-        piece = X[start : start + 4096]
+        check_indices(X)
+    rows = _as_matrix(estimator, X, reset)
+    check_kind(rows)
+    if scipy.sparse.issparse(rows):
+        _check_room(rows)
+    for start in range(0, rows.shape[0], 4096):
+        piece = rows[start : start + 4096]
         values = piece.data if scipy.sparse.issparse(piece) else piece
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             _refuse_infinite(piece.toarray() if scipy.sparse.issparse(piece) else piece, start)
         _check_length(piece, start)
-    return X
+    return rows
+
+
+def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
+    options = {"accept_sparse": "csr", "dtype": "numeric", "ensure_all_finite": False, "ensure_min_features": 1}
+    try:
+        rows = validate_data(estimator, X, reset=reset, **options)
+        # A frame of polars with columns of several types is a matrix of objects by now.
+        return rows.astype(np.float64) if rows.dtype == object else rows
+    except (TypeError, ValueError):
+        check_columns(X)
+        raise
 
 
 def _refuse_infinite(piece: npt.NDArray[Any], start: int) -> None:

@@ -1,4 +1,4 @@
-"""A tree and its clusters as files."""
+"""A tree and its clusters as files. What was there before stays until the new file is complete."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from grinch.files.write import harmless, replacing
 from grinch.tree import Tree
 
 
 def write_newick(tree: Tree, path: Path, names: Sequence[object] | None = None) -> None:
     """One line of Newick, with heights as branch lengths."""
-    path.write_text(tree.to_newick(names) + "\n", encoding="utf-8")
+    with replacing(path) as out:
+        out.write(tree.to_newick(names) + "\n")
 
 
 def write_scipy(tree: Tree, path: Path) -> None:
     """Scipy's linkage matrix as .npy."""
-    np.save(path, tree.to_scipy())
+    with replacing(path, "wb") as out:
+        np.save(out, tree.to_scipy())
 
 
 def write_tsv(
@@ -32,7 +35,7 @@ def write_tsv(
             return f"node{v}"
         return str(v if names is None else names[v])
 
-    with open(path, "w", encoding="utf-8", newline="") as out:
+    with replacing(path) as out:
         writer = csv.writer(out, delimiter="\t", lineterminator="\n")
         writer.writerow(["node", "parent", "label"])
         for v in tree.nodes():
@@ -47,10 +50,13 @@ def write_clusters(
     names: Sequence[object] | None = None,
     labels: Sequence[object] | None = None,
 ) -> None:
-    """The flat clusters as CSV: id, cluster and, where it is known, label."""
-    with open(path, "w", encoding="utf-8", newline="") as out:
+    """The flat clusters as CSV: id, cluster and, where it is known, label.
+
+    It is for people: an id or label that a spreadsheet would run as a formula gets a single quote in front.
+    """
+    with replacing(path) as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["id", "cluster"] + (["label"] if labels is not None else []))
         for i, cluster in enumerate(clusters.tolist()):
             row = [i if names is None else names[i], cluster]
-            writer.writerow(row + ([labels[i]] if labels is not None else []))
+            writer.writerow(harmless(row + ([labels[i]] if labels is not None else [])))

@@ -1,0 +1,121 @@
+"""Points in numpy's files, .npy and .npz. Headers are checked before a byte of the data is read; nothing is pickled."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from grinch.files.points import MOST_NAMES, FileError, Points, check_names, shown
+from grinch.files.sizes import check_unpacked_size
+
+# The third version is for records with field names beyond Latin-1: no matrix has one.
+HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+class Header(NamedTuple):
+    """What an array says of itself."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def read_npy(path: Path, label: str | None, id: str | None) -> Points:
+    """The matrix of an .npy file, left on disk until it is used."""
+    if label or id:
+        raise FileError(
+            f"FILE {path.name!r} is a single array and has no columns; --label and --id need .npz or a table"
+        )
+    with open(path, "rb") as file:
+        header = read_header(path.name, file, path.stat().st_size)
+    check_matrix(f"FILE {path.name!r}", header)
+    return Points(np.load(path, mmap_mode="r", allow_pickle=False), None, None)
+
+
+def read_npz(path: Path, label: str | None, id: str | None) -> Points:
+    """The points of an .npz file and their names and classes; other arrays in it are not touched."""
+    with zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        check_names(names, label, id)
+        main = _find_points(archive, path.name, [name for name in names if name not in (label, id)])
+        label = "y" if label is None and "y" in names else label
+        n = _member_header(archive, main).shape[0]
+        for name in (label, id):
+            if name is not None:
+                check_list(name, _member_header(archive, name), n)
+        wanted = {name for name in (main, label, id) if name is not None}
+        check_unpacked_size(path.name, sum(archive.getinfo(f"{name}.npy").file_size for name in wanted))
+        arrays = {name: _member(archive, name) for name in wanted}
+    vectors = arrays[main].reshape(n, -1)
+    return Points(vectors, arrays[id] if id else None, arrays[label] if label else None)
+
+
+def read_header(name: str, file: IO[bytes], size: int) -> Header:
+    """The shape and type of the array that ``file`` holds in ``size`` bytes, if there can be one in so few."""
+    if file.read(len(npy.MAGIC_PREFIX)) != npy.MAGIC_PREFIX:
+        raise FileError(f"FILE {name!r} is no array of numpy; save one with numpy.save")
+    version = (file.read(1) + file.read(1)).ljust(2, b"\0")
+    reader = HEADER_READERS.get((version[0], version[1]))
+    if reader is None:
+        raise FileError(f"FILE {name!r} must be .npy version 1.0 or 2.0; got {version[0]}.{version[1]}")
+    shape, _, dtype = reader(file)
+    if any(length < 0 for length in shape):
+        raise FileError(f"FILE {name!r} must have a shape of whole numbers from 0 on; its header says {shape}")
+    if dtype.hasobject:
+        raise FileError(f"FILE {name!r} holds Python objects, which are not read; save numbers or text")
+    needed, there = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if needed > there:
+        raise FileError(
+            f"FILE {name!r} must hold {needed:,} bytes of data for shape {shape}; it has {there:,}"
+            " (truncated or damaged?)"
+        )
+    return Header(shape, dtype)
+
+
+def check_matrix(what: str, header: Header) -> None:
+    """Points x features, of numbers."""
+    if len(header.shape) != 2 or 0 in header.shape:
+        raise FileError(f"{what} must hold a matrix (points x features); got shape {header.shape}")
+    if header.dtype.kind not in "fiub":
+        raise FileError(f"{what} must hold real numbers; got {header.dtype}")
+
+
+def check_list(name: str, header: Header, n: int) -> None:
+    """One entry for each point."""
+    if len(header.shape) != 1 or header.shape[0] != n:
+        raise FileError(f"array {name!r} must have one entry for each of the {n} points; got shape {header.shape}")
+
+
+def _find_points(archive: zipfile.ZipFile, file_name: str, names: list[str]) -> str:
+    """``X``, or the only matrix there is; of images, which are rows of pixels, only ``X``."""
+    matrices = ["X"] if "X" in names else [name for name in names if _is_matrix(archive, name)]
+    if len(matrices) != 1:
+        there = ", ".join(map(shown, names[:MOST_NAMES])) or "no array"
+        raise FileError(f"FILE {file_name!r} must hold the points as array 'X'; it has {there}")
+    shape, dtype = _member_header(archive, matrices[0])
+    pixels = (shape[0], math.prod(shape[1:])) if len(shape) > 2 else shape
+    check_matrix(f"array {matrices[0]!r}", Header(pixels, dtype))
+    return matrices[0]
+
+
+def _is_matrix(archive: zipfile.ZipFile, name: str) -> bool:
+    try:
+        return len(_member_header(archive, name).shape) == 2
+    except ValueError:
+        return False  # not ours to read
+
+
+def _member_header(archive: zipfile.ZipFile, name: str) -> Header:
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as file:
+        return read_header(f"{Path(archive.filename or '').name}: {name}", file, info.file_size)
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    with archive.open(f"{name}.npy") as file:
+        return np.asarray(npy.read_array(file, allow_pickle=False))

@@ -1,0 +1,151 @@
+"""Points in tables of text: .csv and .tsv, plain or gzipped, or a .csv from the standard input."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.files.points import FileError, Points, choose_features, shown
+from grinch.files.sizes import Bounded
+
+STANDARD_INPUT = Path("-")
+
+# A line number and the cells of a row that ends there.
+NumberedRow = tuple[int, list[str]]
+
+
+class Columns(NamedTuple):
+    """The names of all columns, which of them are no features, and whether the first line holds the names."""
+
+    names: list[str]
+    label: str | None
+    id: str | None
+    has_header: bool
+
+
+def read_table(path: Path, delimiter: str, label: str | None, id: str | None, drop: set[str]) -> Points:
+    """The points of a table, one a row, as float64."""
+    with _open(path) as text:
+        reader = csv.reader(text, delimiter=delimiter)
+        try:
+            return _read_rows(((reader.line_num, cells) for cells in reader), path.name, label, id, drop)
+        except csv.Error as error:
+            raise FileError(f"line {reader.line_num:,} cannot be read: {error}; is a quote not closed?") from error
+        except UnicodeDecodeError as error:
+            raise FileError(
+                f"FILE {path.name!r} must be text in UTF-8: after line {reader.line_num:,}, {error}"
+            ) from None
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[TextIO]:
+    if path == STANDARD_INPUT:
+        text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+        try:
+            yield text
+        finally:
+            text.detach()  # the stream is not ours to close
+    elif path.suffix == ".gz":
+        with gzip.open(path) as unpacked:
+            bounded = io.BufferedReader(Bounded(path.name, cast(BinaryIO, unpacked)))
+            yield io.TextIOWrapper(bounded, encoding="utf-8-sig", newline="")
+    else:
+        with open(path, encoding="utf-8-sig", newline="") as text:
+            yield text
+
+
+def _read_rows(rows: Iterator[NumberedRow], name: str, label: str | None, id: str | None, drop: set[str]) -> Points:
+    first = next(rows, (0, []))
+    columns = _columns(name, first[1], label, id, drop)
+    features = choose_features(columns.names, columns.label, columns.id, drop)
+    place = {column: i for i, column in enumerate(columns.names)}
+    where = [place[column] for column in features]
+    kept: dict[str, list[str]] = {column: [] for column in (columns.label, columns.id) if column}
+    numbers = array("d")
+    for line, cells in rows if columns.has_header else chain([first], rows):
+        if not cells:
+            continue  # an empty line
+        if len(cells) != len(place):
+            raise FileError(_wrong_length(line, len(cells), len(place)))
+        values = [cells[i] for i in where]
+        try:
+            numbers.extend(_numbers(values))
+        except ValueError:
+            raise FileError(_not_a_number(features, values, line)) from None
+        for column, texts in kept.items():
+            texts.append(cells[place[column]])
+    if not numbers:
+        raise FileError(f"FILE {name!r} has a header and no rows")
+    ids, labels = (kept.get(column) if column else None for column in (columns.id, columns.label))
+    # np.frombuffer copies nothing.
+    return Points(np.frombuffer(numbers).reshape(-1, len(features)), _as_array(ids), _as_array(labels, missing=""))
+
+
+def _columns(name: str, first: list[str], label: str | None, id: str | None, drop: set[str]) -> Columns:
+    if not first:
+        raise FileError(f"FILE {name!r} is empty, or its first line is")
+    if first[0].lstrip()[:1] in ("{", "["):
+        raise FileError(f"FILE {name!r} seems to be JSON; a table of rows and columns is expected")
+    if len(first) == 1 and ";" in first[0]:
+        raise FileError(f"FILE {name!r} seems to be separated by ';'; .csv is read by ',' and .tsv by tabs")
+    if all(map(_is_number, first)):
+        return Columns([str(i) for i in range(len(first))], label, id, False)
+    if len(first) > 2 and all(map(_is_number, first[2:])) and not (label or id or drop):
+        # The list of id, label, vector that PERCH and the authors' code read.
+        return Columns(["id", "label", *map(str, range(len(first) - 2))], "label", "id", False)
+    twice, times = Counter(first).most_common(1)[0]
+    if times > 1:
+        raise FileError(f"FILE {name!r} has more than one column {shown(twice)}; rename or delete all but one")
+    return Columns(first, label, id, True)
+
+
+def _numbers(texts: list[str]) -> Iterator[float]:
+    """As Python reads them, but for the underscores of 1_000, which are more often those of an id."""
+    if "_" in "".join(texts):
+        raise ValueError("an underscore")
+    return map(float, texts)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        next(_numbers([text]))
+    except ValueError:
+        return False
+    return True
+
+
+def _as_array(texts: list[str] | None, missing: str | None = None) -> npt.NDArray[Any] | None:
+    """An array of strings, each as long as it is; None for those that are ``missing``."""
+    if texts is None:
+        return None
+    return np.array([None if text == missing else text for text in texts], dtype=object)
+
+
+def _wrong_length(line: int, there: int, expected: int) -> str:
+    why = "truncated?" if there < expected else "a separator in a cell without quotes?"
+    return f"line {line:,} must have {expected:,} cells like the first line; it has {there:,} ({why})"
+
+
+def _not_a_number(features: list[str], values: list[str], line: int) -> str:
+    column, value = next(pair for pair in zip(features, values, strict=True) if not _is_number(pair[1]))
+    named = shown(column).strip("'\"")
+    if value == "":
+        return (
+            f"column {shown(column)} has no value in line {line:,}; fill it in, or leave the column out: --drop {named}"
+        )
+    return (
+        f"column {shown(column)} must be numeric, but line {line:,} holds {shown(value)}."
+        f" If it is no feature, say what it is: --label {named}, --id {named} or --drop {named}"
+    )

@@ -1,0 +1,111 @@
+"""What is refused at the door, and what to do about it."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+
+from grinch import Grinch
+from grinch.estimators.checks import check_vectors
+
+X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [4.0, 0.0, 0.5]])
+DAYS = [datetime.date(2020, 1, day) for day in (1, 2, 3)]
+
+
+def message(X):
+    """What is said of X, by a model that holds nothing afterwards."""
+    model = Grinch()
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        model.fit(X)
+    assert not model.__sklearn_is_fitted__()
+    return str(refused.value)
+
+
+def test_masked_values_do_not_count_as_numbers():
+    assert "X.filled(0)" in message(np.ma.masked_array(X, mask=X > 3))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (X.astype(complex), ["Complex data not supported", "numpy.hstack([X.real, X.imag])"]),
+        (X.astype("datetime64[s]"), ["got dates (datetime64[s])", "days since the first"]),
+        (X.astype("timedelta64[s]"), ["got spans of time (timedelta64[s])", "numpy.timedelta64(1, 's')"]),
+        (np.zeros(3, [("a", float), ("b", float)]), ["structured_to_unstructured"]),
+        (scipy.sparse.csr_array(X.astype(complex)), ["Complex data not supported"]),
+    ],
+)
+def test_values_that_are_no_real_numbers(values, words):
+    said = message(values)
+    for word in words:
+        assert word in said
+
+
+def broken(kind, change):
+    matrix = kind(X)
+    change(matrix)
+    return matrix
+
+
+def put(name, place, value):
+    return lambda matrix: getattr(matrix, name).__setitem__(place, value)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        (broken(scipy.sparse.csr_array, put("indices", 2, 7)), "indices are from 0 to 2; one is 7"),
+        (broken(scipy.sparse.csr_matrix, put("indices", 0, -1)), "indices are from 0 to 2; one is -1"),
+        (broken(scipy.sparse.csc_array, put("indices", 0, 10**6)), "indices are from 0 to 2; one is 1000000"),
+        (broken(scipy.sparse.coo_array, lambda m: m.row.__setitem__(1, 9)), "rows are from 0 to 2; one is 9"),
+        (broken(scipy.sparse.coo_array, lambda m: m.col.__setitem__(1, -5)), "columns are from 0 to 2; one is -5"),
+        (broken(scipy.sparse.csr_array, put("indptr", 1, 5)), "indptr rises from 0"),
+        (broken(scipy.sparse.csr_array, put("indptr", 3, 99)), "indptr rises from 0"),
+    ],
+)
+def test_sparse_matrices_with_indices_out_of_range(matrix, words):
+    assert words in message(matrix)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
+def test_sparse_matrices_of_every_kind_are_read(form):
+    found = check_vectors(Grinch(), scipy.sparse.coo_array(X).asformat(form), reset=True)
+    np.testing.assert_array_equal(found.toarray(), X)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (["a", "b", "c"], "column 'kind of' holds str values such as 'a'"),
+        (["1", None, "c"], "column 'kind of' holds str values such as 'c'"),
+        (DAYS, "column 'kind of' holds"),
+        (np.array(DAYS, "datetime64[ns]"), "column 'kind of' holds dates or times"),
+    ],
+)
+def test_a_column_of_a_frame_is_named(frame, column, words):
+    data = {"size": [1.0, np.nan, 3.0], "kind of": column, "text too": ["x", "y", "z"]}
+    assert words in message(frame(data))
+
+
+def test_missing_numbers_of_a_frame_are_not_called_text():
+    data = pd.DataFrame({"size": pd.array([1, None, 3], dtype="Int64"), "kind": list("abc")})
+    assert "column 'kind' holds str values such as 'a'" in message(data)
+
+
+def test_a_frame_of_dates_alone_is_refused():
+    for frame in (pd.DataFrame, pl.DataFrame):
+        assert "dates" in message(frame({"day": np.array(DAYS, "datetime64[ns]")}))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+def test_ordinary_input_is_not_copied(dtype):
+    values = X.astype(dtype)
+    assert np.shares_memory(check_vectors(Grinch(), values, reset=True), values)
+    matrix = scipy.sparse.csr_array(values)
+    assert np.shares_memory(check_vectors(Grinch(), matrix, reset=True).data, matrix.data)
