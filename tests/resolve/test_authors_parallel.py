@@ -67,7 +67,7 @@ def test_a_block_that_fails_is_told_and_the_others_are_kept(jobs):
     results, failures, unfinished = run_blocks(sum_unless_five, BLOCKS, jobs=jobs)
     assert results == {name: total for name, total in SUMS.items() if name != "block 5"}
     assert list(failures) == ["block 5"]
-    assert failures["block 5"].startswith("ZeroDivisionError: five of them (test_coref_parallel.py, line ")
+    assert failures["block 5"].startswith("ZeroDivisionError: five of them (test_authors_parallel.py, line ")
     assert unfinished == []
 
 
@@ -119,14 +119,14 @@ def test_failed_blocks_are_tried_again(tmp_path):
 def test_wrong_parameters(tmp_path):
     with pytest.raises(ValueError, match="engine must be one of 'joblib', 'dask'; got 'ray'"):
         run_blocks(sum, BLOCKS, engine="ray")
-    with pytest.raises(ValueError, match=r"jobs must be a number of processes, at least 1, or -1 .*; got 0"):
+    with pytest.raises(ValueError, match=r"jobs \(-1 .*\) must be a whole number of at least 1; got 0"):
         run_blocks(sum, BLOCKS, jobs=0)
     with pytest.raises(ValueError, match="address is that of a dask scheduler"):
         run_blocks(sum, BLOCKS, address="tcp://10.0.0.1:8786")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"checkpoint must be a folder that can be made; got .*file"):
         run_blocks(sum, BLOCKS, checkpoint=tmp_path / "file")
-    with pytest.raises(TypeError, match="results must be what JSON can hold"):
+    with pytest.raises(TypeError, match="results must be JSON-able"):
         run_blocks(set, BLOCKS, checkpoint=tmp_path / "folder")
 
 
@@ -146,7 +146,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("options", [{}, {"jobs": 2}, pytest.param({"jobs": 2, "engine": "dask"}, marks=needs_dask)])
-def test_ctrl_c_keeps_what_is_finished(tmp_path, options):
+def test_ctrl_c_keeps_what_is_finished(tmp_path, options, heeds_ctrl_c):
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, "script.py", repr({**options, "checkpoint": "kept"})]
     process = subprocess.Popen(

@@ -1,0 +1,83 @@
+"""Writing files so that what was there before survives a full disk or a crash."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, Literal, overload
+
+# What spreadsheets take for the beginning of a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@overload
+def replacing(path: str | Path, mode: Literal["w"] = ...) -> AbstractContextManager[IO[str]]: ...
+@overload
+def replacing(path: str | Path, mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
+@contextmanager
+def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
+    """A file to write to that takes the place of ``path`` when all of it is on disk, and not before.
+
+    It is written under another name in the same folder. If anything fails, ``path`` is as it was and the other file is
+    gone. Text is UTF-8, and line ends are written as they are.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "numbers.txt"
+    >>> with replacing(path) as out:
+    ...     _ = out.write("1 2 3")
+    >>> path.read_text()
+    '1 2 3'
+    >>> with replacing(path) as out:
+    ...     _ = out.write("4 5 6") / 0
+    Traceback (most recent call last):
+    ZeroDivisionError: division by zero
+    >>> path.read_text(), len(list(path.parent.iterdir()))
+    ('1 2 3', 1)
+    """
+    # A link goes on pointing where it points.
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        # A terminal, a pipe or /dev/null cannot be replaced.
+        with _open(target, mode) as out:
+            yield out
+        return
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        with _open(temporary, mode.replace("w", "x")) as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        if target.exists():
+            temporary.chmod(target.stat().st_mode)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _open(path: Path, mode: str) -> IO[Any]:
+    return open(path, mode) if "b" in mode else open(path, mode, encoding="utf-8", newline="")
+
+
+def harmless(cells: Iterable[object]) -> list[object]:
+    """The cells of a row for a spreadsheet: text that it would run as a formula gets a single quote in front.
+
+    >>> harmless(["=1+1", "-1", -1, "@SUM(A1)", "plain"])
+    ["'=1+1", '-1', -1, "'@SUM(A1)", 'plain']
+    """
+    return [f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell for cell in cells]
+
+
+def _is_formula(text: str) -> bool:
+    if not text.startswith(FORMULA_STARTS):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    # A number with a tab or a line end in front is not written as one.
+    return text[0] in "\t\r"
