@@ -7,7 +7,6 @@ import csv
 import importlib.util
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -262,13 +261,12 @@ def test_evaluate_authors_of_a_file(tmp_path):
     assert "--predicted 'others.csv' must have the ids of RECORDS" in done.stderr
 
 
-def test_help_reads_like_a_manual(tmp_path):
+def test_help_reads_like_a_manual(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
     top = run("--help", cwd=tmp_path).stdout
     assert "grinch coref cluster records.jsonl --model model.grinch -o out" in top
-    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
-    page = subprocess.run(
-        command("cluster", "--help"), capture_output=True, text=True, env=environment, timeout=100
-    ).stdout
+    page = run("cluster", "--help", cwd=tmp_path).stdout
     for option in ("--model", "--out", "--columns", "--block", "--method", "--jobs", "--engine", "--on-error"):
         assert option in page
     assert "grinch[dask]" in page

@@ -74,7 +74,7 @@ OnError = Literal["raise", "skip"]
 FORMATS = "JSON lines (.jsonl, .json), a table (.csv, .tsv), all also in .gz or .xz, or .parquet."
 
 NO_AUTHORS = (
-    "{what} must have records with authors; {name!r} has no column that is known to hold them."
+    "{what} must have records with authors; {name!r} has none in a column that is known to hold them."
     " Name the column: --columns author=COLUMN"
 )
 Columns = Annotated[
