@@ -15,6 +15,13 @@ def check_count(name: str, value: Any, least: int, otherwise: str = "") -> int:
     return int(value)
 
 
+def check_positive(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number; got {value!r}")
+    return float(value)
+
+
 def check_flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, (bool, np.bool_)):

@@ -96,6 +96,11 @@ def entry(function: F) -> F:
     return _cached(njit(nogil=True, **NO_COUNTS)(function))
 
 
+def compiled(function: F) -> F:
+    """A compiled function that releases the GIL; it may allocate arrays, and sums stay in their order."""
+    return _cached(njit(nogil=True)(function))
+
+
 @cache
 def source_digest() -> str:
     """A digest of all sources that anything compiled comes from."""

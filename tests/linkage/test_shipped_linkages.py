@@ -15,11 +15,12 @@ from scipy.special import betaln
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
-from test_vector_linkages import NAMED, brute_force
 
 from grinch import Grinch
 from grinch.linkage import Bayesian, BetaBernoulli, Learned, NormalGamma, Pairwise, VectorMeans, WeightedSum, WithRules
 from grinch.linkage.learned import predictor
+from grinch.neighbors import ByKey
+from linkage.test_vector_linkages import NAMED, brute_force
 
 REDUCE = {"single": np.max, "complete": np.min, "average": np.mean}
 
@@ -76,12 +77,67 @@ class Naive(Pairwise):
 
 @pytest.mark.parametrize("kind", ["single", "complete"])
 def test_pairwise_does_not_rebuild_all_pairs(rng, kind):
-    X = list(rng.normal(size=(800, 4)))
+    X = list(rng.normal(size=(300, 4)))
     linkage = Naive(kind, distance="euclidean")
     tree = Grinch(linkage=linkage).fit(X).tree_
     assert linkage.pairs_computed < linkage.pairs_asked / 1.8
     forgetful = Pairwise(kind, distance="euclidean", remember=0)
     assert Grinch(linkage=forgetful).fit(X).tree_.to_newick() == tree.to_newick()
+
+
+class Counted:
+    """A similarity of tuples that counts its calls, and the different pairs among them."""
+
+    def __init__(self):
+        self.calls, self.pairs = 0, set()
+
+    def __call__(self, x, y):
+        self.calls += 1
+        self.pairs.add(frozenset((x, y)))
+        return sum(a == b for a, b in zip(x[:4], y[:4], strict=True)) - abs(x[4] - y[4])
+
+
+def matched_by_four_keys(rng, n):
+    """Records in fours of a kind, each with one of four fields changed; and candidates by each of the fields."""
+    rows = rng.integers(0, 12, (n // 4, 4)).repeat(4, axis=0)
+    rows[np.arange(n), rng.integers(0, 4, n)] = rng.integers(0, 12, n)
+    records = [(*row, float(x)) for row, x in zip(rows.tolist(), rng.random(n), strict=True)]
+    return records, [ByKey(lambda record, i=i: record[i], most=20) for i in range(4)]
+
+
+@pytest.mark.parametrize("kind", REDUCE)
+def test_a_pair_of_records_is_measured_once(rng, kind):
+    records, search = matched_by_four_keys(rng, 60)
+    once, again = Counted(), Counted()
+    linkage = Pairwise(kind, similarity=once)
+    model = Grinch(linkage=linkage, search=search).fit(records)
+    assert once.calls == len(once.pairs) == linkage.pairs_computed
+    linkage = Pairwise(kind, similarity=again)
+    linkage._measured = Forgetful()
+    without = Grinch(linkage=linkage, search=search).fit(records)
+    assert again.calls > 5 * once.calls
+    assert again.pairs == once.pairs
+    np.testing.assert_array_equal(model.tree_.scores, without.tree_.scores)
+    assert model.tree_.to_newick() == without.tree_.to_newick()
+
+
+class Forgetful(dict):
+    """Keeps nothing: what the linkage did before it remembered pairs."""
+
+    def __setitem__(self, key, value):
+        pass
+
+
+def test_pairwise_remembers_no_more_than_it_may(rng):
+    records, search = matched_by_four_keys(rng, 60)
+    for remember in (0, 1, 7, 100):
+        linkage = Pairwise("complete", similarity=Counted(), remember=remember)
+        Grinch(linkage=linkage, search=search).fit(records)
+        assert len(linkage._measured) <= remember
+        assert len(linkage._known) <= remember
+    for remember in (-1, 1.5, True):
+        with pytest.raises(ValueError, match="remember must be a whole number of at least 0; got"):
+            Pairwise("complete", similarity=Counted(), remember=remember)
 
 
 def test_single_linkage_finds_what_scipy_finds(rng):
@@ -188,9 +244,17 @@ def test_bayesian_batches_are_the_same(rng):
 def test_bayesian_refuses_what_it_is_not_for():
     with pytest.raises(ValueError, match="BetaBernoulli is for binary features"):
         Grinch(linkage=Bayesian(BetaBernoulli())).fit([[0.5, 1.0]])
-    for make in (lambda: BetaBernoulli(a=0), lambda: NormalGamma(rate=-1), lambda: Bayesian(BetaBernoulli(), alpha=0)):
-        with pytest.raises(ValueError, match="must be positive; got"):
+    for make in (
+        lambda: BetaBernoulli(a=0),
+        lambda: BetaBernoulli(b=float("nan")),
+        lambda: NormalGamma(rate=-1),
+        lambda: NormalGamma(strength=float("inf")),
+        lambda: Bayesian(BetaBernoulli(), alpha=0),
+    ):
+        with pytest.raises(ValueError, match="must be a positive number; got"):
             make()
+    with pytest.raises(ValueError, match="mean must be a finite number; got nan"):
+        NormalGamma(mean=float("nan"))
 
 
 # Learned -------------------------------------------------------------------------------------------------------------
@@ -210,16 +274,16 @@ def labelled_pairs(rng, X, y):
 
 @pytest.mark.parametrize(
     "model",
-    [LogisticRegression(), HistGradientBoostingClassifier(max_iter=20), RandomForestRegressor(n_estimators=10)],
+    [LogisticRegression(), HistGradientBoostingClassifier(max_iter=20), RandomForestRegressor(n_estimators=3)],
     ids=lambda model: type(model).__name__,
 )
 def test_learned_linkages_cluster_what_they_were_taught(rng, model):
-    y = rng.integers(0, 5, 150)
-    X = 8 * np.eye(5)[y] + rng.normal(size=(150, 5))
+    y = rng.integers(0, 3, 45)
+    X = 8 * np.eye(3)[y] + rng.normal(size=(45, 3))
     rows, same = labelled_pairs(rng, X, y)
     model.fit(rows, same)
     learned = Learned(model, VectorMeans("centroid"), gaps)
-    found = Grinch(linkage=learned, n_clusters=5).fit(list(X))
+    found = Grinch(linkage=learned, n_clusters=3).fit(list(X))
     assert adjusted_rand_score(y, found.labels_) > 0.95
     # The score is the model's own output.
     a, b, score = next(iter(every_merge(found)))
@@ -352,4 +416,9 @@ def test_parts_of_the_wrong_kind_are_named():
         Bayesian("normal")
     with pytest.raises(TypeError, match="parts must be a list of"):
         WeightedSum([VectorMeans("cosine")])
-    assert WithRules(lambda a, b: 2.0).score(([1], [], [], []), ([2], [], [], [])) == 2.0
+    rules = WithRules(lambda a, b: 2.0)
+    assert rules.score(rules.leaf(1), rules.leaf(2)) == 2.0
+    with pytest.raises(ValueError, match="weight must be a positive number; got nan"):
+        WithRules(lambda a, b: 2.0, weight=float("nan"))
+    with pytest.raises(ValueError, match="parts must have finite numbers as weights; got nan"):
+        WeightedSum([(float("nan"), VectorMeans("cosine"))])

@@ -1,8 +1,7 @@
 """The learned linkage of author coreference: features, model, training, clustering, stable ids."""
 
 import itertools
-import json
-import zipfile
+import pickle
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from grinch import HAC, Tree
 from grinch.resolve.authors.clustering.block import cluster_block
 from grinch.resolve.authors.clustering.cutting import cut_by_precision, pair_counts
 from grinch.resolve.authors.clustering.disambiguator import Disambiguator
-from grinch.resolve.authors.clustering.identity import lasting_ids
+from grinch.resolve.authors.clustering.identity import stable_ids
 from grinch.resolve.authors.groups.features import FEATURES, RecordFeatures
 from grinch.resolve.authors.groups.pairs import PairFeatures
 from grinch.resolve.authors.groups.statistics import Statistics
@@ -22,6 +21,7 @@ from grinch.resolve.authors.learned.model import Model
 from grinch.resolve.authors.learned.predictors import Logistic
 from grinch.resolve.authors.records.record import Record
 from grinch.resolve.authors.results.evaluation import evaluate, one_per_name
+from grinch.resolve.authors.runs.resolve import resolve
 from grinch.resolve.authors.training import train
 
 pytest.importorskip("rapidfuzz")
@@ -170,40 +170,6 @@ def test_training_learns_and_a_saved_model_scores_the_same(blocks, kind, tmp_pat
     np.testing.assert_array_equal(again.statistics.topic(record), model.statistics.topic(record))
 
 
-def rewritten(source, target, **changes):
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name == "model.json":
-                content = json.dumps({**json.loads(content), **changes})
-            new.writestr(name, content)
-
-
-def test_files_that_are_no_model_of_ours_are_refused(model, tmp_path):
-    path, other = tmp_path / "model", tmp_path / "other"
-    model.save(path)
-    rewritten(path, other, version=99)
-    with pytest.raises(ValueError, match="version 99, and this grinch reads version 1"):
-        Model.load(other)
-    rewritten(path, other, features=[f"f{i}" for i in range(len(FEATURES))])
-    with pytest.raises(ValueError, match="was trained on"):
-        Model.load(other)
-    rewritten(path, other, features=["too", "few"])
-    with pytest.raises(ValueError, match="not a whole model file"):
-        Model.load(other)
-    rewritten(path, other, kind="oracle")
-    with pytest.raises(ValueError, match="not a whole model file"):
-        Model.load(other)
-    whole = path.read_bytes()
-    for length in (0, 10, len(whole) // 2, len(whole) - 10):
-        other.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="not a whole model file"):
-            Model.load(other)
-    with pytest.raises(FileNotFoundError):
-        Model.load(tmp_path / "none")
-    assert [each.name for each in tmp_path.iterdir() if ".part" in each.name] == []
-
-
 def test_batched_scores_equal_single_ones(model, blocks):
     linkage = CorefLinkage(model)
     leaves = [linkage.leaf(record) for record in blocks["W Name5"]]
@@ -272,9 +238,9 @@ def members(labels):
 def test_a_split_keeps_the_id_on_the_larger_part_and_new_ids_are_fresh():
     def renamed(clusters, before):
         found = {name: f"b-{i + 1}" for i, names in enumerate(clusters) for name in names}
-        lasting = lasting_ids(found, before, ever)
-        ever.update(lasting.values())
-        return {name: lasting[author] for name, author in found.items()}
+        stable = stable_ids(found, before, ever)
+        ever.update(stable.values())
+        return {name: stable[author] for name, author in found.items()}
 
     ever: set[str] = set()
     labels = renamed(["123", "4"], {})
@@ -305,6 +271,15 @@ def test_what_cannot_be_used_is_refused(model, blocks):
         train(blocks, kind="boost")
     with pytest.raises(ValueError, match="at least two names"):
         train({"W Name0": blocks["W Name0"]})
+    with pytest.raises(ValueError, match="rounds must be a whole number of at least 1; got 0"):
+        train(blocks, rounds=0)
+    alone = {name: [r for r in blocks[name] if r.author == blocks[name][0].author] for name in ("W Name1", "W Name2")}
+    with pytest.raises(ValueError, match="several names with two authors"):
+        train({"W Name0": blocks["W Name0"], **alone}, kind="logistic", rounds=1)
+    with pytest.raises(ValueError, match="threshold must be a finite number"):
+        cluster_block(blocks["W Name0"], model, threshold=float("nan"))
+    with pytest.raises(ValueError, match="review must be a whole number of at least 0; got -1"):
+        resolve(blocks, model, review=-1)
     with pytest.raises(ValueError, match="method must be one of"):
         cluster_block(blocks["W Name0"], model, "hacc")
     with pytest.raises(ValueError, match="came twice"):
@@ -325,9 +300,34 @@ def test_evaluation_takes_any_labels_and_leaves_out_what_is_not_known():
         evaluate({"a": ([None], [0])})
 
 
-def test_close_calls_are_told_nearest_first(model, blocks):
-    found = cluster_block(blocks["W Name5"], model, n_close_calls=5).close_calls
-    distances = [abs(each.score - model.threshold) for each in found]
-    assert len(found) == 5
-    assert distances == sorted(distances)
-    assert all(each.left and each.right for each in found)
+def test_close_calls_are_those_nearest_to_the_threshold(model, blocks):
+    result = cluster_block(blocks["W Name5"], model)
+    found = result.close_calls(5)
+    tree = result.tree
+    inner = [v for v in tree.nodes() if not tree.is_leaf(v)]
+    every = sorted(abs(tree.scores[v] - model.threshold) for v in inner)
+    assert [each.margin for each in found] == pytest.approx(every[:5])
+    assert [abs(each.score - model.threshold) for each in found] == [each.margin for each in found]
+    groups = {(frozenset(tree.leaves(a)), frozenset(tree.leaves(b))) for a, b in map(tree.children, inner)}
+    assert all((frozenset(each.left), frozenset(each.right)) in groups for each in found)
+    assert result.close_calls(0) == []
+
+
+def test_nothing_is_computed_for_an_empty_review(model, blocks, monkeypatch):
+    def fail(*arguments, **options):
+        raise AssertionError("nobody reads these")
+
+    monkeypatch.setattr("grinch.resolve.authors.clustering.block.close_calls", fail)
+    monkeypatch.setattr("grinch.resolve.authors.results.review.close_calls", fail)
+    monkeypatch.setattr("grinch.resolve.authors.results.review._apart", fail)
+    found = resolve({"W Name5": blocks["W Name5"]}, model, review=0)
+    assert len(found.authors) == len(blocks["W Name5"])
+    assert found.doubts == []
+    assert found.failures == {}
+
+
+def test_a_learned_linkage_can_be_pickled(model, blocks):
+    linkage = CorefLinkage(model)
+    leaves = [linkage.leaf(record) for record in blocks["W Name5"][:6]]
+    again = pickle.loads(pickle.dumps(linkage))
+    np.testing.assert_array_equal(again.scores(leaves[0], leaves[1:]), linkage.scores(leaves[0], leaves[1:]))

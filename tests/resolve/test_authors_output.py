@@ -1,4 +1,4 @@
-"""What is told of authors found: ids, evidence, doubts, scores, and the files they are written to."""
+"""What is reported of found authors: ids, evidence, doubts, scores, and the files they are written to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from grinch.files.read import FileError
 from grinch.metrics import bcubed, pairwise_scores
 from grinch.resolve.authors import Record, blocks, make_records, read_records
 from grinch.resolve.authors.cli.output import read_authors, write_authors, write_problems, write_records, write_review
-from grinch.resolve.authors.clustering.identity import lasting_ids
+from grinch.resolve.authors.clustering.identity import stable_ids
 from grinch.resolve.authors.records.record import Problem
+from grinch.resolve.authors.results.evaluation import (
+    evaluate,
+    evaluate_authors,
+    one_per_block,
+    one_per_spelling,
+    unreachable_share,
+)
 from grinch.resolve.authors.results.evidence import evidence
-from grinch.resolve.authors.results.judging import judge, one_author_a_block, one_author_a_name, out_of_reach
 from grinch.resolve.authors.results.review import doubts
 
 
@@ -43,7 +49,7 @@ def test_authors_written_are_read_back(tmp_path):
     ("text", "message"),
     [
         ("id,who\n1,a\n", "must have the columns 'id' and 'author'; it has 'id', 'who' in line 2"),
-        ("id,author\n1,a\n1,b\n", "must tell the author of a record once; '1' is in line 3 again"),
+        ("id,author\n1,a\n1,b\n", "must have each id once; '1' is in line 3 again"),
         ("id,author\n1\n", "line 2 must have 2 cells"),
     ],
 )
@@ -53,18 +59,48 @@ def test_a_file_without_authors_is_explained(tmp_path, text, message):
         read_authors(tmp_path / "a.csv")
 
 
+def test_cells_that_a_spreadsheet_would_run_are_quoted(tmp_path):
+    ids = ["=1+1", "+x", "-x", "@x", "'=1+1", "''@x", "'s", "-1", "plain"]
+    records = [Record(name, "=HYPERLINK(1)") for name in ids]
+    write_authors(records, {name: f"{name}-1" for name in ids}, dict.fromkeys(ids, "@b"), tmp_path)
+    found = list(csv.reader((tmp_path / "authors.csv").read_text().splitlines()))[1:]
+    assert [row[0] for row in found] == ["'=1+1", "'+x", "'-x", "'@x", "''=1+1", "'" + "''@x", "'s", "-1", "plain"]
+    assert {row[2] for row in found} == {"'@b"}
+    assert {row[3] for row in found} == {"'=HYPERLINK(1)"}
+    assert json.loads((tmp_path / "authors.jsonl").read_text().splitlines()[0])["id"] == "=1+1"
+    for name in ("authors.csv", "authors.jsonl"):
+        assert read_authors(tmp_path / name) == {name: f"{name}-1" for name in ids}
+    write_review([{"block": "=b", "decision": "apart", "score": -999999.5}], tmp_path / "r.csv")
+    assert (tmp_path / "r.csv").read_text() == "block,decision,score,verdict\n'=b,apart,-999999.5,\n"
+
+
+def test_a_write_that_fails_leaves_the_earlier_file(tmp_path):
+    path = tmp_path / "r.jsonl"
+    write_records(make_records(9, 2), path)
+    before = path.read_bytes()
+
+    def failing():
+        yield Record("1", "Wei Wang")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(FileError, match=r"r.jsonl' must be a file that can be written; No space left on device"):
+        write_records(failing(), path)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["r.jsonl"]
+
+
 def test_problems_are_written(tmp_path):
     write_problems([Problem(7, "has no name", True), Problem(9, "has the year 'x', …", False)], tmp_path / "p.csv")
-    told = list(csv.reader((tmp_path / "p.csv").read_text(encoding="utf-8").splitlines()))
-    assert told[1:] == [["7", "left out", "has no name"], ["9", "kept", "has the year 'x', …"]]
+    rows = list(csv.reader((tmp_path / "p.csv").read_text(encoding="utf-8").splitlines()))
+    assert rows[1:] == [["7", "left out", "has no name"], ["9", "kept", "has the year 'x', …"]]
 
 
 def test_evidence_of_many_is_cut_short():
     a = [Record(str(i), "W. Wang", coauthors=tuple(f"{c}o {c}a" for c in "BCDFGHJKL")) for i in range(9)]
-    told = evidence(a, a)
-    assert told["ids a"] == "0 1 2 3 4 5 … 9 in all"
-    assert told["same coauthors"].endswith("; … 9 in all")
-    assert told["years a"] == ""
+    common = evidence(a, a)
+    assert common["ids a"] == "0 1 2 3 4 5 … 9 in all"
+    assert common["same coauthors"].endswith("; … 9 in all")
+    assert common["years a"] == ""
     assert evidence(a, [Record("x", "W. Wang")])["same coauthors"] == ""
 
 
@@ -107,48 +143,58 @@ def test_a_review_can_be_empty(tmp_path):
 
 def test_ids_last():
     before = {"1": "x-1", "2": "x-1", "3": "x-1", "4": "x-2", "5": "x-3"}
-    same = lasting_ids({"1": "p-9", "2": "p-9", "3": "p-9", "4": "p-8", "5": "p-7"}, before)
+    same = stable_ids({"1": "p-9", "2": "p-9", "3": "p-9", "4": "p-8", "5": "p-7"}, before)
     assert same == {"p-9": "x-1", "p-8": "x-2", "p-7": "x-3"}
-    apart = lasting_ids({"1": "x-1", "2": "x-2", "3": "x-2", "4": "x-3", "5": "x-4"}, before)
+    apart = stable_ids({"1": "x-1", "2": "x-2", "3": "x-2", "4": "x-3", "5": "x-4"}, before)
     assert apart == {"x-2": "x-1", "x-3": "x-2", "x-4": "x-3", "x-1": "x-4"}
-    merged = lasting_ids(dict.fromkeys("12345", "x-1") | {"6": "x-2"}, before)
+    merged = stable_ids(dict.fromkeys("12345", "x-1") | {"6": "x-2"}, before)
     assert merged == {"x-1": "x-1", "x-2": "x-4"}
-    assert lasting_ids({}, before) == {}
-    assert lasting_ids({"1": "x-5", "2": "x-7"}, {}) == {"x-5": "x-1", "x-7": "x-2"}
+    assert stable_ids({}, before) == {}
+    assert stable_ids({"1": "x-5", "2": "x-7"}, {}) == {"x-5": "x-1", "x-7": "x-2"}
+
+
+def test_an_id_with_endless_digits_is_only_a_name():
+    endless = f"x-{'9' * 5000}"
+    assert stable_ids({"1": "x-1", "2": "x-2"}, {"1": endless}) == {"x-1": endless, "x-2": "x-1"}
 
 
 def test_no_two_authors_get_one_id(rng):
     for _ in range(50):
         before = {str(i): f"x-{rng.integers(6)}" for i in range(20)}
         now = {str(i): f"x-{rng.integers(6)}" for i in range(30)}
-        lasting = lasting_ids(now, before)
-        assert set(lasting) == set(now.values())
-        assert len(set(lasting.values())) == len(lasting)
+        stable = stable_ids(now, before)
+        assert set(stable) == set(now.values())
+        assert len(set(stable.values())) == len(stable)
 
 
-def test_judged_like_the_metrics_over_all_blocks(rng):
+def test_authors_are_evaluated_like_the_metrics_over_all_blocks(rng):
     groups = blocks(make_records(40, 5))
     records = [record for group in groups.values() for record in group]
     authors = {r.id: f"{r.author if rng.random() < 0.8 else 'odd'}" for r in records}
     truth = [(r.block, r.author) for r in records]
     found = [f"{r.block} {authors[r.id]}" for r in records]
-    told = judge(groups, authors)
-    assert told.pairwise == pytest.approx(pairwise_scores([" ".join(t) for t in truth], found))
-    assert told.bcubed == pytest.approx(bcubed([" ".join(t) for t in truth], found))
+    evaluated = evaluate_authors(groups, authors)
+    assert evaluated.pairwise == pytest.approx(pairwise_scores([" ".join(t) for t in truth], found))
+    assert evaluated.bcubed == pytest.approx(bcubed([" ".join(t) for t in truth], found))
     f1s = [pairwise_scores([r.author for r in g], [authors[r.id] for r in g]).f1 for g in groups.values()]
-    assert told.pairwise_macro.f1 == pytest.approx(np.mean(f1s))
-    assert judge(groups, {r.id: r.author for r in records}).pairwise.f1 == 1
-    assert judge(groups, one_author_a_block(groups)).pairwise.recall == 1
-    assert 0 < judge(groups, one_author_a_name(groups)).pairwise.f1 < 1
-    assert judge(groups, {}).pairwise.recall == 0
-    assert out_of_reach(groups) == 0
+    assert evaluated.pairwise_macro.f1 == pytest.approx(np.mean(f1s))
+    assert evaluate_authors(groups, {r.id: r.author for r in records}).pairwise.f1 == 1
+    true = {name: [record.author for record in group] for name, group in groups.items()}
+    per_block, per_spelling = (
+        evaluate({name: (true[name], baseline(group)) for name, group in groups.items()}).pairwise
+        for baseline in (one_per_block, one_per_spelling)
+    )
+    assert per_block.recall == 1
+    assert 0 < per_spelling.f1 < 1
+    assert evaluate_authors(groups, {}).pairwise.recall == 0
+    assert unreachable_share(groups) == 0
 
 
-def test_records_without_an_author_are_not_judged():
+def test_records_without_an_author_are_not_evaluated():
     groups = {
         "a": [Record("1", "A", author="x"), Record("2", "A", author="x"), Record("3", "A")],
         "b": [Record("4", "B")],
     }
-    assert judge(groups, {"1": "p", "2": "p", "3": "p", "4": "q"}).pairwise == (1, 1, 1)
+    assert evaluate_authors(groups, {"1": "p", "2": "p", "3": "p", "4": "q"}).pairwise == (1, 1, 1)
     with pytest.raises(ValueError, match="at least one record with its true author"):
-        judge({"b": groups["b"]}, {})
+        evaluate_authors({"b": groups["b"]}, {})

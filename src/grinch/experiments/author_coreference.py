@@ -20,10 +20,10 @@ from grinch.plots import plot_comparison
 from grinch.resolve.authors.clustering.block import cluster_block
 from grinch.resolve.authors.groups.pairs import PairFeatures
 from grinch.resolve.authors.learned.model import Model
+from grinch.resolve.authors.merge_samples import Block
 from grinch.resolve.authors.records.blocking import blocks as blocks_of
 from grinch.resolve.authors.records.record import Record
 from grinch.resolve.authors.records.synthetic import make_records
-from grinch.resolve.authors.rehearsal import Block
 from grinch.resolve.authors.results.evaluation import evaluate, one_per_block, one_per_name
 from grinch.resolve.authors.training import train, train_blocks
 
@@ -219,7 +219,7 @@ class _Tally:
                 groups = None if block is None else block.new_groups()
                 if method != "hac" or shuffle == 0:
                     began = time.process_time()
-                    result = cluster_block(shuffled, model, groups=groups, n_close_calls=0, **settings(len(records)))
+                    result = cluster_block(shuffled, model, groups=groups, **settings(len(records)))
                     authors, spent = result.authors, time.process_time() - began
                     if method == "hac":
                         self.by_hac[name] = authors, spent

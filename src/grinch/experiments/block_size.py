@@ -36,7 +36,7 @@ def run(setting: Setting) -> Result:
         for title, method in METHODS.items():
             setting.say(f"{title}, {len(records):,} records")
             began = time.process_time()
-            found = cluster_block(records, model, method, n_close_calls=0).authors
+            found = cluster_block(records, model, method).authors
             seconds = time.process_time() - began
             curves[title][0].append(float(len(records)))
             curves[title][1].append(seconds)

@@ -3,8 +3,9 @@
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.bayesian import Bayesian, BetaBernoulli, NormalGamma
 from grinch.linkage.compiled import VectorGroup
-from grinch.linkage.learned import Learned, WithRules
+from grinch.linkage.learned import Learned
 from grinch.linkage.pairwise import Pairwise
+from grinch.linkage.rules import WithRules
 from grinch.linkage.weighted import VectorMeans, WeightedSum
 
 __all__ = [

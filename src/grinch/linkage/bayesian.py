@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, gammaln
 
+from grinch._checks import check_positive
+
 Vector = npt.NDArray[np.float64]
 
 
@@ -37,7 +39,7 @@ class Family(Protocol):
 
 
 class Evidence(NamedTuple):
-    """What a group must remember: statistics, number of points, log d and log p(D | T)."""
+    """What is kept of a group: statistics, number of points, log d and log p(D | T)."""
 
     statistics: Vector
     n: int
@@ -49,14 +51,12 @@ class BetaBernoulli:
     """Binary features, independent, each with a Beta(a, b) prior."""
 
     def __init__(self, a: float = 1.0, b: float = 1.0):
-        if a <= 0 or b <= 0:
-            raise ValueError(f"a and b must be positive; got a={a!r}, b={b!r}")
-        self.a, self.b = a, b
+        self.a, self.b = check_positive("a", a), check_positive("b", b)
 
     def statistics(self, record: Any) -> Vector:
         values = np.asarray(record, np.float64).ravel()
         if not np.isin(values, (0.0, 1.0)).all():
-            raise ValueError("BetaBernoulli is for binary features, 0 or 1; got other values. Binarise them first")
+            raise ValueError("BetaBernoulli is for binary features, 0 or 1; got other values. Binarize them first")
         return values
 
     def log_marginal(self, statistics: Vector, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -71,15 +71,16 @@ class NormalGamma:
     Parameters
     ----------
     mean, strength : float
-        The prior mean, and how many points it is worth.
+        The prior mean, and how many points it counts as.
     shape, rate : float
-        Of the gamma prior of the precision; ``rate / shape`` is about the variance expected inside a cluster.
+        The gamma prior of the precision; ``rate / shape`` is about the variance expected inside a cluster.
     """
 
     def __init__(self, mean: float = 0.0, strength: float = 0.1, shape: float = 2.0, rate: float = 2.0):
-        if min(strength, shape, rate) <= 0:
-            raise ValueError(f"strength, shape and rate must be positive; got {strength!r}, {shape!r}, {rate!r}")
-        self.mean, self.strength, self.shape, self.rate = mean, strength, shape, rate
+        if not math.isfinite(mean):
+            raise ValueError(f"mean must be a finite number; got {mean!r}")
+        self.mean, self.strength = mean, check_positive("strength", strength)
+        self.shape, self.rate = check_positive("shape", shape), check_positive("rate", rate)
 
     def statistics(self, record: Any) -> Vector:
         values = np.asarray(record, np.float64).ravel()
@@ -124,10 +125,12 @@ class Bayesian:
     """
 
     def __init__(self, family: Family, alpha: float = 1.0):
-        if alpha <= 0:
-            raise ValueError(f"alpha must be positive; got {alpha!r}")
+        alpha = check_positive("alpha", alpha)
         if not hasattr(family, "statistics") or not hasattr(family, "log_marginal"):
-            raise TypeError(f"family must be BetaBernoulli(), NormalGamma() or the like; got {family!r}")
+            raise TypeError(
+                "family must be BetaBernoulli(), NormalGamma(), or an object with statistics and log_marginal;"
+                f" got {family!r}"
+            )
         self.family, self.alpha = family, alpha
 
     def leaf(self, record: Any) -> Evidence:

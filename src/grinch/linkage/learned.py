@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.linkage.base import FunctionLinkage, Linkage, Similarity
-
 Matrix = npt.NDArray[np.float64]
 
 
@@ -19,13 +17,13 @@ class Learned:
     Parameters
     ----------
     model : object
-        Fitted, with ``decision_function``, ``predict_proba`` (the last class counts) or ``predict``; or any function
-        from a matrix of features to a vector of scores. Linear models are evaluated as the product they are, and
-        LightGBM's by its bare booster: on few rows the wrappers cost many times the prediction.
+        A fitted model with ``decision_function``, ``predict_proba`` (the last class counts) or ``predict``; or any
+        function from a matrix of features to a vector of scores. Linear models are evaluated as a plain product, and
+        LightGBM's by the bare booster: on few rows the wrappers cost many times the prediction.
     groups : object with ``leaf`` and ``merge``
         What is kept of a group: a Linkage, or anything with those two methods.
     features : callable
-        ``features(a, others)`` of a summary and a list of summaries: a matrix, one row for each of the others.
+        ``features(a, others)`` of a summary and a list of summaries: a matrix with one row for each of the others.
 
     Examples
     --------
@@ -69,7 +67,7 @@ class Learned:
 
 
 def predictor(model: Any) -> Callable[[Matrix], Any]:
-    """The cheapest way to ask a model for one score a row."""
+    """The fastest way to get one score per row from a model."""
     coefficients = getattr(model, "coef_", None)
     if coefficients is not None and np.size(coefficients) == np.shape(coefficients)[-1]:
         weights, intercept = np.ravel(coefficients), float(np.ravel(getattr(model, "intercept_", 0.0))[0])
@@ -89,78 +87,3 @@ def predictor(model: Any) -> Callable[[Matrix], Any]:
         "model must be a function of a matrix, or have decision_function, predict_proba or predict;"
         f" got {type(model).__name__}"
     )
-
-
-class WithRules:
-    """Must-link and cannot-link rules on top of a linkage.
-
-    Parameters
-    ----------
-    linkage : Linkage
-        What decides where no rule does.
-    must : sequence of callables
-        Each takes a record to a value or None. Two groups that share a value belong together (the same ORCID).
-    cannot_share : sequence of callables
-        Two groups that share a value must not be together (two authors of one paper).
-    cannot_differ : sequence of callables
-        Two groups with different values must not be together (two ORCIDs).
-    weight : float, default=1e6
-        What a rule adds to the score, or takes from it. A cannot-link outweighs a must-link.
-
-    Examples
-    --------
-    >>> from grinch import Grinch
-    >>> from grinch.linkage import Pairwise, WithRules
-    >>> near = Pairwise("average", distance=lambda x, y: abs(x["year"] - y["year"]))
-    >>> rules = WithRules(near, must=[lambda r: r.get("orcid")])
-    >>> papers = [{"year": 1990, "orcid": "a"}, {"year": 1991}, {"year": 2020, "orcid": "a"}, {"year": 2021}]
-    >>> model = Grinch(linkage=rules, mode="exact", threshold=1000).fit(papers)
-    >>> model.labels_.tolist()
-    [0, 1, 0, 2]
-    """
-
-    def __init__(
-        self,
-        linkage: Linkage | Similarity,
-        must: Sequence[Callable[[Any], Any]] = (),
-        cannot_share: Sequence[Callable[[Any], Any]] = (),
-        cannot_differ: Sequence[Callable[[Any], Any]] = (),
-        weight: float = 1e6,
-    ):
-        if not isinstance(linkage, Linkage):
-            if not callable(linkage):
-                raise TypeError(f"linkage must be an object with leaf, merge and score, or a function; got {linkage!r}")
-            linkage = FunctionLinkage(linkage)
-        for name, keys in (("must", must), ("cannot_share", cannot_share), ("cannot_differ", cannot_differ)):
-            if callable(keys) or not all(map(callable, keys)):
-                raise TypeError(f"{name} must be a list of functions of a record; got {keys!r}")
-        self.linkage, self.must, self.cannot_share, self.cannot_differ = linkage, must, cannot_share, cannot_differ
-        self.weight = weight
-
-    def leaf(self, record: Any) -> tuple[Any, ...]:
-        def values(keys: Sequence[Callable[[Any], Any]]) -> list[frozenset[Any]]:
-            found = (key(record) for key in keys)
-            return [frozenset() if value is None else frozenset([value]) for value in found]
-
-        return (self.linkage.leaf(record), *map(values, (self.must, self.cannot_share, self.cannot_differ)))
-
-    def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-        unions = ([x | y for x, y in zip(u, v, strict=True)] for u, v in zip(a[1:], b[1:], strict=True))
-        return (self.linkage.merge(a[0], b[0]), *unions)
-
-    def score(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> float:
-        return self.linkage.score(a[0], b[0]) + self._ruled(a, b)
-
-    def scores(self, a: tuple[Any, ...], others: Sequence[tuple[Any, ...]]) -> Matrix:
-        below = [b[0] for b in others]
-        if hasattr(self.linkage, "scores"):
-            values = np.asarray(self.linkage.scores(a[0], below), np.float64)
-        else:
-            values = np.array([self.linkage.score(a[0], b) for b in below])
-        return values + np.array([self._ruled(a, b) for b in others])
-
-    def _ruled(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> float:
-        must, share, differ = (list(zip(u, v, strict=True)) for u, v in zip(a[1:], b[1:], strict=True))
-        if any(x & y for x, y in share) or any(x and y and not (x & y) for x, y in differ):
-            return -self.weight
-        return self.weight if any(x & y for x, y in must) else 0.0

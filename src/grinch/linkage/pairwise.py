@@ -2,8 +2,10 @@
 
 A group keeps its members and the two groups it was merged from. The score of two groups is looked up, or combined from
 the scores of its parts (the largest for single, the smallest for complete, the weighted mean for average), and only if
-those are not known either is it computed over all pairs. So as a tree changes, a step costs a few look-ups for what
-did not change.
+those are not known either is it computed over all pairs. So what did not change in a tree costs a few look-ups.
+
+A function of two records is called once per pair, as long as the pair is remembered: it may be slow. The distances that
+scipy knows by name are fast, and computed again.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_count
 from grinch.errors import unknown_name
 
 # The distances that scipy's cdist knows by name and that need no further argument.
@@ -42,16 +46,22 @@ KINDS: dict[str, Callable[..., Any]] = {"single": np.max, "complete": np.min, "a
 
 Matrix = npt.NDArray[np.float64]
 
-
-# Groups up to this size keep their members in one piece; larger ones put them together when they are measured.
+# Groups up to this size keep their members in one piece; larger ones collect them when they are measured.
 SMALL = 32
 
 
+class Member(NamedTuple):
+    """A record, and the random number that identifies it."""
+
+    number: int
+    record: Any
+
+
 class Group:
-    """The size of a node, the two groups it came from, its members if it is small, and a number that names its set.
+    """The size of a node, the two groups it came from, its members if it is small, and a number that identifies it.
 
     The number of a group is the exclusive or of its members' random numbers: the same members have the same number,
-    however they were put together, and what is known of them stays known when the tree is rearranged.
+    however they were put together, so their scores stay known when the tree is rearranged.
     """
 
     __slots__ = ("block", "number", "parts", "size")
@@ -64,7 +74,7 @@ class Group:
         return self.size
 
     def members(self) -> Any:
-        """All members: rows of a matrix, or a list of records."""
+        """All members: rows of a matrix, or a list of :class:`Member`."""
         if self.block is not None:
             return self.block
         waiting, blocks = [self], []
@@ -80,7 +90,7 @@ class Group:
         return joined
 
 
-def _key(a: Group, b: Group) -> tuple[int, int]:
+def _key(a: Group | Member, b: Group | Member) -> tuple[int, int]:
     return (a.number, b.number) if a.number < b.number else (b.number, a.number)
 
 
@@ -92,12 +102,18 @@ class Pairwise:
     kind : {"single", "complete", "average"}
         The best pair, the worst pair, or the mean over all pairs.
     similarity : callable, optional
-        ``similarity(x, y)`` of two records, higher for closer.
+        ``similarity(x, y)`` of two records, higher for closer. It should be symmetric: a pair is measured in one order.
     distance : callable or str, optional
         ``distance(x, y)`` of two records, lower for closer, or a name that :func:`scipy.spatial.distance.cdist` knows,
-        for vectors. Give one of the two; the score is then minus the distance.
+        for vectors. The score is minus the distance. Give either ``similarity`` or ``distance``.
     remember : int, default=1_000_000
-        How many scores are kept.
+        How many scores of groups are kept, and how many of pairs of records; 0 keeps none. A score that is no longer
+        kept is computed again.
+
+    Attributes
+    ----------
+    pairs_computed : int
+        How many pairs of records have been measured.
 
     Examples
     --------
@@ -122,15 +138,19 @@ class Pairwise:
             raise ValueError("give one of similarity= (higher is closer) and distance= (lower is closer)")
         if isinstance(distance, str) and distance not in SCIPY_METRICS:
             raise unknown_name("distance", distance, SCIPY_METRICS, " (or a function of two records)")
-        self.kind, self.similarity, self.distance, self.remember = kind, similarity, distance, remember
+        self.kind, self.similarity, self.distance = kind, similarity, distance
+        self.remember = check_count("remember", remember, 0)
         self.ceiling = None if distance is None else 0.0
         self._known: OrderedDict[tuple[int, int], float] = OrderedDict()
+        # Apart from the scores of groups: which of these are known decides how others are combined, to the last bit.
+        self._measured: dict[tuple[int, int], float] = {}
         self.pairs_computed = 0
 
     def leaf(self, record: Any) -> Group:
+        number = secrets.randbits(96)
         if isinstance(self.distance, str):
-            return Group(np.asarray(record, np.float64).reshape(1, -1), None, secrets.randbits(96))
-        return Group([record], None, secrets.randbits(96))
+            return Group(np.asarray(record, np.float64).reshape(1, -1), None, number)
+        return Group([Member(number, record)], None, number)
 
     def merge(self, a: Group, b: Group) -> Group:
         return Group(None, (a, b), a.number ^ b.number)
@@ -159,15 +179,25 @@ class Pairwise:
 
     def _measure(self, a: Any, b: Any) -> Matrix:
         """Similarities of all pairs."""
-        self.pairs_computed += len(a) * len(b)
         if isinstance(self.distance, str):
             from scipy.spatial.distance import cdist
 
+            self.pairs_computed += len(a) * len(b)
             return -np.asarray(cdist(a, b, self.distance))
-        if self.similarity is not None:
-            return np.array([[self.similarity(x, y) for y in b] for x in a], dtype=np.float64)
-        assert self.distance is not None
-        return -np.array([[self.distance(x, y) for y in b] for x in a], dtype=np.float64)
+        values = np.array([[self._measure_pair(x, y) for y in b] for x in a], dtype=np.float64)
+        return values if self.similarity is not None else -values
+
+    def _measure_pair(self, x: Member, y: Member) -> float:
+        """What the user's function says of two records."""
+        key = _key(x, y)
+        value = self._measured.get(key)
+        if value is None:
+            function: Any = self.distance if self.similarity is None else self.similarity
+            value = function(x.record, y.record)
+            self.pairs_computed += 1
+            if len(self._measured) < self.remember:
+                self._measured[key] = value
+        return value
 
     def _recall(self, a: Group, b: Group) -> float | None:
         return self._known.get(_key(a, b))
@@ -210,3 +240,7 @@ class Pairwise:
     def _forget(self) -> None:
         while len(self._known) > self.remember:
             self._known.popitem(last=False)
+        if len(self._measured) >= self.remember:
+            # The older half at once: taking them one by one from the front of a dict is slow.
+            for key in list(islice(self._measured, (len(self._measured) + 1) // 2)):
+                del self._measured[key]

@@ -17,7 +17,7 @@ Scores = npt.NDArray[np.float64]
 
 
 class Part(NamedTuple):
-    """One linkage of a weighted sum: its weight, the linkage, and what of a record it looks at (None: all of it)."""
+    """One linkage of a weighted sum: its weight, the linkage, and the part of a record it gets (None: all of it)."""
 
     weight: float
     linkage: Linkage
@@ -30,7 +30,7 @@ class WeightedSum:
     Parameters
     ----------
     parts : sequence of (weight, linkage) or (weight, linkage, of)
-        ``of(record)`` is what the linkage gets to see.
+        ``of(record)`` is the part of a record that the linkage gets (default: all of it).
 
     Examples
     --------
@@ -52,6 +52,8 @@ class WeightedSum:
         if not self.parts:
             raise ValueError("parts must hold at least one (weight, linkage); got none")
         for part in self.parts:
+            if not isinstance(part.weight, (int, float, np.number)) or not np.isfinite(part.weight):
+                raise ValueError(f"parts must have finite numbers as weights; got {part.weight!r}")
             if not isinstance(part.linkage, Linkage):
                 raise TypeError(f"parts must hold linkages with leaf, merge and score; got {part.linkage!r}")
 
@@ -85,9 +87,9 @@ class Means(NamedTuple):
 
 
 class VectorMeans:
-    """The named linkages on vectors as Python objects, dense or sparse, to be parts of others.
+    """The named linkages on vectors as Python objects, on dense or sparse rows, to be parts of others.
 
-    The formulas are those of :mod:`grinch.linkage.vector`; given by name to Grinch itself they run compiled.
+    The formulas are those of :mod:`grinch.linkage.vector`; by name, Grinch runs them compiled.
 
     >>> from scipy.sparse import csr_matrix
     >>> ward = VectorMeans("ward")

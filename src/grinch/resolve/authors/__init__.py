@@ -1,4 +1,4 @@
-"""Author coreference: which of the records that bear a name are of one author."""
+"""Author coreference: which records that share a name are of the same author."""
 
 from grinch.resolve.authors.clustering.block import BlockResult, cluster_block
 from grinch.resolve.authors.clustering.disambiguator import Disambiguator

@@ -1,34 +1,36 @@
-"""Training a linkage as the paper does: cluster labelled names and learn the precision of the merges proposed.
+"""Training a linkage as the paper does: cluster labelled records and learn the precision of the proposed merges.
 
-The paper runs HAC on them. Here Grinch proposes merges too, for a model is to know the merges of the method it serves:
-its trees pass through groups that HAC never looks at.
+The paper takes the merges of HAC. Here those of Grinch are added, because its trees pass through groups that HAC never
+looks at, and a model has to know the groups it will be asked about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import check_count
 from grinch.errors import unknown_name
 from grinch.resolve.authors.clustering.cutting import cut_by_precision, pair_counts
 from grinch.resolve.authors.groups.features import DIRECTIONS, RecordFeatures
 from grinch.resolve.authors.groups.statistics import Statistics
 from grinch.resolve.authors.learned.model import Model
-from grinch.resolve.authors.learned.predictors import PREDICTORS
+from grinch.resolve.authors.learned.predictors import PREDICTORS, Logistic
+from grinch.resolve.authors.merge_samples import Block, MergeSamples, sample_merges, sample_records, tree_of
 from grinch.resolve.authors.records.record import Record
-from grinch.resolve.authors.rehearsal import Block, Lessons, lessons, sampled, tree_of
 from grinch.tree import Tree
 
 Matrix = npt.NDArray[np.float64]
 Progress = Callable[[str], None]
 
-# Larger blocks are learnt from in samples of this size, and so many blocks in a round.
+# A round learns from at most this many blocks, and from a sample of this size of each block that is larger.
 MOST_RECORDS, MOST_BLOCKS = 300, 40
 N_FOLDS = 3
-# Whose merges are learnt from, and whose trees the threshold is chosen on.
+# The methods whose merges are learned from, and on whose trees the threshold is chosen.
 PROPOSERS = ("hac", "grinch")
 
 
@@ -40,34 +42,41 @@ def train(
     progress: Progress | None = None,
     unlabelled: Sequence[Record] = (),
 ) -> Model:
-    """A model of who wrote what, learnt from records whose authors are known.
+    """Learn a model of who wrote what from records whose authors are known.
 
     Parameters
     ----------
     records_by_block : mapping from name to records
-        Labelled records, in the blocks in which they are to be told apart; at least two blocks with two authors each
-        or more. Records without an author are left out.
+        Labelled records by block. At least two blocks need two labelled records, and one of them two authors. Records
+        without an author only count for what is rare.
     kind : {"boosting", "logistic"}, default="boosting"
         Gradient boosted trees, or logistic regression.
     rounds : int, default=3
-        How often the merges that the current model proposes are learnt from, after a first round of random ones.
+        How often the model learns from the merges that it proposes itself, after a first round on random merges.
     random_state : int, default=0
-        The samples drawn.
+        Seed of the samples.
     progress : callable, optional
-        Told, in words, what is being done.
+        Called with a line of text at every step.
     unlabelled : sequence of records
-        More records to count what is rare on; their authors are not looked at.
+        Records to count what is rare on, instead of those of ``records_by_block``; their authors are not used.
 
     Returns
     -------
     Model
-        With the threshold and calibration found on names that were held out, and ``report`` of how it went.
+        With the threshold and calibration found on held-out names, and a ``report`` of the training.
+
+    Examples
+    --------
+    >>> from grinch.resolve.authors import blocks, make_records, train
+    >>> model = train(blocks(make_records(12, 3)), kind="logistic", rounds=1)
+    >>> model.kind, 0 < model.threshold < 1
+    ('logistic', True)
     """
     labelled = {name: [r for r in records if r.author is not None] for name, records in records_by_block.items()}
     seen = unlabelled or [record for records in records_by_block.values() for record in records]
     statistics = Statistics.of(seen, random_state=random_state)
     blocks = {
-        name: Block(records, _numbered([r.author for r in records]), lambda: RecordFeatures(statistics))
+        name: Block(records, _author_codes(records), lambda: RecordFeatures(statistics))
         for name, records in labelled.items()
         if len(records) > 1
     }
@@ -83,25 +92,25 @@ def train_blocks(
     directions: Mapping[str, int] | None = None,
     statistics: Statistics | None = None,
 ) -> Model:
-    """As :func:`train`, from groups of any kind: see :class:`~grinch.resolve.authors.groups.pairs.PairFeatures`.
+    """As :func:`train`, for groups of any kind: see :class:`~grinch.resolve.authors.groups.pairs.PairFeatures`.
 
-    ``directions`` say of features, by name, whether more of them speaks for a merge (1) or against it (-1).
+    ``directions`` says by the name of a feature whether larger values speak for a merge (1) or against it (-1).
     """
     if kind not in PREDICTORS:
         raise unknown_name("kind", kind, PREDICTORS)
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise ValueError(f"rounds must be a whole number of at least 1; got {rounds!r}")
+    rounds = check_count("rounds", rounds, 1)
     if len(blocks) < 2 or not any(len(set(block.authors.tolist())) > 1 for block in blocks.values()):
         raise ValueError(
-            "records_by_block must hold at least two names with two labelled records each, and a name with two"
-            f" authors, for one name is held out to choose the threshold on; got {len(blocks)} such names. Label more"
+            "records_by_block must hold at least two names with two labelled records each, one of them with two"
+            " authors, because names are held out to choose the threshold;"
+            f" got {len(blocks)} names with two labelled records. Label more records"
         )
     from threadpoolctl import threadpool_limits
 
-    trainer = _Trainer(kind, rounds, directions or {}, statistics, progress or (lambda words: None))
+    trainer = _Trainer(kind, rounds, directions or {}, statistics, progress or (lambda text: None))
     # The matrices are small: more threads only wait for each other.
     with threadpool_limits(1):
-        return trainer.crossed(blocks, random_state)
+        return trainer.cross_fit(blocks, random_state)
 
 
 class _Trainer:
@@ -116,66 +125,86 @@ class _Trainer:
         self.kind, self.rounds, self.directions = kind, rounds, directions
         self.statistics, self.progress = statistics, progress
 
-    def crossed(self, blocks: Mapping[str, Block], random_state: int) -> Model:
-        """A model of all blocks; its threshold and calibration from models that had not seen the name they judge."""
+    def cross_fit(self, blocks: Mapping[str, Block], random_state: int) -> Model:
+        """A model of all blocks; its threshold and calibration come from models that had not seen the names."""
         rng = np.random.default_rng(random_state)
         names = list(rng.permutation(sorted(blocks)))
-        n_folds = min(N_FOLDS, len(names))
-        trees: list[tuple[Tree, npt.NDArray[np.int64]]] = []
-        margins: list[Matrix] = []
-        precision: list[Matrix] = []
-        n_judged = 0
-        for fold in range(n_folds):
-            held_out = names[fold::n_folds]
-            self.progress(f"fold {fold + 1} of {n_folds}: {len(names) - len(held_out)} names, {len(held_out)} held out")
-            model, _ = self.fitted([blocks[name] for name in names if name not in held_out], rng)
-            for name in _some(held_out, MOST_BLOCKS, rng):
-                block = sampled(blocks[name], 2 * MOST_RECORDS, rng)
-                n_judged += 1
-                for method in PROPOSERS:
-                    trees.append((tree_of(block, model, method), block.authors))
-                    seen = lessons(sampled(block, MOST_RECORDS, rng), model, rng, method)
-                    margins.append(model.predictor.margins(seen.rows))
-                    precision.append(seen.precision)
+        held_out = self._hold_out(blocks, names, rng)
         self.progress(f"all {len(names)} names")
-        model, losses = self.fitted([blocks[name] for name in names], rng)
-        slope, intercept = _platt(np.concatenate(margins), np.concatenate(precision))
-        best, f1 = best_threshold(trees)
+        model, rounds = self._fit_rounds([blocks[name] for name in names], rng)
+        slope, intercept = _platt(np.concatenate(held_out.margins), np.concatenate(held_out.precision))
+        best, f1 = best_threshold(held_out.trees)
         threshold = float(1 / (1 + np.exp(-(slope * _log_odds(best) + intercept))))
         report = {
             "kind": self.kind,
             "names": len(names),
             "records": sum(len(block.records) for block in blocks.values()),
             "authors": sum(len(set(block.authors.tolist())) for block in blocks.values()),
-            "rounds": losses,
-            "held_out": {"folds": n_folds, "names": n_judged, "f1": f1},
+            "rounds": rounds,
+            "held_out": {"folds": held_out.n_folds, "names": held_out.n_names, "f1": f1},
             "threshold": threshold,
         }
         return Model(model.predictor, model.features, threshold, (slope, intercept), self.statistics, report)
 
-    def fitted(self, blocks: Sequence[Block], rng: np.random.Generator) -> tuple[Model, list[dict[str, Any]]]:
-        """Round after round, on all merges proposed so far; with the loss of each round on the merges new to it."""
+    def _hold_out(self, blocks: Mapping[str, Block], names: list[str], rng: np.random.Generator) -> _HeldOut:
+        """Folds of names, each clustered under a model of the others."""
+        n_folds = min(N_FOLDS, len(names))
+        found = _HeldOut(n_folds)
+        for fold in range(n_folds):
+            out = names[fold::n_folds]
+            self.progress(f"fold {fold + 1} of {n_folds}: {len(names) - len(out)} names, {len(out)} held out")
+            model, _ = self._fit_rounds([blocks[name] for name in names if name not in out], rng)
+            for name in _choose(out, MOST_BLOCKS, rng):
+                block = sample_records(blocks[name], 2 * MOST_RECORDS, rng)
+                found.n_names += 1
+                for method in PROPOSERS:
+                    found.trees.append((tree_of(block, model, method), block.authors))
+                    samples = sample_merges(sample_records(block, MOST_RECORDS, rng), model, rng, method)
+                    found.margins.append(model.predictor.margins(samples.rows))
+                    found.precision.append(samples.precision)
+        return found
+
+    def _fit_rounds(self, blocks: Sequence[Block], rng: np.random.Generator) -> tuple[Model, list[dict[str, Any]]]:
+        """A model of all merges proposed so far, round after round; and the loss of each round on its new merges."""
         model: Model | None = None
-        seen: list[Lessons] = []
-        told = []
+        seen: list[MergeSamples] = []
+        report = []
         for i in range(self.rounds + 1):
-            chosen = [sampled(block, MOST_RECORDS, rng) for block in _some(blocks, MOST_BLOCKS, rng)]
+            chosen = [sample_records(block, MOST_RECORDS, rng) for block in _choose(blocks, MOST_BLOCKS, rng)]
             methods = PROPOSERS if model is not None else PROPOSERS[:1]
-            new = Lessons.together([lessons(block, model, rng, method) for block in chosen for method in methods])
+            new = MergeSamples.concatenate(
+                [sample_merges(block, model, rng, method) for block in chosen for method in methods]
+            )
             loss = None if model is None else _cross_entropy(model.score(new.rows), new.precision)
             seen.append(new)
-            model = self._predicting(Lessons.together(seen), blocks[0].new_groups().names)
+            model = self._fit_predictor(MergeSamples.concatenate(seen), blocks[0].new_groups().names)
             rows = sum(len(part.precision) for part in seen)
-            told.append({"round": i, "rows": rows, "loss_before": loss})
+            report.append({"round": i, "rows": rows, "loss_before": loss})
             self.progress(f"round {i}: {rows} merges" + (f", loss {loss:.3f}" if loss is not None else ""))
         assert model is not None
-        return model, told
+        return model, report
 
-    def _predicting(self, seen: Lessons, names: tuple[str, ...]) -> Model:
+    def _fit_predictor(self, samples: MergeSamples, names: tuple[str, ...]) -> Model:
+        if samples.precision.min() == 1 or samples.precision.max() == 0:
+            raise ValueError(
+                "records_by_block must hold several names with two authors and two records of one author, so that some"
+                " are left to learn from when others are held out. Label more records"
+            )
         directions = np.array([self.directions.get(name, 0) for name in names], np.int8)
-        weights = np.ones(len(seen.precision))
-        predictor = PREDICTORS[self.kind].fitted(seen.rows, seen.precision, weights, directions)
+        weights = np.ones(len(samples.precision))
+        predictor = PREDICTORS[self.kind].fitted(samples.rows, samples.precision, weights, directions)
         return Model(predictor, names, statistics=self.statistics)
+
+
+@dataclass
+class _HeldOut:
+    """What models made of names they had not seen: trees with the true authors, and merges with their precision."""
+
+    n_folds: int
+    n_names: int = 0
+    trees: list[tuple[Tree, npt.NDArray[np.int64]]] = field(default_factory=list)
+    margins: list[Matrix] = field(default_factory=list)
+    precision: list[Matrix] = field(default_factory=list)
 
 
 def best_threshold(trees: Sequence[tuple[Tree, npt.NDArray[np.int64]]]) -> tuple[float, float]:
@@ -189,11 +218,12 @@ def best_threshold(trees: Sequence[tuple[Tree, npt.NDArray[np.int64]]]) -> tuple
     return float(steps[best]), float(f1[best])
 
 
-def _numbered(authors: Sequence[Any]) -> npt.NDArray[np.int64]:
-    return np.unique(np.array([str(author) for author in authors]), return_inverse=True)[1].astype(np.int64)
+def _author_codes(records: Sequence[Record]) -> npt.NDArray[np.int64]:
+    """The authors, numbered from 0."""
+    return np.unique(np.array([str(r.author) for r in records]), return_inverse=True)[1].astype(np.int64)
 
 
-def _some(items: Sequence[Any], most: int, rng: np.random.Generator) -> list[Any]:
+def _choose(items: Sequence[Any], most: int, rng: np.random.Generator) -> list[Any]:
     if len(items) <= most:
         return list(items)
     return [items[i] for i in rng.choice(len(items), most, replace=False)]
@@ -210,9 +240,7 @@ def _cross_entropy(scores: Matrix, targets: Matrix) -> float:
 
 
 def _platt(margins: Matrix, precision: Matrix) -> tuple[float, float]:
-    """Slope and intercept that make margins log-odds on what was held out."""
-    from grinch.resolve.authors.learned.predictors import Logistic
-
+    """Slope and intercept that turn margins into log-odds on the held-out names."""
     found = Logistic.fitted(margins[:, None], precision, np.ones(len(margins)), np.zeros(1, np.int8))
-    # A slope below zero would turn the order of merges round.
+    # A negative slope would reverse the order of merges.
     return max(float(found.weights[0]), 0.05), float(found.intercept[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from dataclasses import replace
@@ -14,22 +13,31 @@ from rich.console import Console
 from rich.markup import escape
 
 import grinch
+from grinch._checks import check_count
 from grinch.files.read import FileError
-from grinch.resolve.authors.cli.output import read_authors, write_authors, write_problems, write_records, write_review
-from grinch.resolve.authors.cli.telling import (
+from grinch.resolve.authors.cli.messages import (
     Blocks,
     check_ids,
-    compared,
+    comparison,
     console,
+    print_failures,
+    print_reading,
+    print_resolution,
     progress,
-    tell_failures,
-    tell_reading,
-    tell_resolution,
+)
+from grinch.resolve.authors.cli.output import (
+    read_authors,
+    write_authors,
+    write_problems,
+    write_records,
+    write_review,
+    write_summary,
 )
 from grinch.resolve.authors.records.blocking import blocks as blocked
 from grinch.resolve.authors.records.record import FIELDS, Reading, read_records
 from grinch.resolve.authors.records.synthetic import make_records
-from grinch.resolve.authors.results.judging import out_of_reach
+from grinch.resolve.authors.results.evaluation import unreachable_share
+from grinch.resolve.authors.runs.checkpoint import digest
 from grinch.resolve.authors.runs.resolve import resolve
 
 if TYPE_CHECKING:
@@ -39,10 +47,10 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Which records are of one author? Records in, author ids out.
+    help="""Which records are of the same author? Records in, author ids out.
 
-A record is one author's name on one publication, with title, coauthors, venue, year and so on, as far as is known.
-Records with the same last name and first initial form a block, and in each block those of one person are found, by a
+A record is one author's name on one publication, with title, coauthors, venue, year and so on, where they are known.
+Records with the same last name and first initial form a block. In each block, the records of one person are found by a
 model that you train on records whose authors are known.
 
 [bold]Try it, without data of your own:[/bold]
@@ -66,32 +74,30 @@ OnError = Literal["raise", "skip"]
 FORMATS = "JSON lines (.jsonl, .json), a table (.csv, .tsv), all also in .gz or .xz, or .parquet."
 
 NO_AUTHORS = (
-    "{what} must have records with authors; {name!r} has none in a column known to hold them."
-    " Say which one does: --columns author=COLUMN"
+    "{what} must have records with authors; {name!r} has none in a column that is known to hold them."
+    " Name the column: --columns author=COLUMN"
 )
 Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--columns",
         metavar="FIELD=COLUMN",
-        help=f"The column of a field, if it has another name; may be repeated. Fields: {', '.join(FIELDS)}.",
+        help=f"The column of a field that has another name; may be repeated. Fields: {', '.join(FIELDS)}.",
     ),
 ]
 Block = Annotated[
     str | None,
-    typer.Option(
-        "--block", metavar="COLUMN", help="Column that tells the block, instead of last name and first initial."
-    ),
+    typer.Option("--block", metavar="COLUMN", help="Column with the block, instead of last name and first initial."),
 ]
 Errors = Annotated[
-    OnError, typer.Option("--on-error", help="At a line that cannot be used: stop, or leave it out and tell of it.")
+    OnError, typer.Option("--on-error", help="At a line that cannot be used: stop, or leave it out and report it.")
 ]
-Folder = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it is not there.")]
-Seed = Annotated[int, typer.Option(help="Seed of all that is random.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and only the result in words.")]
-ModelFile = Annotated[Path, typer.Option("--model", "-m", help="Model made by grinch coref train.")]
-MethodName = Annotated[Method, typer.Option("--method", help="How records are clustered.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes on this machine; -1 for one on each core.")]
+Folder = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; created if it does not exist.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+ModelFile = Annotated[Path, typer.Option("--model", "-m", help="Model trained by grinch coref train.")]
+MethodName = Annotated[Method, typer.Option("--method", help="How the records are clustered.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes on this machine; -1 for one per core.")]
 
 
 @app.command()
@@ -101,11 +107,12 @@ def sample(
     blocks: Annotated[int, typer.Option(help="How many names they share.")] = 12,
     seed: Seed = 0,
 ) -> None:
-    """Make up labelled records, to try things on."""
+    """Make up labelled records to try things on."""
     records = make_records(authors, blocks, seed)
     write_records(records, out)
     console.print(
-        f"{len(records):,} records of {authors:,} made-up authors who share {blocks:,} names: written to {out}"
+        f"{len(records):,} records of {authors:,} made-up authors who share {blocks:,} names: written to"
+        f" {escape(str(out))}"
     )
 
 
@@ -113,8 +120,8 @@ def sample(
 def train(
     labelled: Annotated[Path, typer.Argument(metavar="LABELLED", help=f"Records with authors: {FORMATS}")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the model.")] = Path("model.grinch"),
-    kind: Annotated[Kind, typer.Option(help="What the model is: boosted trees, or logistic regression.")] = "boosting",
-    rounds: Annotated[int, typer.Option(help="How often it learns from the merges it proposes itself.")] = 3,
+    kind: Annotated[Kind, typer.Option(help="Kind of model: boosted trees, or logistic regression.")] = "boosting",
+    rounds: Annotated[int, typer.Option(help="How often it learns from the merges that it proposes itself.")] = 3,
     columns: Columns = None,
     block: Block = None,
     on_error: Errors = "raise",
@@ -123,20 +130,20 @@ def train(
 ) -> None:
     """Train a model on the records of LABELLED, whose authors are known.
 
-    It needs at least two blocks in which different authors share a name; dozens are better. Some are held out in turn,
-    to choose the threshold by and to tell how good the model is on names it has not seen.
+    It needs at least two blocks in which different authors share a name; dozens are better. Some are held out in turn
+    to choose the threshold, and to measure how good the model is on names that it has not seen.
     """
     from grinch.resolve.authors.training import train as train_model
 
     if out.is_dir() or not out.resolve().parent.is_dir():
-        raise FileError(f"--out must be a file in a folder that is there; got {str(out)!r}")
+        raise FileError(f"--out must be a file in a folder that exists; got {str(out)!r}")
     reading, groups = _read(labelled, columns, block, on_error)
     known = sum(record.author is not None for record in reading.records)
     if not known:
         raise FileError(NO_AUTHORS.format(what="LABELLED", name=labelled.name))
     if known < len(reading.records):
         console.print(
-            f"{len(reading.records) - known:,} of them have no author, and are only used to see which words are rare."
+            f"{len(reading.records) - known:,} of them have no author, and only help to see which words are rare."
         )
     with Console(stderr=True, quiet=quiet).status("training") as status:
         model = train_model(
@@ -144,13 +151,16 @@ def train(
             kind=kind,
             rounds=rounds,
             random_state=seed,
-            progress=lambda words: status.update(f"training: {words}"),
+            progress=lambda text: status.update(f"training: {text}"),
         )
-    model.save(out)
+    try:
+        model.save(out)
+    except OSError as error:
+        raise FileError(f"--out must be a file that can be written; got {str(out)!r}: {error}") from error
     found = model.report["held_out"]
     console.print(
-        f"On {found['names']:,} names held out in turn, the pairs of records put together have an F1 of"
-        f" [bold]{found['f1']:.3f}[/bold] (threshold {model.threshold:.2f})"
+        f"Pairwise F1 on {found['names']:,} held-out names: [bold]{found['f1']:.3f}[/bold]"
+        f" (threshold {model.threshold:.2f})"
     )
     console.print(f"Written to [bold]{escape(str(out))}[/bold] ({out.stat().st_size / 1024:,.0f} kB)")
 
@@ -166,13 +176,13 @@ def cluster(
         typer.Option(
             "--threshold",
             "-t",
-            help="How sure to be, from 0 to 1; higher splits more. Default: the model's own.",
+            help="How sure to be, from 0 to 1; higher splits more. Default: the threshold of the model.",
         ),
     ] = None,
     previous: Annotated[
-        Path | None, typer.Option(help="An authors.csv of before: authors who are still there keep their ids.")
+        Path | None, typer.Option(help="authors.csv of an earlier run, whose authors keep their ids.")
     ] = None,
-    review: Annotated[int, typer.Option(help="How many doubtful decisions are listed in review.csv.")] = 100,
+    review: Annotated[int, typer.Option(help="How many doubtful decisions to list in review.csv.")] = 100,
     columns: Columns = None,
     block: Block = None,
     on_error: Errors = "raise",
@@ -185,18 +195,18 @@ def cluster(
 ) -> None:
     """Find the author of each record of RECORDS.
 
-    Into the folder of --out go an author id for each record (authors.csv, and the same as authors.jsonl), the decisions
-    that were nearest to falling the other way with what speaks for each (review.csv), the lines that something was
-    wrong with (problems.csv), and a summary.
+    The folder of --out gets an author id for each record (authors.csv, and the same as authors.jsonl), the closest
+    decisions with the evidence for each (review.csv), the lines that had a problem (problems.csv), and a summary.
 
-    Blocks are independent of each other. One that fails is told by its name, and its records are left without an
-    author. Ctrl-C ends the work, and what is finished is written; the same command then goes on from there.
+    Blocks are independent of each other. If one fails, its name is printed and its records get no author. Ctrl-C ends
+    the work and writes what is finished; the same command then continues from there.
     """
     trained = _load(model)
     if threshold is not None:
         if not 0 <= threshold <= 1:
             raise ValueError(f"--threshold must be between 0 and 1; got {threshold!r}")
         trained = replace(trained, threshold=threshold)
+    check_count("--review", review, 0)
     before = None if previous is None else read_authors(previous)
     reading, groups = _read(file, columns, block, on_error)
     _make_folder(out)
@@ -214,12 +224,22 @@ def cluster(
             address=address,
             on_done=on_done,
             checkpoint=out / "finished-blocks",
-            stamp=f"{grinch.__version__} {hashlib.blake2b(model.read_bytes()).hexdigest()}",
+            stamp=f"{grinch.__version__} {digest(model.read_bytes())}",
         )
     seconds = time.perf_counter() - start
     write_authors(reading.records, found.authors, _block_of(groups), out)
     write_review(found.doubts, out / "review.csv")
-    tell_resolution(found, out, {"records": len(reading.records), "blocks": len(groups), "seconds": round(seconds, 1)})
+    summary = {
+        "version": grinch.__version__,
+        "records": len(reading.records),
+        "blocks": len(groups),
+        "seconds": round(seconds, 1),
+        "authors": len(set(found.authors.values())),
+        "failed": found.failures,
+        "unfinished": found.unfinished,
+    }
+    write_summary(summary, out / "summary.json")
+    print_resolution(found, out, seconds)
     if found.unfinished:
         raise typer.Exit(130)
     if found.failures:
@@ -230,9 +250,9 @@ def cluster(
 @app.command()
 def evaluate(
     file: Annotated[Path, typer.Argument(metavar="RECORDS", help=f"Records with authors: {FORMATS}")],
-    model: Annotated[Path | None, typer.Option("--model", "-m", help="Model to cluster the records by.")] = None,
+    model: Annotated[Path | None, typer.Option("--model", "-m", help="Model to cluster the records with.")] = None,
     predicted: Annotated[
-        Path | None, typer.Option(help="Authors found earlier, to be judged: columns id and author.")
+        Path | None, typer.Option(help="Authors found earlier: a file with the columns id and author.")
     ] = None,
     method: MethodName = "grinch",
     columns: Columns = None,
@@ -241,11 +261,11 @@ def evaluate(
     jobs: Jobs = 1,
     quiet: Quiet = False,
 ) -> None:
-    """Tell how good authors are that were found, given the true ones.
+    """Measure how good the found authors are, given the true ones in RECORDS.
 
-    Either those of a file (--predicted), or those that a model finds (--model); which tells little about a model that
-    was trained on the same records. Beside them stand two simple ways: one author for each block, and one for each
-    name as it is written.
+    They are either those of a file (--predicted) or those that a model finds (--model); the latter says little about a
+    model that was trained on the same records. Two baselines are shown for comparison: one author per block, and one
+    per spelling of a name.
     """
     if (model is None) == (predicted is None):
         raise ValueError("give either --model, to cluster the records, or --predicted, a file with their authors")
@@ -262,19 +282,19 @@ def evaluate(
             found = resolve(groups, trained, method=method, review=0, jobs=jobs, on_done=on_done)
         if found.unfinished:
             raise KeyboardInterrupt
-        tell_failures(found.failures)
+        print_failures(found.failures)
         authors, name = {**found.authors}, method
-    console.print(compared(groups, {name: authors}))
-    lost = out_of_reach(groups)
+    console.print(comparison(groups, name, authors))
+    lost = unreachable_share(groups)
     if lost > 0:
         console.print(
-            f"\n{lost:.1%} of the pairs of records of one author are in different blocks, where no method can find"
-            " them; they are not counted above."
+            f"\n{lost:.1%} of the pairs of records of one author are in different blocks, where no method finds them;"
+            " they are not counted above."
         )
 
 
 def _read(file: Path, columns: list[str] | None, block: str | None, on_error: OnError) -> tuple[Reading, Blocks]:
-    """Records and blocks; and in words, what they are and what is wrong with them."""
+    """Records and blocks; prints how many there are, and their problems."""
     mapping = {}
     for each in columns or ():
         field, equals, column = each.partition("=")
@@ -285,23 +305,26 @@ def _read(file: Path, columns: list[str] | None, block: str | None, on_error: On
         mapping["block"] = block
     reading = read_records(file, mapping, on_error, ["block"] if block is not None else [])
     groups = blocked(reading.records, None if block is None else "block")
-    tell_reading(file, reading, groups)
+    print_reading(file, reading, groups)
     return reading, groups
 
 
 def _load(path: Path) -> Model:
     if not path.is_file():
-        raise FileError(f"--model {str(path)!r} is not there; make one with: grinch coref train LABELLED -o {path}")
+        raise FileError(f"--model {str(path)!r} is not a file; make one with: grinch coref train LABELLED -o {path}")
     from grinch.resolve.authors.learned.model import Model
 
-    return Model.load(path)
+    try:
+        return Model.load(path)
+    except OSError as error:
+        raise FileError(f"--model {str(path)!r} cannot be read: {error.strerror or error}") from error
 
 
 def _make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"--out must be a folder that can be made or written to; got {str(out)!r}: {error}") from None
+        raise FileError(f"--out must be a folder that can be created; got {str(out)!r}: {error}") from None
 
 
 def _block_of(groups: Blocks) -> dict[str, str]:

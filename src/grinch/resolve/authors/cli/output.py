@@ -1,24 +1,24 @@
-"""What is written for people and programs: author ids, doubts, problems; and what is read back."""
+"""The files that the commands write (author ids, doubts, problems, a summary), and those of author ids read back."""
 
 from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from grinch.files.read import FileError
+from grinch.files.write import harmless, replacing
 from grinch.resolve.authors.records.record import Problem, Record
 from grinch.resolve.authors.records.rows import rows
 
 
 def write_records(records: Iterable[Record], path: Path) -> None:
     """Records as JSON lines, without the fields that are empty."""
-    with _replacing(path) as file:
+    with _writing(path) as file:
         for record in records:
             known = {field: value for field, value in asdict(record).items() if value not in (None, "", ())}
             file.write(json.dumps(known, ensure_ascii=False) + "\n")
@@ -33,36 +33,40 @@ def write_authors(
     """
     found = [{"id": r.id, "author": authors.get(r.id, ""), "block": blocks[r.id], "name": r.name} for r in records]
     write_table(["id", "author", "block", "name"], found, folder / "authors.csv")
-    with _replacing(folder / "authors.jsonl") as file:
+    with _writing(folder / "authors.jsonl") as file:
         for row in found:
             file.write(json.dumps({**row, "author": row["author"] or None}, ensure_ascii=False) + "\n")
 
 
 def write_problems(problems: Iterable[Problem], path: Path) -> None:
-    """The lines of the file that something was wrong with."""
-    told = [{"line": p.line, "record": "left out" if p.left_out else "kept", "reason": p.reason} for p in problems]
-    write_table(["line", "record", "reason"], told, path)
+    """The lines of the input that had a problem, with the reason."""
+    found = [{"line": p.line, "record": "left out" if p.left_out else "kept", "reason": p.reason} for p in problems]
+    write_table(["line", "record", "reason"], found, path)
 
 
 def write_review(doubts: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Doubtful decisions, one a row, with an empty column for the reviewer's verdict."""
-    write_table([*_columns(doubts), "verdict"], doubts, path)
+    """Doubtful decisions, one per row, with an empty column for the reviewer's verdict."""
+    columns = list(doubts[0]) if doubts else ["block", "decision", "score"]
+    write_table([*columns, "verdict"], doubts, path)
 
 
-def _columns(doubts: Sequence[Mapping[str, Any]]) -> list[str]:
-    return list(doubts[0]) if doubts else ["block", "decision", "score"]
+def write_summary(facts: Mapping[str, Any], path: Path) -> None:
+    """What was done, as JSON."""
+    with _writing(path) as file:
+        file.write(json.dumps(facts, indent=2) + "\n")
 
 
 def write_table(columns: Sequence[str], found: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """A CSV file with these columns."""
-    with _replacing(path) as file:
-        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    """A CSV file with these columns; cells that a spreadsheet would run as formulas are quoted."""
+    with _writing(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_quoted(row.get(column, "")) for column in columns] for row in found)
 
 
 def read_authors(path: Path) -> dict[str, str | None]:
     """Authors by record id, from a table or JSON lines with the columns id and author (see :func:`write_authors`)."""
+    is_table = any(suffix in (".csv", ".tsv") for suffix in path.suffixes)
     found: dict[str, str | None] = {}
     for row in rows(path):
         if row.complaint:
@@ -73,24 +77,40 @@ def read_authors(path: Path) -> dict[str, str | None]:
                     f"FILE {path.name!r} must have the columns 'id' and 'author'; it has"
                     f" {', '.join(map(repr, row.cells))} in line {row.line:,}"
                 )
-        name = str(row.cells["id"])
-        if name in found:
-            raise FileError(
-                f"FILE {path.name!r} must tell the author of a record once; {name!r} is in line {row.line:,} again"
-            )
-        found[name] = str(row.cells["author"]) if row.cells["author"] not in (None, "") else None
+        name, author = (_unquoted(row.cells[column]) if is_table else row.cells[column] for column in ("id", "author"))
+        if str(name) in found:
+            raise FileError(f"FILE {path.name!r} must have each id once; {str(name)!r} is in line {row.line:,} again")
+        found[str(name)] = str(author) if author not in (None, "") else None
     return found
 
 
+def _quoted(cell: Any) -> Any:
+    """A cell that a spreadsheet takes as it is.
+
+    A cell that already looks quoted gets one more quote, so that reading takes off what writing put on.
+    """
+    return f"'{cell}" if _needs_quote(cell) else cell
+
+
+def _unquoted(cell: str) -> str:
+    """What :func:`_quoted` made a cell of.
+
+    >>> [_unquoted(_quoted(cell)) for cell in ("=1+1", "'=1+1", "'s", "-1")]
+    ['=1+1', "'=1+1", "'s", '-1']
+    """
+    return cell[1:] if cell.startswith("'") and _needs_quote(cell) else cell
+
+
+def _needs_quote(cell: Any) -> bool:
+    bare = cell.lstrip("'") if isinstance(cell, str) else cell
+    return harmless([bare]) != [bare]
+
+
 @contextmanager
-def _replacing(path: Path) -> Iterator[TextIO]:
-    """A file that takes its place only when it is whole."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+def _writing(path: Path) -> Iterator[IO[str]]:
+    """A text file that takes its place when it is complete; failures name it."""
     try:
-        with open(unfinished, "w", encoding="utf-8", newline="") as file:
+        with replacing(path) as file:
             yield file
-        os.replace(unfinished, path)
     except OSError as error:
         raise FileError(f"{str(path)!r} must be a file that can be written; {error.strerror or error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from grinch.errors import unknown_name
 from grinch.estimators.registry import make_system
 from grinch.linkage import WithRules
 from grinch.neighbors import ByKey, ByVector
+from grinch.resolve.authors.clustering.close_calls import CloseCall, close_calls
 from grinch.resolve.authors.clustering.cutting import cut_by_precision
 from grinch.resolve.authors.groups.features import RecordFeatures
 from grinch.resolve.authors.groups.statistics import tokens_of
@@ -19,44 +22,41 @@ from grinch.tree import Tree
 
 METHODS = ("grinch", "rotate", "online", "hac", "mb-hac")
 INCREMENTAL = ("grinch", "rotate", "online")
-# Candidates of a record: so many by topics and coauthors, and of each coauthor so many of the latest.
+# How many candidates a record gets: by its topics and coauthors together, and of each coauthor the latest records.
 BY_VECTOR, BY_COAUTHOR = 25, 10
-# Chosen on training names (docs/coref.md): at least the F1 of the engine's own settings, in half of the time.
+# Chosen on training names (docs/coref.md): at least the F1 of the default settings, in half the time.
 GRINCH_SETTINGS: dict[str, Any] = {
     "n_neighbors": 10,
     "cap": 200,
     "single_elimination": True,
-    # Measured without: a polished tree has all its summaries to be merged anew, which is dear here.
+    # Off: polishing merges all summaries of a tree again, which is slow here.
     "light_grafts": False,
     "polish": False,
 }
 
 
-class CloseCall(NamedTuple):
-    """A merge near the threshold: its score, and the ids of the records on its two sides."""
-
-    score: float
-    left: list[str]
-    right: list[str]
-
-
-class BlockResult(NamedTuple):
-    """The author of each record, by its id and numbered from 0; the tree; and the merges nearest to the threshold."""
+@dataclass(frozen=True)
+class BlockResult:
+    """The author of each record, by its id and numbered from 0; the tree; and the threshold it was cut at."""
 
     authors: dict[str, int]
     tree: Tree
-    close_calls: list[CloseCall]
+    threshold: float
+
+    def close_calls(self, n: int = 20) -> list[CloseCall]:
+        """The n merges nearest to the threshold, nearest first; records are positions in the block."""
+        return close_calls(self.tree, self.threshold, n)
 
 
-def ruled(linkage: CorefLinkage) -> WithRules:
-    """The linkage with what is certain: one ORCID is one author; two ORCIDs, or two names of one paper, are two.
+def with_rules(linkage: CorefLinkage) -> WithRules:
+    """The linkage with what is certain: one ORCID is one author; two ORCIDs, or two records of one paper, are two.
 
     >>> import numpy as np
     >>> from grinch.resolve.authors.learned.predictors import Logistic
     >>> from grinch.resolve.authors.groups.features import FEATURES
     >>> from grinch.resolve.authors.groups.statistics import Statistics
     >>> unsure = Model(Logistic(np.zeros(len(FEATURES)), np.zeros(1)), FEATURES, statistics=Statistics.of([]))
-    >>> rules = ruled(CorefLinkage(unsure))
+    >>> rules = with_rules(CorefLinkage(unsure))
     >>> a, b, c = (rules.leaf(Record(i, "W Wang", orcid=o)) for i, o in [("1", "x"), ("2", "x"), ("3", "y")])
     >>> rules.score(a, b) > 1, rules.score(a, c) < 0
     (True, True)
@@ -81,7 +81,7 @@ def make_clusterer(method: str, linkage: CorefLinkage, records: Sequence[Any], *
     if method == "grinch":
         settings = {**GRINCH_SETTINGS, **settings}
     has_rules = any(isinstance(record, Record) and (record.orcid or record.paper) for record in records)
-    return make_system(method, linkage=ruled(linkage) if has_rules else linkage, **settings)
+    return make_system(method, linkage=with_rules(linkage) if has_rules else linkage, **settings)
 
 
 def cluster_block(
@@ -91,48 +91,50 @@ def cluster_block(
     *,
     groups: Groups | None = None,
     threshold: float | None = None,
-    n_close_calls: int = 20,
     **settings: Any,
 ) -> BlockResult:
-    """Tell the authors of one block of records apart.
+    """Find the authors of one block of records.
 
     Parameters
     ----------
     records : sequence of Record
-        Those of one block, each id once. With ``groups``, whatever these take.
+        The records of one block, each id once. With ``groups``, whatever its ``leaf`` takes.
     model : Model
         Trained by :func:`~grinch.resolve.authors.training.train`.
     method : {"grinch", "rotate", "online", "hac", "mb-hac"}, default="grinch"
-        What builds the tree.
+        How the tree is built.
     groups : Groups, optional
         For a model of precomputed features of pairs, :class:`~grinch.resolve.authors.groups.pairs.PairFeatures`.
     threshold : float, optional
-        The precision at which a pair is worth being put together (default: the model's).
-    n_close_calls : int, default=20
-        How many merges near the threshold are told.
+        The precision at which putting a pair together pays off (default: the model's).
     **settings
-        Of the method, such as ``buffer_size`` of "mb-hac".
+        Parameters of the method, such as ``buffer_size`` of "mb-hac".
+
+    Examples
+    --------
+    A model made by hand, under which records that share a coauthor are of one author:
+
+    >>> import numpy as np
+    >>> from grinch.resolve.authors import FEATURES, Model, Record, Statistics, cluster_block
+    >>> from grinch.resolve.authors.learned.predictors import Logistic
+    >>> weights = np.array([9.0 if name == "coauthor_shared" else 0.0 for name in FEATURES])
+    >>> coauthors = {"1": "N Li", "2": "J Doe", "3": "N Li"}
+    >>> records = [Record(name, "W Wang", coauthors=(other,)) for name, other in coauthors.items()]
+    >>> model = Model(Logistic(weights, np.array([-3.0])), FEATURES, statistics=Statistics.of(records))
+    >>> result = cluster_block(records, model)
+    >>> result.authors
+    {'1': 0, '2': 1, '3': 0}
+    >>> [(call.left, call.right) for call in result.close_calls(1)]
+    [([0, 2], [1])]
     """
     ids = [record.id if isinstance(record, Record) else str(record) for record in records]
     if len(set(ids)) < len(ids):
-        twice = next(name for i, name in enumerate(ids) if name in ids[:i])
+        twice = next(name for name, n in Counter(ids).items() if n > 1)
         raise ValueError(f"records must have each id once; {twice!r} came twice. Drop or rename one of them")
     clusterer = make_clusterer(method, CorefLinkage(model, groups), records, **settings)
     tree = clusterer.fit(list(records)).tree_
     cut = model.threshold if threshold is None else threshold
-    labels = cut_by_precision(tree, cut).tolist()
-    return BlockResult(dict(zip(ids, labels, strict=True)), tree, close_calls(tree, ids, cut, n_close_calls))
-
-
-def close_calls(tree: Tree, ids: Sequence[str], threshold: float, n: int) -> list[CloseCall]:
-    """The n merges whose scores are nearest to the threshold, nearest first."""
-    nodes = [int(v) for v in tree.preorder() if v >= tree.offset]
-    nodes.sort(key=lambda v: abs(float(tree.scores[v]) - threshold))
-    found = []
-    for node in nodes[:n]:
-        left, right = ([ids[leaf] for leaf in tree.leaves(child)] for child in tree.children(node))
-        found.append(CloseCall(float(tree.scores[node]), left, right))
-    return found
+    return BlockResult(dict(zip(ids, cut_by_precision(tree, cut).tolist(), strict=True)), tree, cut)
 
 
 def _coauthors(record: Record) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from grinch._compile import compiled
+from grinch._types import Floats, Ids
 from grinch.cuts.flat import Labels, Mask, known_scores, labels_of
 from grinch.tree import Tree
 
@@ -13,17 +14,17 @@ from grinch.tree import Tree
 def cut_by_precision(tree: Tree, threshold: float) -> Labels:
     """Cut a tree whose scores are the expected precision of each merge.
 
-    A merge of groups of n and m records puts n · m pairs together, of which the share ``score`` is right. It gains
-    n · m · (score - threshold); a cluster gains what all merges inside it do, and of all cuts the one is taken that
-    gains most. So neither one odd merge at the top of a mixed group, nor one at the bottom of a pure one, decides alone
-    (as it does under :func:`grinch.cuts.cut_threshold`, which is meant for scores that fall upwards).
+    A merge of groups of n and m records puts n · m pairs together, of which the share ``score`` is right, so it gains
+    n · m · (score - threshold). A cluster gains the sum over all merges inside it, and the cut with the largest gain is
+    taken. So neither one odd merge at the top of a mixed group nor one at the bottom of a pure group decides alone, as
+    it does under :func:`grinch.cuts.cut_threshold`, which is meant for scores that fall from the leaves to the root.
 
     Parameters
     ----------
     tree : Tree
         With scores, such as those of :class:`~grinch.resolve.authors.learned.linkage.CorefLinkage`.
     threshold : float
-        The precision at which a pair is worth being put together.
+        The precision at which putting a pair together pays off; a finite number.
 
     Returns
     -------
@@ -41,16 +42,18 @@ def cut_by_precision(tree: Tree, threshold: float) -> Labels:
 
 def splits_by_precision(tree: Tree, threshold: float) -> Mask:
     """By node id, whether the cut goes through it."""
+    if not np.isfinite(threshold):
+        raise ValueError(f"threshold must be a finite number, usually between 0 and 1; got {threshold!r}")
     is_split = np.zeros(tree.n_ids, np.bool_)
     if tree.n_leaves > 1:
-        # Rules may have made a score infinite.
+        # A rule of infinite weight makes scores infinite.
         scores = np.clip(known_scores(tree), -1e9, 1e9)
         _fill_splits(tree.internal_nodes(), tree.child_pairs(), tree.sizes(), scores, threshold, is_split)
     return is_split
 
 
-@njit(cache=True, nogil=True)
-def _fill_splits(nodes, children, sizes, scores, threshold, is_split):  # type: ignore[no-untyped-def]
+@compiled
+def _fill_splits(nodes: Ids, children: Ids, sizes: Ids, scores: Floats, threshold: float, is_split: Mask) -> None:
     whole, best = np.zeros(len(sizes)), np.zeros(len(sizes))
     for i in range(len(nodes) - 1, -1, -1):
         v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
@@ -61,7 +64,7 @@ def _fill_splits(nodes, children, sizes, scores, threshold, is_split):  # type: 
 
 
 def pair_counts(authors: npt.NDArray[np.int64], labels: Labels) -> npt.NDArray[np.float64]:
-    """How many pairs are together in both, in truth, and in the clustering.
+    """How many pairs are together in both, in the true authors, and in the clustering.
 
     >>> pair_counts(np.array([0, 0, 1]), np.array([0, 0, 0])).tolist()
     [1.0, 1.0, 3.0]

@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+MOST_DIGITS = 15
 
-def lasting_ids(
+
+def stable_ids(
     authors: Mapping[str, str], previous: Mapping[str, str | None], ever: Iterable[str] = ()
 ) -> dict[str, str]:
-    """For each author id of now, the id to use so that authors found before keep theirs.
+    """For each author id of this run, the id to use instead so that the authors of an earlier run keep theirs.
 
-    An author keeps an id if it shares the most records with the one who had it. One who has not changed always does;
-    of two into which an author fell apart, the one with more of its records does. The others get ids not used before.
+    An old id goes to the author that shares the most records with it. So an author that has not changed keeps its id,
+    and of two parts into which an author was split the larger one keeps it. All others get ids not used before.
 
     Parameters
     ----------
     authors, previous : mapping of str to str
-        The author by record id, now and before.
+        Author by record id, in this run and in the earlier one.
     ever : iterable of str
-        More ids that were used at some time, and are not to be used again.
+        More ids that were once used, and must not be used again.
 
     Examples
     --------
     >>> before = {"1": "w wang-1", "2": "w wang-1", "3": "w wang-2"}
     >>> now = {"0": "w wang-1", "1": "w wang-2", "2": "w wang-2", "3": "w wang-3"}
-    >>> lasting_ids(now, before)
+    >>> stable_ids(now, before)
     {'w wang-2': 'w wang-1', 'w wang-3': 'w wang-2', 'w wang-1': 'w wang-3'}
     """
     shared = Counter((author, old) for record, author in authors.items() if (old := previous.get(record)))
-    lasting: dict[str, str] = {}
+    stable: dict[str, str] = {}
     taken: set[str] = set()
     for (author, old), _ in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
-        if author not in lasting and old not in taken:
-            lasting[author] = old
+        if author not in stable and old not in taken:
+            stable[author] = old
             taken.add(old)
     used = {old for old in previous.values() if old} | set(ever)
     highest: Counter[str] = Counter()
@@ -41,13 +43,15 @@ def lasting_ids(
         stem, number = _parts(old)
         highest[stem] = max(highest[stem], number)
     for author in dict.fromkeys(authors.values()):
-        if author not in lasting:
+        if author not in stable:
             stem, _ = _parts(author)
             highest[stem] += 1
-            lasting[author] = f"{stem}-{highest[stem]}"
-    return lasting
+            stable[author] = f"{stem}-{highest[stem]}"
+    return stable
 
 
 def _parts(author: str) -> tuple[str, int]:
+    """Block and number of an id. Digits too many for a number that we gave are part of the name."""
     stem, _, number = author.rpartition("-")
-    return (stem, int(number)) if number.isascii() and number.isdigit() else (author, 0)
+    is_number = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
+    return (stem, int(number)) if is_number else (author, 0)

@@ -18,7 +18,7 @@ from grinch.resolve.authors.records.record import Record
 
 Matrix = npt.NDArray[np.float64]
 
-# Of the vectors that neighbours are looked for by.
+# Dimensions for coauthors in the vectors that neighbours are searched by.
 N_DIRECTIONS = 64
 
 MEASURES = ("known", "shared", "overlap", "cosine", "rarest", "rate")
@@ -40,10 +40,11 @@ OTHERS = (
     "larger",
 )
 # For each field (coauthors by initial and last name, by full name, words of the title …): whether both groups have it;
-# how many tokens they share (log); the rarity of these in that of the poorer group's; the cosine of the weighted bags;
-# the rarest one shared; the shared rarity of a mean pair. Then topics, given names, years, ORCIDs and sizes (log).
+# how many tokens they share (log); the share of these in the summed rarity of the group with less of it; the cosine of
+# the weighted bags of tokens; the rarity of the rarest shared token; the mean rarity shared by a pair of records. Then
+# topics, given names, years, ORCIDs and sizes (log).
 FEATURES: tuple[str, ...] = (*(f"{field}_{measure}" for field in FIELDS for measure in MEASURES), *OTHERS)
-# More of these never speaks against a merge (1), or never for it (-1).
+# Larger values of these never speak against a merge (1), or never for it (-1).
 DIRECTIONS: dict[str, int] = {
     **{f"{field}_{measure}": 1 for field in FIELDS for measure in ("overlap", "cosine", "rarest", "rate")},
     **dict.fromkeys(("topic_cosine", "given_equal", "orcid_equal"), 1),
@@ -52,7 +53,7 @@ DIRECTIONS: dict[str, int] = {
 
 
 class Summary(NamedTuple):
-    """What is kept of a group: its tokens, how often each came, and numbers laid out as in :mod:`.kernels`."""
+    """What is kept of a group: its tokens, the count of each, and numbers laid out as in :mod:`.kernels`."""
 
     tokens: npt.NDArray[np.int32]
     counts: npt.NDArray[np.float32]
@@ -62,12 +63,12 @@ class Summary(NamedTuple):
 class RecordFeatures:
     """Summaries of groups of records, and the features of two of them.
 
-    Tokens are numbered as they come, so summaries of one object cannot be compared with those of another.
+    Tokens are numbered as they arrive, so summaries of one object cannot be compared with those of another.
 
     Parameters
     ----------
     statistics : Statistics
-        What is rare; see :meth:`Statistics.of`.
+        How rare tokens are; see :meth:`Statistics.of`.
 
     Examples
     --------
@@ -92,7 +93,7 @@ class RecordFeatures:
         self._number: dict[tuple[int, Any], int] = {}
         self._field_of = np.zeros(64, np.int32)
         self._rarity_of = np.zeros(64)
-        # By given name: its token, and how it relates to the others.
+        # By given name: its place, and how it relates to the others.
         self._place_of = np.zeros(64, np.int32)
         self._given: list[Name] = []
         self._relation = np.zeros((8, 8, 4))
@@ -140,7 +141,7 @@ class RecordFeatures:
         return rows
 
     def vectors(self, records: Sequence[Record]) -> npt.NDArray[np.float32]:
-        """A vector for each record, to look for neighbours by: its topics, and its coauthors by random directions."""
+        """A vector for each record, to search neighbours by: its coauthors as random directions, and its topics."""
         rows = np.zeros((len(records), N_DIRECTIONS), np.float32)
         for row, record in zip(rows, records, strict=True):
             for key in tokens_of(record)["coauthor"]:
@@ -149,8 +150,6 @@ class RecordFeatures:
         rows /= np.where(lengths > 0, lengths, 1.0)[:, None]
         topics = [self.statistics.topic(record) for record in records]
         return np.hstack([rows, np.array(topics, np.float32).reshape(len(records), -1)])
-
-    # Within -------------------------------------------------------------------------------------------------------
 
     def _fill(self, a: Summary, tokens: Any, counts: Any, ends: Any, numbers: Any, rows: Matrix) -> None:
         kernels.features_of_one(
@@ -187,7 +186,7 @@ class RecordFeatures:
         return number
 
     def _add_given(self, name: Name) -> int:
-        """Compare a name not seen before with all that were."""
+        """Compare a new name with all known ones."""
         jaro_winkler = _jaro_winkler()
         place, n = len(self._given), len(self._relation)
         self._given.append(name)

@@ -6,25 +6,31 @@ A group is a sorted array of token numbers with the count of each, and a row of 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+import numpy.typing as npt
 
+from grinch._compile import compiled
 from grinch.resolve.authors.groups.statistics import FIELDS
 
+Tokens = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.float64]
+Ends = npt.NDArray[np.int64]
+
 N_FIELDS = len(FIELDS)
-# Tokens that are no bag of words: given names, which are compared, and ORCIDs, which are equal or not.
+# Two fields that are not bags of words: given names, which are compared, and ORCIDs, which are equal or not.
 GIVEN, ORCID = N_FIELDS, N_FIELDS + 1
 
-# The numbers of a group: how many records, the years known, then by field the summed rarity of its tokens and the
+# The numbers of a group: its records, its known years and ORCIDs, then by field the summed rarity of its tokens and the
 # squared length of their weighted counts, then the topic vector.
 SIZE, YEARS, YEAR_SUM, YEAR_MIN, YEAR_MAX, ORCIDS = range(6)
 TOTALS = 6
 SQUARES = TOTALS + N_FIELDS
 TOPIC = SQUARES + N_FIELDS
 
-# By field.
+# Features of each field.
 KNOWN, SHARED, OVERLAP, COSINE, RAREST, RATE = range(6)
 N_MEASURES = 6
-# After the fields.
+# Features after those of the fields.
 OTHERS = N_FIELDS * N_MEASURES
 (
     TOPIC_KNOWN,
@@ -49,8 +55,8 @@ N_FEATURES = OTHERS + 15
 CONFLICTING, BOTH_FULL, SAME, ALIKE = range(4)
 
 
-@njit(cache=True, nogil=True)
-def weigh(tokens, counts, field_of, rarity_of, numbers):
+@compiled
+def weigh(tokens: Tokens, counts: Counts, field_of: Tokens, rarity_of: Numbers, numbers: Numbers) -> None:
     """Fill in the totals and the squared lengths of all fields of a group."""
     numbers[TOTALS:TOPIC] = 0.0
     for k in range(len(tokens)):
@@ -61,9 +67,18 @@ def weigh(tokens, counts, field_of, rarity_of, numbers):
             numbers[SQUARES + field] += (weight * counts[k]) ** 2
 
 
-@njit(cache=True, nogil=True)
-def merged(tokens, counts, numbers, more_tokens, more_counts, more_numbers, field_of, rarity_of):
-    """Two groups taken together. What adds up is added; only tokens of both change a field's total and length."""
+@compiled
+def merged(
+    tokens: Tokens,
+    counts: Counts,
+    numbers: Numbers,
+    more_tokens: Tokens,
+    more_counts: Counts,
+    more_numbers: Numbers,
+    field_of: Tokens,
+    rarity_of: Numbers,
+) -> tuple[Tokens, Counts, Numbers]:
+    """The union of two groups. Numbers are added, then corrected for the tokens that both groups have."""
     n, m = len(tokens), len(more_tokens)
     union, total = np.empty(n + m, np.int32), np.empty(n + m, np.float32)
     both = numbers + more_numbers
@@ -98,8 +113,20 @@ def merged(tokens, counts, numbers, more_tokens, more_counts, more_numbers, fiel
     return union[:k], total[:k], both
 
 
-@njit(cache=True, nogil=True)
-def fill(row, a_tokens, a_numbers, b_tokens, b_counts, b_numbers, count_in_a, field_of, rarity_of, relation, place_of):
+@compiled
+def fill(
+    row: Numbers,
+    a_tokens: Tokens,
+    a_numbers: Numbers,
+    b_tokens: Tokens,
+    b_counts: Counts,
+    b_numbers: Numbers,
+    count_in_a: Counts,
+    field_of: Tokens,
+    rarity_of: Numbers,
+    relation: Numbers,
+    place_of: Tokens,
+) -> None:
     """One row of features; ``count_in_a`` has the counts of a's tokens, by token."""
     row[:] = 0.0
     pairs = a_numbers[SIZE] * b_numbers[SIZE]
@@ -158,22 +185,22 @@ def fill(row, a_tokens, a_numbers, b_tokens, b_counts, b_numbers, count_in_a, fi
     row[LARGER] = np.log(max(a_numbers[SIZE], b_numbers[SIZE]))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def features_of_one(
-    a_tokens,
-    a_counts,
-    a_numbers,
-    tokens,
-    counts,
-    ends,
-    numbers,
-    count_in_a,
-    field_of,
-    rarity_of,
-    relation,
-    place_of,
-    rows,
-):
+    a_tokens: Tokens,
+    a_counts: Counts,
+    a_numbers: Numbers,
+    tokens: Tokens,
+    counts: Counts,
+    ends: Ends,
+    numbers: Numbers,
+    count_in_a: Counts,
+    field_of: Tokens,
+    rarity_of: Numbers,
+    relation: Numbers,
+    place_of: Tokens,
+    rows: Numbers,
+) -> None:
     """The features of one group with many, whose tokens lie end to end; ``count_in_a`` is zero before and after."""
     for i in range(len(a_tokens)):
         count_in_a[a_tokens[i]] = a_counts[i]

@@ -1,4 +1,4 @@
-"""Groups of records of which only features of every pair are known."""
+"""Groups of records of which only the features of pairs are known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from grinch._checks import check_count
+from grinch._compile import compiled
 
 Matrix = npt.NDArray[np.float64]
 
@@ -27,14 +29,14 @@ class PairFeatures:
     """Features of two groups from precomputed features of pairs: mean, min and max over the cross pairs, and sizes.
 
     A record is its position in the block. A group keeps a row for each record of the block, and rows merge; so the
-    features of two groups take as many steps as the smaller description has members, whatever the size of the other.
+    features of two groups take as many steps as the second one has members, whatever the size of the first.
 
     Parameters
     ----------
     features : array of shape (n_records, n_records, n_features)
-        Of every pair, symmetric; the diagonal is not looked at.
+        The features of every pair, symmetric; the diagonal is not used.
     names : sequence of str, optional
-        What the features are (default: "pair_0", "pair_1", …).
+        Names of the features (default: "pair_0", "pair_1", …).
 
     Examples
     --------
@@ -53,12 +55,12 @@ class PairFeatures:
         if len(shape) != 3 or shape[0] != shape[1]:
             raise ValueError(f"features must have shape (n_records, n_records, n_features); got {shape}")
         if not np.isfinite(self.pairs).all():
-            raise ValueError("features must be finite; replace what is missing by a neutral value")
+            raise ValueError("features must be finite; got NaN or infinity. Replace missing values by a neutral one")
         if not np.array_equal(self.pairs, self.pairs.transpose(1, 0, 2)):
-            raise ValueError("features must be symmetric: those of records i and j are those of j and i")
+            raise ValueError("features must be symmetric: features[i, j] == features[j, i]; they are not")
         names = [f"pair_{i}" for i in range(shape[2])] if names is None else names
         if len(names) != shape[2]:
-            raise ValueError(f"names must name each of the {shape[2]} features; got {len(names)}")
+            raise ValueError(f"names must have one name for each of the {shape[2]} features; got {len(names)}")
         self.names: tuple[str, ...] = (
             *(f"{name}_{each}" for name in names for each in AGGREGATES),
             "smaller",
@@ -68,6 +70,7 @@ class PairFeatures:
     @classmethod
     def of_list(cls, pairs: npt.ArrayLike, features: npt.ArrayLike, n_records: int) -> PairFeatures:
         """From a list of pairs, each once, and the features of each."""
+        n_records = check_count("n_records", n_records, 1)
         i, j = np.asarray(pairs, np.int64).T
         values = np.asarray(features, np.float32)
         whole = np.zeros((n_records, n_records, values.shape[1]), np.float32)
@@ -98,8 +101,16 @@ class PairFeatures:
         return rows
 
 
-@njit(cache=True, nogil=True)
-def _aggregate(size, sums, least, greatest, members, ends, rows):  # type: ignore[no-untyped-def]
+@compiled
+def _aggregate(
+    size: int,
+    sums: npt.NDArray[np.float32],
+    least: npt.NDArray[np.float32],
+    greatest: npt.NDArray[np.float32],
+    members: npt.NDArray[np.int32],
+    ends: npt.NDArray[np.int64],
+    rows: Matrix,
+) -> None:
     n_features = sums.shape[1]
     start = 0
     for i in range(len(ends)):

@@ -1,7 +1,7 @@
 """What is common and what is rare in bibliographic records, and the topics of their words.
 
-Both are counted on records without looking at who wrote them, so unlabelled records serve as well as labelled ones.
-Words are known by their hash alone: what is kept has a fixed size and tells no names.
+Both are counted without the authors, so unlabelled records serve as well as labelled ones. Words are kept by their hash
+alone: the statistics have a fixed size, and names cannot be read from them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that say something, folded and in the singular.
+    """The words of a text that carry meaning, folded and in the singular.
 
     >>> words("The Trees of the Forest: a Survey")
     ['tree', 'forest', 'survey']
@@ -47,13 +47,13 @@ def words(text: str) -> list[str]:
     return [w[:-1] if len(w) > 3 and w[-1] == "s" and w[-2] != "s" else w for w in found if w not in COMMON]
 
 
-# A record of a block is asked for three times in a row: for its summary, its vector and its keys.
+# The tokens of a record are needed three times in a row: for its summary, its vector and its keys.
 @lru_cache(maxsize=4096)
 def tokens_of(record: Record) -> Mapping[str, list[str]]:
     """The tokens of each field of a record, without repeats."""
     own = block_key(record.name)
     keys = [key for key in map(block_key, record.coauthors) if key]
-    # The author's own name in the list of authors says nothing, once; twice it is somebody else.
+    # The author's own name among the coauthors says nothing; if it is there twice, one of them is somebody else.
     if own in keys and len(set(keys)) == len(keys) and record.name in record.coauthors:
         keys.remove(own)
     full = [" ".join((*name.first, name.last)) for name in map(parsed, record.coauthors) if _is_full(name.first)]
@@ -68,7 +68,7 @@ def tokens_of(record: Record) -> Mapping[str, list[str]]:
 
 
 def topic_words(record: Record) -> list[str]:
-    """All words that tell what a record is about."""
+    """All words that say what a record is about."""
     return words(" ".join((record.title, record.venue, record.abstract, *record.keywords)))
 
 
@@ -102,7 +102,7 @@ class Statistics:
 
     @classmethod
     def of(cls, records: Sequence[Record], n_topics: int = N_TOPICS, random_state: int = 0) -> Statistics:
-        """Counted on records; their authors are not looked at."""
+        """Count records; their authors are not used."""
         counts = np.zeros(N_SLOTS, np.int32)
         for record in records:
             for field, tokens in (*tokens_of(record).items(), ("given", [" ".join(parsed(record.name).first)])):
@@ -111,12 +111,12 @@ class Statistics:
         return cls(len(records), counts, _topics(records, n_topics, random_state))
 
     def rarity(self, field: str, token: str) -> float:
-        """From 0 for what all records have to 1 for what none has."""
+        """From 0 for a token of all records to 1 for a token of none."""
         n = int(self.counts[_slot(f"{field}:{token}", N_SLOTS)])
         return float(1 - np.log1p(n) / np.log1p(max(self.n_records, 1))) if n < self.n_records else 0.0
 
     def topic(self, record: Record) -> Floats:
-        """What a record is about: a vector of length 1, or 0 if nothing is known."""
+        """What a record is about: a vector of length 1, or zeros if nothing is known."""
         slots = [_slot(word, N_TOPIC_SLOTS) for word in dict.fromkeys(topic_words(record))]
         vector = self.topics[slots].sum(axis=0) if slots else np.zeros(self.topics.shape[1], np.float32)
         length = np.sqrt(vector @ vector)

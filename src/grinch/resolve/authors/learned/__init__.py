@@ -1,1 +1,1 @@
-"""A model of who wrote what, and how it is a linkage."""
+"""A model of who wrote what, the file it is kept in, and the linkage made of it."""

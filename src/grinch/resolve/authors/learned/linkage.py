@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from grinch.linkage import Learned
 from grinch.resolve.authors.groups.features import RecordFeatures
 from grinch.resolve.authors.learned.model import Model
 
@@ -26,7 +27,7 @@ class Groups(Protocol):
     def features(self, a: Any, others: Sequence[Any]) -> Matrix: ...
 
 
-class CorefLinkage:
+class CorefLinkage(Learned):
     """The precision that a model expects of merging two groups.
 
     Parameters
@@ -35,33 +36,28 @@ class CorefLinkage:
         Trained by :func:`~grinch.resolve.authors.training.train`.
     groups : Groups, optional
         What is kept of a group (default:
-        :class:`~grinch.resolve.authors.groups.features.RecordFeatures` with the model's statistics). Use one object
-        for one clustering.
+        :class:`~grinch.resolve.authors.groups.features.RecordFeatures` with the model's statistics). Every clustering
+        needs an object of its own.
+
+    Examples
+    --------
+    >>> from grinch.resolve.authors.groups.pairs import PairFeatures
+    >>> from grinch.resolve.authors.learned.predictors import Logistic
+    >>> near = PairFeatures(np.array([[0, 4], [4, 0]], float)[:, :, None], ["near"])
+    >>> mean_of_near = Logistic(np.array([1.0, 0, 0, 0, 0]), np.array([-4.0]))
+    >>> linkage = CorefLinkage(Model(mean_of_near, near.names), near)
+    >>> linkage.score(linkage.leaf(0), linkage.leaf(1))
+    0.5
     """
 
     def __init__(self, model: Model, groups: Groups | None = None):
         if groups is None:
             if model.statistics is None:
-                raise ValueError(
-                    "groups must be given for a model that was trained on features of pairs: PairFeatures(...)"
-                )
+                raise ValueError("groups must be given for a model of precomputed features of pairs: PairFeatures(...)")
             groups = RecordFeatures(model.statistics)
         if groups.names != model.features:
             raise ValueError(
                 f"groups must give the {len(model.features)} features that the model was trained on; they give"
                 f" {len(groups.names)}: {', '.join(groups.names[:4])} …"
             )
-        self.model, self.groups = model, groups
-
-    def leaf(self, record: Any) -> Any:
-        return self.groups.leaf(record)
-
-    def merge(self, a: Any, b: Any) -> Any:
-        return self.groups.merge(a, b)
-
-    def score(self, a: Any, b: Any) -> float:
-        return float(self.scores(a, [b])[0])
-
-    def scores(self, a: Any, others: Sequence[Any]) -> Matrix:
-        """One call of the model for all of them."""
-        return self.model.score(self.groups.features(a, others))
+        super().__init__(model.score, groups, groups.features)

@@ -1,4 +1,4 @@
-"""What a model computes, as plain arrays: a line, or boosted trees. Neither needs a pickle, or its library, to run."""
+"""From features to log-odds, with plain arrays: a linear function, or boosted trees. No pickle, no library to run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from grinch._compile import compiled
 
 Matrix = npt.NDArray[np.float64]
+Nodes = npt.NDArray[np.int32]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -16,7 +18,7 @@ class Predictor(Protocol):
     """From rows of features to log-odds."""
 
     kind: str
-
+    PARTS: tuple[str, ...]
     n_features: int
 
     def margins(self, rows: Matrix) -> Matrix: ...
@@ -26,7 +28,7 @@ class Predictor(Protocol):
         ...
 
     def arrays(self) -> Arrays:
-        """All there is to know of it, to be made again by ``PREDICTORS[kind](**arrays)``."""
+        """All of it, by the names in ``PARTS``: ``PREDICTORS[kind](**arrays)`` makes it again."""
         ...
 
 
@@ -38,16 +40,17 @@ class Logistic:
     """
 
     kind = "logistic"
+    PARTS = ("weights", "intercept")
 
     def __init__(self, weights: Matrix, intercept: Matrix):
-        if weights.ndim != 1 or intercept.shape != (1,):
-            raise ValueError(f"weights and intercept have shapes {weights.shape} and {intercept.shape}")
-        self.weights, self.intercept = weights.astype(np.float64), intercept.astype(np.float64)
-        self.n_features = len(weights)
+        self.weights, self.intercept = _numbers("weights", weights), _numbers("intercept", intercept)
+        if len(self.intercept) != 1:
+            raise ValueError(f"intercept must be one number; got {len(self.intercept)}")
+        self.n_features = len(self.weights)
 
     @classmethod
     def fitted(cls, rows: Matrix, targets: Matrix, weights: Matrix, directions: npt.NDArray[np.int8]) -> Logistic:
-        """Fitted on standardised features. ``directions`` are not used: the fit finds them."""
+        """Fit on standardised features. ``directions`` are not used: the fit finds them."""
         from sklearn.linear_model import LogisticRegression
 
         means, scales = rows.mean(axis=0), rows.std(axis=0)
@@ -75,33 +78,43 @@ class Trees:
     """
 
     kind = "boosting"
+    PARTS = ("feature", "cut", "left", "right", "value", "roots", "base", "n_features")
 
     def __init__(
         self, feature: Any, cut: Any, left: Any, right: Any, value: Any, roots: Any, base: Any, n_features: Any
     ):
-        self.feature, self.left, self.right, self.roots = (
-            np.ascontiguousarray(each, np.int32) for each in (feature, left, right, roots)
+        self.feature, self.left, self.right = (
+            _indices(name, each) for name, each in (("feature", feature), ("left", left), ("right", right))
         )
-        self.cut, self.value, self.base = (np.ascontiguousarray(each, np.float64) for each in (cut, value, base))
-        self.n_features = int(np.ravel(n_features)[0])
+        self.cut, self.value, self.base = (
+            _numbers(name, each) for name, each in (("cut", cut), ("value", value), ("base", base))
+        )
+        self.roots = _indices("roots", roots)
+        if np.size(n_features) != 1:
+            raise ValueError(f"n_features must be one number; got {np.size(n_features)}")
+        self.n_features = int(_indices("n_features", np.ravel(n_features))[0])
         self._check()
 
     def _check(self) -> None:
-        """Children come after their parents and features exist, so that every walk ends and stays inside."""
-        n, inner = len(self.feature), np.flatnonzero(self.feature >= 0)
-        if any(len(each) != n for each in (self.cut, self.left, self.right, self.value)):
-            raise ValueError("the arrays of the trees differ in length")
-        for child in (self.left[inner], self.right[inner]):
-            if (child <= inner).any() or (child >= n).any():
-                raise ValueError("a node of the trees has a child that does not come after it")
-        if (self.feature >= self.n_features).any() or (self.roots < 0).any() or (self.roots >= n).any():
-            raise ValueError("the trees ask for a feature or a root that is not there")
-        if self.base.shape != (1,):
-            raise ValueError(f"the base of the trees has shape {self.base.shape}, not (1,)")
+        """Walking down from any root ends at a leaf, and asks only for features that there are."""
+        n = len(self.feature)
+        for name in ("cut", "left", "right", "value"):
+            if len(getattr(self, name)) != n:
+                raise ValueError(f"{name} must have one entry for each of {n} nodes; got {len(getattr(self, name))}")
+        if ((self.feature < -1) | (self.feature >= self.n_features)).any():
+            raise ValueError(f"feature must be from -1 (a leaf) to {self.n_features - 1}; got {_span(self.feature)}")
+        if ((self.roots < 0) | (self.roots >= n)).any():
+            raise ValueError(f"roots must be nodes from 0 to {n - 1}; got {_span(self.roots)}")
+        inner = np.flatnonzero(self.feature >= 0)
+        for name, child in (("left", self.left[inner]), ("right", self.right[inner])):
+            if ((child <= inner) | (child >= n)).any():
+                raise ValueError(f"{name} must be a later node than its parent, up to {n - 1}; got {_span(child)}")
+        if len(self.base) != 1:
+            raise ValueError(f"base must be one number; got {len(self.base)}")
 
     @classmethod
     def fitted(cls, rows: Matrix, targets: Matrix, weights: Matrix, directions: npt.NDArray[np.int8]) -> Trees:
-        """Fitted by scikit-learn's gradient boosting, then written out as arrays."""
+        """Fit by scikit-learn's gradient boosting, and written out as arrays."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         both, labels, importance = both_ways(rows, targets, weights)
@@ -119,7 +132,7 @@ class Trees:
         trees = cls.of_sklearn(booster, rows.shape[1])
         sample = rows[:256]
         if not np.allclose(trees.margins(sample), booster.decision_function(sample)):
-            raise RuntimeError("this version of scikit-learn writes its trees differently; please report its version")
+            raise RuntimeError("this version of scikit-learn stores its trees differently; please report its version")
         return trees
 
     @classmethod
@@ -163,12 +176,21 @@ class Trees:
         return found
 
     def arrays(self) -> Arrays:
-        names = ("feature", "cut", "left", "right", "value", "roots", "base")
-        return {**{name: getattr(self, name) for name in names}, "n_features": np.array([self.n_features])}
+        return {**{name: getattr(self, name) for name in self.PARTS[:-1]}, "n_features": np.array([self.n_features])}
 
 
-@njit(cache=True, nogil=True)
-def _walk(rows, feature, cut, left, right, value, roots, base, found):  # type: ignore[no-untyped-def]
+@compiled
+def _walk(
+    rows: Matrix,
+    feature: Nodes,
+    cut: Matrix,
+    left: Nodes,
+    right: Nodes,
+    value: Matrix,
+    roots: Nodes,
+    base: Matrix,
+    found: Matrix,
+) -> None:
     for i in range(rows.shape[0]):
         total = base[0]
         for root in roots:
@@ -179,10 +201,20 @@ def _walk(rows, feature, cut, left, right, value, roots, base, found):  # type: 
         found[i] = total
 
 
-@njit(cache=True, nogil=True)
-def _walk_to_scores(  # type: ignore[no-untyped-def]
-    rows, feature, cut, left, right, value, roots, base, found, slope, intercept
-):
+@compiled
+def _walk_to_scores(
+    rows: Matrix,
+    feature: Nodes,
+    cut: Matrix,
+    left: Nodes,
+    right: Nodes,
+    value: Matrix,
+    roots: Nodes,
+    base: Matrix,
+    found: Matrix,
+    slope: float,
+    intercept: float,
+) -> None:
     _walk(rows, feature, cut, left, right, value, roots, base, found)
     for i in range(len(found)):
         found[i] = 1.0 / (1.0 + np.exp(-(slope * found[i] + intercept)))
@@ -198,11 +230,35 @@ def logistic(margins: Matrix) -> Matrix:
 
 
 def both_ways(rows: Matrix, targets: Matrix, weights: Matrix) -> tuple[Matrix, npt.NDArray[np.int64], Matrix]:
-    """A row whose target lies between 0 and 1 counts as both, in proportion: what cross-entropy means by it."""
+    """Rows as positives and as negatives, weighted by their targets from 0 to 1, as cross-entropy weights them."""
     yes, no = np.flatnonzero(targets > 0), np.flatnonzero(targets < 1)
     labels = np.repeat([1, 0], [len(yes), len(no)])
     importance = np.concatenate([weights[yes] * targets[yes], weights[no] * (1 - targets[no])])
     return np.concatenate([rows[yes], rows[no]]), labels, importance
+
+
+def _numbers(name: str, values: Any) -> Matrix:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be a list of finite numbers; got {_kind_of(array)}")
+    return np.ascontiguousarray(array, np.float64)
+
+
+def _indices(name: str, values: Any) -> Nodes:
+    array = np.asarray(values)
+    limits = np.iinfo(np.int32)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (array > limits.max).any() or (array < limits.min).any():
+        raise ValueError(f"{name} must be a list of whole numbers; got {_kind_of(array)}")
+    return np.ascontiguousarray(array, np.int32)
+
+
+def _kind_of(array: npt.NDArray[Any]) -> str:
+    odd = array[~np.isfinite(array)] if array.dtype.kind == "f" else array[:0]
+    return f"an array of {array.dtype} of shape {array.shape}" + (f" with {odd.flat[0]}" if odd.size else "")
+
+
+def _span(values: Nodes) -> str:
+    return f"{values.min()} to {values.max()}"
 
 
 PREDICTORS: dict[str, Any] = {"logistic": Logistic, "boosting": Trees}

@@ -1,1 +1,1 @@
-"""Records of publications: how they are read, how names compare, and the blocks that names make."""
+"""Records of publications: how they are read, how names are compared, and the blocks that names form."""

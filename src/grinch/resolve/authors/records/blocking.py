@@ -1,4 +1,4 @@
-"""Blocks: the records that could be of one author, by name or as a column says."""
+"""Blocks: the records that could be of one author, by name or by a column."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def blocks(records: Iterable[Record], by: Literal["block"] | None = None) -> dic
     records : iterable of Record
         Each with a name.
     by : None or "block"
-        None: by first initial and last name, see :func:`block_key`. "block": as the records themselves say.
+        None: by first initial and last name, see :func:`block_key`. "block": by the field ``block`` of the records.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def blocks(records: Iterable[Record], by: Literal["block"] | None = None) -> dic
             lacking = (
                 "no block; fill it in, or block by name (by=None)"
                 if by
-                else f"the name {record.name!r}, no name at all"
+                else f"the name {record.name!r}, which has no letters"
             )
             raise ValueError(
                 f"every record must have a {by or 'name'} to be put in a block; record {record.id!r} has {lacking}"

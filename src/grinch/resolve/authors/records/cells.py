@@ -8,14 +8,16 @@ from typing import Any
 
 LISTS = ("coauthors", "keywords")
 OPTIONAL = ("author", "block", "orcid", "paper")
+# JSON has escapes for them, and no text can be written with them.
+HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 
 
 class Flaw(ValueError):
-    """What is wrong with a cell or a line, as it goes on after "line 7 …"."""
+    """What is wrong with a cell or a line; the text continues "line 7 …"."""
 
 
 def value_of(field: str, cell: Any) -> Any:
-    """The value of a field; raises Flaw if the cell cannot be one.
+    """The value of a field; raises Flaw if the cell does not hold one.
 
     >>> value_of("coauthors", "Na Li; J. Doe"), value_of("year", "2019-05-01"), value_of("orcid", " ")
     (('Na Li', 'J. Doe'), 2019, None)
@@ -36,6 +38,8 @@ def _parts(cell: Any) -> Iterator[Any]:
 
 def _text(field: str, cell: Any) -> str:
     if isinstance(cell, str):
+        if HALF_CHARACTERS.search(cell):
+            raise Flaw(f"has half of a surrogate pair in its {field}, which is no character")
         return " ".join(cell.split())
     if cell is None or cell != cell:  # NaN
         return ""
@@ -51,5 +55,5 @@ def _year(cell: Any) -> int | None:
         return None
     match = re.fullmatch(r"(\d{4})(\.0+|[-/.]\d{1,2}([-/.]\d{1,2})?.*)?", text, flags=re.ASCII)
     if match is None or not 1000 <= int(match[1]) <= 2999:
-        raise Flaw(f"has the year {text[:30]!r}, which is no year")
+        raise Flaw(f"has the year {text[:30]!r}, which is not a year")
     return int(match[1])

@@ -1,4 +1,4 @@
-"""Personal names: folded to plain letters, taken apart, and compared."""
+"""Personal names: folded to plain letters, parsed, and compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
-# Letters that are not a base letter with an accent, so that Unicode does not take them apart.
+# Letters that Unicode does not decompose into a base letter and an accent.
 LETTERS = str.maketrans(
     {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ħ": "h", "ŧ": "t"}
 )
@@ -27,14 +27,14 @@ TITLES = {"dr", "prof", "professor", "mr", "mrs", "ms", "sir", "dame"}
 
 
 class Name(NamedTuple):
-    """A name taken apart: the first names, of which some may be initials, and the last name with its particles."""
+    """A parsed name: the first names, some of which may be initials, and the last name with its particles."""
 
     first: tuple[str, ...]
     last: str
 
     @property
     def core(self) -> tuple[str, ...]:
-        """The words of the last name without particles such as "van der", if anything is left without them.
+        """The words of the last name without particles such as "van der", unless it has nothing else.
 
         >>> parsed("Vincent van Gogh").core
         ('gogh',)
@@ -51,7 +51,7 @@ def folded(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    for _ in range(2):  # taken apart, capitals may come to light, and in small letters there may be more to take apart
+    for _ in range(2):  # decomposing may produce capitals, and their small letters may decompose again
         text = unicodedata.normalize("NFKD", text).casefold()
     bare = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
     return unicodedata.normalize("NFC", bare.translate(LETTERS))
@@ -59,7 +59,7 @@ def folded(text: str) -> str:
 
 @lru_cache(2**16)
 def parsed(name: str) -> Name:
-    """Take a name apart, written as "First Last", "Last, First" or, with initials only, "Last F".
+    """Parse a name written as "First Last", "Last, First" or, with initials only, "Last F".
 
     >>> parsed("Wang, Wei")
     Name(first=('wei',), last='wang')
@@ -83,10 +83,10 @@ def parsed(name: str) -> Name:
 
 
 def compatible(a: str | Name, b: str | Name) -> bool:
-    """Whether two names can be those of one person, as far as they are written out.
+    """Whether two names can be of one person, as far as they are written out.
 
-    First names agree word by word, where an initial agrees with any name that starts with it and what is missing
-    agrees with everything. Last names agree without their particles, a double one also with its last part.
+    First names agree word by word: an initial agrees with any name that starts with it, and a missing name with
+    everything. Last names agree without their particles, and a double name also agrees with its last part.
 
     >>> compatible("W. Wang", "Wang, Wei"), compatible("Wei Wang", "Wen Wang")
     (True, False)

@@ -1,4 +1,4 @@
-"""Records of publications, each with the one author that is to be found out, and how they are read from files."""
+"""Records of publications, each with one author to be identified, and how they are read from files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Record:
     """One author's name on one publication; all but ``id`` and ``name`` may be unknown.
 
     ``coauthors`` are the other names on the publication. ``author`` is the true author, where it is known: an id of any
-    kind, the same for all records of one person. ``paper`` tells the publication, so that two of its authors are never
-    taken for one; ``block`` a group of records made by others, outside of which no author reaches.
+    kind, the same for all records of one person. ``paper`` identifies the publication, so that two of its authors are
+    never merged. ``block`` is a group of records, made by others, that no author reaches beyond.
 
     >>> Record("1", "Wei Wang", coauthors=("Na Li",), year=2019).year
     2019
@@ -45,7 +45,7 @@ class Record:
 
 FIELDS = tuple(field.name for field in fields(Record))
 
-# Other names that a column may have, in the order they are looked for; case, spaces and underscores do not count.
+# Other names that a column may have, the first one found counts; case, spaces and underscores do not matter.
 ALIASES: dict[str, tuple[str, ...]] = {
     "id": ("record_id", "mention_id", "signature_id"),
     "name": ("author_name", "full_name"),
@@ -64,7 +64,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 
 class Problem(NamedTuple):
-    """What was wrong with one line of a file, and whether its record was left out for it or only mended."""
+    """What was wrong with a line of a file, and whether its record was left out or only repaired."""
 
     line: int
     reason: str
@@ -75,7 +75,7 @@ class Problem(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The records of a file, and what was wrong with the rest."""
+    """The records of a file, and the problems it had."""
 
     records: list[Record]
     problems: list[Problem]
@@ -92,14 +92,13 @@ def read_records(
     Parameters
     ----------
     path : path
-        A file with one record on each line, read line by line. In a table a list is one cell, its parts between
-        semicolons or bars: ``Na Li; Wei Wang``.
+        A file with one record per line. In a table a list is one cell, its parts separated by semicolons or bars:
+        ``Na Li; Wei Wang``.
     columns : mapping of str to str
-        For fields whose column has another name: ``{"name": "creator"}``. Common names are known (``ALIASES``).
+        Fields whose column has another name: ``{"name": "creator"}``. Common names are known (``ALIASES``).
     on_error : "raise" or "skip"
-        At a line that is broken, a record without id or name, an id seen before, or a year that is no number:
-        stop with an error, or go on. Then such a line is left out, or the year of its record left empty, and either is
-        told in ``problems``.
+        At a broken line, a record without id or name, an id seen before, or a year that is not a year: stop with an
+        error, or go on. Then the line is left out, or the year left empty, and either is listed in ``problems``.
     needs : collection of str
         Further fields that every record must have, such as "author" for training.
 
@@ -137,7 +136,7 @@ def read_records(
             if on_error == "raise" and len(problems) > found:
                 raise FileError(
                     f"FILE {path.name!r}, {problems[-1]}{reader.hint(row)};"
-                    " on_error='skip' (--on-error skip) leaves out such lines and tells of them"
+                    " on_error='skip' (--on-error skip) leaves out such lines and reports them"
                 )
             if record is not None:
                 records.append(record)
@@ -149,7 +148,7 @@ def read_records(
 
 
 class _Reader:
-    """Makes records of rows; knows the columns and ids it has seen."""
+    """Makes records from rows; keeps the columns and ids that it has seen."""
 
     def __init__(self, columns: Mapping[str, str], needed: set[str]):
         self.columns, self.needed = columns, needed
@@ -158,7 +157,7 @@ class _Reader:
         self.lines: dict[str, int] = {}
 
     def record(self, row: Row, problems: list[Problem]) -> Record | None:
-        """The record of a row; what is wrong goes to ``problems``, and None if no record can be made."""
+        """The record of a row, or None if there is none in it; what is wrong is added to ``problems``."""
         try:
             if row.complaint:
                 raise Flaw(row.complaint)
@@ -170,7 +169,7 @@ class _Reader:
                     if field != "year":
                         raise
                     problems.append(Problem(row.line, str(flaw), left_out=False))
-            record = self._checked(values, row.line)
+            record = self._make(values, row.line)
         except Flaw as flaw:
             problems.append(Problem(row.line, str(flaw), left_out=True))
             return None
@@ -178,12 +177,12 @@ class _Reader:
         return record
 
     def hint(self, row: Row) -> str:
-        """Which columns there are, for a row that has none for a field that must be there."""
+        """Which columns there are, for a row that lacks a required field."""
         lacking = sorted(self.needed - set(self._source(row.cells)))
         if row.complaint or not lacking:
             return ""
         return (
-            f" (its columns are {', '.join(map(repr, row.cells))}; say which one it is with"
+            f" (its columns are {', '.join(map(repr, row.cells))}; name the right one with"
             f" columns={{{lacking[0]!r}: COLUMN}} or --columns {lacking[0]}=COLUMN)"
         )
 
@@ -210,13 +209,13 @@ class _Reader:
             self.sources[names] = found
         return self.sources[names]
 
-    def _checked(self, values: dict[str, Any], line: int) -> Record:
+    def _make(self, values: dict[str, Any], line: int) -> Record:
         for field in sorted(self.needed):
             if not values.get(field):
                 raise Flaw(f"has no {field}")
         name = values["name"]
         if not parsed(name).last:
-            raise Flaw(f"has no name but {name!r}")
+            raise Flaw(f"has a name without letters, {name!r}")
         if values["id"] in self.lines:
             raise Flaw(f"has the id {values['id']!r}, which line {self.lines[values['id']]:,} has too")
         own = folded(name)

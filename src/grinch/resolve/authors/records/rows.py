@@ -1,4 +1,4 @@
-"""Rows of JSON lines, tables and Parquet, one at a time, each with its line and what is wrong with it."""
+"""Rows of JSON lines, tables and Parquet, one at a time, each with its line number and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import lzma
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, AnyStr, BinaryIO, NamedTuple
 
 from grinch.errors import missing_extra
 from grinch.files.read import FileError
 
 FORMATS = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
-LONGEST_CELL = 2**24  # characters; csv stops at 131,072 unless told, and quotes left open would swallow a whole file
+# Characters of a cell or a line: csv alone stops at 131,072, and a quote left open would swallow a whole file.
+LONGEST_CELL = LONGEST_LINE = 2**24
 
 
 class Row(NamedTuple):
-    """One row of a file: its line (in Parquet its number), its cells by column, and the complaint if it is broken."""
+    """A row of a file: its line (in Parquet its number), its cells by column, and what is wrong with it, if any."""
 
     line: int
     cells: dict[str, Any]
@@ -29,7 +30,7 @@ class Row(NamedTuple):
 
 
 def rows(path: Path) -> Generator[Row, None, None]:
-    """The rows of a file, read one at a time; those that are broken come with a complaint."""
+    """The rows of a file, read one at a time; broken ones come with a complaint."""
     if not path.exists():
         raise FileError(f"FILE {str(path)!r} does not exist")
     if path.is_dir():
@@ -45,9 +46,9 @@ def rows(path: Path) -> Generator[Row, None, None]:
             last = row.line
     except FileError:
         raise
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, csv.Error, lzma.LZMAError, zlib.error) as error:
         raise FileError(
-            f"FILE {str(path)!r} cannot be read on after line {last:,} (truncated or damaged?): {error}"
+            f"FILE {str(path)!r} cannot be read after line {last:,} (truncated or damaged?): {error}"
         ) from error
 
 
@@ -59,8 +60,18 @@ def _text_rows(path: Path, ending: str) -> Iterator[Row]:
             yield from _json_rows(path, file)
 
 
+def _lines(path: Path, file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """The lines of a file, none of which may be so long that it fills the memory."""
+    line = 0
+    while text := file.readline(LONGEST_LINE):
+        line += 1
+        if len(text) == LONGEST_LINE:
+            raise FileError(f"FILE {path.name!r}, line {line:,} must be shorter than {LONGEST_LINE:,} characters")
+        yield text
+
+
 def _json_rows(path: Path, file: BinaryIO) -> Iterator[Row]:
-    for line, text in enumerate(file, 1):
+    for line, text in enumerate(_lines(path, file), 1):
         if line == 1 and text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             raise FileError(
                 f"FILE {path.name!r} must have one JSON object on each line; it begins with a list."
@@ -79,6 +90,8 @@ def _json_row(line: int, text: bytes) -> Row:
         return Row(line, {}, f"is not JSON: {error.msg} at character {error.colno}")
     except RecursionError:
         return Row(line, {}, "is JSON that is nested too deep")
+    except ValueError:
+        return Row(line, {}, "is JSON with a number of too many digits")
     if not isinstance(cells, dict):
         return Row(line, {}, f'must be a JSON object, like {{"id": …, "name": …}}; it is a {type(cells).__name__}')
     return Row(line, cells)
@@ -88,7 +101,7 @@ def _table_rows(path: Path, file: BinaryIO, delimiter: str) -> Iterator[Row]:
     text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
     previous = csv.field_size_limit(LONGEST_CELL)
     try:
-        reader = csv.reader(text, delimiter=delimiter)
+        reader = csv.reader(_lines(path, text), delimiter=delimiter)
         columns = next(reader, [])
         if columns and len(set(columns)) < len(columns):
             twice = next(column for column in columns if columns.count(column) > 1)
@@ -100,7 +113,7 @@ def _table_rows(path: Path, file: BinaryIO, delimiter: str) -> Iterator[Row]:
             except StopIteration:
                 return
             except csv.Error as error:
-                yield Row(line, {}, f"is no row of a table: {error}")
+                yield Row(line, {}, f"is not a row of a table: {error}")
                 continue
             if cells:
                 yield _table_row(line, columns, cells)

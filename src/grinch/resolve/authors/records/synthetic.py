@@ -1,11 +1,13 @@
-"""Made-up records of authors who share names, to try things on without data of one's own."""
+"""Made-up records of authors who share names, to try things without data of your own."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
+from grinch._checks import check_count
 from grinch.resolve.authors.records.blocking import block_key
 from grinch.resolve.authors.records.record import Record
 from grinch.resolve.authors.records.vocabulary import COMMON_WORDS, PEOPLE, PLACES, SMALL_WORDS, TOPICS
@@ -34,17 +36,17 @@ def make_records(
     """Records of made-up authors, each with its true author, in random order.
 
     The authors of a block share last name and first initial, some of them the whole name. An author works on one or two
-    topics, moves between places, and writes with a circle of others and with passers-by. What is written of it is
-    incomplete: first names are often initials, fields are missing, and there are misspellings.
+    topics, moves between places, and writes with a circle of colleagues and with occasional coauthors. Records are
+    incomplete: first names are often initials, fields are missing, and there are typing errors.
 
     Parameters
     ----------
     n_authors, n_blocks : int
         How many authors in all, and how many names they share; each block has at least one author.
     random_state : int
-        Seed: the same numbers give the same records.
+        Seed: the same parameters give the same records.
     records_per_author : float
-        In the mean; many have few and few have many.
+        The mean; many authors have few records, and few have many.
 
     Examples
     --------
@@ -54,13 +56,11 @@ def make_records(
     >>> records == make_records(n_authors=20, n_blocks=3)
     True
     """
-    if n_blocks < 1 or n_authors < n_blocks:
-        raise ValueError(
-            "n_authors must be at least n_blocks, and that at least 1;"
-            f" got n_authors={n_authors!r}, n_blocks={n_blocks!r}"
-        )
-    if records_per_author < 1:
-        raise ValueError(f"records_per_author must be at least 1; got {records_per_author!r}")
+    n_authors, n_blocks = check_count("n_authors", n_authors, 1), check_count("n_blocks", n_blocks, 1)
+    if n_authors < n_blocks:
+        raise ValueError(f"n_authors must be at least n_blocks; got n_authors={n_authors!r}, n_blocks={n_blocks!r}")
+    if not 1 <= records_per_author < math.inf:
+        raise ValueError(f"records_per_author must be a number of at least 1; got {records_per_author!r}")
     rng = Random(random_state)
     names = _shared_names(n_blocks, rng)
     # Some names are much more common than others.
@@ -146,7 +146,7 @@ def _record(career: Career, rng: Random) -> Record:
 
 
 def _company(circle: list[str], age: float, rng: Random) -> list[str]:
-    """Some of the half of the circle that is near at that age, and passers-by."""
+    """Some of the half of the circle that is near at that age, and occasional coauthors."""
     near = max(3, len(circle) // 2)
     begin = int(age * (len(circle) - near + 1))
     people = rng.sample(circle[begin : begin + near], min(near, rng.choice((0, 1, 1, 2, 2, 3, 4))))

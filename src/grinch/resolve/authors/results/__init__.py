@@ -1,1 +1,1 @@
-"""How good authors are that were found, and what was doubtful."""
+"""How good the found authors are, and which decisions were doubtful."""

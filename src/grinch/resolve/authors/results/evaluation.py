@@ -1,4 +1,4 @@
-"""How well authors were told apart."""
+"""How good the authors are that were found, given the true ones; and baselines to compare them with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from grinch.metrics import Scores, bcubed, pairwise_scores
 from grinch.resolve.authors.clustering.cutting import pair_counts
-from grinch.resolve.authors.records.names import parsed
+from grinch.resolve.authors.records.names import folded, parsed
 from grinch.resolve.authors.records.record import Record
+
+Blocks = Mapping[str, Sequence[Record]]
 
 
 class Evaluation(NamedTuple):
-    """Pairwise and B-cubed scores: over all records of all blocks (micro), and as the mean of the blocks (macro)."""
+    """Pairwise and B-cubed scores: over the records of all blocks (micro), and as the mean over blocks (macro)."""
 
     pairwise: Scores
     pairwise_macro: Scores
@@ -25,12 +28,12 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(blocks: Mapping[str, tuple[Sequence[Any], Sequence[Any]]]) -> Evaluation:
-    """Compare true and found authors, block by block; records of two blocks are never together.
+    """Compare true and found authors, block by block; records of different blocks never count as a pair.
 
     Parameters
     ----------
     blocks : mapping from name to (true authors, found authors)
-        One of each for every record of the block. Records whose true author is None are left out.
+        One of each per record. Records whose true author is None are left out.
 
     Examples
     --------
@@ -63,22 +66,63 @@ def evaluate(blocks: Mapping[str, tuple[Sequence[Any], Sequence[Any]]]) -> Evalu
     return Evaluation(micro, _mean(pairwise), cubed_micro, _mean(cubed), sum(sizes), len(sizes))
 
 
+def evaluate_authors(blocks: Blocks, authors: Mapping[str, Any]) -> Evaluation:
+    """Compare found authors, by record id, with the true authors of the records, block by block.
+
+    A record whose true author is unknown is left out; one without a found author counts as an author of its own.
+
+    >>> records = [Record(str(i), "W Wang", author=author) for i, author in enumerate("xxy", start=1)]
+    >>> evaluate_authors({"w wang": records}, {"1": "a", "2": "a", "3": "a"}).pairwise
+    Scores(precision=0.3333333333333333, recall=1.0, f1=0.5)
+    """
+
+    def found(record: Record) -> Any:
+        author = authors.get(record.id)
+        return ("alone", record.id) if author in (None, "") else author
+
+    return evaluate({name: ([r.author for r in group], list(map(found, group))) for name, group in blocks.items()})
+
+
+def unreachable_share(blocks: Blocks) -> float:
+    """The share of the pairs of records of one author that are in different blocks, where no clustering finds them.
+
+    >>> apart = {"w wang": [Record("1", "W Wang", author="x")], "w wong": [Record("2", "W Wong", author="x")]}
+    >>> unreachable_share(apart)
+    1.0
+    """
+    known = [(record.author, name) for name, group in blocks.items() for record in group if record.author is not None]
+    authors = [author for author, _ in known]
+    return 1 - pairwise_scores(authors, [f"{author}\0{name}" for author, name in known]).recall
+
+
+# Baselines ------------------------------------------------------------------------------------------------------------
+
+
 def one_per_block(records: Sequence[Record]) -> list[int]:
-    """The baseline that takes all records of a block for one author's."""
+    """All records of a block are one author's."""
     return [0] * len(records)
 
 
 def one_per_name(records: Sequence[Record]) -> list[str]:
-    """The baseline that takes each full name for one author.
+    """All records with the same first and last names are one author's.
 
-    >>> one_per_name([Record("1", "Wei Wang"), Record("2", "W. Wang")])
-    ['wei wang', 'w wang']
+    >>> one_per_name([Record("1", "Wei Wang"), Record("2", "W. Wang"), Record("3", "Wang, Wei")])
+    ['wei wang', 'w wang', 'wei wang']
     """
     names = (parsed(record.name) for record in records)
     return [" ".join((*name.first, name.last)) for name in names]
 
 
-def _codes(labels: Sequence[Any]) -> Any:
+def one_per_spelling(records: Sequence[Record]) -> list[str]:
+    """All records whose name is written in the same way are one author's; accents and case do not count.
+
+    >>> one_per_spelling([Record("1", "Wei Wang"), Record("2", "W. Wang"), Record("3", "Wang, Wei")])
+    ['wei wang', 'w. wang', 'wang, wei']
+    """
+    return [folded(record.name) for record in records]
+
+
+def _codes(labels: Sequence[Any]) -> npt.NDArray[np.int64]:
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], np.int64)
 

@@ -1,4 +1,4 @@
-"""What speaks for and against two groups of records being one author's, in words for a person to judge by."""
+"""What two groups of records have in common, in words, for a person who decides whether they are of one author."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grinch.resolve.authors.records.blocking import block_key
 from grinch.resolve.authors.records.names import folded
 from grinch.resolve.authors.records.record import Record
 
-# Words that are in titles of any kind.
+# Words that titles of any kind have.
 SMALL_WORDS = frozenset(("about", "based", "between", "from", "into", "over", "towards", "under", "using", "with"))
 MOST = 6
 
@@ -62,7 +62,7 @@ def _common(
     values: Callable[[Record], Iterable[str]],
     key: Callable[[str], str],
 ) -> str:
-    """What both have, most often first, each as it is written in full."""
+    """What both have, the most frequent first, each in its longest spelling."""
     counts: list[Counter[str]] = []
     written: dict[str, str] = {}
     for group in (a, b):
@@ -77,8 +77,8 @@ def _common(
 
 
 def _counted(names: Iterable[str]) -> str:
-    told = [name if n == 1 else f"{name} ({n})" for name, n in Counter(names).most_common()]
-    return _listed(told, "; ")
+    counted = [name if n == 1 else f"{name} ({n})" for name, n in Counter(names).most_common()]
+    return _listed(counted, "; ")
 
 
 def _listed(values: Sequence[str], between: str) -> str:

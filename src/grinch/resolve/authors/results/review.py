@@ -1,4 +1,4 @@
-"""The decisions nearest to falling the other way, for a person to look at."""
+"""The closest decisions, for a person to look at."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from grinch.resolve.authors.clustering.close_calls import CloseCall, close_calls
 from grinch.resolve.authors.records.record import Record
 from grinch.resolve.authors.results.evidence import evidence
 from grinch.tree import Tree
 
-# Of blocks with more authors only so many are compared with each other, those with most records.
+# In blocks with more authors than this, only those with the most records are compared with each other.
 MOST_AUTHORS = 1000
 
 
 class Scorer(Protocol):
-    """A linkage that is asked about one group and many others at once."""
+    """A linkage that scores one group against many at once."""
 
     def leaf(self, record: Any) -> Any: ...
 
@@ -29,13 +30,10 @@ class Scorer(Protocol):
 
 
 class Doubt(NamedTuple):
-    """Two groups of records, by position, that were put together or kept apart, and their score."""
+    """A close call, and whether its two groups were put together or kept apart."""
 
-    margin: float
-    score: float
     decision: str
-    a: list[int]
-    b: list[int]
+    call: CloseCall
 
 
 def doubts(
@@ -46,45 +44,45 @@ def doubts(
     threshold: float,
     most: int,
 ) -> list[dict[str, Any]]:
-    """The merges made inside authors, and those not made between authors, whose scores are nearest to the threshold.
+    """The merges inside authors, and those not made between authors, whose scores are nearest to the threshold.
 
-    Each as plain data: the decision, score and margin (how far the score is from the threshold), the numbers of the
+    Each as plain data: the decision, the score and its margin (its distance from the threshold), the numbers of the
     authors of both sides, and the evidence (see :func:`~grinch.resolve.authors.results.evidence.evidence`).
     """
     found = [*_together(labels, tree, threshold, most), *_apart(records, labels, linkage, threshold, most)]
-    found = heapq.nsmallest(most, found, key=lambda doubt: doubt.margin)
-    return [
-        {
-            "decision": doubt.decision,
-            "score": round(doubt.score, 4),
-            "margin": round(doubt.margin, 4),
-            "author a": int(labels[doubt.a[0]]),
-            "author b": int(labels[doubt.b[0]]),
-            **evidence([records[i] for i in doubt.a], [records[i] for i in doubt.b]),
-        }
-        for doubt in found
-    ]
+    nearest = heapq.nsmallest(most, found, key=lambda doubt: doubt.call.margin)
+    return [_described(doubt, records, labels) for doubt in nearest]
 
 
-def _together(labels: npt.NDArray[np.integer], tree: Tree, threshold: float, most: int) -> Iterator[Doubt]:
+def _described(doubt: Doubt, records: Sequence[Record], labels: npt.NDArray[np.integer]) -> dict[str, Any]:
+    margin, score, a, b = doubt.call
+    return {
+        "decision": doubt.decision,
+        "score": round(score, 4),
+        "margin": round(margin, 4),
+        "author a": int(labels[a[0]]),
+        "author b": int(labels[b[0]]),
+        **evidence([records[i] for i in a], [records[i] for i in b]),
+    }
+
+
+def _together(labels: npt.NDArray[np.integer], tree: Tree, threshold: float, most: int) -> list[Doubt]:
     """The merges of the tree below the cut."""
-    whose = dict(enumerate(labels.tolist()))
-    merges = []
+    author_of = dict(enumerate(labels.tolist()))
+    inside = []
     for v in reversed(tree.preorder().tolist()):
         if not tree.is_leaf(v):
-            left, right = (whose[child] for child in tree.children(v))
-            whose[v] = left if left == right else None
-            if whose[v] is not None and np.isfinite(tree.scores[v]):
-                merges.append((abs(float(tree.scores[v]) - threshold), v))
-    for margin, v in heapq.nsmallest(most, merges):
-        a, b = (tree.leaves(child).tolist() for child in tree.children(v))
-        yield Doubt(margin, float(tree.scores[v]), "together", a, b)
+            left, right = (author_of[child] for child in tree.children(v))
+            author_of[v] = left if left == right else None
+            if author_of[v] is not None:
+                inside.append(v)
+    return [Doubt("together", call) for call in close_calls(tree, threshold, most, inside)]
 
 
 def _apart(
     records: Sequence[Record], labels: npt.NDArray[np.integer], linkage: Scorer, threshold: float, most: int
 ) -> Iterator[Doubt]:
-    """Two authors of the block each."""
+    """Pairs of authors of the block."""
     members: dict[int, list[int]] = {}
     for i, label in enumerate(labels.tolist()):
         members.setdefault(label, []).append(i)
@@ -94,4 +92,4 @@ def _apart(
         scores = linkage.scores(summaries[i], summaries[:i])
         margins = np.abs(scores - threshold)
         for j in np.argsort(margins)[:most].tolist():
-            yield Doubt(float(margins[j]), float(scores[j]), "apart", groups[j], groups[i])
+            yield Doubt("apart", CloseCall(float(margins[j]), float(scores[j]), groups[j], groups[i]))

@@ -1,1 +1,1 @@
-"""Many blocks: in parallel processes, on many machines, and on from where a run was stopped."""
+"""Many blocks: in parallel processes, on many machines, and continued after an interruption."""

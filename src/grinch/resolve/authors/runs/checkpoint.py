@@ -1,21 +1,22 @@
-"""Finished blocks on disk, each written at once, so that a run that was stopped goes on where it was."""
+"""Finished blocks on disk, each written as soon as it is done, so that a run that was stopped can continue."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from grinch.files.write import replacing
+
 
 class Checkpoint:
     """A folder with the result of each finished block, as JSON.
 
-    A result counts only for the same block, record for record, and the same ``stamp``: a text that tells all else that
-    results depend on, such as the model and the settings.
+    A result is only used for the same block, record for record, and the same ``stamp``: a text that identifies all else
+    that results depend on, such as the model and the settings.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -33,34 +34,31 @@ class Checkpoint:
             raise ValueError(f"checkpoint must be a folder that can be made; got {str(folder)!r}: {error}") from None
 
     def load(self, name: str, block: Sequence[Any]) -> Any:
-        """The result of a block; None if it is not finished, or its file is of another run or damaged."""
+        """The result of a block; None if it is not finished, or its file is damaged or from another run."""
         try:
             kept = json.loads(self._path(name).read_text(encoding="utf-8"))
             return kept["result"] if kept["stamp"] == self._stamp(block) else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def save(self, name: str, block: Sequence[Any], result: Any) -> None:
-        """Write the result of a block, which is whole or not there at all."""
-        path = self._path(name)
-        unfinished = path.with_suffix(f".{os.getpid()}.tmp")
+        """Write the result of a block; the file is complete or not there at all."""
         try:
             text = json.dumps({"block": name, "stamp": self._stamp(block), "result": result})
         except TypeError as error:
-            raise TypeError(f"results must be what JSON can hold, to be kept in a checkpoint; {error}") from None
-        with open(unfinished, "w", encoding="utf-8") as file:
+            raise TypeError(f"results must be JSON-able to be kept in a checkpoint; {error}") from None
+        with replacing(self._path(name)) as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
 
     def _path(self, name: str) -> Path:
         readable = re.sub(r"[^\w-]+", "-", name)[:40]
-        return self.folder / f"{readable}-{_digest(name)[:8]}.json"
+        return self.folder / f"{readable}-{digest(name)[:8]}.json"
 
     def _stamp(self, block: Sequence[Any]) -> str:
-        return _digest(f"{self.stamp}\n{list(block)!r}")
+        return digest(f"{self.stamp}\n{list(block)!r}")
 
 
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def digest(content: str | bytes) -> str:
+    """A short name of a content: the same for the same content, and different for any other."""
+    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

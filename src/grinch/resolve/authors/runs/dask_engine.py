@@ -19,36 +19,36 @@ SECONDS_FOR_A_WORKER = 60
 
 
 def on_dask(work: Work[T, R], blocks: Mapping[str, Sequence[T]], jobs: int, address: str | None) -> Finished[R]:
-    """Blocks as they finish. Results are fetched at once, so that no worker's death can lose them any more."""
+    """Blocks as they finish. Results are fetched at once, so that they are safe when a worker dies."""
     with _client(jobs, address) as client:
         from distributed import as_completed
 
-        # As a task, not scattered: data on a worker is gone with it, and a task is run again elsewhere.
+        # As a task, not scattered: scattered data is lost with its worker, and a task runs again elsewhere.
         shared = client.submit(_itself, work, pure=False)
         waiting = iter(blocks.items())
         names: dict[Any, str] = {}
         finished = as_completed()
 
-        def hand_out() -> None:
-            # No more than there are hands: what is handed out early may wait behind a longer block than others have.
-            hands = max(1, sum(client.nthreads().values()))
-            for name, block in islice(waiting, max(0, hands - len(names))):
+        def submit_more() -> None:
+            # One block per thread: more would queue behind a long block while other threads are free.
+            n_threads = max(1, sum(client.nthreads().values()))
+            for name, block in islice(waiting, max(0, n_threads - len(names))):
                 future = client.submit(attempt, shared, block, pure=False)
                 names[future] = name
                 finished.add(future)
 
-        hand_out()
+        submit_more()
         for future in finished:
             name, outcome = names.pop(future), _outcome(future)
-            hand_out()
+            submit_more()
             yield name, outcome
 
 
 def _outcome(future: Any) -> Any:
     try:
         return future.result()
-    except Exception as error:  # the function's own are caught where it runs: what comes here is of dask
-        return Failure(f"dask gave it up: {type(error).__name__}: {error}")
+    except Exception as error:  # those of the function itself are caught where it runs: this one is from dask
+        return Failure(f"dask gave up: {type(error).__name__}: {error}")
 
 
 def _itself(work: T) -> T:
@@ -81,11 +81,11 @@ def _client(jobs: int, address: str | None) -> Iterator[Any]:
             client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
         except TimeoutError:
             raise ValueError(
-                f"address {address!r} is of a scheduler without workers; start some with: dask worker {address}"
+                f"address {address!r} is that of a scheduler without workers; start one with: dask worker {address}"
             ) from None
         yield client
 
 
 def _leave_interrupts_to_the_caller() -> None:
-    """Ctrl-C reaches all processes of a terminal; workers that die of it would only make noise."""
+    """Ctrl-C reaches all processes of a terminal; workers that die of it would only print tracebacks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Ways to work on blocks on this machine. Each yields what came of a block as soon as it is there."""
+"""Ways to work on blocks on this machine. Each yields the outcome of a block as soon as it is there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Finished = Generator[tuple[str, R | Failure], None, None]
 
 
 def attempt(work: Work[T, R], block: Sequence[T]) -> R | Failure:
-    """Do the work; what it raises becomes a reason, with the place where it was raised.
+    """Do the work; an exception becomes a failure, with the place where it was raised.
 
     >>> attempt(sum, [1, 2]), attempt(max, [])
     (3, Failure(reason='ValueError: max() arg is an empty sequence'))
@@ -44,7 +44,7 @@ def one_by_one(work: Work[T, R], blocks: Mapping[str, Sequence[T]]) -> Finished[
 
 
 def in_processes(work: Work[T, R], blocks: Mapping[str, Sequence[T]], jobs: int) -> Finished[R]:
-    """In so many processes of this machine. If one dies, the block it died over fails and the others are kept."""
+    """In processes of this machine. If one dies, only the block it was working on fails."""
     left = dict(blocks)
     while left:
         handed_out: list[str] = []
@@ -54,7 +54,7 @@ def in_processes(work: Work[T, R], blocks: Mapping[str, Sequence[T]], jobs: int)
                     del left[name]
                     yield name, outcome
         except BrokenProcessPool:
-            # Nobody knows over which block: those that were handed out now run alone, which tells.
+            # Which block it was is not known: those that were being worked on run again, each in a process of its own.
             for name in handed_out:
                 if name in left:
                     yield name, _alone(work, left.pop(name))

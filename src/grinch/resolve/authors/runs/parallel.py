@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from grinch._checks import check_count
 from grinch.errors import unknown_name
 from grinch.resolve.authors.runs.checkpoint import Checkpoint
 from grinch.resolve.authors.runs.engines import Failure, Finished, in_processes, one_by_one
@@ -16,7 +17,7 @@ R = TypeVar("R")
 
 
 class Outcomes(NamedTuple, Generic[R]):
-    """Results by block, the reasons of blocks that failed, and the blocks that Ctrl-C left undone."""
+    """Results by block, the reasons by block that failed, and the blocks that Ctrl-C left undone."""
 
     results: dict[str, R]
     failures: dict[str, str]
@@ -36,13 +37,13 @@ def run_blocks(
 ) -> Outcomes[R]:
     """Call ``function`` with each block, the largest first.
 
-    A block that raises is told in ``failures``, and the others go on. Ctrl-C ends the work; what is finished by then is
-    returned.
+    A block that raises is listed in ``failures``, and the others go on. Ctrl-C ends the work; what is finished by then
+    is returned.
 
     Parameters
     ----------
     function : callable
-        Takes the records of one block. For processes and machines other than this one it must be possible to pickle.
+        Takes the records of one block. It must be picklable unless ``jobs`` is 1.
     blocks : mapping of str to sequence
         The records of each block.
     jobs : int
@@ -54,10 +55,10 @@ def run_blocks(
     on_done : callable, optional
         Called with the name of each block when it is finished, failed, or found in the checkpoint.
     checkpoint : path, optional
-        A folder to which the result of each block is written when it is finished (it must be what JSON can hold).
+        A folder to which the result of each block is written when it is finished; results must be JSON-able.
         A block found there is not run again, as long as its records and the ``stamp`` are the same.
     stamp : str
-        Tells all that results depend on besides the records.
+        Identifies all that results depend on besides the records.
 
     Returns
     -------
@@ -74,21 +75,21 @@ def run_blocks(
     """
     if engine not in ("joblib", "dask"):
         raise unknown_name("engine", engine, ["joblib", "dask"])
-    if jobs != -1 and jobs < 1:
-        raise ValueError(f"jobs must be a number of processes, at least 1, or -1 for one on each core; got {jobs!r}")
+    if jobs != -1:
+        jobs = check_count("jobs (-1 for one on each core)", jobs, 1)
     if address is not None and engine != "dask":
         raise ValueError(f"address is that of a dask scheduler and needs engine='dask'; got engine={engine!r}")
     store = None if checkpoint is None else Checkpoint(checkpoint, stamp)
     largest_first = dict(sorted(blocks.items(), key=lambda item: -len(item[1])))
     done: dict[str, R | Failure] = {}
     try:
-        kept: dict[str, R] = {} if store is None else _kept(store, largest_first)
-        left = {name: block for name, block in largest_first.items() if name not in kept}
-        for name in kept:
-            done[name] = kept[name]
+        earlier: dict[str, R] = {} if store is None else _finished_earlier(store, largest_first)
+        left = {name: block for name, block in largest_first.items() if name not in earlier}
+        for name in earlier:
+            done[name] = earlier[name]
             if on_done is not None:
                 on_done(name)
-        with closing(_started(function, left, jobs, engine, address)) as finished:
+        with closing(_start(function, left, jobs, engine, address)) as finished:
             for name, outcome in finished:
                 if store is not None and not isinstance(outcome, Failure):
                     store.save(name, left[name], outcome)
@@ -104,12 +105,12 @@ def run_blocks(
     )
 
 
-def _kept(store: Checkpoint, blocks: Mapping[str, Sequence[T]]) -> dict[str, R]:
+def _finished_earlier(store: Checkpoint, blocks: Mapping[str, Sequence[T]]) -> dict[str, R]:
     found = {name: store.load(name, block) for name, block in blocks.items()}
     return {name: result for name, result in found.items() if result is not None}
 
 
-def _started(
+def _start(
     function: Callable[[Sequence[T]], R], blocks: dict[str, Sequence[T]], jobs: int, engine: str, address: str | None
 ) -> Finished[R]:
     if engine == "dask" and blocks:

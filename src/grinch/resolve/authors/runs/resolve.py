@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from grinch.resolve.authors.clustering.identity import lasting_ids
+from grinch._checks import check_count
+from grinch.resolve.authors.clustering.identity import stable_ids
 from grinch.resolve.authors.records.record import Record
 from grinch.resolve.authors.runs.parallel import run_blocks
 
@@ -21,9 +22,9 @@ SIDES = ("author a", "author b")
 
 
 class Resolution(NamedTuple):
-    """Authors by record id, doubtful decisions with the evidence, and the blocks without a result.
+    """Authors by record id, doubtful decisions with their evidence, and the blocks without a result.
 
-    ``failures`` tells the reason by block; ``unfinished`` are the blocks that Ctrl-C left undone.
+    ``failures`` has the reason by block; ``unfinished`` are the blocks that Ctrl-C left undone.
     """
 
     authors: dict[str, str]
@@ -57,18 +58,26 @@ def resolve(
     method : str
         How a block is clustered: see :func:`~grinch.resolve.authors.clustering.block.cluster_block`.
     review : int
-        How many doubtful decisions to tell.
+        How many doubtful decisions are returned; 0 saves the time to look for them.
     previous : mapping of str to str, optional
-        Authors by record id, of an earlier run: see :func:`~grinch.resolve.authors.clustering.identity.lasting_ids`.
+        Authors by record id, of an earlier run: see :func:`~grinch.resolve.authors.clustering.identity.stable_ids`.
     jobs, engine, address, on_done, checkpoint
         See :func:`~grinch.resolve.authors.runs.parallel.run_blocks`.
     stamp : str
-        Tells the model, so that a checkpoint of another one is not taken for this one's.
+        Identifies the model, so that a checkpoint of another model is not used.
+
+    Examples
+    --------
+    >>> from grinch.resolve.authors import blocks, make_records, resolve, train
+    >>> model = train(blocks(make_records(12, 3)), kind="logistic", rounds=1)
+    >>> records = make_records(4, 1, random_state=1)
+    >>> found = resolve(blocks(records), model, review=2)
+    >>> len(found.authors) == len(records), len(found.doubts), found.failures
+    (True, 2, {})
     """
-    if review < 0:
-        raise ValueError(f"review must be a number of decisions, at least 0; got {review!r}")
+    review = check_count("review", review, 0)
     outcomes = run_blocks(
-        partial(_solve, model=model, method=method, review=review),
+        partial(_resolve_block, model=model, method=method, review=review),
         blocks,
         jobs=jobs,
         engine=engine,
@@ -84,9 +93,9 @@ def resolve(
         authors |= {record.id: author for record, author in zip(blocks[name], ids, strict=True)}
         doubts += [{"block": name, **_with_authors(doubt, name)} for doubt in result["doubts"]]
     if previous:
-        lasting = lasting_ids(authors, previous)
-        authors = {record: lasting[author] for record, author in authors.items()}
-        doubts = [{**doubt, **{side: lasting[doubt[side]] for side in SIDES}} for doubt in doubts]
+        stable = stable_ids(authors, previous)
+        authors = {record: stable[author] for record, author in authors.items()}
+        doubts = [{**doubt, **{side: stable[doubt[side]] for side in SIDES}} for doubt in doubts]
     doubts.sort(key=lambda doubt: doubt["margin"])
     return Resolution(authors, doubts[:review], outcomes.failures, outcomes.unfinished)
 
@@ -99,7 +108,7 @@ def _with_authors(doubt: dict[str, Any], block: str) -> dict[str, Any]:
     return {**doubt, **{side: _author(block, doubt[side]) for side in SIDES}}
 
 
-def _solve(records: Sequence[Record], model: Model, method: str, review: int) -> dict[str, Any]:
+def _resolve_block(records: Sequence[Record], model: Model, method: str, review: int) -> dict[str, Any]:
     """The cluster of each record and the doubts, as plain data that a checkpoint can hold."""
     from grinch.resolve.authors.clustering.block import cluster_block
     from grinch.resolve.authors.learned.linkage import CorefLinkage
@@ -107,5 +116,7 @@ def _solve(records: Sequence[Record], model: Model, method: str, review: int) ->
 
     result = cluster_block(records, model, method)
     clusters = [result.authors[record.id] for record in records]
-    found = doubts(records, np.array(clusters), result.tree, CorefLinkage(model), model.threshold, review)
+    if review == 0:
+        return {"clusters": clusters, "doubts": []}
+    found = doubts(records, np.array(clusters), result.tree, CorefLinkage(model), result.threshold, review)
     return {"clusters": clusters, "doubts": found}

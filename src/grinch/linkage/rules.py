@@ -1,0 +1,102 @@
+"""Must-link and cannot-link rules on top of a linkage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.linkage.base import FunctionLinkage, Linkage, Similarity
+
+Key = Callable[[Any], Any]
+Values = list[frozenset[Any]]
+
+
+class Ruled(NamedTuple):
+    """What the linkage keeps of a group, and the values that its members have for each rule."""
+
+    summary: Any
+    must: Values
+    cannot_share: Values
+    cannot_differ: Values
+
+
+class WithRules:
+    """Must-link and cannot-link rules on top of a linkage.
+
+    Parameters
+    ----------
+    linkage : Linkage
+        What decides where no rule applies: a Linkage, or a function of two lists of records.
+    must : sequence of callables
+        Each maps a record to a value or None. Two groups that share a value belong together (the same ORCID).
+    cannot_share : sequence of callables
+        Two groups that share a value must not be together (two authors of one paper).
+    cannot_differ : sequence of callables
+        Two groups with different values must not be together (two ORCIDs).
+    weight : float, default=1e6
+        What a must-link adds to the score, and a cannot-link takes from it. Where both apply, the cannot-link counts.
+
+    Examples
+    --------
+    >>> from grinch import Grinch
+    >>> from grinch.linkage import Pairwise, WithRules
+    >>> near = Pairwise("average", distance=lambda x, y: abs(x["year"] - y["year"]))
+    >>> rules = WithRules(near, must=[lambda r: r.get("orcid")])
+    >>> papers = [{"year": 1990, "orcid": "a"}, {"year": 1991}, {"year": 2020, "orcid": "a"}, {"year": 2021}]
+    >>> model = Grinch(linkage=rules, mode="exact", threshold=1000).fit(papers)
+    >>> model.labels_.tolist()
+    [0, 1, 0, 2]
+    """
+
+    def __init__(
+        self,
+        linkage: Linkage | Similarity,
+        must: Sequence[Key] = (),
+        cannot_share: Sequence[Key] = (),
+        cannot_differ: Sequence[Key] = (),
+        weight: float = 1e6,
+    ):
+        if not isinstance(linkage, Linkage):
+            if not callable(linkage):
+                raise TypeError(f"linkage must be an object with leaf, merge and score, or a function; got {linkage!r}")
+            linkage = FunctionLinkage(linkage)
+        for name, keys in (("must", must), ("cannot_share", cannot_share), ("cannot_differ", cannot_differ)):
+            if callable(keys) or not all(map(callable, keys)):
+                raise TypeError(f"{name} must be a list of functions of a record; got {keys!r}")
+        if not weight > 0:
+            raise ValueError(f"weight must be a positive number; got {weight!r}")
+        self.linkage, self.must, self.cannot_share, self.cannot_differ = linkage, must, cannot_share, cannot_differ
+        self.weight = weight
+
+    def leaf(self, record: Any) -> Ruled:
+        def values(keys: Sequence[Key]) -> Values:
+            found = (key(record) for key in keys)
+            return [frozenset() if value is None else frozenset([value]) for value in found]
+
+        return Ruled(self.linkage.leaf(record), *map(values, (self.must, self.cannot_share, self.cannot_differ)))
+
+    def merge(self, a: Ruled, b: Ruled) -> Ruled:
+        unions = ([x | y for x, y in zip(u, v, strict=True)] for u, v in zip(a[1:], b[1:], strict=True))
+        return Ruled(self.linkage.merge(a.summary, b.summary), *unions)
+
+    def score(self, a: Ruled, b: Ruled) -> float:
+        return self.linkage.score(a.summary, b.summary) + self._rule(a, b)
+
+    def scores(self, a: Ruled, others: Sequence[Ruled]) -> npt.NDArray[np.float64]:
+        summaries = [b.summary for b in others]
+        if hasattr(self.linkage, "scores"):
+            values = np.asarray(self.linkage.scores(a.summary, summaries), np.float64)
+        else:
+            values = np.array([self.linkage.score(a.summary, b) for b in summaries])
+        return values + np.array([self._rule(a, b) for b in others])
+
+    def _rule(self, a: Ruled, b: Ruled) -> float:
+        """What the rules add to the score of two groups."""
+        if any(x & y for x, y in zip(a.cannot_share, b.cannot_share, strict=True)):
+            return -self.weight
+        if any(x and y and not (x & y) for x, y in zip(a.cannot_differ, b.cannot_differ, strict=True)):
+            return -self.weight
+        return self.weight if any(x & y for x, y in zip(a.must, b.must, strict=True)) else 0.0

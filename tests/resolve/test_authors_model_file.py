@@ -1,0 +1,336 @@
+"""Model files: what is written is read back, and nothing that somebody else wrote can do harm."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import struct
+import sys
+import tracemalloc
+import zipfile
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from grinch.cli import main
+from grinch.resolve.authors import FEATURES, Model, Record, Statistics, make_records
+from grinch.resolve.authors.cli.output import write_records
+from grinch.resolve.authors.learned import model_file
+from grinch.resolve.authors.learned.predictors import Logistic, Trees
+
+
+def logistic():
+    return Model(Logistic(np.array([1.0, -2.0]), np.array([0.5])), ("near", "far"), 0.4, (1.5, -0.25), report={"n": 3})
+
+
+def boosting():
+    trees = Trees(
+        feature=np.array([0, -1, 1, -1, -1]),
+        cut=np.array([0.5, 0.0, 2.0, 0.0, 0.0]),
+        left=np.array([1, 0, 3, 0, 0]),
+        right=np.array([2, 0, 4, 0, 0]),
+        value=np.array([0.0, -1.0, 0.0, 1.0, 3.0]),
+        roots=np.array([0, 2]),
+        base=np.array([0.1]),
+        n_features=np.array([2]),
+    )
+    return Model(trees, ("near", "far"))
+
+
+def of_records():
+    statistics = Statistics.of([Record("1", "A Lee", title="deep trees"), Record("2", "A Lee", title="soup")])
+    return Model(Logistic(np.zeros(len(FEATURES)), np.zeros(1)), FEATURES, statistics=statistics)
+
+
+@pytest.mark.parametrize("make", [logistic, boosting, of_records])
+def test_a_model_is_read_back_as_it_was_written(tmp_path, make):
+    model = make()
+    path = tmp_path / "model"
+    model.save(path)
+    model.save(path)
+    again = Model.load(path)
+    rows = np.random.default_rng(0).normal(size=(20, len(model.features)))
+    np.testing.assert_array_equal(again.score(rows), model.score(rows))
+    assert (again.features, again.threshold, again.calibration) == (model.features, model.threshold, model.calibration)
+    assert again.report == model.report
+    if model.statistics is None:
+        assert again.statistics is None
+    else:
+        np.testing.assert_array_equal(again.statistics.counts, model.statistics.counts)
+        np.testing.assert_array_equal(again.statistics.topics, model.statistics.topics)
+    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+def test_trees_walk_as_they_are_drawn():
+    margins = boosting().predictor.margins(np.array([[0.0, 9.0], [1.0, 1.0], [1.0, 9.0]]))
+    np.testing.assert_allclose(margins, [0.1 - 1 + 3, 0.1 + 1 + 1, 0.1 + 3 + 3])
+
+
+def test_a_model_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    logistic().save(path)
+    before = path.read_bytes()
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np.lib.format, "write_array", full)
+    with pytest.raises(OSError, match="No space left"):
+        boosting().save(path)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+# Attacks --------------------------------------------------------------------------------------------------------------
+
+
+def npy(array, **header):
+    """An array as .npy, with another header than its own if one is given."""
+    buffer = io.BytesIO()
+    array = np.asarray(array)
+    said = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape, **header}
+    np.lib.format.write_array_header_1_0(buffer, said)
+    return buffer.getvalue() + array.tobytes()
+
+
+def rewritten(source, target, members=None, drop=(), method=zipfile.ZIP_DEFLATED, **fields):
+    """A copy of a model file with other fields in its JSON and other members."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", method) as new:
+        contents = {name: old.read(name) for name in old.namelist() if name not in drop}
+        contents["model.json"] = json.dumps({**json.loads(contents["model.json"]), **fields})
+        for name, content in {**contents, **(members or {})}.items():
+            new.writestr(name, content)
+
+
+FIELDS = {
+    "threshold nan": ({"threshold": float("nan")}, "threshold must be a number from 0 to 1; it is nan"),
+    "threshold infinite": ({"threshold": float("inf")}, "threshold must be a number from 0 to 1; it is inf"),
+    "threshold 2": ({"threshold": 2}, "threshold must be a number from 0 to 1; it is 2"),
+    "threshold text": ({"threshold": "0.5"}, "threshold must be a number from 0 to 1; it is '0.5'"),
+    "threshold true": ({"threshold": True}, "threshold must be a number from 0 to 1; it is True"),
+    "threshold none": ({"threshold": None}, "threshold must be a number from 0 to 1; it is None"),
+    "calibration": ({"calibration": [1.0, float("-inf")]}, "calibration must be two finite numbers"),
+    "calibration one": ({"calibration": [1.0]}, "calibration must be two finite numbers"),
+    "calibration huge": ({"calibration": [10**400, 0]}, "calibration must be two finite numbers"),
+    "kind": ({"kind": "oracle"}, "kind must be one of 'logistic', 'boosting'; it is 'oracle'"),
+    "kind list": ({"kind": ["logistic"]}, "kind must be one of"),
+    "other kind": ({"kind": "boosting"}, "predictor/feature.npy must be in it once; it is there 0 times"),
+    "features": ({"features": ["one"]}, "features must name 2 features; it names 1"),
+    "features numbers": ({"features": [1, 2]}, "features must be a list of names"),
+    "features text": ({"features": "ab"}, "features must be a list of names"),
+    "report": ({"report": []}, "report must be an object"),
+    "records": ({"n_records": -1}, "n_records must be a whole number of at least 0; it is -1"),
+    "records huge": ({"n_records": 10**30}, "n_records must be a whole number of at least 0"),
+    "records without counts": ({"n_records": 3}, "statistics/counts.npy must be in it once; it is there 0 times"),
+    "format": ({"format": "soup"}, "format must be 'grinch coref model'; it is 'soup'"),
+    "version": ({"version": 99}, "is a model of version 99, and this grinch reads version 1"),
+}
+WEIGHTS, DEEP = "predictor/weights.npy", '{"report": ' + "[" * 100_000 + "]" * 100_000 + "}"
+MEMBERS = {
+    "nan": ({WEIGHTS: npy([1.0, np.nan])}, "predictor weights must be a list of finite numbers; .* with nan"),
+    "infinite": ({WEIGHTS: npy([np.inf, 1.0])}, "predictor weights must be a list of finite numbers; .* with inf"),
+    "text": ({WEIGHTS: npy(["a", "b"])}, "predictor/weights.npy must be an array of numbers"),
+    "three axes": ({WEIGHTS: npy(np.zeros((1, 1, 2)))}, "predictor/weights.npy must be an array of numbers"),
+    "two axes": ({WEIGHTS: npy(np.zeros((1, 2)))}, "predictor weights must be a list"),
+    "negative": ({WEIGHTS: npy([1.0, 2.0], shape=(-2,))}, r"weights.npy must be an array of numbers; .*\(-2,\)"),
+    "huge": ({WEIGHTS: npy([1.0, 2.0], shape=(10**15,))}, "weights.npy must have at most 33,554,432 bytes; its header"),
+    "longer": ({WEIGHTS: npy([1.0, 2.0], shape=(3,))}, "weights.npy must have the 24 bytes that its header says"),
+    "shorter": ({WEIGHTS: npy([1.0, 2.0], shape=(1,))}, "weights.npy must have the 8 bytes that its header says"),
+    "objects": ({WEIGHTS: npy([1.0, 2.0], descr="|O")}, "weights.npy must be an array of numbers"),
+    "no npy": ({WEIGHTS: b"soup"}, "weights.npy cannot be read"),
+    "empty": ({WEIGHTS: b""}, "weights.npy cannot be read"),
+    "intercepts": ({"predictor/intercept.npy": npy([1.0, 2.0])}, "predictor intercept must be one number; got 2"),
+    "unexpected": ({"predictor/more.npy": npy([1.0])}, "'predictor/more.npy' does not belong in a model"),
+    "outside": ({"../../etc/x": b"x"}, r"'\.\./\.\./etc/x' does not belong in a model"),
+    "deep": ({"model.json": DEEP}, r"model.json cannot be read \(.*recursion"),
+    "digits": ({"model.json": '{"version": ' + "9" * 10_000 + "}"}, "model.json cannot be read"),
+    "list": ({"model.json": "[]"}, "model.json must be an object; it is a list"),
+    "no json": ({"model.json": "{"}, "model.json cannot be read"),
+    "no text": ({"model.json": b"\xff\xfe\xfa"}, "model.json cannot be read"),
+    "long json": ({"model.json": " " * (1 << 23)}, "model.json must have at most 4,194,304 bytes; it has 8,388,608"),
+}
+TREES = {
+    "child outside": ({"left": [1, 0, 99, 0, 0]}, "predictor left must be a later node than its parent, up to 4"),
+    "child negative": ({"right": [-7, 0, 4, 0, 0]}, "predictor right must be a later node than its parent"),
+    "cycle": ({"left": [1, 0, 0, 0, 0]}, "predictor left must be a later node than its parent"),
+    "feature": ({"feature": [0, -1, 2, -1, -1]}, "predictor feature must be from -1 .* to 1; got -1 to 2"),
+    "feature negative": ({"feature": [0, -1, -5, -1, -1]}, "predictor feature must be from -1"),
+    "root": ({"roots": [0, 5]}, "predictor roots must be nodes from 0 to 4; got 0 to 5"),
+    "root negative": ({"roots": [-1]}, "predictor roots must be nodes from 0 to 4"),
+    "lengths": ({"value": [0.0, 1.0]}, "predictor value must have one entry for each of 5 nodes; got 2"),
+    "cut": ({"cut": [np.nan, 0.0, 2.0, 0.0, 0.0]}, "predictor cut must be a list of finite numbers"),
+    "value": ({"value": [0.0, -np.inf, 0.0, 1.0, 3.0]}, "predictor value must be a list of finite numbers"),
+    "wide": ({"left": [2**40, 0, 3, 0, 0]}, "predictor left must be a list of whole numbers"),
+    "fractions": ({"left": [1.5, 0, 3, 0, 0]}, "predictor left must be a list of whole numbers"),
+    "base": ({"base": [0.1, 0.2]}, "predictor base must be one number; got 2"),
+    "no features": ({"n_features": np.zeros(0, int)}, "predictor n_features must be one number; got 0"),
+}
+COUNTS, TOPICS = "statistics/counts.npy", "statistics/topics.npy"
+STATISTICS = {
+    "few": ({COUNTS: npy(np.zeros(8, np.int32))}, "statistics/counts must be 262,144 whole numbers, none below 0"),
+    "below": ({COUNTS: npy(np.full(1 << 18, -1, np.int32))}, "statistics/counts must be .* none below 0"),
+    "fractions": ({COUNTS: npy(np.zeros(1 << 18))}, "statistics/counts must be 262,144 whole numbers"),
+    "nan": ({TOPICS: npy(np.full((1 << 14, 2), np.nan, np.float32))}, "statistics/topics must be 16,384 rows of"),
+    "rows": ({TOPICS: npy(np.zeros((3, 2), np.float32))}, "statistics/topics must be 16,384 rows of"),
+    "flat": ({TOPICS: npy(np.zeros(1 << 14, np.float32))}, "statistics/topics must be 16,384 rows of"),
+}
+
+
+def refused(path, message):
+    """The file is refused in one line that names it, and in little memory."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=message) as caught:
+            Model.load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert str(caught.value).startswith(f"'{path}' ")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(path)) + 400
+    assert peak < 100e6
+
+
+@pytest.mark.parametrize("case", FIELDS)
+def test_fields_are_checked(tmp_path, case):
+    fields, message = FIELDS[case]
+    logistic().save(tmp_path / "model")
+    rewritten(tmp_path / "model", tmp_path / "other", **fields)
+    refused(tmp_path / "other", message)
+
+
+@pytest.mark.parametrize("field", ["kind", "features", "threshold", "calibration", "report", "format"])
+def test_fields_that_are_missing_are_named(tmp_path, field):
+    logistic().save(tmp_path / "model")
+    with zipfile.ZipFile(tmp_path / "model") as archive:
+        about = json.loads(archive.read("model.json"))
+    del about[field]
+    rewritten(tmp_path / "model", tmp_path / "other", {"model.json": json.dumps(about)})
+    refused(tmp_path / "other", f"{field} must be")
+
+
+@pytest.mark.parametrize("case", MEMBERS)
+def test_members_are_checked(tmp_path, case):
+    members, message = MEMBERS[case]
+    logistic().save(tmp_path / "model")
+    rewritten(tmp_path / "model", tmp_path / "other", members)
+    refused(tmp_path / "other", message)
+
+
+@pytest.mark.parametrize("case", TREES)
+def test_trees_are_checked(tmp_path, case):
+    arrays, message = TREES[case]
+    boosting().save(tmp_path / "model")
+    members = {f"predictor/{name}.npy": npy(array) for name, array in arrays.items()}
+    rewritten(tmp_path / "model", tmp_path / "other", members)
+    refused(tmp_path / "other", message)
+
+
+@pytest.mark.parametrize("case", STATISTICS)
+def test_statistics_are_checked(tmp_path, case):
+    members, message = STATISTICS[case]
+    of_records().save(tmp_path / "model")
+    rewritten(tmp_path / "model", tmp_path / "other", members)
+    refused(tmp_path / "other", message)
+
+
+def test_other_features_are_named(tmp_path):
+    of_records().save(tmp_path / "model")
+    rewritten(tmp_path / "model", tmp_path / "other", features=["x\n" * 500, *FEATURES[1:]])
+    refused(tmp_path / "other", f"was trained on {len(FEATURES)} features, and {len(FEATURES)} are computed here")
+    with pytest.raises(ValueError, match="they come in another order"):
+        Model.load(tmp_path / "model", features=FEATURES[::-1])
+
+
+def test_a_file_cut_short_anywhere_is_refused(tmp_path):
+    path, other = tmp_path / "model", tmp_path / "other"
+    boosting().save(path)
+    whole = path.read_bytes()
+    for length in (*range(0, len(whole), 97), len(whole) - 1):
+        other.write_bytes(whole[:length])
+        refused(other, "is not a complete model file")
+
+
+def test_a_damaged_byte_anywhere_is_refused_or_does_not_matter(tmp_path):
+    path, other = tmp_path / "model", tmp_path / "other"
+    logistic().save(path)
+    whole, rows = path.read_bytes(), np.eye(2)
+    scores = Model.load(path).score(rows)
+    for place in range(0, len(whole), 3):
+        other.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            np.testing.assert_array_equal(Model.load(other).score(rows), scores)
+        except ValueError as error:
+            assert str(error).startswith(f"'{other}' is not a complete model file: ")  # noqa: PT017
+
+
+def test_other_packings_repeats_and_passwords_are_refused(tmp_path):
+    path, other = tmp_path / "model", tmp_path / "other"
+    logistic().save(path)
+    rewritten(path, other, method=zipfile.ZIP_LZMA)
+    refused(other, "model.json must be stored or deflated")
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(WEIGHTS, npy([3.0, 4.0]))
+    refused(path, "predictor/weights.npy must be in it once; it is there 2 times")
+    logistic().save(path)
+    content = bytearray(path.read_bytes())
+    place = content.index(b"PK\x01\x02")
+    while place >= 0:  # the flag of encryption, in every entry of the directory
+        content[place + 8] |= 1
+        place = content.find(b"PK\x01\x02", place + 1)
+    other.write_bytes(content)
+    refused(other, r"model.json cannot be read \(.*(encrypted|password)")
+
+
+def test_a_bomb_is_not_unpacked(tmp_path):
+    path, other = tmp_path / "model", tmp_path / "other"
+    logistic().save(path)
+    rewritten(path, other, {WEIGHTS: npy(np.zeros(1 << 23))})  # 64 MB of zeros in 64 kB
+    assert other.stat().st_size < 100_000
+    refused(other, "predictor/weights.npy must have at most 33,554,432 bytes; it has 67,108")
+    # The same, with a directory that says it is small.
+    content = bytearray(other.read_bytes())
+    size = struct.pack("<I", len(npy(np.zeros(1 << 23))))
+    assert content.count(size) >= 1
+    other.write_bytes(content.replace(size, struct.pack("<I", 144)))
+    refused(other, r"weights.npy cannot be read \(Bad CRC-32")
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    refused(path, "the file must have at most 33,554,432 bytes; it has 1,099,511,627,776")
+
+
+def test_files_that_are_not_there_are_what_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Model.load(tmp_path / "none")
+    with pytest.raises(IsADirectoryError):
+        Model.load(tmp_path)
+
+
+def test_training_stays_below_the_limits():
+    """The largest array of a trained model, with room for several times as many topics."""
+    statistics = of_records().statistics
+    assert 8 * max(statistics.topics.nbytes, statistics.counts.nbytes) <= model_file.MOST_BYTES
+
+
+@pytest.mark.parametrize("command", ["cluster", "evaluate"])
+def test_the_commands_refuse_a_bad_model_in_one_line(tmp_path, command):
+    write_records(make_records(6, 2), tmp_path / "r.jsonl")
+    of_records().save(tmp_path / "model")
+    rewritten(tmp_path / "model", tmp_path / "bad", threshold=float("nan"))
+    with (
+        contextlib.chdir(tmp_path),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()) as err,
+        mock.patch.object(sys, "argv", ["grinch", "coref", command, "r.jsonl", "-m", "bad"]),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    assert ended.value.code == 2
+    assert err.getvalue() == (
+        "error: 'bad' is not a complete model file: threshold must be a number from 0 to 1; it is nan."
+        " Copy it again, or train the model again\n"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["bad", "model", "r.jsonl"]
