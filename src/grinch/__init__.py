@@ -53,11 +53,31 @@ _HOMES = {
 }
 
 
+# Rooms that `import grinch; grinch.metrics` finds without an import of their own.
+_ROOMS = (
+    "compare",
+    "cuts",
+    "datasets",
+    "estimators",
+    "export",
+    "files",
+    "hints",
+    "linkage",
+    "metrics",
+    "neighbors",
+    "plots",
+    "resolve",
+    "tree",
+)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"grinch.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'grinch' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_ROOMS])

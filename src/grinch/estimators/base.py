@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +19,24 @@ from grinch.errors import LinkageError
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_records, check_vectors
 from grinch.estimators.fit import Fit
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 
 DEFAULT_N_CLUSTERS = 8
 
 
+class Prepared(NamedTuple):
+    """A fit before anything is stored: the points as the builder takes them, and how to make the builder."""
+
+    rows: Any
+    new_builder: Callable[[], Builder]
+
+
 class TreeClusterer(ClusterMixin, BaseEstimator):
     """Fits a cluster tree to points, and cuts it into flat clusters.
 
-    A subclass says how its parameters and its input are checked and what builds the tree.
+    A subclass says, in ``_validate``, how its parameters and its input are checked and what builds the tree.
     """
 
     n_clusters: int | None
@@ -41,11 +47,8 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
     # Parameters that may change while a tree grows; the others are what it is built by.
     _free: tuple[str, ...] = ("n_clusters", "threshold", "shuffle", "random_state", "verbose")
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        """Check the parameters and X, and change nothing before all of them are accepted; X as the builder takes it."""
-        raise NotImplementedError
-
-    def _new_builder(self, rows: Any) -> Builder:
+    def _validate(self, X: Any, reset: bool) -> Prepared:
+        """Check the parameters, then X; nothing changes before all of them are accepted."""
         raise NotImplementedError
 
     # Fitting ------------------------------------------------------------------------------------------------------
@@ -53,10 +56,10 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         with self._unchanged_if_refused():
-            rows = self._checked(X, reset=True)
+            rows, new_builder = self._validate(X, reset=True)
             names = check_ids(ids, count_rows(rows), (), None)
             order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
-            self._fitted = Fit(self._new_builder(rows), self._building())
+            self._fitted = Fit(new_builder(), self._building())
             self._fitted.ids.extend(count_rows(rows), names, order)
             self._insert(rows if order is None else _taken(rows, order))
         return self
@@ -127,13 +130,12 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
                 self.__dict__.update(before)
             raise
 
-    def _checked_records(self, X: Any, linkage: Any, metric: str | None, reset: bool) -> Any:
+    def _rows_for(self, linkage: VectorLinkage | Linkage, X: Any, reset: bool) -> Any:
         """X as a linkage takes it: rows of numbers for those on vectors, a list of records for others."""
-        if isinstance(linkage_of(linkage, metric), VectorLinkage):
+        if isinstance(linkage, VectorLinkage):
             return check_vectors(self, X, reset)
-        if isinstance(linkage, str):
-            return dense_rows(check_vectors(self, X, reset))
-        return check_records(X, linkage)
+        given = self.get_params(deep=False)["linkage"]
+        return dense_rows(check_vectors(self, X, reset)) if isinstance(given, str) else check_records(X, given)
 
     def _insert(self, rows: Any) -> None:
         with self._progress("inserting", count_rows(rows)) as advance:
@@ -182,11 +184,11 @@ class IncrementalClusterer(TreeClusterer):
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()
         with self._unchanged_if_refused():
-            rows = self._checked(X, reset=first)
+            rows, new_builder = self._validate(X, reset=first)
             known: Container[Any] = () if ids is None or first else self._fitted.slot_of()
             names = check_ids(ids, count_rows(rows), known, None if first else self._fitted.is_named())
             if first:
-                self._fitted = Fit(self._new_builder(rows), self._building())
+                self._fitted = Fit(new_builder(), self._building())
             self._check_same_building()
             self._fitted.ids.extend(count_rows(rows), names)
             self._insert(rows)

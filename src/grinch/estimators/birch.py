@@ -11,7 +11,7 @@ from grinch import cuts
 from grinch._checks import check_count
 from grinch.baselines.birch import BirchBuilder
 from grinch.errors import unknown_name
-from grinch.estimators.base import IncrementalClusterer
+from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_vectors
 
 METRICS = ("euclidean", "cosine")
@@ -64,7 +64,7 @@ class Birch(IncrementalClusterer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _checked(self, X: Any, reset: bool) -> Any:
+    def _validate(self, X: Any, reset: bool) -> Prepared:
         if self.metric not in METRICS:
             raise unknown_name("metric", self.metric, METRICS)
         radius: Any = self.radius
@@ -73,7 +73,5 @@ class Birch(IncrementalClusterer):
             raise ValueError(f"radius must be a positive number, or 'auto'; got {self.radius!r}")
         check_count("branching_factor", self.branching_factor, 2)
         cuts.check_cut(self.n_clusters, self.threshold)
-        return check_vectors(self, X, reset)
-
-    def _new_builder(self, rows: Any) -> BirchBuilder:
-        return BirchBuilder(self.radius, self.branching_factor, self.metric == "cosine")
+        rows = check_vectors(self, X, reset)
+        return Prepared(rows, lambda: BirchBuilder(self.radius, self.branching_factor, self.metric == "cosine"))

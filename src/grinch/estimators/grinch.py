@@ -14,10 +14,10 @@ from grinch._types import count_rows
 from grinch.core.engine import Engine
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.errors import LinkageError, unknown_name
-from grinch.estimators.base import IncrementalClusterer
+from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_known_ids
 from grinch.estimators.fit import Fit
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
@@ -151,7 +151,7 @@ class Grinch(IncrementalClusterer):
         cluster takes at that threshold gets -1.
         """
         fitted, engine = self._check_fitted(), self._engine()
-        rows = self._checked(X, reset=False)
+        rows = self._validate(X, reset=False).rows
         labels = self._node_labels()
         if engine.n_leaves == 0:
             return np.full(count_rows(rows), -1, dtype=np.int64)
@@ -192,7 +192,7 @@ class Grinch(IncrementalClusterer):
         """
         fitted, engine = self._check_fitted(), self._engine()
         slots = check_known_ids(ids, fitted.slot_of())
-        rows = self._checked(X, reset=False)
+        rows = self._validate(X, reset=False).rows
         if count_rows(rows) != len(slots):
             raise ValueError(
                 f"X must have a row for each of the {len(slots)} ids; got {count_rows(rows)}. Nothing was changed"
@@ -287,32 +287,38 @@ class Grinch(IncrementalClusterer):
         assert isinstance(engine, Engine)
         return engine
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        linkage_of(self.linkage, self.metric)
-        self._rules()
+    def _validate(self, X: Any, reset: bool) -> Prepared:
+        linkage, rules = linkage_of(self.linkage, self.metric), self._rules()
         check_search(self.search)
         check_count("n_neighbors", self.n_neighbors, 1)
         check_count("refine_passes", self.refine_passes, 0)
         cuts.check_cut(self.n_clusters, self.threshold)
-        return self._checked_records(X, self.linkage, self.metric, reset)
+        rows = self._rows_for(linkage, X, reset)
+
+        def new_engine() -> Engine:
+            return Engine(
+                linkage,
+                rules,
+                search=self._candidates(linkage, rules),
+                n_neighbors=self.n_neighbors,
+                n_features=rows.shape[1] if isinstance(linkage, VectorLinkage) else 0,
+                check=bool(self.check_linkage),
+                gardener=Polisher() if rules.polish else None,
+            )
+
+        return Prepared(rows, new_engine)
 
     def _rules(self) -> Rules:
         return rules_of(self.mode)
 
-    def _new_builder(self, rows: Any) -> Engine:
-        linkage = linkage_of(self.linkage, self.metric)
-        n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
-        rules = self._rules()
-        search: Any = self.search
-        if isinstance(linkage, Pairwise) and isinstance(search, str) and rules.single_search:
-            # Candidates by matrix products where the distance allows; the linkage ranks them.
-            near = {"euclidean": "sqeuclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}.get(
-                str(linkage.distance)
-            )
-            if near is not None:
-                search = ByVector(np.stack, self.n_neighbors, near, index=search == "index")
-        gardener = Polisher() if rules.polish else None
-        return Engine(linkage, rules, search, self.n_neighbors, n_features, bool(self.check_linkage), gardener)
+    def _candidates(self, linkage: VectorLinkage | Linkage, rules: Rules) -> Any:
+        """Where to look: for a linkage over the pairs of vectors by matrix products, where the distance allows it."""
+        if not isinstance(linkage, Pairwise) or not isinstance(self.search, str) or not rules.single_search:
+            return self.search
+        near = {"euclidean": "sqeuclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}.get(str(linkage.distance))
+        if near is None:
+            return self.search
+        return ByVector(np.stack, self.n_neighbors, near, index=self.search == "index")
 
 
 class Rotate(Grinch):

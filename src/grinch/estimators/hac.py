@@ -9,9 +9,8 @@ from grinch._checks import check_flag, check_room_for_pairs
 from grinch._types import count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
 from grinch.baselines.hac import BEST_FIRST, CHAIN, OF_MEANS, SCIPY, SCIPY_BYTES_PER_PAIR, HACBuilder
-from grinch.errors import unknown_name
-from grinch.estimators.base import TreeClusterer
-from grinch.linkage.named import NAMES, linkage_of
+from grinch.estimators.base import Prepared, TreeClusterer
+from grinch.linkage.named import linkage_of
 
 SCIPY_LINKAGES = ("single", "complete", "average", "ward", "centroid")
 # Merging two nodes that are each other's nearest may bring their union closer to a third.
@@ -78,8 +77,9 @@ class HAC(TreeClusterer):
         self.threshold = threshold
         self.verbose = verbose
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        linkage, metric = self._resolve_linkage()
+    def _validate(self, X: Any, reset: bool) -> Prepared:
+        metric = self._resolve_metric()
+        linkage = linkage_of(self.linkage, metric)
         if self.lean and isinstance(self.linkage, str) and self.linkage in NOT_REDUCIBLE:
             raise ValueError(
                 f"lean=True needs a linkage that is reducible, such as 'average' or 'ward'; got {self.linkage!r}."
@@ -87,34 +87,28 @@ class HAC(TreeClusterer):
             )
         check_flag("lean", self.lean)
         cuts.check_cut(self.n_clusters, self.threshold)
-        rows = self._checked_records(X, linkage, metric, reset)
+        rows = self._rows_for(linkage, X, reset)
         if not self.lean:
             per_pair = SCIPY_BYTES_PER_PAIR if self._is_scipys() else HEAP_BYTES_PER_PAIR
             instead = "lean=True (slower, O(n) memory), MiniBatchHAC, or Grinch"
             check_room_for_pairs(count_rows(rows), per_pair, "HAC", instead)
-        return rows
+
+        def new_builder() -> HACBuilder:
+            if self._is_scipys() and not self.lean:
+                assert metric is not None
+                return HACBuilder(SCIPY, self.linkage, metric)
+            return HACBuilder(CHAIN if self.lean else BEST_FIRST, linkage, as_roots=self._is_scipys())
+
+        return Prepared(rows, new_builder)
 
     def _is_scipys(self) -> bool:
         return isinstance(self.linkage, str) and self.linkage in SCIPY_LINKAGES and self.metric != "dot"
 
-    def _resolve_linkage(self) -> tuple[Any, str | None]:
-        """The linkage and the metric as Grinch names them."""
-        if not isinstance(self.linkage, str):
-            linkage_of(self.linkage, self.metric)
-            return self.linkage, self.metric
-        if self.linkage not in NAMES:
-            raise unknown_name("linkage", self.linkage, NAMES, " (or a Linkage object, or a function of two lists)")
+    def _resolve_metric(self) -> str | None:
+        """The metric as Grinch names it."""
         metric = self.metric
+        if not isinstance(self.linkage, str):
+            return metric
         if self.linkage in OF_MEANS and metric in (None, "euclidean", "sqeuclidean"):
-            return self.linkage, "sqeuclidean"
-        if self.linkage in SCIPY_LINKAGES:
-            metric = metric or "euclidean"
-        linkage_of(self.linkage, metric)
-        return self.linkage, metric
-
-    def _new_builder(self, rows: Any) -> HACBuilder:
-        linkage, metric = self._resolve_linkage()
-        if self._is_scipys() and not self.lean:
-            assert metric is not None
-            return HACBuilder(SCIPY, self.linkage, metric)
-        return HACBuilder(CHAIN if self.lean else BEST_FIRST, linkage_of(linkage, metric), as_roots=self._is_scipys())
+            return "sqeuclidean"
+        return metric or "euclidean" if self.linkage in SCIPY_LINKAGES else metric

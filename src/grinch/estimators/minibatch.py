@@ -9,7 +9,7 @@ from grinch._checks import check_count, check_room_for_pairs
 from grinch._types import count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
 from grinch.baselines.minibatch import BufferBuilder
-from grinch.estimators.base import IncrementalClusterer
+from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
 
@@ -60,15 +60,12 @@ class MiniBatchHAC(IncrementalClusterer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        linkage_of(self.linkage, self.metric)
+    def _validate(self, X: Any, reset: bool) -> Prepared:
+        linkage = linkage_of(self.linkage, self.metric)
         size = check_count("buffer_size", self.buffer_size, 2)
         cuts.check_cut(self.n_clusters, self.threshold)
-        rows = self._checked_records(X, self.linkage, self.metric, reset)
+        rows = self._rows_for(linkage, X, reset)
         n = count_rows(rows) + (0 if reset else self.n_leaves_)
         check_room_for_pairs(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
-        return rows
-
-    def _new_builder(self, rows: Any) -> BufferBuilder:
-        linkage = linkage_of(self.linkage, self.metric)
-        return BufferBuilder(linkage, rows.shape[1] if isinstance(linkage, VectorLinkage) else 0, self.buffer_size)
+        n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
+        return Prepared(rows, lambda: BufferBuilder(linkage, n_features, size))

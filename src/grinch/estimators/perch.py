@@ -11,7 +11,7 @@ from grinch.baselines.perch import METRICS, PerchBuilder
 from grinch.baselines.perch_moves import PerchRules
 from grinch.cuts.costs import COSTS
 from grinch.errors import unknown_name
-from grinch.estimators.base import IncrementalClusterer
+from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_vectors
 from grinch.tree import Tree
 
@@ -89,7 +89,7 @@ class Perch(IncrementalClusterer):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _checked(self, X: Any, reset: bool) -> Any:
+    def _validate(self, X: Any, reset: bool) -> Prepared:
         for name, accepted in (("metric", METRICS), ("search", SEARCHES), ("cost", COSTS)):
             if getattr(self, name) not in accepted:
                 raise unknown_name(name, getattr(self, name), accepted)
@@ -99,15 +99,13 @@ class Perch(IncrementalClusterer):
         if self.max_leaves is not None:
             check_count("max_leaves", self.max_leaves, 2)
         cuts.check_cut(self.n_clusters, self.threshold)
-        return check_vectors(self, X, reset)
-
-    def _new_builder(self, rows: Any) -> PerchBuilder:
+        rows = check_vectors(self, X, reset)
         rules = PerchRules(
             balance=bool(self.balance),
             max_leaves=int(self.max_leaves or 0),
             beam_width=int(self.beam_width) if self.search == "beam" else 0,
         )
-        return PerchBuilder(rules, self.metric, rows.shape[1], int(self.exact_leaves))
+        return Prepared(rows, lambda: PerchBuilder(rules, self.metric, rows.shape[1], int(self.exact_leaves)))
 
     def _cut_named(self, n_clusters: int) -> tuple[Any, ...]:
         return (n_clusters, self.cost)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from grinch.core.rules import Rules, rules_of
 from grinch.errors import unknown_name
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.birch import Birch
@@ -56,7 +57,7 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
         and BIRCH know no linkage; they go by the Euclidean distance of the points, or of their directions under a
         linkage of cosines.
     **settings
-        Parameters of the estimator.
+        Parameters of the estimator; for "grinch" also single rules of its mode, such as ``cap=100``.
 
     Examples
     --------
@@ -64,10 +65,14 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
     MiniBatchHAC(buffer_size=50, metric='cosine')
     >>> make_system("perch-b")
     Perch(balance=True, metric='cosine')
+    >>> make_system("grinch", mode="exact", pull=False).mode == Rules.exact(pull=False)
+    True
     """
     if name not in SYSTEMS:
         raise unknown_name("method", name, SYSTEMS)
     system = SYSTEMS[name]
+    if system.estimator is Grinch:
+        settings = _with_rules(settings)
     accepted = [each for each in inspect.signature(system.estimator).parameters if each not in ("linkage", "metric")]
     for setting in settings:
         if setting not in accepted:
@@ -90,6 +95,15 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
             f" Methods that do: {', '.join(n for n, s in SYSTEMS.items() if s.takes_linkage)}"
         )
     return system.estimator(**kind, **{**system.settings, **settings})
+
+
+def _with_rules(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with single rules gathered into the mode."""
+    rules = {key: value for key, value in settings.items() if key in (*Rules._fields, "cap")}
+    if not rules:
+        return settings
+    mode = rules_of(settings.get("mode", "fast")).changed(**rules)
+    return {**{key: value for key, value in settings.items() if key not in rules}, "mode": mode}
 
 
 def cluster_with(
