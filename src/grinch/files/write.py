@@ -56,7 +56,7 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(path)  # a full disk does not say which file it was
         raise
 
