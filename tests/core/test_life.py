@@ -136,9 +136,9 @@ TestPython.settings = settings(max_examples=20, stateful_step_count=10, deadline
 
 @pytest.mark.slow
 class TestVectorsAtLength(VectorLife.TestCase):
-    settings = settings(max_examples=600, stateful_step_count=40, deadline=None)
+    settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.slow
 class TestPythonAtLength(PythonLife.TestCase):
-    settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
+    settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

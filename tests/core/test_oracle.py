@@ -103,14 +103,14 @@ def test_vector_linkages(name, metric, rules, n, seed, k):
 
 @pytest.mark.slow
 @given(rules=all_rules, n=st.integers(1, 40), seed=seeds, levels=levels, k=ks)
-@settings(max_examples=10_000)
+@settings(max_examples=3_000)
 def test_arbitrary_scores_at_length(rules, n, seed, levels, k):
     assert_same_tree(Arbitrary(seed, levels), rules, range(n), k)
 
 
 @pytest.mark.slow
 @given(rules=all_rules, X=integers, k=ks)
-@settings(max_examples=4_000)
+@settings(max_examples=2_000)
 def test_vectors_in_exact_arithmetic_at_length(rules, X, k):
     assert by_engine(linkage_of(summed_dot, "dot"), rules, X, k) == by_paper(exact_sums(X), rules, X, k)
 
