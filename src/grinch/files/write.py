@@ -53,9 +53,11 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
         if target.exists():
             temporary.chmod(target.stat().st_mode)
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk does not say which file it was
         raise
 
 
