@@ -23,6 +23,7 @@ from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
+from grinch.refine import passes
 from grinch.refine.neighbor_cost import NeighborCost
 from grinch.refine.passes import Refiner, sweep
 from grinch.refine.polish import Polisher, polish
@@ -99,7 +100,7 @@ def mean_gap(a, b):
 
 KINDS_OF_MODEL = {
     "average": {"linkage": "average"},
-    "ward": {"linkage": "ward", "cap": 5},
+    "ward": {"linkage": "ward", "mode": Rules.fast(cap=5)},
     "exact": {"linkage": "cosine", "mode": "exact"},
     "index": {"linkage": "average", "metric": "sqeuclidean", "search": "index"},
     "function": {"linkage": mean_gap, "mode": "exact"},
@@ -117,7 +118,7 @@ class Points(RuleBasedStateMachine):
         self.points: dict[object, list[float]] = {}
         self.given = 0
         self.insert(np.eye(3, dtype=np.float32))
-        self.engine.compiled = compiled and isinstance(self.engine.summaries, VectorSummaries)
+        self.engine.compiled = compiled
 
     @property
     def engine(self):
@@ -650,7 +651,8 @@ def test_interrupted_refinement_leaves_a_valid_tree(rng, monkeypatch, where):
     X = rng.normal(size=(1500, 5))
     model = Grinch().fit(X, ids=[f"p{i}" for i in range(1500)])
     engine, calls = model._fitted.builder, []
-    original = getattr(engine, where)
+    owner, name = (engine, "change") if where == "reinsert" else (passes, "sweep")
+    original = getattr(owner, name)
 
     def stop(*arguments):
         result = original(*arguments)
@@ -659,7 +661,7 @@ def test_interrupted_refinement_leaves_a_valid_tree(rng, monkeypatch, where):
             raise KeyboardInterrupt
         return result
 
-    monkeypatch.setattr(engine, where, stop)
+    monkeypatch.setattr(owner, name, stop)
     before = model.tree_.to_newick()
     with pytest.raises(KeyboardInterrupt):
         model.refine()
@@ -726,9 +728,9 @@ def test_passes_of_refinement_follow_a_fit(blobs):
     assert len(refined.refinements_) == 1
     assert refined.tree_.to_newick() == Grinch().fit(X).refine().tree_.to_newick()
     assert Grinch(refine_passes=3).fit(X).refinements_[0].passes <= 3
-    for passes in (-1, True, 1.5, "two"):
+    for bad in (-1, True, 1.5, "two"):
         with pytest.raises(ValueError, match="refine_passes must be a whole number of at least 0; got"):
-            Grinch(refine_passes=passes).fit(X)
+            Grinch(refine_passes=bad).fit(X)
 
 
 def test_the_papers_mode_is_its_settings(blobs):

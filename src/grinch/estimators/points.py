@@ -41,7 +41,9 @@ class PointIds:
         """Points are about to be inserted, by these names, in this order."""
         self._latest = (self.n_slots, self._next, order is not None)
         order = np.arange(count) if order is None else order
-        if names is not None:
+        if names is None:
+            self.names = None
+        else:
             self._add_names([names[i] for i in order.tolist()])
         self._add_positions(self._next + order)
         self._next += count

@@ -188,7 +188,7 @@ def cluster(
     on_error: Errors = "raise",
     jobs: Jobs = 1,
     engine: Annotated[
-        Engine, typer.Option(help="joblib: on this machine. dask: on a cluster (grinch\\[dask]).")
+        Engine, typer.Option(help="joblib: on this machine. dask: on a cluster (grinch[dask]).")
     ] = "joblib",
     address: Annotated[str | None, typer.Option(help="Scheduler of the dask cluster, as tcp://HOST:PORT.")] = None,
     quiet: Quiet = False,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grinch.core.rules import Rules
 from grinch.errors import unknown_name
 from grinch.estimators.registry import make_system
 from grinch.linkage import WithRules
@@ -27,11 +28,8 @@ BY_VECTOR, BY_COAUTHOR = 25, 10
 # Chosen on training names (docs/coref.md): at least the F1 of the default settings, in half the time.
 GRINCH_SETTINGS: dict[str, Any] = {
     "n_neighbors": 10,
-    "cap": 200,
-    "single_elimination": True,
-    # Off: polishing merges all summaries of a tree again, which is slow here.
-    "light_grafts": False,
-    "polish": False,
+    # Without polishing, which merges all summaries of a tree again: slow here.
+    "mode": Rules.fast(cap=200, single_elimination=True, light_grafts=False, polish=False),
 }
 
 
