@@ -184,7 +184,7 @@ class Pool:
         if isinstance(summaries, RecordSummaries):
             if left != NONE:
                 summaries.merge(slot, left, right)
-            return np.array(summaries.scores(slot, self._slots[:n].tolist()), dtype=np.float64)
+            return summaries.scores(slot, self._slots[:n].tolist())
         try:
             merge_and_score(summaries.arrays, slot, left, right, self._slots, n)
         except LinkageFailed:

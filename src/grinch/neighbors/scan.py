@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from grinch._types import Ids, Slots
+from grinch._types import Floats, Ids, Slots
 from grinch.neighbors.base import Neighbors
 from grinch.neighbors.sources import Proposer
 from grinch.summaries.counters import SCORES
 from grinch.summaries.records import RecordSummaries
+from grinch.tree.links import NONE
 
 
 class ScanSearch:
@@ -22,6 +23,7 @@ class ScanSearch:
 
     def __init__(self, summaries: RecordSummaries, k: int, proposers: Sequence[Proposer] = (), batch: int = 1):
         self.summaries, self.k, self.proposers, self.batch = summaries, k, proposers, batch
+        self._has_gaps = False
         if proposers:
             summaries.look_around(self._around)
 
@@ -32,54 +34,74 @@ class ScanSearch:
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         proposals = [proposer.stream(start, stop, limit) for proposer in self.proposers]
 
-        def asked() -> Iterator[tuple[int, Iterable[int]]]:
+        def asked() -> Iterator[tuple[int, Ids]]:
             for x in range(start, stop):
-                earlier: Iterable[int] = range(x if limit is None else limit)
-                yield x, sorted({leaf for proposal in proposals for leaf in next(proposal)}) if proposals else earlier
+                if proposals:
+                    yield x, _united([next(proposal) for proposal in proposals])
+                else:
+                    yield x, np.arange(x if limit is None else limit, dtype=np.int32)
 
         return self._batched(start, asked())
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
-        others = ((x, sorted(self._around([x])) if self.proposers else range(limit)) for x in leaves.tolist())
-        return self._batched(0, others)
+        return self._batched(0, ((x, self._others(x, limit)) for x in leaves.tolist()))
 
-    def _batched(self, start: int, asked: Iterable[tuple[int, Iterable[int]]]) -> Iterator[Neighbors]:
+    def _others(self, x: int, limit: int) -> Ids:
+        """Whom a record in the tree is compared with."""
+        found = np.array(self._around([x]), np.int32) if self.proposers else np.arange(limit, dtype=np.int32)
+        return found[found != x]
+
+    def _batched(self, start: int, asked: Iterable[tuple[int, Ids]]) -> Iterator[Neighbors]:
         """Neighbours of records, several at a time; what is raised on the way comes after those found before it."""
-        rows: list[Ids] = []
+        scored: list[tuple[Ids, Floats]] = []
         try:
             for x, others in asked:
-                rows.append(self._ranked(x, others))
-                if len(rows) == self.batch:
-                    yield Neighbors(start, np.stack(rows))
-                    start, rows = start + len(rows), []
+                scored.append(self._scored(x, others))
+                if len(scored) == self.batch:
+                    yield Neighbors(start, self._ranked(scored))
+                    start, scored = start + len(scored), []
         except GeneratorExit:
             raise
         except BaseException:
-            if rows:
-                yield Neighbors(start, np.stack(rows))
+            if scored:
+                yield Neighbors(start, self._ranked(scored))
             raise
-        if rows:
-            yield Neighbors(start, np.stack(rows))
+        if scored:
+            yield Neighbors(start, self._ranked(scored))
 
     def changed(self, leaves: Slots) -> None:
+        self._has_gaps = True
         for proposer in self.proposers:
             proposer.changed(leaves, self.summaries.gone(leaves))
 
     def compacted(self, leaves: Slots) -> None:
+        self._has_gaps = False
         for proposer in self.proposers:
             proposer.compacted(leaves)
 
-    def _ranked(self, x: int, others: Iterable[int]) -> Ids:
-        """The best of these records for x, but for x itself and what is gone; ties go to the one that came first."""
-        asked = np.fromiter(others, np.int32)
-        asked = asked[(asked != x) & ~self.summaries.gone(asked)]
-        scores = np.asarray(self.summaries.scores(x, asked.tolist()), np.float64)
-        self.summaries.arrays.counts[SCORES] += len(asked)
-        row = np.full(self.k, -1, np.int32)
-        # Ascending positions: a stable sort leaves the first of equals in front.
-        best = asked[np.argsort(-scores, kind="stable")[: self.k]]
-        row[: len(best)] = best
-        return row
+    def _scored(self, x: int, others: Ids) -> tuple[Ids, Floats]:
+        """Those of these records that are not gone, and their scores with x."""
+        if self._has_gaps:
+            others = others[~self.summaries.gone(others)]
+        self.summaries.arrays.counts[SCORES] += len(others)
+        return others, self.summaries.scores(x, others.tolist())
 
-    def _around(self, leaves: list[int]) -> set[int]:
-        return {leaf for proposer in self.proposers for leaf in proposer.around(leaves)}
+    def _ranked(self, scored: list[tuple[Ids, Floats]]) -> Ids:
+        """The best of each, padded with NONE; ties go to the one that came first."""
+        width = max(self.k, max(len(others) for others, _ in scored))
+        ids = np.full((len(scored), width), NONE, np.int32)
+        values = np.full((len(scored), width), -np.inf)
+        for i, (others, scores) in enumerate(scored):
+            ids[i, : len(others)], values[i, : len(others)] = others, scores
+        # Ascending positions: a stable sort leaves the first of equals in front, and what is padded behind.
+        return np.take_along_axis(ids, np.argsort(-values, axis=1, kind="stable")[:, : self.k], axis=1)
+
+    def _around(self, leaves: list[int]) -> list[int]:
+        found: list[int] = _united([proposer.around(leaves) for proposer in self.proposers]).tolist()
+        return found
+
+
+def _united(proposed: Sequence[Iterable[int]]) -> Ids:
+    """All records that were proposed, each once, in ascending order."""
+    found = [each if isinstance(each, np.ndarray) else np.fromiter(each, np.int32) for each in proposed]
+    return np.unique(np.concatenate(found)) if len(found) > 1 else np.sort(found[0])

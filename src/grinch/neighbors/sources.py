@@ -1,4 +1,4 @@
-"""Where candidates come from when a linkage is too dear to be asked about every record.
+"""Where candidates come from when a linkage is too expensive to be asked about every record.
 
 A source is what a user gives to ``Grinch(search=...)``: :class:`ByVector`, :class:`ByKey`, or a list of them. It
 makes a proposer, which belongs to one engine and knows its records.
@@ -15,7 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import Slots
+from grinch._checks import check_count
+from grinch._types import Ids, Slots
 from grinch.errors import unknown_name
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.exact import ExactSearch
@@ -80,8 +81,7 @@ class ByVector:
     def __post_init__(self) -> None:
         if self.metric not in VECTOR_LINKAGES["average"]:
             raise unknown_name("metric", self.metric, VECTOR_LINKAGES["average"])
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
-            raise ValueError(f"n must be a whole number of at least 1; got {self.n!r}")
+        check_count("n", self.n, 1)
 
     def proposer(self) -> Proposer:
         return _NearVectors(self)
@@ -103,8 +103,7 @@ class ByKey:
     most: int = 1000
 
     def __post_init__(self) -> None:
-        if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < 1:
-            raise ValueError(f"most must be a whole number of at least 1; got {self.most!r}")
+        check_count("most", self.most, 1)
 
     def proposer(self) -> Proposer:
         return _SharedKeys(self)
@@ -143,14 +142,14 @@ class _NearVectors:
             return IndexSearch(summaries, self.source.n)
         return ExactSearch(summaries, self.source.n)
 
-    def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Iterable[int]]:
+    def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Ids]:
         for part in self.search.stream(start, stop, limit):
             for i, row in enumerate(part.candidates):
                 # The record itself is in the tree by the time a graft asks around it.
                 self.inserted = part.start + i + 1 if limit is None else limit
-                yield row[row >= 0].tolist()
+                yield row[row >= 0]
 
-    def around(self, leaves: list[int]) -> Iterable[int]:
+    def around(self, leaves: list[int]) -> Ids:
         assert self.summaries is not None
         points = self.summaries.arrays.means[: self.inserted]
         centre = points[leaves].mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -160,8 +159,7 @@ class _NearVectors:
         scores[self.summaries.gone(slice(0, self.inserted))] = -np.inf
         # Enough to have n outside the group.
         n = min(self.source.n + len(leaves), len(points))
-        nearest: list[int] = np.argpartition(-scores, n - 1)[:n].tolist()
-        return nearest
+        return np.argpartition(-scores, n - 1)[:n].astype(np.int32)
 
     def changed(self, leaves: Slots, gone: npt.NDArray[np.bool_]) -> None:
         assert self.summaries is not None

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grinch._compile import kernel
-from grinch._types import Counts, Flags, Ids
+from grinch._compile import jitable, kernel
+from grinch._types import Counts, Flags, Ids, as_id
 from grinch.tree import walks
-from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, Links, swap
+from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, is_leaf, left, parent, right, sibling, swap
 from grinch.tree.paths import Paths, fill_paths, new_paths
 
 # How many neighbours of a point count: with more, large classes gain and small ones lose.
@@ -33,6 +33,24 @@ class Swaps(NamedTuple):
     after: float
 
 
+class Counted(NamedTuple):
+    """What is counted of a tree, and scratch space.
+
+    By node: ``sizes``, its leaves; ``pairs``, the pairs of neighbours that part there; ``aunt_pairs``, those of its own
+    leaves with leaves of its aunt. ``parted`` has for each pair the node where it parts and, on both sides, the
+    grandchild of that node it came by. ``is_touched`` and ``is_changed`` mark what is around the swaps of a sweep.
+    """
+
+    preorder: Ids
+    sizes: Counts
+    paths: Paths
+    pairs: Ids
+    aunt_pairs: Ids
+    parted: Ids
+    is_touched: Flags
+    is_changed: Flags
+
+
 class NeighborCost:
     """The neighbours of the points of a tree under construction, and where in the tree each pair of them parts.
 
@@ -41,56 +59,75 @@ class NeighborCost:
 
     def __init__(self, near: Ids, capacity: int):
         self.near, self.n_pairs = near, int((near != NONE).sum())
-        self._parted = np.full((*near.shape, 3), NONE, np.int32)
         self._parents = walks.no_nodes(0)
-        self._sizes = np.zeros(2 * capacity, np.int64)
-        self._pairs, self._aunt_pairs = np.zeros(2 * capacity, np.int32), np.zeros(2 * capacity, np.int32)
-        self._is_touched, self._is_changed = np.zeros(2 * capacity, np.uint8), np.zeros(2 * capacity, np.uint8)
-        self._paths = new_paths(2 * capacity)
+        self._counted = Counted(
+            preorder=walks.no_nodes(0),
+            sizes=np.zeros(2 * capacity, np.int64),
+            paths=new_paths(2 * capacity),
+            pairs=np.zeros(2 * capacity, np.int32),
+            aunt_pairs=np.zeros(2 * capacity, np.int32),
+            parted=np.full((*near.shape, 3), NONE, np.int32),
+            is_touched=np.zeros(2 * capacity, np.uint8),
+            is_changed=np.zeros(2 * capacity, np.uint8),
+        )
 
     def cost(self, links: Links) -> float:
         """The mean number of points under the common ancestor of two neighbours; nan without any."""
-        self._count(links)
-        return self._total() / self.n_pairs if self.n_pairs else float("nan")
+        before = self.sweep(links, most=0).before
+        return before / self.n_pairs if self.n_pairs else float("nan")
 
-    def sweep(self, links: Links) -> Swaps:
-        """Swap a node with its aunt wherever that lowers the cost, from the bottom to the top, once."""
-        preorder = self._count(links)
-        before = self._total()
-        self._is_touched[:] = 0
-        scratch = (self._sizes, self._pairs, self._aunt_pairs, self._is_touched, self._is_changed)
-        made, gain = swap_with_aunts(links, preorder, *scratch)
-        self._parents = links.table[:, PARENT].copy()
-        return Swaps(int(made), before, before - float(gain))
+    def sweep(self, links: Links, most: int = 1) -> Swaps:
+        """Swap a node with its aunt wherever that lowers the cost, from the bottom to the top.
 
-    def _total(self) -> float:
-        return float(self._pairs @ self._sizes)
-
-    def _count(self, links: Links) -> Ids:
-        """Count the leaves under each node, and the pairs that part there; the order it was done in."""
-        preorder = walks.no_nodes(2 * int(links.head[LEAVES]) - 1)
-        offset = int(links.head[OFFSET])
-        walks.fill_preorder(links.table, int(links.head[ROOT]), offset, preorder)
-        self._sizes[:] = 0
-        walks.fill_sizes(links.table, preorder, offset, self._sizes)
-        fill_paths(links.table, preorder, offset, self._sizes, self._paths)
+        Once, or up to ``most`` times as long as anything is swapped.
+        """
+        n_nodes = 2 * int(links.head[LEAVES]) - 1
+        if len(self._counted.preorder) != n_nodes:
+            self._counted = self._counted._replace(preorder=walks.no_nodes(n_nodes))
         if not np.array_equal(self._parents, links.table[:, PARENT]):
             # Not the tree that the last sweep left behind: nothing that was counted holds.
-            self._parted[..., 0] = NONE
-            self._pairs[:] = 0
-            self._aunt_pairs[:] = 0
-        count_pairs(self.near, self._paths, self._is_changed, self._parted, self._pairs, self._aunt_pairs)
-        self._is_changed[:] = 0
+            self._counted.parted[..., 0] = NONE
+            self._counted.pairs[:] = 0
+            self._counted.aunt_pairs[:] = 0
+        before, made, gain = sweep_tree(links, self.near, self._counted, most)
         self._parents = links.table[:, PARENT].copy()
-        return preorder
+        return Swaps(int(made), float(before), float(before - gain))
 
 
 @kernel
-def count_pairs(near: Ids, paths: Paths, is_changed: Flags, parted: Ids, pairs: Ids, aunt_pairs: Ids) -> None:
-    """By node, the pairs of neighbours that part there; and those of its own leaves with leaves of its aunt.
+def sweep_tree(tree: Links, near: Ids, counted: Counted, most: int) -> tuple[int, int, int]:
+    """Count, and swap up to ``most`` times; returns the cost of all pairs before, the swaps made and what they gain."""
+    before, made, gain = 0, 0, 0
+    for sweep in range(max(most, 1)):
+        count_tree(tree, near, counted)
+        if sweep == 0:
+            for i in range(counted.preorder.shape[0]):
+                v = counted.preorder[i]
+                before += counted.pairs[v] * counted.sizes[v]
+        if most == 0:
+            break
+        swaps, saved = swap_with_aunts(tree, counted)
+        made += swaps
+        gain += saved
+        if swaps == 0:
+            break
+    return before, made, gain
 
-    ``parted`` has for each pair the node where it parts and, on both sides, the grandchild of that node it came by.
-    """
+
+@jitable
+def count_tree(tree: Links, near: Ids, counted: Counted) -> None:
+    """Count the leaves under each node, and the pairs that part there."""
+    offset = tree.head[OFFSET]
+    walks.fill_preorder(tree.table, tree.head[ROOT], offset, counted.preorder)
+    walks.fill_sizes(tree.table, counted.preorder, offset, counted.sizes)
+    fill_paths(tree.table, counted.preorder, offset, counted.sizes, counted.paths)
+    count_pairs(near, counted.paths, counted.is_changed, counted.parted, counted.pairs, counted.aunt_pairs)
+    counted.is_changed[:] = 0
+
+
+@jitable
+def count_pairs(near: Ids, paths: Paths, is_changed: Flags, parted: Ids, pairs: Ids, aunt_pairs: Ids) -> None:
+    """Count the pairs that are new, or part at a node in ``is_changed``."""
     places, nodes, heads, above = paths.places, paths.nodes, paths.heads, paths.above
     for i in range(near.shape[0]):
         for k in range(near.shape[1]):
@@ -129,29 +166,24 @@ def count_pairs(near: Ids, paths: Paths, is_changed: Flags, parted: Ids, pairs: 
                     aunt_pairs[parted[i, k, side]] += 1
 
 
-@kernel
-def swap_with_aunts(
-    tree: Links,
-    preorder: Ids,
-    sizes: Counts,
-    pairs: Ids,
-    aunt_pairs: Ids,
-    is_touched: Flags,
-    is_changed: Flags,
-) -> tuple[int, int]:
+@jitable
+def swap_with_aunts(tree: Links, counted: Counted) -> tuple[int, int]:
     """One sweep, children before parents; returns the number of swaps and what they gain.
 
     For v with children b and c and sibling a, each of the three can be the one that stays outside. The pairs of the two
     that stay together save as many points as are in the third. Nodes around a swap wait for the next count, which is
     for the pairs that part at the nodes in ``is_changed``.
     """
-    table, made, gain = tree.table, 0, 0
-    for i in range(preorder.shape[0] - 1, -1, -1):
-        v = preorder[i]
-        p = table[v, PARENT]
-        if v < tree.head[OFFSET] or p == NONE:
+    sizes, pairs, aunt_pairs = counted.sizes, counted.pairs, counted.aunt_pairs
+    is_touched, is_changed = counted.is_touched, counted.is_changed
+    made, gain = 0, 0
+    is_touched[:] = 0
+    for i in range(counted.preorder.shape[0] - 1, -1, -1):
+        v = as_id(counted.preorder[i])
+        p = parent(tree, v)
+        if is_leaf(tree, v) or p == NONE:
             continue
-        a, b, c = table[p, LEFT] + table[p, RIGHT] - v, table[v, LEFT], table[v, RIGHT]
+        a, b, c = sibling(tree, v), left(tree, v), right(tree, v)
         if is_touched[p] or is_touched[v] or is_touched[a] or is_touched[b] or is_touched[c]:
             continue
         now, with_b, with_c = pairs[v] * sizes[a], aunt_pairs[b] * sizes[c], aunt_pairs[c] * sizes[b]
@@ -164,6 +196,6 @@ def swap_with_aunts(
             gain += with_b - now
             is_touched[p] = is_touched[v] = is_touched[a] = is_touched[b] = is_touched[c] = 1
             is_changed[p] = is_changed[v] = 1
-            if table[p, PARENT] != NONE:
-                is_changed[table[p, PARENT]] = 1
+            if parent(tree, p) != NONE:
+                is_changed[parent(tree, p)] = 1
     return made, gain

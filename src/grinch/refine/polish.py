@@ -91,8 +91,5 @@ def polish(engine: Engine, neighbors: ArrivalNeighbors) -> None:
     """Bring neighbours together, as they were found when the points came: swaps until few are left."""
     # In as little room as the tree needs, for it may be the beginning of a large one.
     links = shrunk(engine.links, engine.n_slots)
-    cost = NeighborCost(neighbors.among(engine.slots()), engine.n_slots)
-    for _ in range(POLISHING_SWEEPS):
-        if cost.sweep(links).made == 0:
-            break
+    NeighborCost(neighbors.among(engine.slots()), engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
     engine.restore(grown(links, engine.summaries.capacity, engine.summaries.is_undoable))

@@ -82,10 +82,10 @@ class RecordSummaries(GrowingArrays):
             raise LinkageError("returned nan, which is no score", u, v)
         return number
 
-    def scores(self, v: int, nodes: Sequence[int]) -> Any:
+    def scores(self, v: int, nodes: Sequence[int]) -> Floats:
         """f(v, node) for each node, in one call if the linkage has ``scores``."""
         if self._batched is None or len(nodes) < 2:
-            return [self.score(v, node) for node in nodes]
+            return np.array([self.score(v, node) for node in nodes])
         found = self._asked_together(v, nodes)
         if np.isnan(found).any():
             raise LinkageError("returned nan, which is no score", v, nodes[int(np.argmax(np.isnan(found)))])
