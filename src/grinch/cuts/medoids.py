@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-from scipy.spatial.distance import cdist
 
 from grinch._by_column import check_vectors, columns, unit_scale
 from grinch._types import Floats, Labels
@@ -100,6 +99,8 @@ def _replace_in_small_clusters(remoteness: Floats, matrix: Any, numbers: Labels)
 
 def _summed_distances(matrix: Any) -> Floats:
     """Of each vector to all others, a few rows at a time."""
+    from scipy.spatial.distance import cdist
+
     dense = (matrix.toarray() if scipy.sparse.issparse(matrix) else matrix).astype(np.float64)
     return np.concatenate(
         [cdist(dense[i : i + ROWS_AT_ONCE], dense).sum(axis=1) for i in range(0, len(dense), ROWS_AT_ONCE)]
