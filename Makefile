@@ -41,6 +41,7 @@ check: .venv/.dev
 nightly: .venv/.dev
 	$(BIN)/python -m pytest -n 2 -m slow
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2
+	$(BIN)/python benchmarks/digests.py
 
 bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)

@@ -6,6 +6,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,48 @@ from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+# Rooms that compiled code comes from; a change anywhere else compiles nothing again.
+COMPILED = (
+    "_compile.py",
+    "baselines/",
+    "core/",
+    "cuts/",
+    "linkage/",
+    "metrics/",
+    "neighbors/",
+    "refine/",
+    "resolve/",
+    "summaries/",
+    "tree/",
+)
+# Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
+NO_COUNTS: dict[str, bool] = {"_nrt": False}
+
+
+def jitable(function: F) -> F:
+    """A plain Python function that compiled code can call too; it must not allocate arrays."""
+    jittable: F = register_jitable(**NO_COUNTS, pipeline_class=_PartCompiler)(function)
+    return jittable
+
+
+def kernel(function: F) -> F:
+    """A compiled function on arrays that releases the GIL and allocates nothing; sums may be reordered into lanes."""
+    return _cached(njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, **NO_COUNTS)(function))
+
+
+def entry(function: F) -> F:
+    """A compiled function through which Python enters the moves; it releases the GIL and allocates nothing."""
+    return _cached(njit(nogil=True, **NO_COUNTS)(function))
+
+
+def compiled(function: F) -> F:
+    """A compiled function that releases the GIL; it may allocate arrays, and sums stay in their order."""
+    return _cached(njit(nogil=True)(function))
+
+
+# Parts of an entry ----------------------------------------------------------------------------------------------------
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]
@@ -62,48 +105,12 @@ class _PartCompiler(Compiler):  # type: ignore[misc]
         return [pipeline]
 
 
-# Rooms that compiled code comes from; a change anywhere else compiles nothing again.
-COMPILED = (
-    "_compile.py",
-    "baselines/",
-    "core/",
-    "cuts/",
-    "linkage/",
-    "metrics/",
-    "neighbors/",
-    "refine/",
-    "resolve/",
-    "summaries/",
-    "tree/",
-)
-# Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
-NO_COUNTS: dict[str, bool] = {"_nrt": False}
-
-
-def jitable(function: F) -> F:
-    """A plain Python function that compiled code can call too; it must not allocate arrays."""
-    jittable: F = register_jitable(**NO_COUNTS, pipeline_class=_PartCompiler)(function)
-    return jittable
-
-
-def kernel(function: F) -> F:
-    """A compiled function on arrays that releases the GIL and allocates nothing; sums may be reordered into lanes."""
-    return _cached(njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, **NO_COUNTS)(function))
-
-
-def entry(function: F) -> F:
-    """A compiled function through which Python enters the moves; it releases the GIL and allocates nothing."""
-    return _cached(njit(nogil=True, **NO_COUNTS)(function))
-
-
-def compiled(function: F) -> F:
-    """A compiled function that releases the GIL; it may allocate arrays, and sums stay in their order."""
-    return _cached(njit(nogil=True)(function))
+# Kept from process to process -----------------------------------------------------------------------------------------
 
 
 @cache
 def source_digest() -> str:
-    """A digest of all sources that anything compiled comes from."""
+    """A digest of all sources that anything compiled comes from: the key of everything that is kept."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
     for place in COMPILED:
@@ -182,6 +189,8 @@ class _PackageCache(FunctionCache):  # type: ignore[misc]
             found = super().load_overload(sig, target_context)
         except Exception:  # a damaged or unreadable file is as good as none
             found = None
+            with suppress(OSError):
+                self.flush()
         if found is None:
             _notice.start()
         return found

@@ -219,8 +219,9 @@ class Grinch(IncrementalClusterer):
 
         Each pass takes the points out one by one and inserts them again beside the nearest of all points; then (for all
         points) the large groups are joined again, and nodes swap places with their aunts as long as that brings
-        neighbours together (neither in ``mode="exact"``, whose guarantee this does not keep, nor without grafts). A
-        pass that does not help is undone, and is the last. What was done and gained is in ``refinements_``.
+        neighbours together (neither with ``pull``, as in ``mode="exact"``, whose guarantee this does not keep, nor
+        without grafts). A pass that does not help is undone, and is the last. What was done and gained is in
+        ``refinements_``.
         Ctrl-C leaves a valid tree of all points.
 
         It can harm: where groups are full of near-duplicates, neighbours do not tell which of these belong together

@@ -1,0 +1,125 @@
+"""How the package is compiled: what is kept, by which key, and what the user hears of it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+import grinch
+from grinch import _compile
+
+
+def twice(x):
+    return 2 * x
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def cache_hits(function):
+    return sum(function.stats.cache_hits.values())
+
+
+def test_what_was_compiled_is_found_again(folder):
+    assert _compile.entry(twice)(4) == 8
+    again = _compile.entry(twice)
+    assert again(4) == 8
+    assert cache_hits(again) == 1
+
+
+@pytest.mark.parametrize("decorator", [_compile.kernel, _compile.entry, _compile.compiled])
+def test_any_change_of_a_source_compiles_again(folder, monkeypatch, decorator):
+    """numba by itself looks at the file of the function only."""
+    assert decorator(twice)(4) == 8
+    monkeypatch.setattr(_compile, "source_digest", lambda: "another")
+    changed = decorator(twice)
+    assert changed(4) == 8
+    assert cache_hits(changed) == 0
+
+
+def test_every_file_that_compiles_is_part_of_the_key():
+    package = Path(grinch.__file__).parent
+    for path in package.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "from grinch._compile import" in text or path.name == "_compile.py":
+            place = path.relative_to(package).as_posix()
+            assert any(place == room or (room.endswith("/") and place.startswith(room)) for room in _compile.COMPILED)
+
+
+def test_a_damaged_file_is_compiled_again(folder):
+    assert _compile.entry(twice)(4) == 8
+    files = list(folder.rglob("*.nb[ic]"))
+    assert files
+    for path in files:
+        path.write_bytes(b"not a cache")
+    assert _compile.entry(twice)(4) == 8
+
+
+def test_without_a_folder_it_runs_and_says_so_once(monkeypatch, capsys):
+    monkeypatch.setattr(_compile._PackageCacheImpl, "_locator_classes", [])
+    _compile._say_uncached.cache_clear()
+    assert _compile.entry(twice)(4) == 8
+    assert _compile.kernel(twice)(5) == 10
+    said = capsys.readouterr().err
+    assert said.count("no folder for compiled code can be written") == 1
+    assert "NUMBA_CACHE_DIR" in said
+
+
+def test_a_full_disk_does_not_stop_compiling(folder, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    _compile._say_uncached.cache_clear()
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
+    assert _compile.entry(twice)(4) == 8
+    assert "no folder for compiled code can be written" in capsys.readouterr().err
+
+
+def test_compiling_is_said_only_while_it_takes_long(capsys):
+    quick = _compile._Notice(30.0)
+    quick.start()
+    quick.stop()
+    slow = _compile._Notice(0.01)
+    for _ in range(2):
+        slow.start()
+        slow.start()  # what it is made of is compiled within
+        slow.stop()
+        time.sleep(0.1)
+        slow.stop()
+    assert capsys.readouterr().err.count("grinch: compiling for this machine") == 1
+
+
+PROGRAM = """
+import numpy as np
+from grinch import Grinch
+X = np.random.default_rng(0).normal(size=(60, 3))
+print(Grinch(n_clusters=2).fit(X).tree_.to_newick(lengths=False))
+"""
+
+
+@pytest.mark.slow
+def test_a_formula_that_is_edited_is_what_runs(tmp_path):
+    shutil.copytree(Path(grinch.__file__).parent, tmp_path / "grinch", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def tree():
+        environment = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PATH": ""}
+        command = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    before = tree()
+    assert tree() == before
+    source = tmp_path / "grinch" / "linkage" / "vector.py"
+    text = source.read_text(encoding="utf-8")
+    edited = text.replace("return dot(a, b)\n    gap", "return -dot(a, b)\n    gap")
+    assert edited != text
+    source.write_text(edited, encoding="utf-8")
+    assert tree() != before
