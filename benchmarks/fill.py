@@ -107,6 +107,31 @@ def targets() -> str:
     )
 
 
+# From before.json ---------------------------------------------------------------------------------------------------
+
+SINCE = {
+    ("linkages", "object"): ("points per second, a linkage object with merge and scores", "{:,.0f}"),
+    ("linkages", "function"): ("points per second, a plain function", "{:,.0f}"),
+    ("linkages", "compiled"): ("points per second, a function compiled by numba", "{:,.0f}"),
+    ("linkages", "built_in"): ("points per second, built in", "{:,.0f}"),
+    ("linkages", "insert_over_inside"): ("an insert / the time inside the methods of a linkage object", "{:.2f}"),
+    ("coreference", "seconds_per_1000_records"): ("author coreference, seconds per 1,000 records of a name", "{:.2f}"),
+    ("start", "cold_compile_cpu_s"): ("first fit from an empty cache, CPU seconds more than a second", "{:.1f}"),
+    ("start", "warm_first_fit_extra_s"): ("first fit, warm cache, seconds more than a second", "{:.2f}"),
+    ("start", "load_s"): ("loading the estimators, most of it scikit-learn, seconds", "{:.2f}"),
+    ("start", "import_s"): ("`import grinch`, seconds", "{:.3f}"),
+}
+
+
+def since() -> str:
+    found = read("before.json")
+    cells = (
+        [title, *(form.format(found[version][part][name]) for version in ("before", "after"))]
+        for (part, name), (title, form) in SINCE.items()
+    )
+    return table(["", f"0.1.0 ({found['commit']})", "one compiled core"], cells)
+
+
 # From frontier.json -------------------------------------------------------------------------------------------------
 
 
