@@ -256,6 +256,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "linkage-speed": linkage_speed,
     "search": search,
     "targets": targets,
+    "since": since,
     "wins": wins,
     "below-hac": below_hac,
     "frontier": frontier,
