@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,12 @@ def tree_part(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     return {**result, **{f"{name}_per_insert": count / len(X) for name, count in engine.stats.items()}}
 
 
+@cache
+def timed_cache() -> str:
+    """Where the moves with clocks in them are kept during this run, apart from those without."""
+    return tempfile.mkdtemp(prefix="grinch-stages-")
+
+
 def stages(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     """How that time divides over the moves, in a process of its own (stages.py)."""
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +83,7 @@ def stages(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
         np.save(path, X)
         command = [sys.executable, str(Path(__file__).parent / "stages.py"), str(path), mode, str(k)]
         done = subprocess.run(
-            command, capture_output=True, text=True, check=True, env={**os.environ, "NUMBA_CACHE_DIR": folder}
+            command, capture_output=True, text=True, check=True, env={**os.environ, "NUMBA_CACHE_DIR": timed_cache()}
         )
     return {f"us_{name}": value for name, value in json.loads(done.stdout).items()}
 

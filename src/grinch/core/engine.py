@@ -11,12 +11,13 @@ import numpy as np
 
 from grinch._types import Advance, Floats, Ids, Slots, count_rows
 from grinch.core import entries
-from grinch.core.rules import NO_MOVES, Rules
+from grinch.core.leave import remove_points
+from grinch.core.rules import Rules
 from grinch.core.state import State
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.neighbors import make_search
-from grinch.neighbors.base import BATCH, Search
+from grinch.neighbors.base import Search
 from grinch.summaries import Summaries, make_summaries
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.counters import COUNTERS
@@ -24,7 +25,6 @@ from grinch.tree import Tree
 from grinch.tree.links import (
     LEAVES,
     NONE,
-    PARENT,
     SIZE,
     USED,
     Links,
@@ -37,10 +37,6 @@ from grinch.tree.links import (
     undo_change,
 )
 
-# Points removed at a time: enough for the search to keep its threads busy.
-GROUP = 16 * BATCH
-# A group of more leaves than this hardly changes when the point beside it is removed, and looks for no neighbours.
-STEADY = 128
 # Leaf slots kept free for points that are looked up but not inserted.
 SPARE = 256
 
@@ -146,7 +142,7 @@ class Engine:
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
-        with self._explained():
+        with self.explained():
             self.run(entries.score_siblings)
         ceiling = getattr(self.linkage, "ceiling", None)
         return Tree.from_links(self.links, self.summaries.arrays.sibling_scores.copy(), ceiling)
@@ -163,7 +159,7 @@ class Engine:
             self._insert_written(start, start + count, progress)
         except LinkageFailed:
             # A linkage failed in the search of a batch; point by point, all before the one to blame get in.
-            with self._explained():
+            with self.explained():
                 for x in range(self.n_slots, start + count):
                     self._insert_written(x, x + 1, progress)
 
@@ -190,7 +186,7 @@ class Engine:
         self.own_arrays()
         n = self.n_slots
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
-        with self._explained():
+        with self.explained():
             for begin in range(0, count_rows(rows), SPARE):
                 piece = rows[begin : begin + SPARE]
                 self._write(n, piece)
@@ -209,33 +205,7 @@ class Engine:
         Without ``repair`` the linkage is asked nothing, and nothing can be raised.
         """
         self.own_arrays()
-        for begin in range(0, len(slots), GROUP):
-            batch = slots[begin : begin + GROUP]
-            # Gone first, so that none of them is a candidate in the repair of another's place.
-            self._set_gone(batch, True)
-            try:
-                self._remove_batch(batch, repair)
-            finally:
-                still = np.array([slot for slot in batch.tolist() if self.has(slot)], np.intp)
-                self._set_gone(still, False)
-                self.summaries.drop(np.setdiff1d(batch, still))
-            if progress is not None:
-                progress(len(batch))
-
-    def _remove_batch(self, batch: Slots, repair: bool) -> None:
-        leaves_a_gap = np.array([repair and self._leaves_a_gap(slot) for slot in batch.tolist()], np.bool_)
-        searched, others = batch[leaves_a_gap], batch[~leaves_a_gap]
-        if len(others):
-            nothing = np.full((len(others), 1), NONE, np.int32)
-            self.change(entries.remove_all, others, nothing, self.rules if repair else NO_MOVES)
-        with self._explained():
-            for first, candidates in self.search.nearest(searched, self.n_slots):
-                self.change(entries.remove_all, searched[first : first + len(candidates)], candidates)
-
-    def _leaves_a_gap(self, slot: int) -> bool:
-        """Whether grafts should repair the place of this leaf: its sibling is not large, or pull is to guarantee it."""
-        table, p = self.links.table, self.links.table[slot, PARENT]
-        return self.rules.graft and p != NONE and bool(self.rules.pull or table[p, SIZE] - 1 <= STEADY)
+        remove_points(self, slots, repair, progress)
 
     def compact(self) -> Slots | None:
         """Close the gaps that removed points left, once they are more than the points in the tree.
@@ -271,7 +241,7 @@ class Engine:
         return task(state, *arguments) if self.compiled else task.py_func(state, *arguments)  # type: ignore[attr-defined]
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
         """Instead of the fact that a linkage failed, raise what it did."""
         try:
             yield
@@ -314,7 +284,8 @@ class Engine:
         self.summaries.write(at, rows)
         self.search.write(at, rows)
 
-    def _set_gone(self, slots: Slots, gone: bool) -> None:
+    def set_gone(self, slots: Slots, gone: bool) -> None:
+        """Let no search find these points, or let it find them again."""
         if len(slots):
             self.summaries.set_gone(slots, gone)
             self.search.changed(slots)
