@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple, NoReturn, Self
+from functools import wraps
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,20 @@ from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 
 DEFAULT_N_CLUSTERS = 8
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def one_at_a_time(method: Method) -> Method:
+    """A method of an estimator that waits until no other thread is in one."""
+
+    @wraps(method)
+    def waiting(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        # Set once, whoever comes first.
+        with self.__dict__.setdefault("_lock", threading.RLock()):
+            return method(self, *arguments, **keywords)
+
+    return cast(Method, waiting)
 
 
 class Prepared(NamedTuple):
@@ -53,6 +69,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
+    @one_at_a_time
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         with self._unchanged_if_refused():
@@ -67,19 +84,23 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
     # What was found -----------------------------------------------------------------------------------------------
 
     @property
+    @one_at_a_time
     def tree_(self) -> Tree:
         return self._check_fitted().tree()
 
     @property
+    @one_at_a_time
     def labels_(self) -> npt.NDArray[np.int64]:
         return self._node_labels()[: self.n_leaves_].copy()
 
     @property
+    @one_at_a_time
     def ids_(self) -> list[Any]:
         """The ids of the points, as they were given; positions if none were."""
         return self._check_fitted().point_ids()
 
     @property
+    @one_at_a_time
     def clusters_(self) -> list[list[Any]]:
         """The ids of the points of each flat cluster."""
         clusters: list[list[Any]] = [[] for _ in range(int(self.labels_.max(initial=-1)) + 1)]
@@ -88,13 +109,19 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
         return clusters
 
     @property
+    @one_at_a_time
     def stats_(self) -> dict[str, int]:
         return self._check_fitted().builder.stats
 
     @property
+    @one_at_a_time
     def n_leaves_(self) -> int:
         """How many points are in the tree."""
         return self._check_fitted().builder.n_leaves
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_lock"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
@@ -180,6 +207,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 class IncrementalClusterer(TreeClusterer):
     """A clusterer whose tree grows as points arrive."""
 
+    @one_at_a_time
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()

@@ -14,7 +14,7 @@ from grinch._types import count_rows
 from grinch.core.engine import Engine
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.errors import LinkageError, unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared
+from grinch.estimators.base import IncrementalClusterer, Prepared, one_at_a_time
 from grinch.estimators.checks import check_known_ids
 from grinch.estimators.fit import Fit
 from grinch.linkage.base import Linkage, VectorLinkage
@@ -139,11 +139,13 @@ class Grinch(IncrementalClusterer):
         self.check_linkage = check_linkage
         self.verbose = verbose
 
+    @one_at_a_time
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         super().fit(X, y, ids=ids)
         return self.refine(self.refine_passes) if self.refine_passes else self
 
+    @one_at_a_time
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """The cluster each point would join, without inserting it.
 
@@ -166,6 +168,7 @@ class Grinch(IncrementalClusterer):
         is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
         return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
 
+    @one_at_a_time
     def remove(self, ids: Any) -> Self:
         """Take points out of the tree, by their ids; the places they leave are repaired.
 
@@ -183,6 +186,7 @@ class Grinch(IncrementalClusterer):
         self._take_out(fitted, engine, slots)
         return self
 
+    @one_at_a_time
     def update(self, ids: Any, X: Any) -> Self:
         """Change points: row ``i`` of X becomes the point ``ids[i]``, which is placed again.
 
@@ -214,6 +218,7 @@ class Grinch(IncrementalClusterer):
             raise
         return self
 
+    @one_at_a_time
     def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
         """Improve the tree there is: insert points again, now that all their neighbours are known.
 
@@ -266,6 +271,7 @@ class Grinch(IncrementalClusterer):
         return self
 
     @property
+    @one_at_a_time
     def refinements_(self) -> list[Refinement]:
         """What each call of ``refine`` did and gained, since the tree was begun."""
         return list(self._check_fitted().refinements)

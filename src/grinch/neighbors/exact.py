@@ -6,11 +6,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from grinch._types import Slots
 from grinch.neighbors import topk
@@ -22,6 +23,12 @@ BLOCK = 4096
 EXTRA = 16
 # Batches found ahead of the inserts, per job: enough that neither waits for the other.
 AHEAD = 6
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The libraries that are loaded, found once: looking for them takes longer than to search for a single point."""
+    return ThreadpoolController()
 
 
 class ExactSearch:
@@ -41,7 +48,7 @@ class ExactSearch:
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         self._sync(start, stop)
         # Each batch is one task on one core; BLAS threads of its own would only be in the way.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _blas().limit(limits=1, user_api="blas"):
             yield from ahead(lambda lo, hi: self._batch(lo, hi, limit), list(batches(start, stop)), self.jobs)
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
@@ -51,7 +58,7 @@ class ExactSearch:
             queries = leaves[lo:hi]
             return Neighbors(lo, self._found(queries, self.summaries.arrays.means[queries], np.full(hi - lo, limit)))
 
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _blas().limit(limits=1, user_api="blas"):
             yield from ahead(task, list(batches(0, len(leaves))), self.jobs)
 
     def changed(self, leaves: Slots) -> None:
