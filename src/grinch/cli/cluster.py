@@ -111,7 +111,7 @@ def cluster(
     the flat clusters (clusters.csv), a picture (dendrogram.png), and what was done and found (summary.json). In
     clusters.csv, text that a spreadsheet would run as a formula gets a single quote in front.
 
-    Ctrl-C ends the inserting early; what is in the tree by then is written.
+    Ctrl-C ends the inserting early; what is in the tree by then is written (but not with --shuffle).
     """
     check_cut(clusters, threshold)
     points = read_points(file, label, id, drop or ())
