@@ -46,9 +46,8 @@ nightly: .venv/.dev
 bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 
-# The README's picture is the one that the demonstration draws.
-docs-figures: run
-	cp $(OUT)/dendrogram.png docs/images/digits.png
+docs-figures: .venv/.run
+	$(BIN)/python docs/figures.py
 
 clean:
 	rm -rf .venv $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -79,3 +80,9 @@ def test_the_benchmarks_page_is_that_of_the_results(measurements):
     results = json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
     written = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert written == measurements[1].text(results), "out of date: run python benchmarks/page.py"
+
+
+def test_make_draws_the_pictures_of_the_pages():
+    made = subprocess.run(["make", "-n", "docs-figures"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "docs/figures.py" in made.stdout
+    assert "docs/images" not in made.stdout, "nothing else writes over them"

@@ -27,3 +27,10 @@ def test_the_readme_has_examples():
 
 def test_the_first_example_has_ten_lines():
     assert len([line for line in BLOCKS[0].splitlines() if line]) <= 10
+
+
+def test_the_commands_for_one_table_say_the_same_of_its_columns():
+    commands = [line for line in README.read_text().splitlines() if line.startswith("grinch ") and "table.csv" in line]
+    assert len(commands) >= 2
+    for command in commands:
+        assert "--label species --id name" in command

@@ -161,7 +161,7 @@ class _Notice:
 
     def _say(self) -> None:
         self.seconds = float("inf")  # said once
-        message = "grinch: compiling for this machine; this takes a few seconds, once (the result is cached)"
+        message = "grinch: compiling for this machine; this can take a minute, once (the result is kept)"
         print(message, file=sys.stderr, flush=True)
 
 

@@ -17,6 +17,7 @@ import scipy.cluster.hierarchy as sch
 import treeswift
 
 from commands import run_command
+from grinch import Rules
 
 
 def run(*arguments, cwd, expect=0):
@@ -159,6 +160,17 @@ def test_refine_and_methods(tmp_path, rng):
     run("cluster", "x.npy", "--refine", "1", "-q", cwd=tmp_path)
     refused = run("cluster", "x.npy", "--method", "birch", "--refine", "1", "-q", cwd=tmp_path, expect=2)
     assert "--refine is for grinch, rotate and online" in refused.stderr
+
+
+def test_modes_and_how_the_summary_names_them(tmp_path, rng):
+    np.save(tmp_path / "x.npy", rng.normal(size=(50, 4)))
+    settings = {}
+    for said in (("--mode", "paper"), ("--cap", 20), ("--mode", "exact", "--cap", 20)):
+        run("cluster", "x.npy", *said, "-q", "--no-picture", cwd=tmp_path)
+        settings[said] = json.loads((tmp_path / "grinch-out" / "summary.json").read_text())["settings"]["mode"]
+    assert settings["--mode", "paper"] == "paper"
+    assert settings["--cap", 20] == Rules.fast(cap=20)._asdict()
+    assert settings["--mode", "exact", "--cap", 20] == Rules.exact(cap=20)._asdict()
 
 
 def test_a_hint_names_a_linkage_and_how_to_go_on(rng, tmp_path):

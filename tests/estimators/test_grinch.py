@@ -111,6 +111,8 @@ BAD = {
     "width": ([[1.0, 2.0, 3.0]], "X has 3 features, but Grinch is expecting 2 features"),
     "shape": ([1.0, 2.0], "Expected 2D array, got 1D array"),
     "text": ([["a", "b"]], "could not convert string to float|dtype='numeric'"),
+    "texts": (["deep tree", "soup"], "linkage given by name; got str records such as 'deep tree'.*write a linkage"),
+    "dicts": ([{"a": 1}], "linkage given by name; got dict records such as {'a': 1}.*write a linkage"),
     "empty": (np.empty((0, 2)), r"0 sample\(s\)"),
     "huge": ([[1e30, 1.0]], r"row 0 holds 1e\+30.*scale the data"),
 }

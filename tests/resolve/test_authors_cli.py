@@ -265,7 +265,9 @@ def test_help_reads_like_a_manual(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
     top = run("--help", cwd=tmp_path).stdout
-    assert "grinch coref cluster records.jsonl --model model.grinch -o out" in top
+    assert "\n    grinch coref cluster records.jsonl --model model.grinch -o out\n" in top
+    assert "[bold]" not in top
+    assert "..." not in top.replace("[ARGS]...", ""), "a command whose line is cut off"
     page = run("cluster", "--help", cwd=tmp_path).stdout
     for option in ("--model", "--out", "--columns", "--block", "--method", "--jobs", "--engine", "--on-error"):
         assert option in page

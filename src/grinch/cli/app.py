@@ -32,7 +32,7 @@ Try it:
   grinch cluster table.csv --label species --id name --clusters 10
   grinch cluster features.npz --linkage ward --threshold -5 --out results
   grinch hint vectors.npy                   (which linkage suits them)
-  grinch compare table.csv --label species
+  grinch compare table.csv --label species --id name
   grinch coref --help                       (which records are of one author)
 
 FILE may be - for a table in CSV on the standard input. Every command has a help page of its own: grinch cluster

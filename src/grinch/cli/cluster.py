@@ -12,7 +12,7 @@ from rich.table import Table
 from sklearn.base import clone
 
 import grinch
-from grinch import Grinch
+from grinch import Grinch, Rules
 from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
 from grinch.cuts import check_cut
 from grinch.estimators.base import TreeClusterer
@@ -33,7 +33,7 @@ WRITTEN = {
 }
 
 
-ModeName = Literal["fast", "exact"]
+ModeName = Literal["fast", "paper", "exact"]
 SearchName = Literal["auto", "exact", "index"]
 
 
@@ -83,7 +83,10 @@ def cluster(
     ] = None,
     mode: Annotated[
         ModeName | None,
-        typer.Option(help="fast (default) for everyday use; exact makes no approximation and is much slower."),
+        typer.Option(
+            help="fast (default) for everyday use; paper is faster and less pure; exact makes no approximation and is"
+            " much slower."
+        ),
     ] = None,
     search: Annotated[
         SearchName | None, typer.Option(help="How neighbours are found; index is approximate (grinch[index]).")
@@ -108,7 +111,7 @@ def cluster(
     the flat clusters (clusters.csv), a picture (dendrogram.png), and what was done and found (summary.json). In
     clusters.csv, text that a spreadsheet would run as a formula gets a single quote in front.
 
-    Ctrl-C ends the inserting early; what is in the tree by then is written.
+    Ctrl-C ends the inserting early; what is in the tree by then is written (but not with --shuffle).
     """
     check_cut(clusters, threshold)
     points = read_points(file, label, id, drop or ())
@@ -238,7 +241,7 @@ def _write(model: TreeClusterer, points: Points, seconds: float, out: Path, pict
         "features": int(points.vectors.shape[1]),
         "seconds": round(seconds, 3),
         "clusters": int(model.labels_.max()) + 1,
-        "settings": model.get_params(),
+        "settings": {name: _readable(value) for name, value in model.get_params().items()},
         "stats": model.stats_,
     }
     if labels is not None:
@@ -250,6 +253,11 @@ def _write(model: TreeClusterer, points: Points, seconds: float, out: Path, pict
     console.print(f"\nWritten to [bold]{out}/[/bold]")
     for name in names_written + (["dendrogram.png"] if picture else []):
         console.print(f"  {name:15} {WRITTEN[name]}")
+
+
+def _readable(value: Any) -> Any:
+    """A setting as JSON writes it: rules with their names, not as a list of values."""
+    return value._asdict() if isinstance(value, Rules) else value
 
 
 def _draw(tree: Tree, labels: list[object] | None, path: Path) -> None:

@@ -23,6 +23,8 @@ class Rules(NamedTuple):
     100
     >>> Rules.exact(pull=False) == Rules(pull=False)
     True
+    >>> Rules.fast(cap=100, pull=True)
+    Rules.fast(pull=True, cap=100)
     """
 
     rotate: bool = True
@@ -43,6 +45,11 @@ class Rules(NamedTuple):
     """Of the two nodes that a graft joins, the one with fewer leaves moves; in the paper, the one that was found."""
     polish: bool = False
     """A tree of up to 2,048 points is polished as it grows, by swaps that bring neighbours together."""
+
+    def __repr__(self) -> str:
+        """As the call that makes them, from the mode that they differ least from."""
+        calls = [_call(name, rules, self) for name, rules in MODES.items()]
+        return min(calls, key=lambda call: call.count("="))
 
     @property
     def size_limit(self) -> int:
@@ -136,6 +143,20 @@ def checked_rules(rules: Rules) -> Rules:
     # Without grafts a tree is one of the systems that ours is compared with, and stays as it is.
     chosen["polish"] = chosen["polish"] and chosen["graft"]
     return Rules(**chosen)
+
+
+def _call(mode: str, start: Rules, wanted: Rules) -> str:
+    """The call that makes the wanted rules from those of a mode."""
+    changes = {name: value for name, value in wanted._asdict().items() if value != getattr(start, name)}
+    caps = {move: getattr(wanted, f"{move}_cap") for move in CAPPED}
+    if len(set(caps.values())) == 1 and any(f"{move}_cap" in changes for move in CAPPED):
+        # ``cap`` also ends the growing.
+        changes = {name: value for name, value in changes.items() if not name.endswith("_cap")}
+        changes.pop("growing_caps", None)
+        changes |= {"growing_caps": True} if wanted.growing_caps else {}
+        changes["cap"] = caps["rotate"]
+    shown = ('float("inf")' if value == NO_LIMIT else repr(value) for value in changes.values())
+    return f"Rules.{mode}({', '.join(f'{name}={value}' for name, value in zip(changes, shown, strict=True))})"
 
 
 def _cap(name: str, value: Any) -> int:

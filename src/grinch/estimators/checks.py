@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from grinch._checks import available_memory
-from grinch.estimators.not_numbers import check_columns, check_indices, check_kind
+from grinch.estimators.not_numbers import check_columns, check_indices, check_kind, check_not_records
 
 # Two rows of this length still have a finite dot product in float32.
 LONGEST = 1e18
@@ -44,6 +44,7 @@ def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
         return rows.astype(np.float64) if rows.dtype == object else rows
     except (TypeError, ValueError):
         check_columns(X)
+        check_not_records(X)
         raise
 
 

@@ -69,6 +69,17 @@ def check_columns(X: Any) -> None:
             ) from None
 
 
+def check_not_records(X: Any) -> None:
+    """Texts and other records are for a linkage of one's own; to reshape them would not help."""
+    first = next(iter(X), None) if isinstance(X, (list, tuple, np.ndarray)) else None
+    if isinstance(first, (str, bytes, dict)):
+        raise ValueError(
+            f"X must be a matrix of numbers for a linkage given by name; got {type(first).__name__} records such as"
+            f" {first!r:.60}. Nothing was inserted; turn them into vectors first, or write a linkage for them"
+            " (a function of two lists of records)"
+        ) from None
+
+
 def _frame_columns(X: Any) -> Iterable[tuple[Any, Any]]:
     """Name and values of each column of a data frame of pandas or polars; nothing of anything else."""
     if not hasattr(X, "columns"):

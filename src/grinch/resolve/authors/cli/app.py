@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Which records are of the same author? Records in, author ids out.
 
@@ -53,17 +53,13 @@ A record is one author's name on one publication, with title, coauthors, venue, 
 Records with the same last name and first initial form a block. In each block, the records of one person are found by a
 model that you train on records whose authors are known.
 
-[bold]Try it, without data of your own:[/bold]
-
-- grinch coref sample -o labelled.jsonl --seed 1
-
-- grinch coref sample -o records.jsonl --seed 2
-
-- grinch coref train labelled.jsonl -o model.grinch
-
-- grinch coref cluster records.jsonl --model model.grinch -o out
-
-- grinch coref evaluate records.jsonl --predicted out/authors.csv""",
+\b
+Try it, without data of your own:
+  grinch coref sample -o labelled.jsonl --seed 1
+  grinch coref sample -o records.jsonl --seed 2
+  grinch coref train labelled.jsonl -o model.grinch
+  grinch coref cluster records.jsonl --model model.grinch -o out
+  grinch coref evaluate records.jsonl --predicted out/authors.csv""",
 )
 
 Method = Literal["grinch", "rotate", "online", "mb-hac", "hac"]
@@ -116,7 +112,7 @@ def sample(
     )
 
 
-@app.command()
+@app.command(short_help="Train a model on records whose authors are known.")
 def train(
     labelled: Annotated[Path, typer.Argument(metavar="LABELLED", help=f"Records with authors: {FORMATS}")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the model.")] = Path("model.grinch"),
@@ -247,7 +243,7 @@ def cluster(
     shutil.rmtree(out / "finished-blocks", ignore_errors=True)
 
 
-@app.command()
+@app.command(short_help="Measure how good the found authors are.")
 def evaluate(
     file: Annotated[Path, typer.Argument(metavar="RECORDS", help=f"Records with authors: {FORMATS}")],
     model: Annotated[Path | None, typer.Option("--model", "-m", help="Model to cluster the records with.")] = None,
