@@ -27,7 +27,7 @@ WRITTEN = {
     "tree.nwk": "the tree in Newick, heights as branch lengths",
     "linkage.npy": "the tree as scipy's linkage matrix",
     "tree.tsv": "the tree as node, parent, label",
-    "clusters.csv": "the flat clusters: id, cluster, label",
+    "clusters.csv": "the flat clusters: id, cluster (and label, if there are labels)",
     "summary.json": "what was done, and what was found",
     "dendrogram.png": "a picture of the top of the tree",
 }
@@ -186,6 +186,8 @@ def _fit(model: TreeClusterer, points: Points, passes: int = 0) -> float:
     except KeyboardInterrupt:
         # A shuffled order would have to be undone for the ids and labels of the points that made it.
         if not model.__sklearn_is_fitted__() or model.n_leaves_ == 0 or model.shuffle:
+            if model.shuffle:
+                console.print("\n[yellow]Interrupted: with --shuffle nothing is written.[/yellow]")
             raise
         console.print(f"\n[yellow]Interrupted: going on with the {model.n_leaves_:,} points inserted so far.[/yellow]")
     return time.perf_counter() - start

@@ -136,7 +136,8 @@ def _cell(row: Row, measure: str) -> str:
         # Not every system says how much memory a process took.
         return "n/a" if measure == "memory" and row.figures else ""
     form, scale = FORMATS[measure]
-    return f"{mean * scale:{form}} ± {deviation * scale:{form}}"
+    spread = f" ± {deviation * scale:{form}}" if len(row.figures[measure]) > 1 else ""
+    return f"{mean * scale:{form}}{spread}"
 
 
 def _draw(rows: list[Row], path: Path, title: str) -> bool:

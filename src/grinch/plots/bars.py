@@ -26,7 +26,8 @@ class Measured(NamedTuple):
             return self.reason
         size = max(abs(self.mean), abs(self.deviation))
         digits = 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0
-        spread = f" ± {self.deviation:,.{digits}f}" if self.deviation > 0 else ""
+        # None, or too small to be seen in these digits.
+        spread = f" ± {self.deviation:,.{digits}f}" if round(self.deviation, digits) > 0 else ""
         return f"{self.mean:,.{digits}f}{spread}"
 
 
