@@ -454,3 +454,7 @@ def test_a_model_some_of_whose_arrays_are_locked_goes_on(rng, linkage):
         other = pickle.loads(pickled, buffers=kept).partial_fit(X).remove(range(10)).refine()
         same = pickle.loads(pickle.dumps(model)).partial_fit(X).remove(range(10)).refine()
         assert other.tree_.to_newick() == same.tree_.to_newick()
+
+
+def test_a_cap_may_be_a_number_of_numpy():
+    assert Rules.fast(cap=np.int64(100)) == Rules.fast(cap=100)
