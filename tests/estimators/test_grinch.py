@@ -445,7 +445,7 @@ def test_a_number_too_large_is_explained():
 @pytest.mark.parametrize("linkage", ["average", "complete"])
 def test_a_model_some_of_whose_arrays_are_locked_goes_on(rng, linkage):
     """joblib hands large arrays to its processes as read-only files, and small ones as they are."""
-    X, buffers = rng.normal(size=(100, 5)), []
+    X, buffers = rng.normal(size=(100, 100)), []
     model = Grinch(linkage=linkage).fit(X)
     pickled = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
     largest = max(len(buffer.raw()) for buffer in buffers)
