@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -227,6 +229,37 @@ def test_whatever_is_raised_the_tree_is_that_of_the_points_before(rng, error):
         engine.insert(records[n:])
         calm.insert(records[n:])
         assert newick(engine) == newick(calm)
+
+
+@pytest.mark.parametrize("name", ["score", "score_all", "merge_two"])
+def test_an_interrupt_where_a_callback_is_entered_is_not_lost(rng, name):
+    """Python handles a signal as a function is entered, before any ``try``; ctypes would print it and go on."""
+    records = rng.normal(size=60).tolist()
+    engine = Engine(FunctionLinkage(Raises(-1, None)), EXACT)
+    engine.insert(records[:20])
+    entered, hook = [], sys.unraisablehook
+
+    def interrupt(frame, event, argument):
+        if event == "call" and frame.f_code.co_name == name and frame.f_code.co_filename.endswith("records.py"):
+            entered.append(name)
+            if len(entered) == 7:
+                raise KeyboardInterrupt("at the door")
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt, match="at the door"):
+            engine.insert(records[20:])
+    finally:
+        sys.setprofile(None)
+    n = engine.n_leaves
+    assert 20 <= n < 60
+    check_links(engine.links)
+    check_summaries(engine)
+    engine.insert(records[n:])
+    calm = Engine(FunctionLinkage(Raises(-1, None)), EXACT)
+    calm.insert(records)
+    assert newick(engine) == newick(calm)
+    assert sys.unraisablehook is hook
 
 
 def test_interrupted_between_batches_the_tree_is_valid(rng):

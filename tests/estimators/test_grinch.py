@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from grinch import Grinch, Rules, Tree
 from grinch.metrics import dendrogram_purity
+from grinch.neighbors import ByKey, ByVector
 
 LINKAGES = ("average", "cosine", "centroid", "ward")
 
@@ -383,3 +384,79 @@ def test_extreme_values(rng):
     for scale in (1.0, 1e-15, 1e15):
         assert Grinch(linkage="cosine", n_clusters=2).fit(X * scale).labels_.tolist() == [0, 1, 0, 1]
     assert Grinch(linkage="cosine").fit(X * 1e-30).tree_.n_leaves == 4
+
+
+class FailsOnce:
+    """Closeness of means of numbers, that fails when it is told to."""
+
+    fails = False
+
+    def leaf(self, record):
+        return (record, 1)
+
+    def merge(self, a, b):
+        return (a[0] + b[0], a[1] + b[1])
+
+    def score(self, a, b):
+        if self.fails and (a, b) != (min(a, b), max(a, b)):
+            self.fails = False
+            raise ZeroDivisionError
+        return -abs(a[0] / a[1] - b[0] / b[1])
+
+
+@pytest.mark.parametrize("mode", ["fast", "exact"])
+@pytest.mark.parametrize(
+    "source", [ByKey(lambda record: int(record)), ByVector(lambda records: np.c_[records, np.ones(len(records))], n=8)]
+)
+def test_a_point_that_was_refused_is_nobodys_candidate(rng, mode, source):
+    """It hung: points that a search knew of and the tree did not were named as neighbours in a repair."""
+    records, linkage = rng.normal(size=120).tolist(), FailsOnce()
+    model = Grinch(linkage=linkage, mode=mode, search=source).fit(records[:60])
+    linkage.fails = True
+    with pytest.raises(ValueError, match="ZeroDivisionError"):
+        model.partial_fit(records[60:])
+    model.remove(model.ids_[:20]).refine().tree_.check()
+
+
+def test_a_message_names_points_by_their_positions_whatever_their_slots():
+    linkage = FailsOnce()
+    model = Grinch(linkage=linkage).fit([5.0, 1.0, 2.0, 9.0])
+    linkage.fails = True
+    with pytest.raises(ValueError, match=r"for \[0\] and \[\d\]"):
+        model.update([0], [8.0])
+
+
+def test_scores_may_use_one_array_for_all_answers(rng):
+    class Reuses(FailsOnce):
+        room = np.empty(1000)
+
+        def scores(self, a, others):
+            self.room[: len(others)] = [self.score(a, b) for b in others]
+            return self.room[: len(others)]
+
+    records = rng.normal(size=100).tolist()
+    trees = [Grinch(linkage=linkage).fit(records).tree_ for linkage in (Reuses(), FailsOnce())]
+    assert trees[0].to_newick() == trees[1].to_newick()
+
+
+def test_a_number_too_large_is_explained():
+    with pytest.raises(ValueError, match="linkage must return a number; it returned 1000"):
+        Grinch(linkage=lambda a, b: 10**400).fit([1, 2, 3])
+
+
+@pytest.mark.parametrize("linkage", ["average", "complete"])
+def test_a_model_some_of_whose_arrays_are_locked_goes_on(rng, linkage):
+    """joblib hands large arrays to its processes as read-only files, and small ones as they are."""
+    X, buffers = rng.normal(size=(100, 100)), []
+    model = Grinch(linkage=linkage).fit(X)
+    pickled = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
+    largest = max(len(buffer.raw()) for buffer in buffers)
+    for least in (0, largest // 4, largest):
+        kept = [bytes(each) if len(each.raw()) >= least else bytearray(each) for each in buffers]
+        other = pickle.loads(pickled, buffers=kept).partial_fit(X).remove(range(10)).refine()
+        same = pickle.loads(pickle.dumps(model)).partial_fit(X).remove(range(10)).refine()
+        assert other.tree_.to_newick() == same.tree_.to_newick()
+
+
+def test_a_cap_may_be_a_number_of_numpy():
+    assert Rules.fast(cap=np.int64(100)) == Rules.fast(cap=100)

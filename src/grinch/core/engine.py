@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, Ids, Slots, count_rows
 from grinch.core import entries
 from grinch.core.leave import remove_points
@@ -25,11 +26,13 @@ from grinch.tree import Tree
 from grinch.tree.links import (
     LEAVES,
     NONE,
+    NOTED,
     SIZE,
     USED,
     Links,
     compacted,
     copied,
+    end_change,
     grown,
     leaves_under,
     new_links,
@@ -227,18 +230,22 @@ class Engine:
 
     def change(self, task: Callable[..., int], leaves: Slots, candidates: Ids, rules: Rules | None = None) -> int:
         """Let an entry change the tree, leaf by leaf; whatever is raised, it is as it was before that leaf."""
+        end_change(self.links)
         try:
             return int(self.run(task, leaves, candidates, rules=rules))
-        except LinkageFailed:
-            error = self._explanation()
-            undo_change(self.links)
-            self.summaries.forget()
+        except BaseException as raised:
+            with uninterrupted():
+                error = self._explanation() if isinstance(raised, LinkageFailed) else raised
+                if self.links.head[NOTED] > 0:
+                    undo_change(self.links)
+                    self.summaries.forget()
             raise error from error.__cause__
 
     def run(self, task: Callable[..., Any], *arguments: Any, rules: Rules | None = None) -> Any:
         """Run an entry on the state there is."""
         state = State(*self.links, *self.summaries.arrays, rules or self.rules)  # type: ignore[arg-type]
-        return task(state, *arguments) if self.compiled else task.py_func(state, *arguments)  # type: ignore[attr-defined]
+        with self.summaries.heard():
+            return task(state, *arguments) if self.compiled else task.py_func(state, *arguments)  # type: ignore[attr-defined]
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -275,9 +282,9 @@ class Engine:
 
     def own_arrays(self) -> None:
         """Copy arrays that were loaded read-only (joblib's memory maps)."""
-        if not self.links.table.flags.writeable:
+        if not all(array.flags.writeable for array in self.links):
             self.links = copied(self.links)
-            self.summaries.own_arrays()
+        self.summaries.own_arrays()
 
     def _write(self, at: int, rows: Any) -> None:
         """Let the summaries and the search know of points to come."""

@@ -11,7 +11,7 @@ from grinch._types import Floats, Ids, Slots, as_id
 from grinch.core import moves, removal
 from grinch.core.state import State
 from grinch.summaries.upkeep import sibling_score, similarity
-from grinch.tree.links import NONE, OFFSET, ROOT, USED, begin_change, size
+from grinch.tree.links import NONE, OFFSET, ROOT, USED, begin_change, end_change, size
 
 
 @entry
@@ -20,6 +20,7 @@ def insert_all(state: State, leaves: Slots, candidates: Ids) -> int:
     for i in range(leaves.shape[0]):
         begin_change(state)
         moves.insert(state, leaves[i], state.head[OFFSET] + leaves[i], candidates[i])
+    end_change(state)
     return leaves.shape[0]
 
 
@@ -29,6 +30,7 @@ def remove_all(state: State, leaves: Slots, candidates: Ids) -> int:
     for i in range(leaves.shape[0]):
         begin_change(state)
         removal.remove(state, leaves[i], candidates[i])
+    end_change(state)
     return leaves.shape[0]
 
 
@@ -39,6 +41,7 @@ def reinsert_all(state: State, leaves: Slots, candidates: Ids) -> int:
     for i in range(leaves.shape[0]):
         begin_change(state)
         moved += removal.reinsert(state, leaves[i], candidates[i])
+    end_change(state)
     return moved
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from grinch._compile import jitable
 from grinch._types import Ids, as_id
 from grinch.core.state import State
-from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call_int
+from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
 from grinch.summaries.counters import GRAFTS, GRAFTS_TRIED, PULLS, RESTRUCTURINGS, ROTATIONS, SWAPS
 from grinch.summaries.upkeep import mark_new, mark_stale, score_all, sibling_score, similarity
 from grinch.tree.links import (
@@ -296,7 +296,9 @@ def leaves_around(state: State, n: int) -> int:
         for i in range(found):
             state.nodes[i] = i
     else:
-        found = call_int(state.calls[LEAVES_AROUND], (n,)) - 1
+        state.reply[0] = 0
+        call(state.calls[LEAVES_AROUND], (n,))
+        found = state.reply[0] - 1
     kept = min(found, 0)
     for i in range(found):
         if size(state, as_id(state.nodes[i])) != NONE:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from grinch.errors import unknown_name
 from grinch.tree.links import NO_LIMIT
 
@@ -161,7 +163,7 @@ def _call(mode: str, start: Rules, wanted: Rules) -> str:
 
 def _cap(name: str, value: Any) -> int:
     """A cap as a number of leaves; infinity is no cap."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
     if not number or math.isnan(value) or value < 1 or (value != math.inf and value != int(value)):
         raise ValueError(
             f"{name} must be a whole number of leaves, at least 1, or float('inf') for none; got {value!r}"

@@ -30,6 +30,7 @@ class State(NamedTuple):
     answers: Floats
     counts: Counts
     calls: Counts
+    reply: Counts
     blamed: Counts
     formula: int
     rules: Rules

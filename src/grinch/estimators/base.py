@@ -182,9 +182,11 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     def _raise_with_ids(self, error: LinkageError) -> NoReturn:
         """Raise what a linkage did wrong, with each point by its id."""
-        if self._fitted.ids.names is None:
+        ids = self._fitted.ids
+        if ids.names is None:
+            error.groups = [[ids.name_of(slot) for slot in group] for group in error.groups]
             raise error
-        raise ValueError(error.message(self._fitted.ids.name_of)) from error
+        raise ValueError(error.message(ids.name_of)) from error
 
     def _node_labels(self) -> npt.NDArray[np.int64]:
         fitted, n_clusters = self._check_fitted(), self.n_clusters

@@ -44,6 +44,8 @@ class ScanSearch:
         return self._batched(start, asked())
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        for proposer in self.proposers:
+            proposer.settle(limit)
         return self._batched(0, ((x, self._others(x, limit)) for x in leaves.tolist()))
 
     def _others(self, x: int, limit: int) -> Ids:

@@ -37,6 +37,10 @@ class Proposer(Protocol):
         """For each of the records start to stop, some that came before it (or before ``limit``)."""
         ...
 
+    def settle(self, count: int) -> None:
+        """There are this many records now; those beyond were named in a stream and never came."""
+        ...
+
     def around(self, leaves: list[int]) -> Iterable[int]:
         """Some records near a group of them; the group itself may be among them."""
         ...
@@ -130,6 +134,7 @@ class _NearVectors:
             raise ValueError(
                 f"embed must return rows of {self.summaries.n_features} numbers as before; got {vectors.shape[1]}"
             )
+        self.summaries.own_arrays()
         need = at + len(records)
         if need > self.summaries.capacity:
             self.summaries.grow(max(need + SPARE, int(1.5 * self.summaries.capacity)))
@@ -149,6 +154,11 @@ class _NearVectors:
                 self.inserted = part.start + i + 1 if limit is None else limit
                 yield row[row >= 0]
 
+    def settle(self, count: int) -> None:
+        assert self.summaries is not None
+        self.summaries.own_arrays()
+        self.inserted = count
+
     def around(self, leaves: list[int]) -> Ids:
         assert self.summaries is not None
         points = self.summaries.arrays.means[: self.inserted]
@@ -163,6 +173,7 @@ class _NearVectors:
 
     def changed(self, leaves: Slots, gone: npt.NDArray[np.bool_]) -> None:
         assert self.summaries is not None
+        self.summaries.own_arrays()
         self.summaries.set_gone(leaves[gone], True)
         self.summaries.set_gone(leaves[~gone], False)
         self.search.changed(leaves)
@@ -203,6 +214,9 @@ class _SharedKeys:
             if limit is None:
                 self._file(x + 1)
             yield found
+
+    def settle(self, count: int) -> None:
+        self._file(count)
 
     def around(self, leaves: list[int]) -> Iterable[int]:
         return self._sharing({key for leaf in leaves for key in self.of_record[leaf]})

@@ -16,7 +16,7 @@ from grinch.core.engine import Engine
 from grinch.core.state import State
 from grinch.summaries.upkeep import mark_new, score_all
 from grinch.tree import walks
-from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, begin_change, join, note, parent
+from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, begin_change, end_change, join, note, parent
 
 # Branches by the root of the number of points: all pairs of them are then 16 per point.
 BRANCHES = 4
@@ -81,6 +81,7 @@ def join_branches(state: State, n_branches: Slots, top: Ids) -> int:
         depth = depth - 2 if b == before else 0
         left = replace_two(top, left, a, b, p)
     state.head[ROOT] = top[0]
+    end_change(state)
     return made
 
 

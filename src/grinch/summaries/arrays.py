@@ -24,8 +24,8 @@ class Arrays(NamedTuple):
     Python objects elsewhere. ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
     ``stale`` marks summaries that are out of date; ``gone`` marks leaves that were taken out, which no search finds.
     ``nodes`` and ``answers`` are scratch space for questions to the linkage, ``counts`` counts them. ``formula`` is the
-    number of a formula, ``calls`` has the addresses of what is no formula, and ``blamed`` the two nodes for which a
-    compiled function gave no number.
+    number of a formula, ``calls`` has the addresses of what is no formula, ``reply`` what a callback said, and
+    ``blamed`` the two nodes for which a compiled function gave no number.
     """
 
     means: Vectors32
@@ -37,6 +37,7 @@ class Arrays(NamedTuple):
     answers: Floats
     counts: Counts
     calls: Counts
+    reply: Counts
     blamed: Counts
     formula: int
 
@@ -63,6 +64,8 @@ class SummaryArrays(Protocol):
     @property
     def calls(self) -> Counts: ...
     @property
+    def reply(self) -> Counts: ...
+    @property
     def blamed(self) -> Counts: ...
     @property
     def formula(self) -> int: ...
@@ -84,6 +87,7 @@ def new_arrays(n_features: int, formula: int) -> Arrays:
         answers=np.zeros(0),
         counts=new_counts(),
         calls=np.zeros(LEAVES_AROUND + 1, np.int64),
+        reply=np.zeros(1, np.int64),
         blamed=np.full(2, -1),
         formula=formula,
     )
@@ -123,10 +127,13 @@ class GrowingArrays:
     def set_gone(self, leaves: Slots, gone: bool) -> None:
         self.arrays.gone[leaves] = gone
 
-    def own_arrays(self) -> None:
-        """Copy arrays that were loaded read-only."""
-        arrays = {name: value.copy() for name, value in self.arrays._asdict().items() if name != "formula"}
-        self.arrays = self.arrays._replace(**arrays)
+    def own_arrays(self) -> bool:
+        """Copy arrays that were loaded read-only; whether there were any. joblib locks large ones and leaves others."""
+        arrays = {name: value for name, value in self.arrays._asdict().items() if name != "formula"}
+        copies = {name: value.copy() for name, value in arrays.items() if not value.flags.writeable}
+        if copies:
+            self.arrays = self.arrays._replace(**copies)
+        return bool(copies)
 
     def forget(self) -> None:
         """Make every internal summary be computed again when it is next asked for."""

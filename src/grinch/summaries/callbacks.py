@@ -2,13 +2,18 @@
 
 Compiled code does not know what is behind an address, so it is compiled once for every linkage there is. All arguments
 are whole numbers (nodes, counts, addresses of rows). A linkage written in Python works on summaries of any kind; its
-callbacks say by their answer that something was raised, and keep what it was.
+callbacks keep what was raised. They answer in arrays that compiled code wipes before it calls, and not by what they
+return: an interrupt hits a Python function as it is entered, before any ``try``, and what ctypes returns then is
+whatever was in memory.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,10 +31,10 @@ FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND = range(5)
 
 _NUMBER = ctypes.c_int64
 _PROTOTYPES = {
-    SCORE: ctypes.CFUNCTYPE(ctypes.c_double, _NUMBER, _NUMBER),
-    SCORE_ALL: ctypes.CFUNCTYPE(_NUMBER, _NUMBER, _NUMBER),
-    MERGE: ctypes.CFUNCTYPE(_NUMBER, _NUMBER, _NUMBER, _NUMBER),
-    LEAVES_AROUND: ctypes.CFUNCTYPE(_NUMBER, _NUMBER),
+    SCORE: ctypes.CFUNCTYPE(None, _NUMBER, _NUMBER),
+    SCORE_ALL: ctypes.CFUNCTYPE(None, _NUMBER, _NUMBER),
+    MERGE: ctypes.CFUNCTYPE(None, _NUMBER, _NUMBER, _NUMBER),
+    LEAVES_AROUND: ctypes.CFUNCTYPE(None, _NUMBER),
 }
 
 
@@ -43,27 +48,27 @@ def call_float(address: int, numbers: tuple[int, ...]) -> float:
     return value
 
 
-def call_int(address: int, numbers: tuple[int, ...]) -> int:
-    """The whole number that the function at an address answers."""
-    value: int = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(numbers))(int(address))(*numbers)
-    return value
+def call(address: int, numbers: tuple[int, ...]) -> None:
+    """Call the function at an address, which answers in arrays."""
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(numbers))(int(address))(*numbers)
 
 
 def _intrinsic_call(answer: Any, llvm_answer: Any) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
-    def call(typingctx: Any, address: Any, numbers: Any) -> Any:
+    def called(typingctx: Any, address: Any, numbers: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             values = cgutils.unpack_tuple(builder, args[1], signature.args[1].count)
             function = ir.FunctionType(llvm_answer, [ir.IntType(64)] * len(values))
-            return builder.call(builder.inttoptr(args[0], function.as_pointer()), values)
+            found = builder.call(builder.inttoptr(args[0], function.as_pointer()), values)
+            return context.get_dummy_value() if answer is types.void else found
 
         return answer(types.int64, types.UniTuple(types.int64, len(numbers))), codegen
 
-    return call
+    return called
 
 
 _compiled_call_float = _intrinsic_call(types.float64, ir.DoubleType())
-_compiled_call_int = _intrinsic_call(types.int64, ir.IntType(64))
+_compiled_call = _intrinsic_call(types.void, ir.VoidType())
 
 
 # numba compares the names and annotations of an overload with those of the function it returns.
@@ -72,20 +77,41 @@ def _overloaded_call_float(address, numbers):  # type: ignore[no-untyped-def]
     return lambda address, numbers: _compiled_call_float(address, numbers)
 
 
-@overload(call_int, jit_options=NO_COUNTS)
-def _overloaded_call_int(address, numbers):  # type: ignore[no-untyped-def]
-    return lambda address, numbers: _compiled_call_int(address, numbers)
+@overload(call, jit_options=NO_COUNTS)
+def _overloaded_call(address, numbers):  # type: ignore[no-untyped-def]
+    return lambda address, numbers: _compiled_call(address, numbers)
 
 
 class Callbacks:
-    """Python functions as compiled code calls them; ``error`` is what the last failing one raised.
+    """Python functions as compiled code calls them; ``error`` is what the first failing one raised."""
 
-    Each answers 0 for failure, a score nan. ctypes itself answers 0 where an interrupt hits outside of a function.
-    """
-
-    def __init__(self, functions: dict[int, Callable[..., float]]):
+    def __init__(self, functions: dict[int, Callable[..., None]]):
         self.error: BaseException | None = None
+        self._python_functions = list(functions.values())
         self._functions: dict[int, Any] = {which: _PROTOTYPES[which](function) for which, function in functions.items()}
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """While compiled code runs, keep what is raised where a callback is entered, which ctypes would only print.
+
+        Signals are handled in the main thread alone, so no other one needs this.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before, functions = sys.unraisablehook, self._python_functions
+
+        def hear(unraisable: Any) -> None:
+            if unraisable.object in functions:
+                self.error = self.error or unraisable.exc_value
+            else:
+                before(unraisable)
+
+        sys.unraisablehook = hear
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
 
     def addresses(self) -> Counts:
         """By the constants above; 0 where there is nothing to call."""

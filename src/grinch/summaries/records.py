@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -47,13 +48,17 @@ class RecordSummaries(GrowingArrays):
         self._make_callbacks()
 
     def failure(self) -> BaseException:
-        """Why compiled code gave up; an interrupt that hit between two callbacks leaves no trace."""
+        """Why compiled code gave up."""
         error, self._callbacks.error = self._callbacks.error, None
         blamed = self.arrays.blamed.tolist()
         self.arrays.blamed[:] = NONE
         if error is None and blamed[0] != NONE:
             return LinkageError("returned nan, which is no score", *blamed)
         return KeyboardInterrupt() if error is None else error
+
+    def heard(self) -> AbstractContextManager[None]:
+        """While compiled code runs, whatever is raised in a callback is kept."""
+        return self._callbacks.heard()
 
     # Asking the linkage -------------------------------------------------------------------------------------------
 
@@ -76,7 +81,7 @@ class RecordSummaries(GrowingArrays):
     def _as_number(self, value: Any, u: int, v: int) -> float:
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except Exception:  # whatever its __float__ raises
             raise LinkageError(f"must return a number; it returned {value!r:.80}", u, v) from None
         if math.isnan(number):
             raise LinkageError("returned nan, which is no score", u, v)
@@ -100,8 +105,8 @@ class RecordSummaries(GrowingArrays):
         except Exception as error:
             raise LinkageError(f"raised {type(error).__name__}: {error}", v, nodes[0]) from error
         try:
-            found = np.asarray(values, np.float64)
-        except (TypeError, ValueError):
+            found = np.array(values, np.float64)  # a copy, for the linkage may use the same array again
+        except Exception:
             found = np.empty(0)
         if found.shape != (len(nodes),):
             raise LinkageError(
@@ -117,52 +122,53 @@ class RecordSummaries(GrowingArrays):
 
     def _make_callbacks(self) -> None:
         """What compiled code calls; made for the lists and arrays there are, so that a call looks up nothing else."""
-        items, nodes, answers = self.items, self.arrays.nodes, self.arrays.answers
+        items, nodes, answers, reply = self.items, self.arrays.nodes, self.arrays.answers, self.arrays.reply
         ask, merge, batched = self.linkage.score, self.linkage.merge, self._batched
 
-        def score(u: int, v: int) -> float:
+        def number(u: int, v: int) -> float:
+            value = self.score(u, v) if self.check else ask(items[u], items[v])
+            return value if type(value) is float and value == value else self._as_number(value, u, v)
+
+        def score(u: int, v: int) -> None:
+            """Answers in ``answers[0]``, which stays nan where this fails."""
             try:
-                value = self.score(u, v) if self.check else ask(items[u], items[v])
-                return value if type(value) is float and value == value else self._as_number(value, u, v)
+                answers[0] = number(u, v)
             except BaseException as error:
                 self._fail(error, u, v)
-                return math.nan
 
-        def score_all(v: int, n: int) -> int:
-            others = nodes[:n].tolist()
+        def score_all(v: int, n: int) -> None:
+            """Answers in ``answers``; the reply of this and those below stays 0 where they fail."""
+            node = v
             try:
+                others = nodes[:n].tolist()
                 if batched is not None and n > 1:
+                    node = others[0]
                     answers[:n] = self._asked_together(v, others)
-                    return 1
-                for i, node in enumerate(others):
-                    answers[i] = value = score(v, node)
-                    if value != value:
-                        return 0
-                return 1
+                else:
+                    for i, node in enumerate(others):
+                        answers[i] = number(v, node)
+                reply[0] = 1
             except BaseException as error:
-                self._fail(error, v, others[0])
-                return 0
+                self._fail(error, v, node)
 
-        def merge_two(p: int, left: int, right: int) -> int:
+        def merge_two(p: int, left: int, right: int) -> None:
             try:
                 items[p] = merge(items[left], items[right])
-                return 1
+                reply[0] = 1
             except BaseException as error:
                 self._fail(error, left, right, " in merge()")
-                return 0
 
-        def leaves_around(n: int) -> int:
-            """One more than how many leaves are worth asking about the group of the first n of ``nodes``."""
+        def leaves_around(n: int) -> None:
+            """Replies one more than how many leaves are worth asking about the first n of ``nodes``."""
             assert self._around is not None
             try:
                 found = sorted(set(self._around(nodes[:n].tolist())))
                 nodes[: len(found)] = found
-                return 1 + len(found)
+                reply[0] = 1 + len(found)
             except BaseException as error:
                 self._callbacks.error = error
-                return 0
 
-        functions: dict[int, Callable[..., float]] = {SCORE: score, SCORE_ALL: score_all, MERGE: merge_two}
+        functions: dict[int, Callable[..., None]] = {SCORE: score, SCORE_ALL: score_all, MERGE: merge_two}
         if self._around is not None:
             functions[LEAVES_AROUND] = leaves_around
         self._callbacks = Callbacks(functions)
@@ -193,10 +199,12 @@ class RecordSummaries(GrowingArrays):
         super().compact(leaves, internal, capacity)
         self._make_callbacks()
 
-    def own_arrays(self) -> None:
-        """Copy arrays that were loaded read-only."""
-        super().own_arrays()
-        self._make_callbacks()
+    def own_arrays(self) -> bool:
+        """Copy arrays that were loaded read-only; whether there were any."""
+        copied = super().own_arrays()
+        if copied:
+            self._make_callbacks()
+        return copied
 
     def write(self, at: int, rows: Any) -> None:
         """Summarise records in the leaf slots from ``at`` on; if the linkage refuses one, none of them counts."""

@@ -19,7 +19,7 @@ from grinch._compile import jitable
 from grinch._types import Ids, as_id
 from grinch.linkage.vector import formula_score, merge_rows
 from grinch.summaries.arrays import CUSTOM, PYTHON, SummarizedTree, SummaryArrays
-from grinch.summaries.callbacks import FORMULA, MERGE, SCORE, SCORE_ALL, LinkageFailed, call_float, call_int
+from grinch.summaries.callbacks import FORMULA, MERGE, SCORE, SCORE_ALL, LinkageFailed, call, call_float
 from grinch.summaries.counters import MERGES, SCORES
 from grinch.tree.links import NONE, left, parent, right
 
@@ -43,10 +43,11 @@ def score(state: SummaryArrays, u: int, v: int) -> float:
     """f(u, v) from two fresh summaries."""
     if state.formula != PYTHON:
         return vector_score(state, u, v)
-    value = call_float(state.calls[SCORE], (u, v))
-    if np.isnan(value):
+    state.answers[0] = np.nan
+    call(state.calls[SCORE], (u, v))
+    if np.isnan(state.answers[0]):
         raise LinkageFailed
-    return value
+    return state.answers[0]
 
 
 @jitable
@@ -55,8 +56,11 @@ def merge(state: SummaryArrays, p: int, left: int, right: int) -> None:
     state.counts[MERGES] += 1
     if state.formula != PYTHON:
         merge_rows(state.means, state.moments, p, left, right)
-    elif call_int(state.calls[MERGE], (p, left, right)) == 0:
-        raise LinkageFailed
+    else:
+        state.reply[0] = 0
+        call(state.calls[MERGE], (p, left, right))
+        if state.reply[0] == 0:
+            raise LinkageFailed
 
 
 @jitable
@@ -121,7 +125,9 @@ def score_all(state: SummarizedTree, v: int, nodes: Ids, n: int) -> None:
         return
     for i in range(n):
         state.nodes[i] = nodes[i]
-    if call_int(state.calls[SCORE_ALL], (v, n)) == 0:
+    state.reply[0] = 0
+    call(state.calls[SCORE_ALL], (v, n))
+    if state.reply[0] == 0:
         raise LinkageFailed
     for i in range(n):
         if np.isnan(state.answers[i]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,6 +54,10 @@ class VectorSummaries(GrowingArrays):
     def failure(self) -> BaseException:
         """Why compiled code gave up."""
         return LinkageError("returned nan, which is no score", *self.arrays.blamed.tolist())
+
+    def heard(self) -> AbstractContextManager[None]:
+        """Compiled code calls nothing in Python."""
+        return nullcontext()
 
     def write(self, at: int, rows: Any) -> None:
         """Put points into the leaf slots from ``at`` on, in the form the linkage works on."""

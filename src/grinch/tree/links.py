@@ -150,6 +150,12 @@ def note(tree: TreeArrays, v: int) -> None:
         tree.head[NOTED] += 1
 
 
+@jitable
+def end_change(tree: TreeArrays) -> None:
+    """What was changed stays."""
+    tree.head[NOTED] = 0
+
+
 def undo_change(links: Links) -> None:
     """The tree as it was when the change began."""
     noted = links.log[: links.head[NOTED]]
