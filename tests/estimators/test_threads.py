@@ -1,4 +1,4 @@
-"""Several threads on one estimator: each call waits for the one before it, and nobody sees half of a change."""
+"""Several threads on one estimator, or a linkage inside it: one call at a time, and nobody sees half of a change."""
 
 from __future__ import annotations
 
@@ -70,3 +70,31 @@ def test_a_copy_has_a_lock_of_its_own(rng):
         twin.partial_fit(rng.normal(size=(5, 3)))
         assert twin.n_leaves_ == 25
     assert model.n_leaves_ == 20
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model: model.predict([99.0]),
+        lambda model: model.fit([1.0]),
+        lambda model: model.partial_fit([1.0]),
+        lambda model: model.remove([0]),
+        lambda model: model.tree_,
+    ],
+)
+def test_a_linkage_that_uses_its_own_model_is_refused(use):
+    calls = []
+
+    def linkage(a, b):
+        calls.append(1)
+        if len(calls) == 40:
+            use(model)
+        return -abs(np.mean(a) - np.mean(b))
+
+    model = Grinch(linkage, n_clusters=2)
+    with pytest.raises(ValueError, match="a linkage must not use the model that is asking it"):
+        model.fit([float(i) for i in range(30)])
+    model.tree_.check()
+    assert 0 < model.n_leaves_ < 30
+    model.partial_fit([float(i) for i in range(model.n_leaves_, 30)])
+    assert model.n_leaves_ == 30

@@ -470,6 +470,7 @@ def test_bad_ids_change_nothing():
     for ids, message in (
         (["c"], "ids must be different for every point; 'c' is there twice"),
         (["d", "e"], "one entry for each of the 1 points; got 2"),
+        ([float("nan")], "ids must be equal to themselves to be found again; nan is not"),
         (None, "for all points or for none; the points in the tree have them, and these do not"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -107,6 +107,8 @@ class Engine:
         compiled: bool = True,
     ):
         self.linkage, self.rules, self.gardener, self.compiled = linkage, rules, gardener, compiled
+        self.is_busy = False
+        """Whether a linkage may be asked right now; then nobody else may use the engine, the linkage least of all."""
         self.summaries: Summaries = make_summaries(linkage, n_features, check)
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
@@ -145,7 +147,7 @@ class Engine:
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
-        with self.explained():
+        with self.busy(), self.explained():
             self.run(entries.score_siblings)
         ceiling = getattr(self.linkage, "ceiling", None)
         return Tree.from_links(self.links, self.summaries.arrays.sibling_scores.copy(), ceiling)
@@ -157,13 +159,17 @@ class Engine:
         self.own_arrays()
         start, count = self.n_slots, count_rows(rows)
         self.reserve(start + count)
-        self._write(start, rows)
+        with self.busy():
+            self._write(start, rows)
+            self._insert_all(start, start + count, progress)
+
+    def _insert_all(self, start: int, stop: int, progress: Advance | None) -> None:
         try:
-            self._insert_written(start, start + count, progress)
+            self._insert_written(start, stop, progress)
         except LinkageFailed:
             # A linkage failed in the search of a batch; point by point, all before the one to blame get in.
             with self.explained():
-                for x in range(self.n_slots, start + count):
+                for x in range(self.n_slots, stop):
                     self._insert_written(x, x + 1, progress)
 
     def _insert_written(self, start: int, stop: int, progress: Advance | None) -> None:
@@ -189,7 +195,7 @@ class Engine:
         self.own_arrays()
         n = self.n_slots
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
-        with self.explained():
+        with self.busy(), self.explained():
             for begin in range(0, count_rows(rows), SPARE):
                 piece = rows[begin : begin + SPARE]
                 self._write(n, piece)
@@ -208,7 +214,8 @@ class Engine:
         Without ``repair`` the linkage is asked nothing, and nothing can be raised.
         """
         self.own_arrays()
-        remove_points(self, slots, repair, progress)
+        with self.busy():
+            remove_points(self, slots, repair, progress)
 
     def compact(self) -> Slots | None:
         """Close the gaps that removed points left, once they are more than the points in the tree.
@@ -246,6 +253,15 @@ class Engine:
         state = State(*self.links, *self.summaries.arrays, rules or self.rules)  # type: ignore[arg-type]
         with self.summaries.heard():
             return task(state, *arguments) if self.compiled else task.py_func(state, *arguments)  # type: ignore[attr-defined]
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Let nobody in as long as a linkage may be asked."""
+        before, self.is_busy = self.is_busy, True
+        try:
+            yield
+        finally:
+            self.is_busy = before
 
     @contextmanager
     def explained(self) -> Iterator[None]:

@@ -31,12 +31,17 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def one_at_a_time(method: Method) -> Method:
-    """A method of an estimator that waits until no other thread is in one."""
+    """A method of an estimator that waits until no other thread is in one, and that a linkage must not call."""
 
     @wraps(method)
     def waiting(self: Any, *arguments: Any, **keywords: Any) -> Any:
         # Set once, whoever comes first.
         with self.__dict__.setdefault("_lock", threading.RLock()):
+            fitted = self.__dict__.get("_fitted")
+            if fitted is not None and getattr(fitted.builder, "is_busy", False):
+                raise RuntimeError(
+                    "a linkage must not use the model that is asking it; give it a copy of what it needs"
+                )
             return method(self, *arguments, **keywords)
 
     return cast(Method, waiting)

@@ -116,6 +116,8 @@ def check_ids(ids: Any, n: int, known: Container[Any], named: bool | None) -> li
     for name in new:
         if not isinstance(name, Hashable):
             raise ValueError(f"ids must be hashable, such as strings or numbers; got {name!r}")
+        if name != name:
+            raise ValueError(f"ids must be equal to themselves to be found again; {name!r} is not")
         if name in seen or name in known:
             raise ValueError(f"ids must be different for every point; {name!r} is there twice. Nothing was inserted")
         seen.add(name)

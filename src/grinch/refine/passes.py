@@ -61,6 +61,10 @@ class Refiner:
         self.reinserted = self.moved = self.swaps = 0
 
     def refine(self, passes: int, points: str) -> Refinement:
+        with self.engine.busy():
+            return self._refine(passes, points)
+
+    def _refine(self, passes: int, points: str) -> Refinement:
         began, engine = time.perf_counter(), self.engine
         linkage_before = mean_linkage(engine)
         cost_before = cost = float("nan")
