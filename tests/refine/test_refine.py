@@ -472,7 +472,7 @@ def test_every_sweep_lowers_the_cost_by_what_it_says(rng):
         # What was counted around the swaps only is what counting everything gives.
         afresh = NeighborCost(near, engine.summaries.capacity)
         assert hood.cost(engine.links) == afresh.cost(engine.links) == pytest.approx(after / hood.n_pairs)
-        np.testing.assert_array_equal(hood._aunt_pairs, afresh._aunt_pairs)
+        np.testing.assert_array_equal(hood._counted.aunt_pairs, afresh._counted.aunt_pairs)
     assert hood.cost(engine.links) == pytest.approx(neighbor_cost(engine.tree(), near))
 
 
