@@ -85,7 +85,9 @@ def linkages(results: dict[str, Any]) -> Iterable[str]:
     yield "## Your own linkage\n"
     yield (
         "The cosine linkage built in, as a function compiled by numba, as a Linkage object in Python, and as a plain"
-        " Python function; and a logistic regression over features of two groups.\n"
+        " Python function; and a logistic regression over features of two groups."
+        + " Measured after the rest of this page." * ("linkages" in results.get("measured_later", ()))
+        + "\n"
     )
     cells = [
         [
