@@ -177,7 +177,10 @@ def _fit(model: TreeClusterer, points: Points, passes: int = 0) -> float:
     """Fit and refine, and on Ctrl-C go on with what is in the tree; the seconds it took, without those of compiling."""
     if passes and not isinstance(model, Grinch):
         raise ValueError(f"--refine is for grinch, rotate and online; {type(model).__name__} has nothing to refine by")
-    clone(model).set_params(verbose=False).fit(points.vectors[:2])
+    # Enough points for all that a fit of theirs compiles.
+    small = clone(model).set_params(verbose=False).fit(points.vectors[:60])
+    if passes:
+        small.refine()
     start = time.perf_counter()
     try:
         model.fit(points.vectors, ids=points.ids)
