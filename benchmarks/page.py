@@ -128,6 +128,8 @@ def changes(results: dict[str, Any]) -> Iterable[str]:
 def start_up(results: dict[str, Any]) -> Iterable[str]:
     found = results["start_up"]
     yield "## Starting up\n"
+    if "start_up" in results.get("measured_later", ()):
+        yield "Measured after the rest of this page.\n"
     yield table(
         ["", "seconds"],
         [
