@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from llvmlite.binding import Linkage
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 from numba.core.codegen import JITCodeLibrary
@@ -53,7 +54,7 @@ def kernel(function: F) -> F:
 
 def entry(function: F) -> F:
     """A compiled function through which Python enters the moves; it releases the GIL and allocates nothing."""
-    return _cached(njit(nogil=True, **NO_COUNTS)(function))
+    return _cached(njit(nogil=True, pipeline_class=_EntryCompiler, **NO_COUNTS)(function))
 
 
 def compiled(function: F) -> F:
@@ -99,10 +100,48 @@ class _PartCompiler(Compiler):  # type: ignore[misc]
     """numba's compiler with the pass above."""
 
     def define_pipelines(self) -> list[Any]:
-        (pipeline,) = super().define_pipelines()
-        pipeline.passes = [(_LowerPart if step is NativeLowering else step, why) for step, why in pipeline.passes]
-        pipeline.finalize()
-        return [pipeline]
+        return _with(_LowerPart, super().define_pipelines())
+
+
+class _Entry(JITCodeLibrary):  # type: ignore[misc]
+    """An entry with all its parts: nobody else calls these.
+
+    Otherwise every part takes a whole state, of some hundred and fifty words, that its callers put on the stack for it.
+    """
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr and not function.is_declaration:
+                function.linkage = Linkage.internal
+        super()._optimize_final_module()
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerEntry(NativeLowering):  # type: ignore[misc]
+    """numba's own pass, but for an entry."""
+
+    _name = "grinch_lower_entry"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Entry(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        super().run_pass(state)
+        return True
+
+
+class _EntryCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler with the pass above."""
+
+    def define_pipelines(self) -> list[Any]:
+        return _with(_LowerEntry, super().define_pipelines())
+
+
+def _with(lowering: type[NativeLowering], pipelines: list[Any]) -> list[Any]:
+    """The same pipeline with another pass for the lowering."""
+    (pipeline,) = pipelines
+    pipeline.passes = [(lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+    pipeline.finalize()
+    return [pipeline]
 
 
 # Kept from process to process -----------------------------------------------------------------------------------------

@@ -14,7 +14,15 @@ from grinch.core.rules import EXACT, Rules
 from grinch.tree.links import NO_LIMIT
 
 MOVES = ("rotate", "pull", "graft", "restructure")
-SWITCHES = (*MOVES, "single_elimination", "single_search", "light_grafts", "growing_caps")
+SWITCHES = (
+    *MOVES,
+    "single_elimination",
+    "single_search",
+    "light_grafts",
+    "growing_caps",
+    "brief_grafts",
+    "balanced_ties",
+)
 CAPS = ("rotate_cap", "graft_cap", "restructure_cap")
 NO_MOVES = EXACT._replace(**dict.fromkeys(MOVES, False))
 

@@ -91,7 +91,21 @@ class Paper:
         # Open in the paper: the parent is counted without x, which is not there yet.
         while self.rules.rotate and c.parent and c.parent.size <= cap and self.f(x, c) < self.f(c, c.sibling):
             c = c.parent
-        return c
+        return self.among_equals(x, c) if self.rules.rotate and self.rules.balanced_ties else c
+
+    def among_equals(self, x: Node, c: Node) -> Node:
+        """Not the paper's: where everything around c is equally close to x, the smaller side of it all."""
+        top, equal = c, self.f(x, c)
+        if c.parent is None or self.f(c, c.sibling) != equal:
+            return c
+        while top.parent and self.f(top, top.sibling) == equal == self.f(x, top.parent):
+            top = top.parent
+        while top is not c and top.left:
+            # Open in the note on ties: of two of the same size the left one. Beyond all caps sizes are not known.
+            most = 1 + max(self.rules.rotate_cap, self.rules.graft_cap, self.rules.restructure_cap)
+            sides = sorted((top.left, top.right), key=lambda side: min(side.size, most))
+            top = next((side for side in sides if self.f(x, side) == equal), c)
+        return top
 
     def pull(self, v: Node) -> None:
         """Not the paper's: from v upwards, a child of sib(v) that likes v better than its own sibling joins v."""
@@ -121,6 +135,8 @@ class Paper:
             # Open in the paper: whether a tie is a preference. It is, as where the two climb.
             if self.rules.single_elimination and fvl <= min(fv, fl):
                 return None
+            if self.rules.brief_grafts and fvl <= min(fv, fl):
+                return a if a.size <= cap else None
             l, v = l.parent if fvl <= fl else l, v.parent if fvl <= fv else v
         # Open in the paper: what a cap that ends the loop returns. a is above the cap too, so nothing more is grafted.
         return a

@@ -18,7 +18,8 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
 from grinch.refine.polish import Polisher
 from grinch.summaries import RecordSummaries, VectorSummaries
-from grinch.summaries.upkeep import merge, score
+from grinch.summaries.arrays import LARGE, STALE
+from grinch.summaries.upkeep import is_large, merge, score, settle
 from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, nodes_in
 
@@ -47,6 +48,9 @@ rules = st.builds(
     restructure_cap=caps,
     growing_caps=st.booleans(),
     light_grafts=st.booleans(),
+    brief_grafts=st.booleans(),
+    balanced_ties=st.booleans(),
+    lagging=st.booleans(),
     polish=st.booleans(),
 )
 
@@ -65,13 +69,15 @@ def check_summaries(engine):
     links, sums = engine.links, engine.summaries.arrays
     state = State(*links, *sums, engine.rules)
     spare = engine.summaries.capacity + engine.n_slots
+    settle(state)
     for v in nodes_in(links)[1].tolist():
         left, right = links.table[v, LEFT], links.table[v, RIGHT]
         p = links.table[v, 0]
-        if sums.stale[v]:
-            assert p < 0 or sums.stale[p], "a stale node's parent is stale"
+        if sums.stale[v] & STALE:
+            assert p < 0 or sums.stale[p] & STALE or is_large(state, p), "a stale node's parent is stale"
             assert p < 0 or np.isnan(sums.sibling_scores[p]), "a stale node's parent has no cached bond"
-        if not sums.stale[left] and not sums.stale[right]:
+        assert bool(sums.stale[v] & LARGE) == is_large(state, v), "who is large is known"
+        if not sums.stale[left] & STALE and not sums.stale[right] & STALE:
             if not np.isnan(sums.sibling_scores[v]):
                 assert sums.sibling_scores[v] == score(state, left, right)
             if not sums.stale[v]:
@@ -118,6 +124,18 @@ def test_valid_after_every_insert(X, rules, linkage):
     tree = engine.tree()
     tree.check()
     assert np.isfinite(tree.scores[[v for v in tree.nodes() if v >= tree.offset]]).all()
+
+
+@given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), data=st.data())
+def test_reading_changes_no_later_tree(X, rules, linkage, data):
+    alone, read = engine_of(X, linkage, rules), engine_of(X, linkage, rules)
+    for row in X:
+        alone.insert(row[None])
+        read.insert(row[None])
+        for task in data.draw(st.lists(st.sampled_from(["tree", "place"]), max_size=2)):
+            read.tree() if task == "tree" else read.place(X[:3])
+    assert newick(alone) == newick(read)
+    np.testing.assert_array_equal(alone.tree().scores, read.tree().scores)
 
 
 @given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), data=st.data())

@@ -22,11 +22,13 @@ from grinch.neighbors.base import Search
 from grinch.summaries import Summaries, make_summaries
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.counters import COUNTERS
-from grinch.tree import Tree
+from grinch.tree import Tree, walks
 from grinch.tree.links import (
     LEAVES,
     NONE,
     NOTED,
+    OFFSET,
+    ROOT,
     SIZE,
     USED,
     Links,
@@ -34,12 +36,15 @@ from grinch.tree.links import (
     copied,
     end_change,
     grown,
+    in_order_of_walk,
     leaves_under,
     new_links,
     nodes_in,
     undo_change,
 )
 
+# Numbers of points at which nodes are numbered anew: a quarter apart, once a tree no longer fits into a cache.
+TIDIED_AT = [int(2**12 * 1.25**i) for i in range(60)]
 # Leaf slots kept free for points that are looked up but not inserted.
 SPARE = 256
 
@@ -109,7 +114,7 @@ class Engine:
         self.linkage, self.rules, self.gardener, self.compiled = linkage, rules, gardener, compiled
         self.is_busy = False
         """Whether a linkage may be asked right now; then nobody else may use the engine, the linkage least of all."""
-        self.summaries: Summaries = make_summaries(linkage, n_features, check)
+        self.summaries: Summaries = make_summaries(linkage, n_features, check, rules.lag)
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
@@ -148,9 +153,10 @@ class Engine:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
         with self.busy(), self.explained():
-            self.run(entries.score_siblings)
+            scores = np.full(len(self.links.table), np.nan)
+            self.run(entries.score_siblings, scores)
         ceiling = getattr(self.linkage, "ceiling", None)
-        return Tree.from_links(self.links, self.summaries.arrays.sibling_scores.copy(), ceiling)
+        return Tree.from_links(self.links, scores, ceiling)
 
     # Points come --------------------------------------------------------------------------------------------------
 
@@ -182,13 +188,16 @@ class Engine:
         """Insert points from slot ``first`` on, and let the tree be tended where it is time, whatever the batches."""
         last = first + len(candidates)
         stops = [] if self.gardener is None else self.gardener.stops(first, last)
-        for lo, hi in pairwise(sorted({first, *stops, last})):
+        tidied = [n for n in TIDIED_AT if first < n <= last]
+        for lo, hi in pairwise(sorted({first, *stops, *tidied, last})):
             found = candidates[lo - first : hi - first]
             if self.gardener is not None:
                 self.gardener.found(lo, found)
             self.change(entries.insert_all, np.arange(lo, hi), found)
             if self.gardener is not None and hi in stops:
                 self.gardener.tend(self)
+            if hi in tidied:
+                self.tidy()
 
     def place(self, rows: Any) -> Places:
         """Where points would go, without inserting them."""
@@ -286,6 +295,13 @@ class Engine:
             links = grown(self.links, capacity, self.summaries.is_undoable)
             self.summaries.grow(capacity)
             self.links = links
+
+    def tidy(self) -> None:
+        """Put what is near in the tree near in memory; the tree is the same."""
+        preorder = walks.no_nodes(2 * self.n_leaves - 1)
+        walks.fill_preorder(self.links.table, int(self.links.head[ROOT]), int(self.links.head[OFFSET]), preorder)
+        with uninterrupted():
+            self.summaries.reorder(in_order_of_walk(self.links, preorder))
 
     def snapshot(self) -> Links:
         """A copy of the tree, to go back to."""

@@ -10,13 +10,14 @@ from grinch._compile import entry
 from grinch._types import Floats, Ids, Slots, as_id
 from grinch.core import moves, removal
 from grinch.core.state import State
-from grinch.summaries.upkeep import sibling_score, similarity
+from grinch.summaries.upkeep import settle, sibling_score_as_it_is, similarity_as_it_is
 from grinch.tree.links import NONE, OFFSET, ROOT, USED, begin_change, end_change, size
 
 
 @entry
 def insert_all(state: State, leaves: Slots, candidates: Ids) -> int:
     """Insert leaves; row i of ``candidates`` has the nearest leaves of ``leaves[i]`` and is used up."""
+    settle(state)
     for i in range(leaves.shape[0]):
         begin_change(state)
         moves.insert(state, leaves[i], state.head[OFFSET] + leaves[i], candidates[i])
@@ -27,6 +28,7 @@ def insert_all(state: State, leaves: Slots, candidates: Ids) -> int:
 @entry
 def remove_all(state: State, leaves: Slots, candidates: Ids) -> int:
     """Take leaves out and repair the places they leave."""
+    settle(state)
     for i in range(leaves.shape[0]):
         begin_change(state)
         removal.remove(state, leaves[i], candidates[i])
@@ -37,6 +39,7 @@ def remove_all(state: State, leaves: Slots, candidates: Ids) -> int:
 @entry
 def reinsert_all(state: State, leaves: Slots, candidates: Ids) -> int:
     """Take each leaf out and insert it again; how many have another sibling than before."""
+    settle(state)
     moved = 0
     for i in range(leaves.shape[0]):
         begin_change(state)
@@ -51,17 +54,19 @@ def place_all(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> None:
 
     ``scores`` gets the similarity of the two.
     """
+    settle(state)
     for i in range(leaves.shape[0]):
         c = as_id(nodes[i, 0]) if nodes[i, 0] != NONE else state.head[ROOT]
         if state.rules.rotate:
             c = moves.rotate(state, leaves[i], c)
         nodes[i, 1] = c
-        scores[i] = similarity(state, leaves[i], c)
+        scores[i] = similarity_as_it_is(state, leaves[i], c)
 
 
 @entry
-def score_siblings(state: State) -> None:
-    """Ask for the score of every two siblings that nobody asked for yet."""
+def score_siblings(state: State, scores: Floats) -> None:
+    """The score of every two siblings, by parent."""
+    settle(state)
     for p in range(state.head[OFFSET], state.head[OFFSET] + state.head[USED]):
         if size(state, p) != NONE:
-            sibling_score(state, p)
+            scores[p] = sibling_score_as_it_is(state, p)

@@ -11,6 +11,8 @@ import numpy as np
 from grinch.errors import unknown_name
 from grinch.tree.links import NO_LIMIT
 
+# An insert is several changes, so a large node is looked at again when it has grown by a hundredth or so.
+LAG = 8
 CAPPED = ("rotate", "graft", "restructure")
 
 
@@ -45,6 +47,13 @@ class Rules(NamedTuple):
     """Caps start at 100 and grow with the tree, to a tenth of its points, up to the caps."""
     light_grafts: bool = False
     """Of the two nodes that a graft joins, the one with fewer leaves moves; in the paper, the one that was found."""
+    brief_grafts: bool = False
+    """A graft is given up once two nodes both prefer their siblings, and the next one starts at their common ancestor;
+    in the paper both climb on."""
+    balanced_ties: bool = False
+    """A point goes to the smaller side of what is all equally close, so that copies do not make a chain."""
+    lagging: bool = False
+    """Summaries of nodes beyond the caps may lag behind, by changes below them of up to an eighth of their leaves."""
     polish: bool = False
     """A tree of up to 2,048 points is polished as it grows, by swaps that bring neighbours together."""
 
@@ -57,6 +66,11 @@ class Rules(NamedTuple):
     def size_limit(self) -> int:
         """Sizes above the widest cap are never looked at, so they need not be exact."""
         return max(self.rotate_cap, self.graft_cap, self.restructure_cap)
+
+    @property
+    def lag(self) -> int:
+        """Of how many leaves of a large node one may have changed before its summary is out of date; 0: of none."""
+        return LAG if self.lagging else 0
 
     @classmethod
     def fast(cls, **changes: Any) -> Rules:
@@ -98,6 +112,9 @@ FAST = EXACT._replace(
     restructure_cap=1000,
     growing_caps=True,
     light_grafts=True,
+    brief_grafts=True,
+    balanced_ties=True,
+    lagging=True,
     polish=True,
 )
 

@@ -25,6 +25,8 @@ class State(NamedTuple):
     moments: Floats
     sibling_scores: Floats
     stale: Flags
+    counted: Ids
+    changes: Ids
     gone: Flags
     nodes: Ids
     answers: Floats
@@ -33,6 +35,7 @@ class State(NamedTuple):
     reply: Counts
     blamed: Counts
     formula: int
+    lag: int
     rules: Rules
 
 

@@ -14,7 +14,7 @@ from grinch._compile import entry, jitable
 from grinch._types import Ids, Slots, as_id
 from grinch.core.engine import Engine
 from grinch.core.state import State
-from grinch.summaries.upkeep import mark_new, score_all
+from grinch.summaries.upkeep import mark_new, score_all, settle
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, begin_change, end_change, join, note, parent
 
@@ -54,6 +54,7 @@ def join_branches(state: State, n_branches: Slots, top: Ids) -> int:
     ``top`` is that of :func:`top_of`, and is used up; ``n_branches`` holds one number. Returns how many merges were
     made.
     """
+    settle(state)
     begin_change(state)
     n = n_branches[0]
     for i in range(n):

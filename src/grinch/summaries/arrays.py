@@ -12,7 +12,10 @@ from grinch.linkage.vector import FORMULAS
 from grinch.summaries.callbacks import LEAVES_AROUND
 from grinch.summaries.counters import new_counts
 from grinch.tree.links import TreeArrays
+from grinch.tree.rows import reorder_rows
 
+# What is known of a summary: it is out of date; it is one of a large node, and was computed as such.
+STALE, LARGE = 1, 2
 # Numbers of formulas besides the named ones: a compiled function of the user's own, and a linkage written in Python.
 CUSTOM, PYTHON = len(FORMULAS), len(FORMULAS) + 1
 
@@ -23,6 +26,8 @@ class Arrays(NamedTuple):
     ``means`` (float32) and ``moments`` (count, spread, length) are the summaries of vectors; those of records are
     Python objects elsewhere. ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
     ``stale`` marks summaries that are out of date; ``gone`` marks leaves that were taken out, which no search finds.
+    ``counted`` and ``changes`` are for large nodes, whose summaries may lag behind: how many leaves they are of, and
+    how many changes there were below since; one for every ``lag`` leaves is too many (0: no summary lags).
     ``nodes`` and ``answers`` are scratch space for questions to the linkage, ``counts`` counts them. ``formula`` is the
     number of a formula, ``calls`` has the addresses of what is no formula, ``reply`` what a callback said, and
     ``blamed`` the two nodes for which a compiled function gave no number.
@@ -32,6 +37,8 @@ class Arrays(NamedTuple):
     moments: Floats
     sibling_scores: Floats
     stale: Flags
+    counted: Ids
+    changes: Ids
     gone: Flags
     nodes: Ids
     answers: Floats
@@ -40,6 +47,7 @@ class Arrays(NamedTuple):
     reply: Counts
     blamed: Counts
     formula: int
+    lag: int
 
 
 class SummaryArrays(Protocol):
@@ -53,6 +61,10 @@ class SummaryArrays(Protocol):
     def sibling_scores(self) -> Floats: ...
     @property
     def stale(self) -> Flags: ...
+    @property
+    def counted(self) -> Ids: ...
+    @property
+    def changes(self) -> Ids: ...
     @property
     def gone(self) -> Flags: ...
     @property
@@ -69,6 +81,8 @@ class SummaryArrays(Protocol):
     def blamed(self) -> Counts: ...
     @property
     def formula(self) -> int: ...
+    @property
+    def lag(self) -> int: ...
 
 
 class SummarizedTree(TreeArrays, SummaryArrays, Protocol):
@@ -82,6 +96,8 @@ def new_arrays(n_features: int, formula: int) -> Arrays:
         moments=np.zeros((0, 3)),
         sibling_scores=np.zeros(0),
         stale=np.zeros(0, np.uint8),
+        counted=np.zeros(0, np.int32),
+        changes=np.zeros(0, np.int32),
         gone=np.zeros(0, np.uint8),
         nodes=np.zeros(0, np.int32),
         answers=np.zeros(0),
@@ -90,6 +106,7 @@ def new_arrays(n_features: int, formula: int) -> Arrays:
         reply=np.zeros(1, np.int64),
         blamed=np.full(2, -1),
         formula=formula,
+        lag=0,
     )
 
 
@@ -97,7 +114,7 @@ class GrowingArrays:
     """What the summaries of vectors and of records share: arrays that grow with the tree."""
 
     # Which arrays have a row for each node, and what a new row holds.
-    _by_node: ClassVar[dict[str, float]] = {"sibling_scores": np.nan, "stale": 0}
+    _by_node: ClassVar[dict[str, float]] = {"sibling_scores": np.nan, "stale": 0, "counted": 0, "changes": 0}
 
     def __init__(self, arrays: Arrays):
         self.arrays, self.capacity = arrays, 0
@@ -115,6 +132,12 @@ class GrowingArrays:
         fewer = {name: _kept(old, leaves, internal, capacity, self._by_node[name]) for name, old in arrays.items()}
         self._replace(fewer, np.zeros(capacity, np.uint8), capacity)
 
+    def reorder(self, old_ids: Slots) -> None:
+        """Internal nodes have new numbers; by these, the old ones."""
+        internal = old_ids[self.capacity :] - self.capacity
+        for name in self._by_node:
+            reorder_rows(getattr(self.arrays, name)[self.capacity :], internal)
+
     def _replace(self, by_node: dict[str, npt.NDArray[Any]], gone: Flags, capacity: int) -> None:
         nodes, answers = np.zeros(capacity, np.int32), np.zeros(capacity)
         self.arrays = self.arrays._replace(**by_node, gone=gone, nodes=nodes, answers=answers)  # type: ignore[arg-type]
@@ -129,7 +152,7 @@ class GrowingArrays:
 
     def own_arrays(self) -> bool:
         """Copy arrays that were loaded read-only; whether there were any. joblib locks large ones and leaves others."""
-        arrays = {name: value for name, value in self.arrays._asdict().items() if name != "formula"}
+        arrays = {name: value for name, value in self.arrays._asdict().items() if isinstance(value, np.ndarray)}
         copies = {name: value.copy() for name, value in arrays.items() if not value.flags.writeable}
         if copies:
             self.arrays = self.arrays._replace(**copies)
@@ -137,7 +160,7 @@ class GrowingArrays:
 
     def forget(self) -> None:
         """Make every internal summary be computed again when it is next asked for."""
-        self.arrays.stale[self.capacity :] = 1
+        self.arrays.stale[self.capacity :] = STALE
         self.arrays.sibling_scores[:] = np.nan
 
 

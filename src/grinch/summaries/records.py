@@ -199,6 +199,12 @@ class RecordSummaries(GrowingArrays):
         super().compact(leaves, internal, capacity)
         self._make_callbacks()
 
+    def reorder(self, old_ids: Slots) -> None:
+        """Internal nodes have new numbers; by these, the old ones."""
+        super().reorder(old_ids)
+        # In place, for the callbacks know this list.
+        self.items[self.capacity :] = [self.items[v] for v in old_ids[self.capacity :].tolist()]
+
     def own_arrays(self) -> bool:
         """Copy arrays that were loaded read-only; whether there were any."""
         copied = super().own_arrays()

@@ -6,6 +6,12 @@ invariants make that correct:
 * a stale node's ancestors are all stale, and
 * a stale node's ancestors have no known sibling score (``nan``).
 
+Where summaries may lag (``state.lag``), that holds of small nodes only, up to the size limit of the tree, and marks go
+on to the first large one. A large node counts the changes below it and is marked only when they are a certain share of
+its leaves; then they count for its parent. So the work above the limit does not grow with the tree. Large nodes are
+brought up to date by moves and never by reading (:func:`as_it_is`): to look at a tree changes nothing in what becomes
+of it.
+
 ``state`` is a tree (:class:`~grinch.tree.links.Links`) together with summaries
 (:class:`~grinch.summaries.arrays.Arrays`). ``score``, ``score_all`` and ``merge`` are the only places that know what
 kind of linkage there is.
@@ -18,10 +24,10 @@ import numpy as np
 from grinch._compile import jitable
 from grinch._types import Ids, as_id
 from grinch.linkage.vector import formula_score, merge_rows
-from grinch.summaries.arrays import CUSTOM, PYTHON, SummarizedTree, SummaryArrays
+from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, SummarizedTree, SummaryArrays
 from grinch.summaries.callbacks import FORMULA, MERGE, SCORE, SCORE_ALL, LinkageFailed, call, call_float
 from grinch.summaries.counters import MERGES, SCORES
-from grinch.tree.links import NONE, left, parent, right
+from grinch.tree.links import LIMIT, NONE, ROOT, left, parent, right, size
 
 
 @jitable
@@ -64,14 +70,51 @@ def merge(state: SummaryArrays, p: int, left: int, right: int) -> None:
 
 
 @jitable
+def is_large(state: SummarizedTree, v: int) -> bool:
+    """Whether v's summary may lag behind."""
+    return state.lag > 0 and size(state, v) > state.head[LIMIT]
+
+
+@jitable
 def mark_stale(state: SummarizedTree, v: int) -> None:
-    """The leaves under v changed: forget what was known of v and its ancestors."""
+    """The leaves under v changed: forget what was known of v and its ancestors, or count that they changed."""
+    while v != NONE and not is_large(state, v):
+        state.sibling_scores[v] = np.nan
+        # Where changes are counted above, a mark that reading may have removed must not end the walk.
+        if state.lag == 0 and state.stale[v]:
+            return
+        state.stale[v] = STALE
+        v = parent(state, v)
+    if v != NONE:
+        count_change(state, v)
+
+
+@jitable
+def count_change(state: SummarizedTree, v: int) -> None:
+    """The leaves under the large node v changed: mark it if they did so often, and then go on to its parent."""
+    changes = as_id(1)
     while v != NONE:
         state.sibling_scores[v] = np.nan
-        if state.stale[v]:
-            break
-        state.stale[v] = 1
+        if not state.stale[v] & LARGE:
+            # Large from now on, and to be read at any time.
+            state.stale[v] = STALE
+            refresh(state, v)
+        else:
+            changes += state.changes[v]
+            state.changes[v] = changes
+            if changes * state.lag <= state.counted[v]:
+                return
+            state.changes[v] = 0
+            state.stale[v] = STALE | LARGE
         v = parent(state, v)
+
+
+@jitable
+def settle(state: SummarizedTree) -> None:
+    """After all summaries were forgotten: compute those of large nodes, which must be there to be read."""
+    root = state.head[ROOT]
+    if root != NONE and is_large(state, root) and not state.stale[root] & LARGE:
+        refresh(state, root)
 
 
 @jitable
@@ -84,21 +127,31 @@ def mark_new(state: SummarizedTree, p: int) -> None:
 @jitable
 def refresh(state: SummarizedTree, v: int) -> None:
     """Bring v's summary up to date: merge its stale descendants bottom-up, walking by parent pointers."""
-    if not state.stale[v]:
+    if not state.stale[v] & STALE:
         return
     node = v
     while True:
         a, b = left(state, node), right(state, node)
-        if state.stale[a]:
+        if state.stale[a] & STALE:
             node = a
-        elif state.stale[b]:
+        elif state.stale[b] & STALE:
             node = b
         else:
             merge(state, node, a, b)
             state.stale[node] = 0
+            if is_large(state, node):
+                state.stale[node] = LARGE
+                state.counted[node] = leaves_counted(state, a) + leaves_counted(state, b)
+                state.changes[node] = 0
             if node == v:
                 break
             node = parent(state, node)
+
+
+@jitable
+def leaves_counted(state: SummarizedTree, v: int) -> int:
+    """How many leaves v's summary is of."""
+    return as_id(state.counted[v]) if is_large(state, v) else size(state, v)
 
 
 @jitable
@@ -143,3 +196,30 @@ def sibling_score(state: SummarizedTree, p: int) -> float:
         known = similarity(state, left(state, p), right(state, p))
         state.sibling_scores[p] = known
     return known
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+
+@jitable
+def as_it_is(state: SummarizedTree, v: int) -> int:
+    """The node v, ready to be scored, by what is known of it if it is large."""
+    if not is_large(state, v):
+        refresh(state, v)
+    return v
+
+
+@jitable
+def similarity_as_it_is(state: SummarizedTree, u: int, v: int) -> float:
+    """f(u, v) as far as it is known; no large node is brought up to date."""
+    state.counts[SCORES] += 1
+    return score(state, as_it_is(state, u), as_it_is(state, v))
+
+
+@jitable
+def sibling_score_as_it_is(state: SummarizedTree, p: int) -> float:
+    """F of p's two children as far as it is known; what the next move will find is not changed."""
+    if not is_large(state, p):
+        return sibling_score(state, p)
+    known = state.sibling_scores[p]
+    return similarity_as_it_is(state, left(state, p), right(state, p)) if np.isnan(known) else known

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from grinch._compile import jitable
 from grinch._types import Counts, Flags, Ids, as_id
+from grinch.tree.rows import reorder_rows
 
 NONE = -1
 # A cap or limit on sizes that no tree reaches.
@@ -122,6 +123,23 @@ def compacted(
         new.table[new_id[old], SIZE] = links.table[old, SIZE]
     new.head[[ROOT, LEAVES, USED]] = [new_id[links.head[ROOT]], n, n]
     return new, leaves, internal
+
+
+def in_order_of_walk(links: Links, preorder: Ids) -> npt.NDArray[np.intp]:
+    """Number the internal nodes anew, as a walk through the tree meets them: who is near in the tree is near in memory.
+
+    ``preorder`` has all nodes, parents before children. Returns, by new id, the old one; leaves keep theirs.
+    """
+    offset, table = int(links.head[OFFSET]), links.table
+    new_id, old_id = np.arange(len(table) + 1, dtype=np.int32), np.arange(len(table))
+    new_id[NONE] = NONE
+    old_id[nodes_in(links)[1]] = preorder[preorder >= offset]
+    new_id[old_id] = np.arange(len(table), dtype=np.int32)
+    reorder_rows(table[offset:], old_id[offset:] - offset)
+    for column in (PARENT, LEFT, RIGHT):
+        table[:, column] = new_id[table[:, column]]
+    links.head[ROOT] = new_id[links.head[ROOT]]
+    return old_id
 
 
 # Undo ---------------------------------------------------------------------------------------------------------------
