@@ -42,6 +42,8 @@ from grinch.tree.links import (
 
 # With growing caps a move reaches nodes of up to a tenth of the points, and of 100 in any case.
 REACH_SHARE, SMALLEST_REACH = 10, 100
+# Scores that differ by less than this share of them may differ by rounding alone.
+SAME = 1e-6
 
 
 @jitable
@@ -62,7 +64,30 @@ def insert(state: State, x: int, p: int, candidates: Ids) -> None:
     mark_new(state, p)
     if state.rules.pull:
         pull(state, x)
+    if state.rules.release:
+        release(state, x)
     graft_upward(state, parent(state, x), candidates)
+
+
+@jitable
+def release(state: State, x: int) -> None:
+    """Departure: where a node on the way up from x has doubled, its sibling may like their aunt better by now.
+
+    Points that come in order always enter the same branch, and what is beside it would stay there for good: a chain.
+    """
+    cap = reach(state, state.rules.restructure_cap)
+    v = parent(state, x)
+    p = parent(state, v)
+    while p != NONE and parent(state, p) != NONE and size(state, v) <= cap:
+        leaves = size(state, v)
+        if leaves & (leaves - 1) == 0:
+            u, aunt = sibling(state, v), sibling(state, p)
+            f = similarity(state, u, aunt)
+            if better(state, f, max(sibling_score(state, p), sibling_score(state, parent(state, p)))):
+                exchange(state, v, aunt)
+                p = parent(state, v)
+                continue
+        v, p = p, parent(state, p)
 
 
 @jitable
@@ -74,7 +99,7 @@ def rotate(state: State, x: int, c: int) -> int:
     """
     cap = reach(state, state.rules.rotate_cap)
     p = parent(state, c)
-    while p != NONE and size(state, p) <= cap and similarity(state, x, c) < sibling_score(state, p):
+    while p != NONE and size(state, p) <= cap and better(state, sibling_score(state, p), similarity(state, x, c)):
         state.counts[ROTATIONS] += 1
         c = p
         p = parent(state, c)
@@ -89,23 +114,35 @@ def among_equals(state: State, x: int, c: int) -> int:
     all that is equal, so that it becomes a balanced tree.
     """
     p = parent(state, c)
-    if p == NONE or similarity(state, x, c) != sibling_score(state, p):
+    if p == NONE or not equal(similarity(state, x, c), sibling_score(state, p)):
         return c
-    equal, top = sibling_score(state, p), c
-    while p != NONE and sibling_score(state, p) == equal and similarity(state, x, p) == equal:
+    f, top = sibling_score(state, p), c
+    while p != NONE and equal(sibling_score(state, p), f) and equal(similarity(state, x, p), f):
         top = p
         p = parent(state, p)
     while top != c and not is_leaf(state, top):
         smaller, larger = left(state, top), right(state, top)
         if leaves_counted(state, smaller) > leaves_counted(state, larger):
             smaller, larger = larger, smaller
-        if similarity(state, x, smaller) == equal:
+        if equal(similarity(state, x, smaller), f):
             top = smaller
-        elif similarity(state, x, larger) == equal:
+        elif equal(similarity(state, x, larger), f):
             top = larger
         else:
             return c
     return top
+
+
+@jitable
+def better(state: State, f: float, g: float) -> bool:
+    """Whether f is larger than g, and not by rounding alone where ties are to be balanced."""
+    return f > g and not (state.rules.balanced_ties and equal(f, g))
+
+
+@jitable
+def equal(f: float, g: float) -> bool:
+    """Whether two scores are the same, as far as float32 can tell."""
+    return abs(f - g) <= SAME * max(abs(f), abs(g))
 
 
 @jitable
@@ -140,13 +177,13 @@ def graft(state: State, v: int, candidates: Ids) -> int:
         f_vw = similarity(state, v, w)
         f_v = sibling_score(state, parent(state, v))
         f_w = sibling_score(state, parent(state, w))
-        if f_vw > max(f_v, f_w):
+        if better(state, f_vw, max(f_v, f_w)):
             # Departure: the paper moves w, however large; but the larger of the two knows its place better.
             if state.rules.light_grafts and size(state, w) > size(state, v):
                 v, w = w, v
             return move_beside(state, w, v)
         # Departure: both are judged by the same three numbers, and <= ends on ties where < would not.
-        w_stays, v_stays = f_vw <= f_w, f_vw <= f_v
+        w_stays, v_stays = not better(state, f_vw, f_w), not better(state, f_vw, f_v)
         if state.rules.single_elimination and w_stays and v_stays:
             return NONE
         # Departure: in the paper both climb on; that took half of the time and did not make trees better.
@@ -200,7 +237,7 @@ def choose_sibling(state: State, z: int, r: int, cap: int) -> None:
         a = parent(state, a)
     score_all(state, z, state.nodes, n)
     for i in range(n):
-        if state.answers[i] > f_best:
+        if better(state, state.answers[i], f_best):
             best, f_best = as_id(state.nodes[i]), state.answers[i]
     if best != sibling(state, z):
         state.counts[SWAPS] += 1

@@ -52,6 +52,8 @@ class Rules(NamedTuple):
     in the paper both climb on."""
     balanced_ties: bool = False
     """A point goes to the smaller side of what is all equally close, so that copies do not make a chain."""
+    release: bool = False
+    """Where a node has doubled, its sibling goes to their aunt if both like that better; so points in order make no chain."""
     lagging: bool = False
     """Summaries of nodes beyond the caps may lag behind, by changes below them of up to an eighth of their leaves."""
     polish: bool = False
@@ -114,6 +116,7 @@ FAST = EXACT._replace(
     light_grafts=True,
     brief_grafts=True,
     balanced_ties=True,
+    release=True,
     lagging=True,
     polish=True,
 )
