@@ -215,6 +215,18 @@ class RecordSummaries(GrowingArrays):
             except Exception as error:
                 raise LinkageError(f"raised {type(error).__name__} in leaf(): {error}", at + i, None) from error
 
+    def take(self, at: int, rows: Any) -> int:
+        """Summarise records to come; all of them, for nothing depends on those before."""
+        self.write(at, rows)
+        return len(rows)
+
+    def move(self, count: int) -> None:
+        """Nothing to move: records are kept as they are."""
+
+    def in_units(self, scores: Floats) -> Floats:
+        """Scores are those of the linkage."""
+        return scores
+
     def drop(self, leaves: Slots) -> None:
         """Let go of the records of leaves that were taken out."""
         for leaf in leaves.tolist():
