@@ -12,6 +12,7 @@ import numpy as np
 from grinch._types import Floats, Slots
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage
+from grinch.linkage.pairwise import Pairwise
 from grinch.summaries.arrays import PYTHON, GrowingArrays, new_arrays
 from grinch.summaries.callbacks import LEAVES_AROUND, MERGE, SCORE, SCORE_ALL, Callbacks
 from grinch.tree.links import NONE
@@ -226,6 +227,10 @@ class RecordSummaries(GrowingArrays):
     def in_units(self, scores: Floats) -> Floats:
         """Scores are those of the linkage."""
         return scores
+
+    def leaf_rows(self, count: int) -> Floats | None:
+        """The points in the first slots, where the linkage is over their distances; those that are gone are zero."""
+        return self.linkage.rows(self.items[:count]) if isinstance(self.linkage, Pairwise) else None
 
     def drop(self, leaves: Slots) -> None:
         """Let go of the records of leaves that were taken out."""

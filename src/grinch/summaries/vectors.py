@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._types import Floats, Slots
+from grinch._types import Floats, Slots, Vectors32
 from grinch.errors import LinkageError
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.vector import COSINE, COUNT, LENGTH
@@ -187,6 +187,10 @@ class VectorSummaries(GrowingArrays):
 
     def lengths(self, leaves: Any) -> Floats:
         return self.arrays.moments[leaves, LENGTH]
+
+    def leaf_rows(self, count: int) -> Vectors32 | None:
+        """The points in the first slots, where their distances count."""
+        return self.arrays.means[:count] if self.linkage.is_euclidean else None
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""
