@@ -70,7 +70,7 @@ class Pool:
     def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, capacity: int):
         self.linkage = linkage
         self.summaries: Summaries = make_summaries(linkage, n_features)
-        self.n_scores, self.n_leaves, self.size = 0, 0, 0
+        self.n_scores, self.n_leaves, self.size, self.n_moves = 0, 0, 0, 0
         self._free: list[int] = []
         # By node: its slot (-1 once merged), its two sides (-1 for a leaf) and their score.
         self.slot_of = np.full(0, NONE, np.int32)
@@ -100,12 +100,23 @@ class Pool:
         """Put records into free slots (in one go if they are next to each other); each still has to enter."""
         n = count_rows(rows)
         slots = [self._free.pop() for _ in range(n)]
-        if slots == list(range(slots[0], slots[0] + n)):
-            self.summaries.write(slots[0], rows)
+        if self.n_nodes == self.n_leaves:
+            self._take(slots[0], rows)
         else:
             for i, slot in enumerate(slots):
                 self.summaries.write(slot, rows[i : i + 1])
         return slots
+
+    def _take(self, at: int, rows: Any) -> None:
+        """As long as nothing is merged, slots are positions, and the frame of vectors may still move."""
+        done = 0
+        while done < count_rows(rows):
+            taken = self.summaries.take(at + done, rows[done:] if done else rows)
+            if not taken:
+                with uninterrupted():
+                    self.summaries.move(at + done)
+                    self.n_moves += 1
+            done += taken
 
     def release(self, slot: int) -> None:
         """Take back a record that was written and did not enter."""
@@ -211,7 +222,8 @@ class Pool:
         left_over = self.nodes().tolist()
         is_leaf = self.sides[: self.n_nodes, 0] == NONE
         new_id = np.where(is_leaf, np.cumsum(is_leaf) - 1, self.n_leaves + np.cumsum(~is_leaf) - 1)
-        pairs, scores = new_id[self.sides[: self.n_nodes][~is_leaf]], self.score_of[: self.n_nodes][~is_leaf]
+        pairs = new_id[self.sides[: self.n_nodes][~is_leaf]]
+        scores = self.summaries.in_units(self.score_of[: self.n_nodes][~is_leaf])
         if len(left_over) > 1:
             tops = new_id[np.sort(left_over)]
             unions = self.n_leaves + len(pairs) + np.arange(len(tops) - 1)
@@ -236,7 +248,10 @@ class BestFirst:
     def admit(self, row: Any) -> None:
         """Write one record into the pool and let it enter; if the linkage refuses it, nothing has changed."""
         with uninterrupted():
+            moves = self.pool.n_moves
             (slot,) = self.pool.write(row)
+            if self.pool.n_moves > moves:
+                self._score_again()
             try:
                 self._keep(*self.pool.enter(slot))
             except BaseException:
@@ -266,6 +281,13 @@ class BestFirst:
         heaps.heapify(found.scores, found.nodes)
         self._heaps[node] = (found.scores, found.nodes)
         self._offer(node)
+
+    def _score_again(self) -> None:
+        """The frame of the vectors moved: what was rounded before is rounded otherwise now."""
+        self._heaps, self._tops = {}, []
+        for node in np.sort(self.pool.nodes()).tolist():
+            nodes, scores = self.pool.scores(node)
+            self._keep(node, Candidates(nodes[nodes < node], scores[nodes < node]))
 
     def _offer(self, node: int) -> None:
         keys = self._heaps[node][0]

@@ -13,6 +13,7 @@ from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
 
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, count_rows
+from grinch.summaries.frame import better_origin
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 
@@ -30,6 +31,7 @@ class BirchBuilder:
     def __init__(self, radius: float | str, branching_factor: int, unit_length: bool):
         self._radius, self._branching_factor, self._unit_length = radius, branching_factor, unit_length
         self._model: sklearn.cluster.Birch | None = None
+        self._origin: Floats | None = None
         self._pieces: list[npt.NDArray[np.float32]] = []
 
     @property
@@ -46,6 +48,11 @@ class BirchBuilder:
             if self._unit_length:
                 lengths = np.linalg.norm(piece, axis=1, keepdims=True)
                 piece = piece / np.where(lengths > 0, lengths, 1.0)
+            if self._model is None:
+                # scikit-learn's tree works on squared lengths, which have no digits left far from the origin.
+                self._origin = None if self._unit_length else better_origin(piece, np.zeros(piece.shape[1]))
+            if self._origin is not None:
+                piece = piece - self._origin
             if self._model is None:
                 radius = _estimated_radius(piece) if self._radius == "auto" else float(self._radius)
                 self._model = sklearn.cluster.Birch(

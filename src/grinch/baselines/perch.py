@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import entry
+from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Ids, Vectors32, as_id, count_rows
 from grinch.baselines.perch_boxes import BALANCE_ROTATIONS, COLLAPSES, N_ENDS, ROTATIONS, Boxes
 from grinch.baselines.perch_moves import PerchRules, insert
@@ -38,7 +39,8 @@ class PerchBuilder:
         self.summaries = VectorSummaries(linkage_of(*METRICS[metric]), n_features)  # type: ignore[arg-type]
         # Sizes are needed for balance and for the means of collapsed nodes.
         exact_sizes = rules.balance or rules.max_leaves > 0
-        self.links = new_links(0, NO_LIMIT if exact_sizes else exact_leaves)
+        self._size_limit = NO_LIMIT if exact_sizes else exact_leaves
+        self.links = new_links(0, self._size_limit)
         self._search = ExactSearch(self.summaries, 1)
         width = max(rules.beam_width, 1)
         self.boxes = Boxes(
@@ -68,11 +70,31 @@ class PerchBuilder:
     def insert(self, rows: Any, progress: Advance | None = None) -> None:
         start, count = self.n_leaves, count_rows(rows)
         self._reserve(start + count)
-        self.summaries.write(start, rows)
-        for first, candidates in self._neighbors(start, start + count):
+        done = 0
+        while done < count:
+            taken = self.summaries.take(start + done, rows[done:] if done else rows)
+            if taken:
+                self._insert_written(start + done, start + done + taken, progress)
+            else:
+                self._move()
+            done += taken
+
+    def _insert_written(self, start: int, stop: int, progress: Advance | None = None) -> None:
+        for first, candidates in self._neighbors(start, stop):
             self._run(self.links, self.boxes, self.rules, first, candidates[:, 0])
             if progress is not None:
                 progress(len(candidates))
+
+    def _move(self) -> None:
+        """Change the frame of the vectors. Boxes are in the old one, so all points are inserted again."""
+        n = self.n_leaves
+        with uninterrupted():
+            self.summaries.move(n)
+            self._search.compacted(np.arange(n))
+            self.links = grown(new_links(0, self._size_limit), self.summaries.capacity)
+            for name in ("low", "high", "witness", "collapsed", "ends", "place", "counts"):
+                getattr(self.boxes, name)[...] = 0
+            self._insert_written(0, n)
 
     def _neighbors(self, start: int, stop: int) -> Iterator[Neighbors]:
         """Nearest neighbours found beforehand; or placeholders, where each insert looks for its own in the tree."""
@@ -86,7 +108,7 @@ class PerchBuilder:
             part = slice(begin, min(begin + 4096, self.n_leaves))
             sides = self.boxes.high[part].astype(np.float64) - self.boxes.low[part]
             at = self.summaries.capacity + begin
-            scores[at : at + len(sides)] = -np.sqrt(np.einsum("ij,ij->i", sides, sides))
+            scores[at : at + len(sides)] = -np.sqrt(np.einsum("ij,ij->i", sides, sides)) / self.summaries.frame.scale
         return Tree.from_links(self.links, scores, 0.0)
 
     def points(self) -> Vectors32:

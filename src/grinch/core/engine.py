@@ -156,7 +156,7 @@ class Engine:
             scores = np.full(len(self.links.table), np.nan)
             self.run(entries.score_siblings, scores)
         ceiling = getattr(self.linkage, "ceiling", None)
-        return Tree.from_links(self.links, scores, ceiling)
+        return Tree.from_links(self.links, self.summaries.in_units(scores), ceiling)
 
     # Points come --------------------------------------------------------------------------------------------------
 
@@ -166,8 +166,11 @@ class Engine:
         start, count = self.n_slots, count_rows(rows)
         self.reserve(start + count)
         with self.busy():
-            self._write(start, rows)
-            self._insert_all(start, start + count, progress)
+            done = 0
+            while done < count:
+                taken = self._take(start + done, rows[done:] if done else rows)
+                self._insert_all(start + done, start + done + taken, progress)
+                done += taken
 
     def _insert_all(self, start: int, stop: int, progress: Advance | None) -> None:
         try:
@@ -213,7 +216,7 @@ class Engine:
                     nodes[part, 0] = candidates[:, 0]
                     leaves = np.arange(first, first + len(candidates))
                     self.run(entries.place_all, leaves, nodes[part], scores[part])
-        return Places(nodes[:, 0], nodes[:, 1], scores)
+        return Places(nodes[:, 0], nodes[:, 1], self.summaries.in_units(scores))
 
     # Points go ----------------------------------------------------------------------------------------------------
 
@@ -318,8 +321,18 @@ class Engine:
             self.links = copied(self.links)
         self.summaries.own_arrays()
 
+    def _take(self, at: int, rows: Any) -> int:
+        """Let the summaries and the search know of points to come, as many as one frame is good for; how many."""
+        while not (taken := self.summaries.take(at, rows)):
+            with uninterrupted():
+                self.summaries.move(at)
+                # All are where they were, but nothing that was computed of them holds.
+                self.search.compacted(np.arange(at))
+        self.search.write(at, rows if taken == count_rows(rows) else rows[:taken])
+        return taken
+
     def _write(self, at: int, rows: Any) -> None:
-        """Let the summaries and the search know of points to come."""
+        """Let the summaries and the search know of points that are looked up."""
         self.summaries.write(at, rows)
         self.search.write(at, rows)
 

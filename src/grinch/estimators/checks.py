@@ -13,9 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from grinch._checks import available_memory
 from grinch.estimators.not_numbers import check_columns, check_indices, check_kind, check_not_records
-
-# Two rows of this length still have a finite dot product in float32.
-LONGEST = 1e18
+from grinch.summaries.frame import LONGEST
 
 
 def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:

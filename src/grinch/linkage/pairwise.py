@@ -152,6 +152,17 @@ class Pairwise:
             return Group(np.asarray(record, np.float64).reshape(1, -1), None, number)
         return Group([Member(number, record)], None, number)
 
+    def rows(self, leaves: Sequence[Group | None]) -> Matrix | None:
+        """Single vectors as rows of a matrix, zero where there is none; None if Euclidean distances do not count."""
+        if self.distance not in ("euclidean", "sqeuclidean"):
+            return None
+        width = next((leaf.block.shape[1] for leaf in leaves if leaf is not None), 0)
+        found = np.zeros((len(leaves), width))
+        for i, leaf in enumerate(leaves):
+            if leaf is not None:
+                found[i] = leaf.block[0]
+        return found
+
     def merge(self, a: Group, b: Group) -> Group:
         return Group(None, (a, b), a.number ^ b.number)
 

@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import check_count
+from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
 from grinch.errors import unknown_name
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.exact import ExactSearch
+from grinch.summaries.frame import LONGEST
 from grinch.summaries.vectors import VectorSummaries
 
 # Rows kept free for records that are looked up but not inserted.
@@ -119,13 +121,25 @@ class _NearVectors:
         self.summaries: VectorSummaries | None = None
         self.search: Any = None
         self.inserted = 0
+        # Records to come or to be looked up, from this position on: which of the two it is, a stream says.
+        self.at, self.coming = 0, np.empty((0, 0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "coming": np.empty((0, 0))}
 
     def write(self, at: int, records: Sequence[Any]) -> None:
-        vectors = np.asarray(self.source.embed(records), np.float32)
+        vectors = np.asarray(self.source.embed(records))
+        vectors = vectors if vectors.dtype in (np.float32, np.float64) else vectors.astype(np.float64)
         if vectors.ndim != 2 or len(vectors) != len(records) or not np.isfinite(vectors).all():
             raise ValueError(
                 f"embed must return a finite matrix with a row for each of the {len(records)} records; got shape"
                 f" {vectors.shape}"
+            )
+        lengths = np.abs(vectors).max(axis=1, initial=0.0) * np.sqrt(vectors.shape[1])
+        if (lengths > LONGEST).any():
+            raise ValueError(
+                f"embed must return vectors that can be squared in float32, up to length {LONGEST:g}; that of record"
+                f" {np.argmax(lengths)} is longer. Scale them first"
             )
         if self.summaries is None:
             self.summaries = VectorSummaries(VECTOR_LINKAGES["average"][self.source.metric], vectors.shape[1])
@@ -138,7 +152,7 @@ class _NearVectors:
         need = at + len(records)
         if need > self.summaries.capacity:
             self.summaries.grow(max(need + SPARE, int(1.5 * self.summaries.capacity)))
-        self.summaries.write(at, vectors)
+        self.at, self.coming = at, vectors
 
     def _new_search(self, summaries: VectorSummaries) -> Any:
         if self.source.index:
@@ -148,11 +162,26 @@ class _NearVectors:
         return ExactSearch(summaries, self.source.n)
 
     def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Ids]:
-        for part in self.search.stream(start, stop, limit):
-            for i, row in enumerate(part.candidates):
-                # The record itself is in the tree by the time a graft asks around it.
-                self.inserted = part.start + i + 1 if limit is None else limit
-                yield row[row >= 0]
+        while start < stop:
+            end = self._take(start, self.coming[start - self.at : stop - self.at], limit is None)
+            for part in self.search.stream(start, end, limit):
+                for i, row in enumerate(part.candidates):
+                    # The record itself is in the tree by the time a graft asks around it.
+                    self.inserted = part.start + i + 1 if limit is None else limit
+                    yield row[row >= 0]
+            start = end
+
+    def _take(self, start: int, vectors: npt.NDArray[Any], to_stay: bool) -> int:
+        """Store vectors as far as one frame reaches; the end."""
+        assert self.summaries is not None
+        if not to_stay:
+            self.summaries.write(start, vectors)
+            return start + len(vectors)
+        while not (taken := self.summaries.take(start, vectors)):
+            with uninterrupted():
+                self.summaries.move(start)
+                self.search.compacted(np.arange(start))
+        return start + taken
 
     def settle(self, count: int) -> None:
         assert self.summaries is not None

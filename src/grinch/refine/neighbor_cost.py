@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grinch._compile import jitable, kernel
-from grinch._types import Counts, Flags, Ids, as_id
+from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, as_id
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, is_leaf, left, parent, right, sibling, swap
 from grinch.tree.paths import Paths, fill_paths, new_paths
@@ -23,6 +23,8 @@ from grinch.tree.paths import Paths, fill_paths, new_paths
 COUNTED = 10
 # Two to four hundred sweeps are the most that 20,000 points took.
 MOST_SWEEPS = 500
+# Two points this many times as far apart as neighbours mostly are, are none: an outlier stays outside.
+FAR_APART = 4096
 
 
 class Swaps(NamedTuple):
@@ -92,6 +94,34 @@ class NeighborCost:
         before, made, gain = sweep_tree(links, self.near, self._counted, most)
         self._parents = links.table[:, PARENT].copy()
         return Swaps(int(made), float(before), float(before - gain))
+
+
+def without_far(near: Ids, rows: Numbers | None) -> Ids:
+    """Neighbours but for those that are far away all the same; ``rows`` are the points, where distances count."""
+    if rows is None or not _may_be_far(near, rows):
+        return near
+    gaps = np.zeros(near.shape)
+    for start in range(0, len(near), 4096):
+        part = np.arange(start, min(start + 4096, len(near)))
+        for k in range(near.shape[1]):
+            gaps[part, k] = _gaps(rows, part, near[part, k])
+    is_far = gaps > FAR_APART * np.median(gaps[gaps > 0])
+    kept = np.where(is_far, NONE, near).astype(np.int32)
+    return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(kept == NONE, axis=1, kind="stable"), axis=1))
+
+
+def _may_be_far(near: Ids, rows: Numbers) -> bool:
+    """Whether points are so far apart, beside some that are nearest to each other, that a closer look is worth it."""
+    some = np.unique(np.linspace(0, len(near) - 1, 128).astype(np.intp))
+    gaps = _gaps(rows, some, near[some, 0])
+    across = np.linalg.norm(np.max(rows, axis=0).astype(np.float64) - np.min(rows, axis=0))
+    return bool(gaps.any() and across > FAR_APART / 8 * np.median(gaps[gaps > 0]))
+
+
+def _gaps(rows: Numbers, some: Slots, others: Ids) -> Floats:
+    """The distances of points from others; 0 where there is no other."""
+    steps = rows[some].astype(np.float64) - rows[others]
+    return np.where(others == NONE, 0.0, np.sqrt(np.einsum("ij,ij->i", steps, steps)))
 
 
 @kernel

@@ -18,7 +18,8 @@ from grinch._types import Advance, Slots
 from grinch.core import entries
 from grinch.core.engine import Engine
 from grinch.neighbors.base import BATCH
-from grinch.refine.neighbor_cost import COUNTED, MOST_SWEEPS, NeighborCost, Swaps
+from grinch.refine.copies import copies_in_order
+from grinch.refine.neighbor_cost import COUNTED, MOST_SWEEPS, NeighborCost, Swaps, without_far
 from grinch.refine.top import rebuild_top
 from grinch.tree.links import NONE, PARENT, SIZE
 
@@ -72,7 +73,9 @@ class Refiner:
         for made in range(1, passes + 1):
             before = engine.snapshot()
             self._reinsert(self._chosen(points))
-            cost_of = NeighborCost(np.ascontiguousarray(self.near[:, :COUNTED]), engine.summaries.capacity)
+            near = without_far(np.ascontiguousarray(self.near[:, :COUNTED]), engine.summaries.leaf_rows(engine.n_slots))
+            near = copies_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
+            cost_of = NeighborCost(near, engine.summaries.capacity)
             if self.with_swaps:
                 if points == "all" and time.perf_counter() < self.deadline:
                     rebuild_top(engine)

@@ -8,7 +8,8 @@ import numpy as np
 
 from grinch._types import Ids, Slots
 from grinch.core.engine import Engine
-from grinch.refine.neighbor_cost import NeighborCost
+from grinch.refine.copies import copies_in_order
+from grinch.refine.neighbor_cost import NeighborCost, without_far
 from grinch.tree.links import NONE, grown, shrunk
 
 # In larger trees swaps would cost more than inserts.
@@ -91,5 +92,8 @@ def polish(engine: Engine, neighbors: ArrivalNeighbors) -> None:
     """Bring neighbours together, as they were found when the points came: swaps until few are left."""
     # In as little room as the tree needs, for it may be the beginning of a large one.
     links = shrunk(engine.links, engine.n_slots)
-    NeighborCost(neighbors.among(engine.slots()), engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
+    near = neighbors.among(engine.slots())
+    near = without_far(near, engine.summaries.leaf_rows(len(near)))
+    near = copies_in_order(near, engine.summaries.look(len(near)), links)
+    NeighborCost(near, engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
     engine.restore(grown(links, engine.summaries.capacity, engine.summaries.is_undoable))

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from grinch._types import Floats, Slots
+from grinch._types import Counts, Floats, Slots
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage
+from grinch.linkage.pairwise import Pairwise
 from grinch.summaries.arrays import PYTHON, GrowingArrays, new_arrays
 from grinch.summaries.callbacks import LEAVES_AROUND, MERGE, SCORE, SCORE_ALL, Callbacks
 from grinch.tree.links import NONE
@@ -220,6 +221,26 @@ class RecordSummaries(GrowingArrays):
                 self.items[at + i] = self.linkage.leaf(record)
             except Exception as error:
                 raise LinkageError(f"raised {type(error).__name__} in leaf(): {error}", at + i, None) from error
+
+    def take(self, at: int, rows: Any) -> int:
+        """Summarise records to come; all of them, for nothing depends on those before."""
+        self.write(at, rows)
+        return len(rows)
+
+    def move(self, count: int) -> None:
+        """Nothing to move: records are kept as they are."""
+
+    def in_units(self, scores: Floats) -> Floats:
+        """Scores are those of the linkage."""
+        return scores
+
+    def leaf_rows(self, count: int) -> Floats | None:
+        """The points in the first slots, where the linkage is over their distances; those that are gone are zero."""
+        return self.linkage.rows(self.items[:count]) if isinstance(self.linkage, Pairwise) else None
+
+    def look(self, count: int) -> Counts | None:
+        """Records are not compared."""
+        return None
 
     def drop(self, leaves: Slots) -> None:
         """Let go of the records of leaves that were taken out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
@@ -9,15 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._types import Floats, Slots
+from grinch._types import Counts, Floats, Slots, Vectors32
 from grinch.errors import LinkageError
 from grinch.linkage.base import VectorLinkage
-from grinch.linkage.vector import COUNT, LENGTH
+from grinch.linkage.vector import COSINE, COUNT, LENGTH
 from grinch.summaries.arrays import CUSTOM, GrowingArrays, new_arrays
 from grinch.summaries.callbacks import FORMULA, LEAVES_AROUND
-
-# Shorter vectors have no squared length in float32.
-SHORTEST = 1e-18
+from grinch.summaries.frame import BOUND, PIECE, SHORTEST, Frame, row_lengths
 
 
 def dense_rows(rows: Any) -> npt.NDArray[Any]:
@@ -35,9 +34,11 @@ class VectorSummaries(GrowingArrays):
     def __init__(self, linkage: VectorLinkage, n_features: int):
         super().__init__(new_arrays(n_features, CUSTOM if linkage.is_custom else linkage.formula))
         self.linkage, self.n_features, self.is_undoable = linkage, n_features, linkage.is_custom
-        self.origin: Floats | None = None
+        is_ours = not (linkage.is_custom or linkage.is_spherical)
+        self.frame = Frame(n_features, moves=linkage.is_euclidean, scales=is_ours)
         self.longest = 0.0
         self.is_whole = True
+        self._unsaid = ""
         self._find_formula()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -59,36 +60,151 @@ class VectorSummaries(GrowingArrays):
         """Compiled code calls nothing in Python."""
         return nullcontext()
 
+    # Points come --------------------------------------------------------------------------------------------------
+
+    def take(self, at: int, rows: Any) -> int:
+        """Put points to come into the leaf slots from ``at`` on, as far as one frame reaches; how many that were.
+
+        If none, call :meth:`move` and try again.
+        """
+        done, n, frame = 0, int(rows.shape[0]), self.frame
+        frame.settle(at)
+        while done < n:
+            stop = min(n, frame.end_of_piece(at + done) - at)
+            piece = dense_rows(rows[done:stop]).astype(np.float64)
+            if not frame.keeps_origin(at + done, piece, self.arrays.gone):
+                break
+            lengths = row_lengths(self._centre(piece))
+            fitting = frame.count_scalable(lengths)
+            if fitting:
+                lengths = lengths[:fitting]
+                self._put(at + done, piece[:fitting], lengths)
+                frame.longest = max(frame.longest, float(lengths.max()))
+                self.arrays.gone[at + done : at + done + fitting] = 0
+                self._warn(self._lost(at + done, lengths))
+            done += fitting
+            if fitting < len(piece):
+                break
+        return done
+
     def write(self, at: int, rows: Any) -> None:
-        """Put points into the leaf slots from ``at`` on, in the form the linkage works on."""
-        self.arrays.gone[at : at + rows.shape[0]] = 0
-        if self.linkage.is_euclidean and self.origin is None:
-            self.origin = dense_rows(rows[:1])[0].astype(np.float64)
-        # In pieces, so that a large input is never copied whole.
-        for start in range(0, rows.shape[0], 4096):
-            piece = dense_rows(rows[start : start + 4096])
-            target = self.arrays.means[at + start : at + start + len(piece)]
-            moments = self.arrays.moments[at + start : at + start + len(piece)]
-            wide = piece.astype(np.float64)
-            if self.origin is not None:
-                wide -= self.origin
-            lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
-            if not self.linkage.is_spherical:
-                # Too short for float32 to square: they count as zero vectors.
-                wide[lengths < SHORTEST] = 0.0
-                lengths[lengths < SHORTEST] = 0.0
-            else:
-                wide /= np.where(lengths > 0, lengths, 1.0)[:, None]
-                lengths = np.where(lengths > 0, 1.0, 0.0)
-            target[...] = wide
-            self.is_whole = self.is_whole and bool((wide == np.rint(wide)).all())
-            moments[...] = 0.0
-            moments[:, COUNT] = 1.0
-            moments[:, LENGTH] = lengths
-            self.longest = max(self.longest, float(lengths.max(initial=0.0)))
+        """Put points that are looked up into the leaf slots from ``at`` on; the frame stays."""
+        n = int(rows.shape[0])
+        if n and self.frame.moves and self.frame.origin is None:
+            self.frame.origin = dense_rows(rows[:1])[0].astype(np.float64)
+        for start in range(0, n, PIECE):
+            piece = dense_rows(rows[start : start + PIECE]).astype(np.float64)
+            lengths = row_lengths(self._centre(piece))
+            self._put(at + start, piece, lengths)
+        self.arrays.gone[at : at + n] = 0
+
+    def move(self, count: int) -> None:
+        """Change the frame as the row after the first ``count`` calls for: write these again, forget what is merged."""
+        change, frame = self.frame.wanted, self.frame
+        assert change is not None
+        shift, scale = (0.0 if change.origin is None else frame.origin - change.origin), frame.scale  # type: ignore[operator]
+        starts = range(0, count, PIECE)
+
+        def differences(start: int) -> Floats:
+            """Rows as differences from the new origin: of those that were kept as they came, or of what is stored."""
+            wide: Floats = self.arrays.means[start : min(start + PIECE, count)].astype(np.float64) / scale + shift
+            if change.origin is not None:
+                at, rows = frame.kept(start, start + len(wide))
+                wide[at] = rows - change.origin
+            return wide
+
+        lengths = np.concatenate([row_lengths(differences(start)) for start in starts]) if count else np.zeros(0)
+        frame.move(change, lengths)
+        self.longest, self.is_whole = 0.0, True
+        for start in starts:
+            self._put(start, differences(start), lengths[start : start + PIECE])
+        self.forget()
+        self._unsaid = self._lost(0, lengths)
+
+    @property
+    def origin(self) -> Floats | None:
+        """Where vectors are measured from, where only differences count."""
+        return self.frame.origin
+
+    def in_units(self, scores: Floats) -> Floats:
+        """Scores of stored vectors in the user's units."""
+        if self.frame.scale == 1.0 or self.linkage.formula == COSINE:
+            return scores
+        return scores / self.frame.scale / self.frame.scale
+
+    def _centre(self, rows: Floats) -> Floats:
+        """The same rows, from now on as differences from the origin."""
+        if self.frame.origin is not None:
+            rows -= self.frame.origin
+        return rows
+
+    def _put(self, at: int, wide: Floats, lengths: Floats) -> None:
+        """Put vectors of these lengths in the form the linkage works on; ``wide`` is used up."""
+        if self.linkage.is_spherical:
+            wide /= np.where(lengths > 0, lengths, 1.0)[:, None]
+            lengths = np.where(lengths > 0, 1.0, 0.0)
+        else:
+            if self.frame.scale != 1.0:
+                wide *= self.frame.scale
+                lengths = lengths * self.frame.scale
+                # Only a point that is looked up, or was removed, may be longer: to all others it is as far as can be.
+                too_long = lengths > BOUND
+                wide[too_long] *= (BOUND / lengths[too_long])[:, None]
+                lengths[too_long] = BOUND
+            # Too short for float32 to square: they count as zero vectors.
+            wide[lengths < SHORTEST] = 0.0
+            lengths = np.where(lengths < SHORTEST, 0.0, lengths)
+        self.arrays.means[at : at + len(wide)] = wide
+        self.is_whole = self.is_whole and bool((wide == np.rint(wide)).all())
+        moments = self.arrays.moments[at : at + len(wide)]
+        moments[...] = 0.0
+        moments[:, COUNT] = 1.0
+        moments[:, LENGTH] = lengths
+        self.longest = max(self.longest, float(lengths.max(initial=0.0)))
+
+    def _lost(self, at: int, lengths: Floats) -> str:
+        """Which of the vectors from slot ``at`` on are too short to be squared, and so count as zero: a warning."""
+        is_lost = (lengths > 0) & (lengths * self.frame.scale < SHORTEST)
+        if self.linkage.is_spherical or not is_lost.any():
+            return ""
+        first = int(np.argmax(is_lost))
+        return (
+            f"{is_lost.sum()} points count as zero vectors, too short for float32 to square beside the others: point"
+            f" {at + first} (in order of arrival) is {lengths[first]:g} long. Scale the data, or drop the shortest or"
+            " the longest"
+        )
+
+    def _warn(self, message: str) -> None:
+        """Say it after all is in order: a warning may be made an error."""
+        message, self._unsaid = message or self._unsaid, ""
+        if message:
+            warnings.warn(message, UserWarning, stacklevel=3)
+
+    def compact(self, leaves: Slots, internal: Slots, capacity: int) -> None:
+        """Keep these leaves and internal nodes only, under the numbers they have in the compacted tree."""
+        super().compact(leaves, internal, capacity)
+        self.frame.compacted(leaves)
 
     def lengths(self, leaves: Any) -> Floats:
         return self.arrays.moments[leaves, LENGTH]
+
+    def leaf_rows(self, count: int) -> Vectors32 | None:
+        """The points in the first slots, where their distances count."""
+        return self.arrays.means[:count] if self.linkage.is_euclidean else None
+
+    def look(self, count: int) -> Counts | None:
+        """A number for each of the first points, the same for those that the linkage can hardly tell apart."""
+        found = np.empty(count, np.int64)
+        factors = np.random.default_rng(0).integers(1, 2**62, self.n_features) | 1
+        for start in range(0, count, 4096):
+            rows = self.arrays.means[start : min(start + 4096, count)]
+            if not self.linkage.is_euclidean:
+                # A product of directions that differ by a 4,096th is 1 in float32; distances are not rounded so.
+                rows = np.rint(rows * (2.0**12 / np.maximum(self.longest, np.finfo(np.float32).tiny)))
+            bits = np.ascontiguousarray(rows + 0.0, np.float32).view(np.int32)
+            with np.errstate(over="ignore"):
+                found[start : start + len(rows)] = (bits * factors).sum(axis=1)
+        return found
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""
