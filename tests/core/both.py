@@ -22,6 +22,7 @@ SWITCHES = (
     "growing_caps",
     "brief_grafts",
     "balanced_ties",
+    "release",
 )
 CAPS = ("rotate_cap", "graft_cap", "restructure_cap")
 NO_MOVES = EXACT._replace(**dict.fromkeys(MOVES, False))

@@ -72,6 +72,7 @@ class Paper:
         # Open in the paper: of equally near leaves, the one that arrived first (sorting keeps the order of equals).
         nearest = sorted(earlier, key=lambda l: self.f(x, l), reverse=True)
         self.make_sib(x, self.rotate(x, nearest[0]))
+        self.release(x.parent)
         self.pull(x)
         # Open in the paper: of candidates that a graft likes equally, the nearest to x, or else the first to arrive.
         candidates = nearest[: self.k] if self.rules.single_search else earlier
@@ -89,23 +90,43 @@ class Paper:
         """Rotating x upward is walking up to where it stops; the node it becomes the sibling of."""
         cap = self.cap(self.rules.rotate_cap)
         # Open in the paper: the parent is counted without x, which is not there yet.
-        while self.rules.rotate and c.parent and c.parent.size <= cap and self.f(x, c) < self.f(c, c.sibling):
+        while (
+            self.rules.rotate and c.parent and c.parent.size <= cap and self.better(self.f(c, c.sibling), self.f(x, c))
+        ):
             c = c.parent
         return self.among_equals(x, c) if self.rules.rotate and self.rules.balanced_ties else c
 
     def among_equals(self, x: Node, c: Node) -> Node:
         """Not the paper's: where everything around c is equally close to x, the smaller side of it all."""
-        top, equal = c, self.f(x, c)
-        if c.parent is None or self.f(c, c.sibling) != equal:
+        if c.parent is None or not self.equal(self.f(x, c), self.f(c, c.sibling)):
             return c
-        while top.parent and self.f(top, top.sibling) == equal == self.f(x, top.parent):
+        top, f = c, self.f(c, c.sibling)
+        while top.parent and self.equal(self.f(top, top.sibling), f) and self.equal(self.f(x, top.parent), f):
             top = top.parent
         while top is not c and top.left:
             # Open in the note on ties: of two of the same size the left one. Beyond all caps sizes are not known.
             most = 1 + max(self.rules.rotate_cap, self.rules.graft_cap, self.rules.restructure_cap)
             sides = sorted((top.left, top.right), key=lambda side: min(side.size, most))
-            top = next((side for side in sides if self.f(x, side) == equal), c)
+            top = next((side for side in sides if self.equal(self.f(x, side), f)), c)
         return top
+
+    def equal(self, f: float, g: float) -> bool:
+        return abs(f - g) <= 1e-6 * max(abs(f), abs(g))
+
+    def better(self, f: float, g: float) -> bool:
+        """Not the paper's: with balanced ties, what is larger by rounding alone is not larger."""
+        return f > g and not (self.rules.balanced_ties and self.equal(f, g))
+
+    def release(self, v: Node) -> None:
+        """Not the paper's: from v upwards, where a node has doubled, its sibling and their aunt may join."""
+        cap = self.cap(self.rules.restructure_cap)
+        while self.rules.release and v.parent and v.parent.parent and v.size <= cap:
+            u, aunt = v.sibling, v.parent.sibling
+            bonds = self.f(u, v), self.f(v.parent, aunt)
+            if v.size in (2, 4, 8, 16, 32, 64, 128) and self.better(self.f(u, aunt), max(bonds)):
+                self.swap(v, aunt)
+            else:
+                v = v.parent
 
     def pull(self, v: Node) -> None:
         """Not the paper's: from v upwards, a child of sib(v) that likes v better than its own sibling joins v."""
@@ -130,14 +151,15 @@ class Paper:
         a, cap = lca(v, l), self.cap(self.rules.graft_cap)
         while v is not a and l is not a and v.sibling is not l and max(v.size, l.size) <= cap:
             fvl, fv, fl = self.f(v, l), self.f(v, v.sibling), self.f(l, l.sibling)
-            if fvl > max(fv, fl):
+            if self.better(fvl, max(fv, fl)):
                 return self.merge(v, l)
             # Open in the paper: whether a tie is a preference. It is, as where the two climb.
-            if self.rules.single_elimination and fvl <= min(fv, fl):
+            l_stays, v_stays = not self.better(fvl, fl), not self.better(fvl, fv)
+            if self.rules.single_elimination and l_stays and v_stays:
                 return None
-            if self.rules.brief_grafts and fvl <= min(fv, fl):
+            if self.rules.brief_grafts and l_stays and v_stays:
                 return a if a.size <= cap else None
-            l, v = l.parent if fvl <= fl else l, v.parent if fvl <= fv else v
+            l, v = l.parent if l_stays else l, v.parent if v_stays else v
         # Open in the paper: what a cap that ends the loop returns. a is above the cap too, so nothing more is grafted.
         return a
 
@@ -155,9 +177,11 @@ class Paper:
             # Open in the paper: whether the cap counts the ancestor or its sibling. The ancestor, and z itself.
             below = [a for a in z.lineage if a not in r.lineage and a.size <= cap]
             if below:
-                # Open in the paper: of equals the lowest, which max finds first.
-                m = max((a.sibling for a in below), key=lambda s: self.f(z, s))
-                if self.f(z, m) > self.f(z, z.sibling):
+                # Open in the paper: of equals the lowest.
+                m = z.sibling
+                for a in below:
+                    m = a.sibling if self.better(self.f(z, a.sibling), self.f(z, m)) else m
+                if m is not z.sibling:
                     self.swap(z.sibling, m)
             z = z.parent
 

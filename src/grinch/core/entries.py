@@ -58,7 +58,8 @@ def place_all(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> None:
     for i in range(leaves.shape[0]):
         c = as_id(nodes[i, 0]) if nodes[i, 0] != NONE else state.head[ROOT]
         if state.rules.rotate:
-            c = moves.rotate(state, leaves[i], c)
+            # Not to the smaller side of what is equal: that asks nodes that only moves bring up to date.
+            c = moves.climb(state, leaves[i], c)
         nodes[i, 1] = c
         scores[i] = similarity_as_it_is(state, leaves[i], c)
 

@@ -62,10 +62,10 @@ def insert(state: State, x: int, p: int, candidates: Ids) -> None:
         c = rotate(state, x, c)
     attach(state, x, c, p)
     mark_new(state, p)
-    if state.rules.pull:
-        pull(state, x)
     if state.rules.release:
         release(state, x)
+    if state.rules.pull:
+        pull(state, x)
     graft_upward(state, parent(state, x), candidates)
 
 
@@ -92,10 +92,17 @@ def release(state: State, x: int) -> None:
 
 @jitable
 def rotate(state: State, x: int, c: int) -> int:
-    """Where x belongs above its nearest neighbour c: the first loop of *Insert*.
+    """Where x belongs above its nearest neighbour c: the first loop of *Insert*."""
+    c = climb(state, x, c)
+    return among_equals(state, x, c) if state.rules.balanced_ties else c
 
-    Departure: rotating x with its aunt again and again is the same as walking up from c while c prefers its own sibling
-    to x, so the walk is done before x is attached and nothing has to be swapped.
+
+@jitable
+def climb(state: State, x: int, c: int) -> int:
+    """Up from c while it prefers its own sibling to x.
+
+    Departure: rotating x with its aunt again and again is the same as this walk, so it is done before x is attached
+    and nothing has to be swapped.
     """
     cap = reach(state, state.rules.rotate_cap)
     p = parent(state, c)
@@ -103,7 +110,7 @@ def rotate(state: State, x: int, c: int) -> int:
         state.counts[ROTATIONS] += 1
         c = p
         p = parent(state, c)
-    return among_equals(state, x, c) if state.rules.balanced_ties else c
+    return c
 
 
 @jitable

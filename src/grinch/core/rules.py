@@ -53,7 +53,8 @@ class Rules(NamedTuple):
     balanced_ties: bool = False
     """A point goes to the smaller side of what is all equally close, so that copies do not make a chain."""
     release: bool = False
-    """Where a node has doubled, its sibling goes to their aunt if both like that better; so points in order make no chain."""
+    """Where a node has doubled, its sibling goes to their aunt if both like that better: so that points in order do
+    not make a chain."""
     lagging: bool = False
     """Summaries of nodes beyond the caps may lag behind, by changes below them of up to an eighth of their leaves."""
     polish: bool = False
@@ -130,7 +131,7 @@ PAPER = EXACT._replace(
     restructure_cap=100,
 )
 
-ROTATE = FAST._replace(graft=False, restructure=False, polish=False)
+ROTATE = FAST._replace(graft=False, restructure=False, balanced_ties=False, release=False, lagging=False, polish=False)
 ONLINE = ROTATE._replace(rotate=False)
 # What is left of a removal when nothing is repaired.
 NO_MOVES = EXACT._replace(rotate=False, pull=False, graft=False, restructure=False)
@@ -163,7 +164,8 @@ def checked_rules(rules: Rules) -> Rules:
         else:
             chosen[name] = bool(value)
     # Without grafts a tree is one of the systems that ours is compared with, and stays as it is.
-    chosen["polish"] = chosen["polish"] and chosen["graft"]
+    for name in ("balanced_ties", "release", "polish"):
+        chosen[name] = chosen[name] and chosen["graft"]
     return Rules(**chosen)
 
 

@@ -10,11 +10,14 @@ from grinch._types import Ids, Slots
 from grinch.core.engine import Engine
 from grinch.refine.copies import copies_in_order
 from grinch.refine.neighbor_cost import NeighborCost, without_far
-from grinch.tree.links import NONE, grown, shrunk
+from grinch.tree import walks
+from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, Links, grown, shrunk
 
 # In larger trees swaps would cost more than inserts.
 POLISHED_UP_TO = 2048
 POLISHING_SWEEPS = 50
+# A polished tree may be this deep, if it was not deeper before.
+DEEP = 128
 # How many of the neighbours that a point had on arrival count.
 COUNTED_ON_ARRIVAL = 5
 
@@ -88,6 +91,14 @@ class Polisher:
         self.neighbors.compacted(slots)
 
 
+def depth(links: Links) -> int:
+    """How many steps it is from the root to the farthest leaf."""
+    preorder, depths = walks.no_nodes(2 * int(links.head[LEAVES]) - 1), np.zeros(len(links.table), np.int32)
+    walks.fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), preorder)
+    walks.fill_depths(links.table, preorder, int(links.head[OFFSET]), depths)
+    return int(depths.max())
+
+
 def polish(engine: Engine, neighbors: ArrivalNeighbors) -> None:
     """Bring neighbours together, as they were found when the points came: swaps until few are left."""
     # In as little room as the tree needs, for it may be the beginning of a large one.
@@ -95,5 +106,9 @@ def polish(engine: Engine, neighbors: ArrivalNeighbors) -> None:
     near = neighbors.among(engine.slots())
     near = without_far(near, engine.summaries.leaf_rows(len(near)))
     near = copies_in_order(near, engine.summaries.look(len(near)), links)
+    before = depth(links)
     NeighborCost(near, engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
+    # Points that come along a line are neighbours in a row, and the best tree of a part of the row may be a chain.
+    if depth(links) > max(before, DEEP):
+        return
     engine.restore(grown(links, engine.summaries.capacity, engine.summaries.is_undoable))

@@ -13,7 +13,10 @@ Summaries = VectorSummaries | RecordSummaries
 
 def make_summaries(linkage: VectorLinkage | Linkage, n_features: int, check: bool = False, lag: int = 0) -> Summaries:
     """The summaries under a linkage; ``n_features`` is the length of vectors, ``lag`` how far large nodes may lag."""
-    is_vector = isinstance(linkage, VectorLinkage)
-    summaries = VectorSummaries(linkage, n_features) if is_vector else RecordSummaries(linkage, check)
+    summaries: Summaries
+    if isinstance(linkage, VectorLinkage):
+        summaries = VectorSummaries(linkage, n_features)
+    else:
+        summaries = RecordSummaries(linkage, check)
     summaries.arrays = summaries.arrays._replace(lag=lag)
     return summaries

@@ -155,7 +155,7 @@ class GrowingArrays:
         arrays = {name: value for name, value in self.arrays._asdict().items() if isinstance(value, np.ndarray)}
         copies = {name: value.copy() for name, value in arrays.items() if not value.flags.writeable}
         if copies:
-            self.arrays = self.arrays._replace(**copies)
+            self.arrays = self.arrays._replace(**copies)  # type: ignore[arg-type]
         return bool(copies)
 
     def forget(self) -> None:
