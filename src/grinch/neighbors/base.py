@@ -57,16 +57,13 @@ class Search(Protocol):
 
 
 class Guard:
-    """A lock that can be part of what is saved or copied: it comes back open."""
+    """Has a lock, and can be saved and copied: the copy's lock is open.
+
+    Say ``with guard.lock``: no Ctrl-C comes between taking a lock and the ``with`` that gives it back.
+    """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self.lock = Lock()
 
     def __reduce__(self) -> tuple[type[Guard], tuple[()]]:
         return Guard, ()

@@ -351,9 +351,20 @@ def _nearest_of_new(cells: Cells, home: int, first_new: int, row: Vectors32) -> 
 
 @kernel
 def enter(
-    arrays: Arrays, cells: Cells, points: Slots, homes: Ids, metric: Metric, space: Workspace, split: SplitSpace
+    arrays: Arrays,
+    cells: Cells,
+    points: Slots,
+    homes: Ids,
+    entered: int,
+    metric: Metric,
+    space: Workspace,
+    split: SplitSpace,
 ) -> None:
-    """Put points into cells. ``homes`` are their nearest cells as they are now, NONE where nobody looked yet."""
+    """Put points into cells; then ``entered`` is how many are in.
+
+    ``homes`` are their nearest cells as they are now, NONE where nobody looked yet; all are NONE when the cells have
+    changed. Ctrl-C does not come between any of this.
+    """
     row, room = space.row, cells.ids.shape[1]
     if cells.head[CELLS] == 0:
         _read(arrays, points[0], metric, row)
@@ -375,6 +386,8 @@ def enter(
             home = _nearest_of_new(cells, home, new, row)
         _put(cells, home, as_id(cells.sizes[home]), points[i], row)
         cells.sizes[home] += 1
+        homes[i] = NONE
+    cells.head[ENTERED] = entered
 
 
 # Compacting -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
 from grinch.neighbors import topk
 from grinch.neighbors.base import BATCH, Guard, Neighbors, batches
@@ -40,8 +41,8 @@ PROBES = 8
 EXTRA = 16
 # Cells that exchange members when one of them is divided.
 AROUND = 8
-# Fewer points than this are not worth a second thread.
-SHARE = 64
+# Bytes that are set aside at once: they take no memory before they are written to, and copies are few.
+SET_ASIDE = 2**26
 
 
 class CellSearch:
@@ -59,10 +60,21 @@ class CellSearch:
         How many cells are looked through.
     extra : int
         How many candidates are ranked by the linkage beyond k.
+    around : int
+        How many cells exchange members when one is divided; 1 for none.
     """
 
-    def __init__(self, summaries: VectorSummaries, k: int, room: int = ROOM, probes: int = PROBES, extra: int = EXTRA):
-        self.summaries, self.k, self.room, self.probes, self.extra = summaries, k, room, probes, extra
+    def __init__(
+        self,
+        summaries: VectorSummaries,
+        k: int,
+        room: int = ROOM,
+        probes: int = PROBES,
+        extra: int = EXTRA,
+        around: int = AROUND,
+    ):
+        self.summaries, self.k = summaries, k
+        self.room, self.probes, self.extra, self.around = room, probes, extra, around
         self.jobs = os.cpu_count() or 1
         leaf_metric = summaries.linkage.leaf_metric
         self._metric = Metric(leaf_metric == "cosine", leaf_metric == "dot" and not summaries.linkage.is_spherical)
@@ -104,8 +116,13 @@ class CellSearch:
             # An interrupted fit left points here that never reached the tree.
             self.clear()
         self.enter_up_to(start)
+        ranges = list(batches(start, stop))
+        if len(ranges) < 2:
+            yield from (self._batch(lo, hi) for lo, hi in ranges)
+            return
         with ThreadPoolExecutor(max(self.jobs - 1, 1), thread_name_prefix="grinch-search") as pool:
-            yield from ahead(lambda lo, hi: self._batch(lo, hi, pool), list(batches(start, stop)), 1)
+            # One batch after the other, ahead of the inserts: each needs the cells that the one before left.
+            yield from ahead(lambda lo, hi: self._batch(lo, hi, pool), ranges, 1)
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
         self.enter_up_to(limit)
@@ -116,7 +133,7 @@ class CellSearch:
         yield from ahead(task, list(batches(0, len(leaves))), self.jobs)
 
     def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
-        with self._guard:
+        with self._guard.lock:
             return self._found(arrays, slots, np.full(len(slots), limit))[0]
 
     def changed(self, leaves: Slots) -> None:
@@ -124,7 +141,7 @@ class CellSearch:
 
     def compacted(self, leaves: Slots) -> None:
         """Members get their new numbers where they are; only those of nearly empty cells move."""
-        with self._guard:
+        with uninterrupted(), self._guard.lock:
             numbers = np.full(self.entered, NONE, np.int32)
             left = int(np.searchsorted(leaves, self.entered))
             numbers[leaves[:left]] = np.arange(left)
@@ -132,13 +149,13 @@ class CellSearch:
             loose = np.empty(left, np.int32)
             loose = np.sort(loose[: renumber(self._cells, numbers, loose)])
             for lo, hi in batches(0, len(loose)):
-                self._enter(loose[lo:hi].astype(np.intp), np.full(hi - lo, NONE, np.int32))
+                self._enter(loose[lo:hi].astype(np.intp), np.full(hi - lo, NONE, np.int32), left)
             self._cells.head[ENTERED] = left
             self._homes[:] = NONE
 
     def clear(self) -> None:
         """Forget all points."""
-        with self._guard:
+        with self._guard.lock:
             self._cells = self._new_cells(0)
             self._homes[:] = NONE
 
@@ -147,15 +164,14 @@ class CellSearch:
         for lo, hi in batches(self.entered, stop // BATCH * BATCH):
             self._enter_block(lo, hi)
 
-    def _batch(self, lo: int, hi: int, pool: Executor) -> Neighbors:
-        queries, arrays = np.arange(lo, hi), self.summaries.arrays
-        parts = np.array_split(queries, self.jobs) if len(queries) >= SHARE else [queries]
-        others = [pool.submit(self._found, arrays, part, part) for part in parts[1:]]
+    def _batch(self, lo: int, hi: int, pool: Executor | None = None) -> Neighbors:
+        queries, arrays, first = np.arange(lo, hi), self.summaries.arrays, self.entered
+        parts = np.array_split(queries, min(self.jobs, len(queries))) if pool is not None else [queries]
+        others = [pool.submit(self._found, arrays, part, part) for part in parts[1:]] if pool is not None else []
         found = [self._found(arrays, parts[0], parts[0]), *(other.result() for other in others)]
-        first = lo - self.entered
-        self._homes[first : first + len(queries)] = np.concatenate([homes for _, homes in found])
+        self._homes[lo - first : hi - first] = np.concatenate([homes for _, homes in found])
         if hi % BATCH == 0:
-            self._enter_block(self.entered, hi)
+            self._enter_block(first, hi)
         return Neighbors(lo, np.concatenate([candidates for candidates, _ in found]))
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> tuple[Ids, Ids]:
@@ -175,16 +191,15 @@ class CellSearch:
         return found, homes
 
     def _enter_block(self, lo: int, hi: int) -> None:
-        with self._guard:
-            self._enter(np.arange(lo, hi), self._homes[: hi - lo])
-            self._cells.head[ENTERED] = hi
-            self._homes[:] = NONE
+        with self._guard.lock:
+            self._enter(np.arange(lo, hi), self._homes[: hi - lo], hi)
 
-    def _enter(self, points: Slots, homes: Ids) -> None:
+    def _enter(self, points: Slots, homes: Ids, entered: int) -> None:
         if self.n_cells + len(points) > len(self._cells.sizes):
-            # Far more than is needed now: what is not written to takes no memory, and copies are few.
-            self._cells = self._copied(max(self.n_cells + BATCH, 4 * self.n_cells))
-        enter(self.summaries.arrays, self._cells, points, homes, self._metric, self._workspace(), self._split_space)
+            size = self.room * (self.summaries.n_features + 12)
+            self._cells = self._copied(max(4 * self.n_cells + 2 * BATCH, SET_ASIDE // size))
+        space = self._workspace()
+        enter(self.summaries.arrays, self._cells, points, homes, entered, self._metric, space, self._split_space)
 
     def _copied(self, capacity: int) -> Cells:
         """The cells there are, with room for this many."""
@@ -219,8 +234,8 @@ class CellSearch:
             scores=np.empty(self.room, np.float32),
             probed=np.empty(self.probes, np.int32),
             probed_scores=np.empty(self.probes),
-            around=np.empty(AROUND, np.int32),
-            around_scores=np.empty(AROUND),
+            around=np.empty(self.around, np.int32),
+            around_scores=np.empty(self.around),
         )
 
 

@@ -23,6 +23,8 @@ from grinch.summaries.vectors import VectorSummaries
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
 EXTRA = 16
+# So few points are looked up before BLAS has been told how many threads to use.
+FEW = 4
 # Batches found ahead of the inserts, per job: enough that neither waits for the other.
 AHEAD = 6
 
@@ -51,6 +53,9 @@ class ExactSearch:
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
         self._sync(start, stop)
+        if 0 < stop - start <= FEW:
+            yield self._batch(start, stop, limit)
+            return
         # Each batch is one task on one core; BLAS threads of its own would only be in the way.
         with _blas().limit(limits=1, user_api="blas"):
             yield from ahead(lambda lo, hi: self._batch(lo, hi, limit), list(batches(start, stop)), self.jobs)
@@ -72,7 +77,7 @@ class ExactSearch:
 
     def changed(self, leaves: Slots) -> None:
         self._sync(self._synced, self._synced)
-        with self._guard:
+        with self._guard.lock:
             self._set_factors(leaves[leaves < self._synced])
 
     def compacted(self, leaves: Slots) -> None:
@@ -80,7 +85,7 @@ class ExactSearch:
 
     def _sync(self, start: int, stop: int) -> None:
         """Bring the factors of the products up to date with the summaries; points from ``start`` on are new."""
-        with self._guard:
+        with self._guard.lock:
             self._make_room()
             self._set_factors(slice(min(start, self._synced), stop))
             self._synced = stop
