@@ -126,16 +126,32 @@ def search_mixture() -> str:
 
 
 def search_stalls() -> str:
-    return _mixtures(lambda row: f"{row['longest_batch_ms']:,.0f} ms", ["cells", "faiss", "usearch"])
+    return _mixtures(lambda row: f"{row['longest_entry_ms']:,.0f} ms", ["cells", "faiss", "usearch"])
+
+
+def search_recall() -> str:
+    return _mixtures(lambda row: share(row["recall"]), ["cells", "faiss", "usearch"])
+
+
+def search_settings() -> str:
+    rows = {key.removeprefix("settings, "): row for key, row in read("search.json").items() if key[:9] == "settings,"}
+    return table(
+        ["", "CPU per point", "recall", "purity"],
+        (
+            [name, f"{row['search_us']:.0f} µs", share(row["recall"]), share(row["purity"])]
+            for name, row in rows.items()
+        ),
+    )
 
 
 def search_real() -> str:
     results = read("search.json")
-    sets = dict.fromkeys(key.split(", ")[0] for key in results if not key.startswith("mixture"))
-    return table(
-        ["", *SEARCHES.values()],
-        ([name, *(_search_and_purity(results[f"{name}, {search}"]) for search in SEARCHES)] for name in sets),
-    )
+    real = [key.split(", ") for key in results if not key.startswith(("mixture", "settings"))]
+    rows = []
+    for name, n in dict.fromkeys((key[0], int(key[1])) for key in real):
+        found = [results.get(f"{name}, {n}, {search}") for search in SEARCHES]
+        rows.append([f"{name}, {n:,}", *(_search_and_purity(row) if row else "–" for row in found)])
+    return table(["", *SEARCHES.values()], rows)
 
 
 def _search_and_purity(row: Mapping[str, float]) -> str:
@@ -292,6 +308,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "search": search,
     "search-mixture": search_mixture,
     "search-stalls": search_stalls,
+    "search-recall": search_recall,
+    "search-settings": search_settings,
     "search-real": search_real,
     "targets": targets,
     "since": since,

@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ LINKAGE = VECTOR_LINKAGES["average"]["cosine"]
 CHOSEN_ON = ("speaker", "mnist", "shuttle", "covtype", "usps")
 JUDGED_BY = ("tiny_imagenet", "clinc150", "pendigits")
 REAL_POINTS, REAL_ORDERS = 10_000, 3
+# Sets that are large enough for the default to search by cells; one order each.
+LARGE = {"speaker": 30_000, "tiny_imagenet": 50_000, "mnist": 50_000, "shuttle": 50_000}
 # Beyond, a search takes longer than anybody would wait; in points times dimensions.
 MOST = {"exact": 100_000 * 768, "usearch": 100_000 * 384}
 console = Console(width=140, highlight=False)
@@ -64,6 +67,8 @@ def mixture(n: int, n_features: int, seed: int = 0) -> Labelled:
 class Library:
     """A search by an index of a library: points enter in blocks, those since are compared, all are ranked by us."""
 
+    longest = 0.0
+
     def __init__(self, summaries: VectorSummaries, k: int):
         self.summaries, self.k, self.entered = summaries, k, 0
 
@@ -76,8 +81,9 @@ class Library:
             found = np.empty((hi - lo, self.k), np.int32)
             topk.rank(self.summaries.arrays, queries, proposed, found, np.empty((hi - lo, self.k)))
             if hi % BATCH == 0:
+                started = time.thread_time()
                 self.add(self.entered, hi)
-                self.entered = hi
+                self.entered, self.longest = hi, max(self.longest, time.thread_time() - started)
             yield Neighbors(lo, found)
 
     def ask(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
@@ -144,12 +150,38 @@ class Faiss(Library):
         self.index.add(points[lo:hi])
 
 
+class TimedCells(CellSearch):
+    """Ours, with a look at the clock."""
+
+    longest = 0.0
+
+    def _enter_block(self, lo: int, hi: int) -> None:
+        started = time.thread_time()
+        super()._enter_block(lo, hi)
+        self.longest = max(self.longest, time.thread_time() - started)
+
+
 SEARCHES: dict[str, Callable[[VectorSummaries, int], Any]] = {
     "exact": ExactSearch,
-    "cells": CellSearch,
+    "cells": TimedCells,
     "usearch": Usearch,
     "faiss": Faiss,
 }
+# What else the cells could be; measured on the mixture of SETTINGS_ON.
+SETTINGS: dict[str, dict[str, int]] = {
+    "as they are": {},
+    "room for 128": {"room": 128},
+    "room for 512": {"room": 512},
+    "4 probes": {"probes": 4},
+    "16 probes": {"probes": 16},
+    "no exchange": {"around": 1},
+    "exchange among 16": {"around": 16},
+}
+SETTINGS_ON = (100_000, 64)
+
+
+def cells_with(changes: dict[str, int]) -> Callable[[VectorSummaries, int], TimedCells]:
+    return lambda summaries, k: TimedCells(summaries, k, **changes)
 
 
 # Measuring ------------------------------------------------------------------------------------------------------------
@@ -171,19 +203,21 @@ class Found:
             yield Neighbors(lo, self.candidates[lo:hi])
 
 
-def measure(data: Labelled, name: str) -> dict[str, float]:
-    """CPU microseconds per point, over all and at the end; the longest a batch took; purity, and the tree's CPU."""
+def measure(data: Labelled, make: Callable[[VectorSummaries, int], Any]) -> dict[str, float]:
+    """CPU microseconds per point, over all and at the end; the longest that points took to enter; recall; the tree."""
     n, n_features = data.vectors.shape
     summaries = VectorSummaries(LINKAGE, n_features)
     summaries.grow(n)
     summaries.write(0, data.vectors)
-    search = SEARCHES[name](summaries, K)
+    search = make(summaries, K)
     candidates, marks = np.empty((n, K), np.int32), [(0, time.process_time())]
     for start, found in search.stream(0, n):
         candidates[start : start + len(found)] = found
         marks.append((start + len(found), time.process_time()))
     at, clock = np.array(marks).T
     late = np.searchsorted(at, 0.9 * n)
+    longest = getattr(search, "longest", 0.0)
+    recall = recall_at_end(summaries, candidates)
     del search, summaries
     engine = Engine(LINKAGE, FAST, n_neighbors=K, n_features=n_features)
     engine.search = Found(candidates)  # type: ignore[assignment]
@@ -193,10 +227,19 @@ def measure(data: Labelled, name: str) -> dict[str, float]:
     return {
         "search_us": (clock[-1] - clock[0]) / n * 1e6,
         "search_us_at_end": (clock[-1] - clock[late]) / (n - at[late]) * 1e6,
-        "longest_batch_ms": float(np.diff(clock).max() * 1e3),
+        "longest_entry_ms": longest * 1e3,
+        "recall": recall,
         "tree_us": tree_part / n * 1e6,
         "purity": dendrogram_purity(engine.tree(), data.labels),
     }
+
+
+def recall_at_end(summaries: VectorSummaries, candidates: npt.NDArray[np.int32]) -> float:
+    """The share of the true neighbours of the last 1,000 points that were found."""
+    n = len(candidates)
+    parts = ExactSearch(summaries, K).stream(n - 1000, n)
+    true = np.concatenate([part.candidates for part in parts])
+    return float(np.mean([np.isin(a, b).mean() for a, b in zip(true, candidates[-1000:], strict=True)]))
 
 
 def noted(results: dict[str, Any], key: str, run: Callable[[], dict[str, float]]) -> None:
@@ -207,14 +250,14 @@ def noted(results: dict[str, Any], key: str, run: Callable[[], dict[str, float]]
     console.print(key, {name: round(value, 4) for name, value in results[key].items()})
 
 
-def on_real_sets(name: str, search: str) -> dict[str, float]:
-    runs = [measure(load(name, n=REAL_POINTS, random_state=order), search) for order in range(REAL_ORDERS)]
+def on_real_set(name: str, n: int, search: str, orders: int) -> dict[str, float]:
+    runs = [measure(load(name, n=n, random_state=order), SEARCHES[search]) for order in range(orders)]
     return {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["mixture", "real"])
+    parser.add_argument("--only", choices=["mixture", "settings", "real", "large"])
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[16, 64, 384, 768])
     parser.add_argument("--searches", nargs="+", default=list(SEARCHES), choices=list(SEARCHES))
@@ -222,18 +265,31 @@ def main() -> None:
     names = [name for name in options.searches if name not in ("usearch", "faiss") or find_spec(name)]
     results: dict[str, Any] = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
     for name in names:
-        measure(mixture(5000, 8), name)  # compiled, loaded
-    if options.only != "real":
+        measure(mixture(5000, 8), SEARCHES[name])  # compiled, loaded
+    if options.only in (None, "mixture"):
         for n_features in options.dimensions:
             for n in options.sizes:
                 data = mixture(n, n_features)
                 for name in names:
                     if n * n_features <= MOST.get(name, n * n_features):
-                        noted(results, f"mixture, {n}, {n_features}, {name}", lambda d=data, s=name: measure(d, s))  # type: ignore[misc]
-    if options.only != "mixture":
+                        key = f"mixture, {n}, {n_features}, {name}"
+                        noted(results, key, partial(measure, data, SEARCHES[name]))
+    if options.only in (None, "settings"):
+        data = mixture(*SETTINGS_ON)
+        for setting, changes in SETTINGS.items():
+            noted(results, f"settings, {setting}", partial(measure, data, cells_with(changes)))
+    if options.only in (None, "real"):
         for real in (*CHOSEN_ON, *JUDGED_BY):
             for name in names if real in available() else ():
-                noted(results, f"{real}, {name}", lambda r=real, s=name: on_real_sets(r, s))  # type: ignore[misc]
+                noted(
+                    results,
+                    f"{real}, {REAL_POINTS}, {name}",
+                    partial(on_real_set, real, REAL_POINTS, name, REAL_ORDERS),
+                )
+    if options.only in (None, "large"):
+        for real, n in LARGE.items():
+            for name in [name for name in names if name in ("exact", "cells")] if real in available() else ():
+                noted(results, f"{real}, {n}, {name}", partial(on_real_set, real, n, name, 1))
 
 
 if __name__ == "__main__":
