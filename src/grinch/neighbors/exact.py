@@ -52,13 +52,16 @@ class ExactSearch:
         """The summaries have all there is to know."""
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
+        if limit is not None:
+            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
+            return
         self._sync(start, stop)
         if 0 < stop - start <= FEW:
-            yield self._batch(start, stop, limit)
+            yield self._batch(start, stop)
             return
         # Each batch is one task on one core; BLAS threads of its own would only be in the way.
         with _blas().limit(limits=1, user_api="blas"):
-            yield from ahead(lambda lo, hi: self._batch(lo, hi, limit), list(batches(start, stop)), self.jobs)
+            yield from ahead(self._batch, list(batches(start, stop)), self.jobs)
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
         self._sync(limit, limit)
@@ -128,10 +131,9 @@ class ExactSearch:
         is_exact = (size * 4 < 2**24) if self.summaries.is_whole else np.zeros(len(own), np.bool_)
         return np.where(is_exact, -1.0, unit * size)
 
-    def _batch(self, lo: int, hi: int, limit: int | None) -> Neighbors:
+    def _batch(self, lo: int, hi: int) -> Neighbors:
         queries = np.arange(lo, hi)
-        limits = queries if limit is None else np.full(hi - lo, limit)
-        return Neighbors(lo, self._found(self.summaries.arrays, queries, limits))
+        return Neighbors(lo, self._found(self.summaries.arrays, queries, queries))
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
         """The k nearest of each query among the points before its limit."""
