@@ -7,6 +7,7 @@ import itertools
 import pickle
 import threading
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given
@@ -163,6 +164,18 @@ def test_the_same_after_a_round_trip(rng, duplicate):
     again = duplicate(search)
     assert state(again) == state(search)
     np.testing.assert_array_equal(stream(again, 1100, 1900), stream(search, 1100, 1900))
+    assert state(again) == state(search)
+
+
+def test_the_same_from_a_memory_map(rng, tmp_path):
+    store = store_of(blobs(rng, 1500))
+    search = CellSearch(store, 5, room=32)
+    stream(search, 0, 1100)
+    joblib.dump(search, tmp_path / "search")
+    again = joblib.load(tmp_path / "search", mmap_mode="r")
+    assert not again.summaries.arrays.means.flags.writeable
+    again.summaries.own_arrays()
+    np.testing.assert_array_equal(stream(again, 1100, 1500), stream(search, 1100, 1500))
     assert state(again) == state(search)
 
 

@@ -94,6 +94,8 @@ class CellSearch:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        if not all(part.flags.writeable for part in self._cells):  # joblib's memory maps
+            self._cells = self._copied(self.n_cells)
         self._begin()
 
     @property
