@@ -198,10 +198,15 @@ class CellSearch:
 
     def _enter(self, points: Slots, homes: Ids, entered: int) -> None:
         if self.n_cells + len(points) > len(self._cells.sizes):
-            size = self.room * (self.summaries.n_features + 12)
-            self._cells = self._copied(max(4 * self.n_cells + 2 * BATCH, SET_ASIDE // size))
+            self._cells = self._copied(self._ample())
         space = self._workspace()
         enter(self.summaries.arrays, self._cells, points, homes, entered, self._metric, space, self._split_space)
+
+    def _ample(self) -> int:
+        """Cells to have room for: for all points there is room for, were cells half full, and far more than now."""
+        for_all = 2 * self.summaries.capacity // self.room
+        set_aside = SET_ASIDE // (self.room * (self.summaries.n_features + 12))
+        return max(for_all, set_aside, 3 * self.n_cells) + 2 * BATCH
 
     def _copied(self, capacity: int) -> Cells:
         """The cells there are, with room for this many."""
