@@ -8,12 +8,15 @@ linkage's own kernel, from the vectors themselves.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from mmap import mmap
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
@@ -224,10 +227,10 @@ class CellSearch:
             centres=np.empty((capacity, self.summaries.n_features), np.float32),
             halves=np.empty(capacity, np.float32),
             sizes=np.empty(capacity, np.int32),
-            ids=np.empty(members, np.int32),
-            codes=np.empty((*members, self.summaries.n_features), np.int8),
-            scales=np.empty(members, np.float32),
-            shifts=np.empty(members, np.float32),
+            ids=_untouched(members, np.int32),
+            codes=_untouched((*members, self.summaries.n_features), np.int8),
+            scales=_untouched(members, np.float32),
+            shifts=_untouched(members, np.float32),
             head=np.zeros(2, np.int64),
         )
 
@@ -244,6 +247,15 @@ class CellSearch:
             around=np.empty(self.around, np.int32),
             around_scores=np.empty(self.around),
         )
+
+
+def _untouched(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array that takes memory as it is written to, by small pages.
+
+    numpy asks for large ones, and an insert that comes upon a new one may wait for ten milliseconds and more.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    return np.frombuffer(mmap(-1, max(size, 1)), np.int8, size).view(dtype).reshape(shape)
 
 
 def _split_space(room: int, n_features: int) -> SplitSpace:
