@@ -90,12 +90,6 @@ def linkage_speed() -> str:
     )
 
 
-def search() -> str:
-    rows = read("results.json")["search"]
-    cells = ([f"{int(n):,} × 64", seconds(row["exact"]), seconds(row["index"])] for n, row in rows.items())
-    return table(["points × dimensions", "exact", "index"], cells)
-
-
 def targets() -> str:
     rows = read("results.json")["targets"]
     return table(
@@ -105,6 +99,63 @@ def targets() -> str:
             for name, row in rows.items()
         ),
     )
+
+
+# From search.json ---------------------------------------------------------------------------------------------------
+
+SEARCHES = {"exact": "exact", "cells": "cells", "faiss": "faiss, IVF", "usearch": "usearch, HNSW"}
+
+
+def _mixtures(show: Callable[[Mapping[str, float]], str], names: Sequence[str]) -> str:
+    """A row for every size of the mixture that these searches were measured on."""
+    results = read("search.json")
+    sizes = sorted({(int(key.split(", ")[2]), int(key.split(", ")[1])) for key in results if key.startswith("mixture")})
+    rows = []
+    for d, n in sizes:
+        found = [results.get(f"mixture, {n}, {d}, {name}") for name in names]
+        rows.append([f"{n:,} × {d}", *(show(row) if row else "–" for row in found)])
+    return table(["points × dimensions", *(SEARCHES[name] for name in names)], rows)
+
+
+def search() -> str:
+    return _mixtures(_search_and_purity, ["exact", "cells"]).replace("| cells |", "| index |")
+
+
+def search_mixture() -> str:
+    return _mixtures(_search_and_purity, list(SEARCHES))
+
+
+def search_stalls() -> str:
+    return _mixtures(lambda row: f"{row['longest_entry_ms']:,.0f} ms", ["cells", "faiss", "usearch"])
+
+
+def search_recall() -> str:
+    return _mixtures(lambda row: share(row["recall"]), ["cells", "faiss", "usearch"])
+
+
+def search_settings() -> str:
+    rows = {key.removeprefix("settings, "): row for key, row in read("search.json").items() if key[:9] == "settings,"}
+    return table(
+        ["", "CPU per point", "recall", "purity"],
+        (
+            [name, f"{row['search_us']:.0f} µs", share(row["recall"]), share(row["purity"])]
+            for name, row in rows.items()
+        ),
+    )
+
+
+def search_real() -> str:
+    results = read("search.json")
+    real = [key.split(", ") for key in results if not key.startswith(("mixture", "settings"))]
+    rows = []
+    for name, n in dict.fromkeys((key[0], int(key[1])) for key in real):
+        found = [results.get(f"{name}, {n}, {search}") for search in SEARCHES]
+        rows.append([f"{name}, {n:,}", *(_search_and_purity(row) if row else "–" for row in found)])
+    return table(["", *SEARCHES.values()], rows)
+
+
+def _search_and_purity(row: Mapping[str, float]) -> str:
+    return f"{row['search_us']:,.0f} µs, {share(row['purity'])}"
 
 
 # From before.json ---------------------------------------------------------------------------------------------------
@@ -255,6 +306,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "speed-notes": speed_notes,
     "linkage-speed": linkage_speed,
     "search": search,
+    "search-mixture": search_mixture,
+    "search-stalls": search_stalls,
+    "search-recall": search_recall,
+    "search-settings": search_settings,
+    "search-real": search_real,
     "targets": targets,
     "since": since,
     "wins": wins,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
 from grinch.neighbors import make_search
 from grinch.neighbors.base import batches
 from grinch.neighbors.exact import ExactSearch
-from grinch.neighbors.index import IndexSearch
 from grinch.neighbors.scan import ScanSearch
 from grinch.summaries import RecordSummaries, VectorSummaries
 from grinch.summaries.counters import SCORES
@@ -66,7 +63,10 @@ def test_exact_search_in_blocks_is_brute_force(rng, monkeypatch, linkage):
     np.testing.assert_array_equal(stream(search, 0, 700), expected)
     assert search.full_scans == 0
     np.testing.assert_array_equal(stream(ExactSearch(store, 12), 300, 700), expected[300:])
-    np.testing.assert_array_equal(stream(search, 600, 700, limit=600), brute_force(store, 700, 12, 600)[600:])
+    before_600 = brute_force(store, 700, 12, 600)[600:]
+    np.testing.assert_array_equal(stream(search, 600, 700, limit=600), before_600)
+    np.testing.assert_array_equal(search.find(store.arrays, np.arange(600, 700), 600), before_600)
+    np.testing.assert_array_equal(ExactSearch(store, 12).find(store.arrays, np.arange(600, 700), 600), before_600)
 
 
 def test_near_ties_that_a_product_cannot_tell_apart(rng):
@@ -86,58 +86,6 @@ def test_many_copies_of_one_point_come_in_the_order_of_arrival(rng):
     np.testing.assert_array_equal(found[20:], np.tile(np.arange(10), (480, 1)))
 
 
-@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
-def test_index_recall(rng, linkage):
-    centres = rng.normal(size=(50, 16))
-    X = centres[rng.integers(0, 50, 3000)] + 0.3 * rng.normal(size=(3000, 16))
-    store = store_of(X, linkage)
-    exact, approximate = (stream(s, 0, 3000) for s in (ExactSearch(store, 10), IndexSearch(store, 10)))
-    recall = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(exact[500:], approximate[500:], strict=True)])
-    # Inner products of vectors of different lengths are not a metric, and graphs find them harder.
-    assert recall > (0.9 if linkage.metric == "dot" else 0.97)
-
-
-def test_index_gives_the_same_for_any_chunking(rng):
-    X = rng.normal(size=(1300, 8))
-    store = store_of(X, linkage_of("average"))
-    whole = stream(IndexSearch(store, 10), 0, 1300)
-    search = IndexSearch(store, 10)
-    cuts = [0, 1, 7, 255, 256, 300, 900, 901, 1300]
-    parts = [stream(search, a, b) for a, b in itertools.pairwise(cuts)]
-    np.testing.assert_array_equal(np.vstack(parts), whole)
-
-
-def test_index_with_many_duplicates_still_finds_the_others(rng):
-    X = rng.normal(size=(3000, 8)).astype(np.float32)
-    X[rng.permutation(3000)[:1500]] = X[0]
-    store = store_of(X, linkage_of("average"))
-    exact, approximate = (stream(s, 0, 3000) for s in (ExactSearch(store, 10), IndexSearch(store, 10)))
-    others = [i for i in range(1000, 3000) if not np.array_equal(X[i], X[0])]
-    recall = np.mean([len(np.intersect1d(exact[i], approximate[i])) / 10 for i in others])
-    assert recall > 0.97
-    copies = [i for i in range(1000, 3000) if np.array_equal(X[i], X[0])]
-    np.testing.assert_array_equal(exact[copies], approximate[copies])
-
-
-def test_index_survives_pickling(rng):
-    import pickle
-
-    X = rng.normal(size=(900, 8))
-    store = store_of(X, linkage_of("average"))
-    search = IndexSearch(store, 5)
-    first = stream(search, 0, 600)
-    again = pickle.loads(pickle.dumps(search))
-    np.testing.assert_array_equal(np.vstack([first, stream(again, 600, 900)]), stream(IndexSearch(store, 5), 0, 900))
-
-
-def test_a_missing_index_names_the_install_command(rng, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "usearch.index", None)
-    with pytest.raises(ImportError, match=r"search='index' needs usearch.*pip install 'grinch\[index\]'"):
-        IndexSearch(store_of(rng.normal(size=(3, 2)), linkage_of("average")), 5)
-
-
 def test_scan_asks_the_linkage_about_every_earlier_record():
     store = RecordSummaries(FunctionLinkage(lambda a, b: -abs(a[0] - b[0])))
     store.grow(6)
@@ -146,6 +94,7 @@ def test_scan_asks_the_linkage_about_every_earlier_record():
     assert stream(search, 0, 6).tolist() == [[-1, -1], [0, -1], [0, 1], [1, 2], [2, 0], [0, 2]]
     assert store.arrays.counts[SCORES] == 15
     assert stream(search, 5, 6, limit=3).tolist() == [[0, 2]]
+    assert search.find(store.arrays, np.array([5]), 3).tolist() == [[0, 2]]
 
 
 @given(start=st.integers(0, 1000), length=st.integers(0, 1000), size=st.integers(1, 300))

@@ -88,9 +88,7 @@ def cluster(
             " much slower."
         ),
     ] = None,
-    search: Annotated[
-        SearchName | None, typer.Option(help="How neighbours are found; index is approximate (grinch[index]).")
-    ] = None,
+    search: Annotated[SearchName | None, typer.Option(help="How neighbours are found; index is approximate.")] = None,
     neighbors: Annotated[
         int | None, typer.Option(metavar="N", help="Neighbours looked for at each point (default 25).")
     ] = None,

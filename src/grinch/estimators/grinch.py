@@ -54,8 +54,8 @@ class Grinch(IncrementalClusterer):
         Cut the tree from the top at the first nodes whose children score at least this under the linkage.
     search : {"auto", "exact", "index"}, source or list of sources, default="auto"
         How neighbours are found: exactly (by matrix products for vectors, by asking a linkage about every point
-        otherwise), or approximately by an index (``grinch[index]``). ``"auto"`` is exact up to 786,432 vectors and
-        the index beyond. For a linkage of your own, :class:`~grinch.neighbors.ByVector`,
+        otherwise), or approximately by an index of cells. ``"auto"`` is exact up to 16,384 vectors and goes on
+        with the index. For a linkage of your own, :class:`~grinch.neighbors.ByVector`,
         :class:`~grinch.neighbors.ByKey`, or a list of them, name the candidates it is asked about.
     n_neighbors : int, default=25
         Neighbours found for each point; grafts choose among them.

@@ -1,4 +1,4 @@
-"""Where to look for neighbours: exact by matrix products, an approximate index, or any linkage by asking."""
+"""Where to look for neighbours: exact by matrix products, approximate by cells, or any linkage by asking."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from grinch.errors import unknown_name
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import Search
+from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.scan import ScanSearch
 from grinch.neighbors.sources import ByKey, ByVector, Source
@@ -48,7 +49,5 @@ def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True)
     if not isinstance(search, str):
         raise ValueError("ByVector and ByKey are for linkages of your own; vectors are searched by 'exact' or 'index'")
     if search == "index":
-        from grinch.neighbors.index import IndexSearch
-
-        return IndexSearch(summaries, k)
+        return CellSearch(summaries, k)
     return ExactSearch(summaries, k) if search == "exact" else AutoSearch(summaries, k)

@@ -1,54 +1,61 @@
-"""Exact search while it is faster, the index beyond."""
+"""Exact search as long as it is cheap, cells beyond."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
-from grinch._types import Slots
+import numpy as np
+
+from grinch._types import Ids, Slots
 from grinch.neighbors.base import Neighbors
+from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch
-from grinch.neighbors.index import IndexSearch
+from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import VectorSummaries
 
-# Measured on two cores at 64 dimensions: docs/settings.md. A multiple of the index's block.
-EXACT_UP_TO = 786_432
+# Measured: docs/development/search.md. A multiple of BATCH.
+EXACT_UP_TO = 16_384
 
 
 class AutoSearch:
-    """Exact up to EXACT_UP_TO points, then approximate where usearch is installed."""
+    """Exact up to EXACT_UP_TO points, then by cells.
+
+    Points enter the cells from half of that on, two for each that comes, so that nobody waits at the turn.
+    """
 
     def __init__(self, summaries: VectorSummaries, k: int):
         self.summaries, self.k = summaries, k
         self._exact = ExactSearch(summaries, k)
-        self._index: IndexSearch | None = None
+        self._cells = CellSearch(summaries, k)
 
     def write(self, at: int, rows: Any) -> None:
         """The summaries have all there is to know."""
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
-        at = start if limit is None else limit
-        if find_spec("usearch") is None or (limit is not None and at <= EXACT_UP_TO):
-            yield from self._exact.stream(start, stop, limit)
+        if limit is not None:
+            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
             return
-        turn = min(max(start, EXACT_UP_TO), stop) if limit is None else start
+        turn = min(max(start, EXACT_UP_TO), stop)
         if start < turn:
-            yield from self._exact.stream(start, turn)
+            for part in self._exact.stream(start, turn):
+                self._cells.enter_up_to(2 * part.start - EXACT_UP_TO)
+                yield part
         if turn < stop:
-            self._index = self._index or IndexSearch(self.summaries, self.k)
-            yield from self._index.stream(turn, stop, limit)
+            yield from self._cells.stream(turn, stop)
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
-        search = self._index if self._index is not None and limit > EXACT_UP_TO else self._exact
-        yield from search.nearest(leaves, limit)
+        yield from self._search(limit).nearest(leaves, limit)
+
+    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
+        return self._search(limit).find(arrays, slots, limit)
 
     def changed(self, leaves: Slots) -> None:
         self._exact.changed(leaves)
-        if self._index is not None:
-            self._index.changed(leaves)
 
     def compacted(self, leaves: Slots) -> None:
         self._exact.compacted(leaves)
-        if self._index is not None:
-            self._index.compacted(leaves)
+        self._cells.compacted(leaves)
+
+    def _search(self, limit: int) -> ExactSearch | CellSearch:
+        return self._cells if limit > EXACT_UP_TO else self._exact

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from grinch._types import Ids, Slots
+from grinch.summaries.arrays import Arrays
 
 # Points searched for at a time: large enough for a fast matrix product, small enough for a lively progress bar.
 BATCH = 256
@@ -38,6 +40,13 @@ class Search(Protocol):
         """Neighbours of these points among all others before ``limit``; ``start`` counts along ``leaves``."""
         ...
 
+    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
+        """Neighbours of what was written to these slots of ``arrays``, among the points before ``limit``.
+
+        The slots are behind all points, one after the other. May be called beside a stream, from another thread.
+        """
+        ...
+
     def changed(self, leaves: Slots) -> None:
         """These points are gone from the summaries, or back in it."""
         ...
@@ -45,6 +54,19 @@ class Search(Protocol):
     def compacted(self, leaves: Slots) -> None:
         """The summaries was compacted: only these points are left, counted from 0."""
         ...
+
+
+class Guard:
+    """Has a lock, and can be saved and copied: the copy's lock is open.
+
+    Say ``with guard.lock``: no Ctrl-C comes between taking a lock and the ``with`` that gives it back.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+    def __reduce__(self) -> tuple[type[Guard], tuple[()]]:
+        return Guard, ()
 
 
 def batches(start: int, stop: int, size: int = BATCH) -> Iterator[tuple[int, int]]:

@@ -13,14 +13,18 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from grinch._types import Slots
+from grinch._types import Floats, Ids, Slots
+from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk
-from grinch.neighbors.base import Neighbors, batches
+from grinch.neighbors.base import Guard, Neighbors, batches
+from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import VectorSummaries
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
 EXTRA = 16
+# So few points are looked up before BLAS has been told how many threads to use.
+FEW = 4
 # Batches found ahead of the inserts, per job: enough that neither waits for the other.
 AHEAD = 6
 
@@ -38,6 +42,8 @@ class ExactSearch:
         self.summaries, self.k = summaries, k
         self.jobs = jobs or os.cpu_count() or 1
         self.full_scans = 0
+        # Held while the factors change.
+        self._guard = Guard()
         self._synced = 0
         self._scale = np.ones(0, np.float32)
         self._shift = np.zeros(0, np.float32)
@@ -46,36 +52,52 @@ class ExactSearch:
         """The summaries have all there is to know."""
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
+        if limit is not None:
+            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
+            return
         self._sync(start, stop)
+        if 0 < stop - start <= FEW:
+            yield self._batch(start, stop)
+            return
         # Each batch is one task on one core; BLAS threads of its own would only be in the way.
         with _blas().limit(limits=1, user_api="blas"):
-            yield from ahead(lambda lo, hi: self._batch(lo, hi, limit), list(batches(start, stop)), self.jobs)
+            yield from ahead(self._batch, list(batches(start, stop)), self.jobs)
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
         self._sync(limit, limit)
 
         def task(lo: int, hi: int) -> Neighbors:
-            queries = leaves[lo:hi]
-            return Neighbors(lo, self._found(queries, self.summaries.arrays.means[queries], np.full(hi - lo, limit)))
+            return Neighbors(lo, self._found(self.summaries.arrays, leaves[lo:hi], np.full(hi - lo, limit)))
 
         with _blas().limit(limits=1, user_api="blas"):
             yield from ahead(task, list(batches(0, len(leaves))), self.jobs)
 
+    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
+        if self._synced < limit:
+            self._sync(limit, limit)
+        # BLAS keeps its threads: how many it has is one setting for all, and a stream may have changed it meanwhile.
+        return self._found(arrays, slots, np.full(len(slots), limit))
+
     def changed(self, leaves: Slots) -> None:
         self._sync(self._synced, self._synced)
-        self._set_factors(leaves[leaves < self._synced])
+        with self._guard.lock:
+            self._set_factors(leaves[leaves < self._synced])
 
     def compacted(self, leaves: Slots) -> None:
         self._synced = 0
 
     def _sync(self, start: int, stop: int) -> None:
         """Bring the factors of the products up to date with the summaries; points from ``start`` on are new."""
-        start, self._synced = min(start, self._synced), stop
+        with self._guard.lock:
+            self._make_room()
+            self._set_factors(slice(min(start, self._synced), stop))
+            self._synced = stop
+
+    def _make_room(self) -> None:
         if len(self._scale) < self.summaries.capacity or not self._scale.flags.writeable:
-            room = self.summaries.capacity - len(self._scale)
+            room = max(self.summaries.capacity - len(self._scale), 0)
             self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
             self._shift = np.concatenate([self._shift, np.zeros(room, np.float32)])
-        self._set_factors(slice(start, stop))
 
     def _set_factors(self, leaves: Any) -> None:
         lengths = self.summaries.lengths(leaves)
@@ -88,13 +110,13 @@ class ExactSearch:
         # Whatever is gone is behind everything, and offered to nobody.
         self._shift[leaves] = np.where(self.summaries.gone(leaves), -np.inf, shift)
 
-    def _slack(self, queries: Slots, lowest: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    def _slack(self, own: Floats, lowest: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """How far a product may be off by rounding, for each query; -1 where it is exact.
 
-        ``lowest`` is the worst value that each query kept.
+        ``own`` is how long each query is, ``lowest`` the worst value that each query kept.
         """
         unit = 8.0 * np.sqrt(self.summaries.n_features) * np.finfo(np.float32).eps
-        own, longest = self.summaries.lengths(queries), self.summaries.longest
+        longest = self.summaries.longest
         if self.summaries.linkage.leaf_metric == "cosine":
             # A product of whole numbers is 0 or it is not: a tie at 0 is a tie.
             return np.where(self.summaries.is_whole & (lowest == 0) & (own * longest < 2**24), -1.0, unit * own)
@@ -109,14 +131,14 @@ class ExactSearch:
         is_exact = (size * 4 < 2**24) if self.summaries.is_whole else np.zeros(len(own), np.bool_)
         return np.where(is_exact, -1.0, unit * size)
 
-    def _batch(self, lo: int, hi: int, limit: int | None) -> Neighbors:
+    def _batch(self, lo: int, hi: int) -> Neighbors:
         queries = np.arange(lo, hi)
-        limits = queries if limit is None else np.full(hi - lo, limit)
-        return Neighbors(lo, self._found(queries, self.summaries.arrays.means[lo:hi], limits))
+        return Neighbors(lo, self._found(self.summaries.arrays, queries, queries))
 
-    def _found(self, queries: Slots, rows: npt.NDArray[np.float32], limits: Slots) -> npt.NDArray[np.int32]:
-        """The k nearest of each query, of which ``rows`` are the vectors, among the points before its limit."""
-        n, points = len(queries), self.summaries.arrays.means
+    def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
+        """The k nearest of each query among the points before its limit."""
+        n, points, rows = len(queries), arrays.means, arrays.means[queries]
+        scale, shift = self._scale, self._shift
         # One more than is asked for: among all points a query finds itself, and that does not count.
         width = self.k + EXTRA + 1
         values = np.full((n, width), -np.inf, np.float32)
@@ -127,11 +149,11 @@ class ExactSearch:
             end = min(first + BLOCK, last)
             block = products[:, : end - first]
             np.matmul(rows, points[first:end].T, out=block)
-            topk.offer_block(block, first, limits, self._scale, self._shift, values, proposed)
+            topk.offer_block(block, first, limits, scale, shift, values, proposed)
         found = np.empty((n, self.k), np.int32)
         scores = np.empty((n, self.k))
-        slack = self._slack(queries, values[:, 0])
-        self.full_scans += topk.settle(self.summaries.arrays, queries, limits, values, proposed, slack, found, scores)
+        slack = self._slack(arrays.moments[queries, LENGTH], values[:, 0])
+        self.full_scans += topk.settle(arrays, queries, limits, values, proposed, slack, found, scores)
         return found
 
 

@@ -76,7 +76,7 @@ class ByVector:
     metric : {"cosine", "dot", "sqeuclidean"}, default="cosine"
         What near means.
     index : bool, default=False
-        Find them approximately, by an index (``grinch[index]``).
+        Find them approximately, by cells of near vectors.
     """
 
     embed: Callable[[Sequence[Any]], Any]
@@ -156,9 +156,9 @@ class _NearVectors:
 
     def _new_search(self, summaries: VectorSummaries) -> Any:
         if self.source.index:
-            from grinch.neighbors.index import IndexSearch
+            from grinch.neighbors.cells import CellSearch
 
-            return IndexSearch(summaries, self.source.n)
+            return CellSearch(summaries, self.source.n)
         return ExactSearch(summaries, self.source.n)
 
     def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Ids]:

@@ -26,7 +26,7 @@ def _is_worse(f_a: float, a: int, f_b: float, b: int) -> bool:
 
 
 @jitable
-def _sift_down(values: Vectors32, ids: Ids, i: int, size: int) -> None:
+def sift_down(values: Vectors32, ids: Ids, i: int, size: int) -> None:
     """Restore a heap with the worst candidate on top."""
     value, item = values[i], ids[i]
     while True:
@@ -68,11 +68,11 @@ def offer_block(
                 value = row[j] * factor[j] + term[j]
                 if value > heap[0]:
                     heap[0], names[0] = value, first + start + j
-                    _sift_down(heap, names, 0, size)
+                    sift_down(heap, names, 0, size)
 
 
 @jitable
-def _keep_best(f_new: float, new: int, scores: Floats, ids: Ids, filled: int, k: int) -> int:
+def keep_best(f_new: float, new: int, scores: Floats, ids: Ids, filled: int, k: int) -> int:
     """Insert into a list sorted best first, of at most k entries; returns how many it holds."""
     if filled == k and not _is_worse(scores[k - 1], as_id(ids[k - 1]), f_new, new):
         return filled
@@ -91,7 +91,7 @@ def _rank(arrays: Arrays, x: int, names: Ids, found: Ids, scores: Floats) -> int
     for i in range(names.shape[0]):
         name = as_id(names[i])
         if name != NONE and name != x:
-            filled = _keep_best(vector_score(arrays, x, name), name, scores, found, filled, found.shape[0])
+            filled = keep_best(vector_score(arrays, x, name), name, scores, found, filled, found.shape[0])
     return filled
 
 
@@ -130,7 +130,7 @@ def settle(
             for j in range(limits[r]):
                 if j == queries[r] or arrays.gone[j]:
                     continue
-                filled = _keep_best(vector_score(arrays, queries[r], j), j, scores[r], found[r], filled, k)
+                filled = keep_best(vector_score(arrays, queries[r], j), j, scores[r], found[r], filled, k)
         else:
             filled = _rank(arrays, queries[r], proposed[r], found[r], scores[r])
         found[r, filled:] = NONE

@@ -1,0 +1,421 @@
+"""Cells of points that are near each other: compiled kernels.
+
+A point goes to the cell with the nearest centre. A cell has room for a fixed number of members; when it is full, two
+means divide it, and the cells around exchange members. Of each member a cell keeps the step from the centre, rounded
+to bytes: those of a cell lie side by side, a quarter as long as the vectors.
+
+Every score is computed alone, in the same order of additions, however many points are looked up at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from grinch._compile import jitable, kernel
+from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, Vectors32, as_id
+from grinch.linkage.vector import LENGTH, dot, squared_distance
+from grinch.neighbors.topk import keep_best, sift_down
+from grinch.summaries.arrays import Arrays
+from grinch.tree.links import NONE
+
+# Entries of ``head``: how many cells there are, and how many points were entered.
+CELLS, ENTERED = 0, 1
+# Two halves that are more unequal than this are divided at the median instead.
+LEAST_SHARE = 8
+STEPS = 5
+_HIGHEST_BYTE = 127.0
+
+
+class Cells(NamedTuple):
+    """Cells and their members.
+
+    ``centres`` has a row for each cell and ``halves`` half its squared length; ``sizes`` is how many members a cell
+    has, and ``ids`` who they are, in the order they came. Member i of cell c is the centre plus ``scales[c, i]`` times
+    ``codes[c, i]``; ``shifts[c, i]`` is minus half of its squared distance from the centre.
+    """
+
+    centres: Vectors32
+    halves: Vectors32
+    sizes: Ids
+    ids: Ids
+    codes: np.ndarray[tuple[int, int, int], np.dtype[np.int8]]
+    scales: Vectors32
+    shifts: Vectors32
+    head: Counts
+
+
+class Metric(NamedTuple):
+    """What near means: whether vectors count by their direction alone, and whether by product instead of distance."""
+
+    is_cosine: bool
+    is_product: bool
+
+
+class Workspace(NamedTuple):
+    """What one thread at a time writes to: a vector, a step, scores of cells and of members, and cells chosen."""
+
+    row: Vectors32
+    step: Vectors32
+    cell_scores: Vectors32
+    scores: Vectors32
+    probed: Ids
+    probed_scores: Floats
+    around: Ids
+    around_scores: Floats
+
+
+class SplitSpace(NamedTuple):
+    """What dividing a cell writes to: its members, their places along a line, on which side and in which order."""
+
+    rows: Vectors32
+    low: Vectors32
+    high: Vectors32
+    along: Vectors32
+    sides: Flags
+    order: Ids
+
+
+@jitable
+def _copy(source: Numbers, target: Numbers) -> None:
+    """Assigning a slice would count references."""
+    for j in range(source.shape[0]):
+        target[j] = source[j]
+
+
+# Looking up -----------------------------------------------------------------------------------------------------------
+
+
+@jitable
+def _read(arrays: Arrays, x: int, metric: Metric, row: Vectors32) -> None:
+    """Point x as it is compared."""
+    factor = np.float32(1.0)
+    if metric.is_cosine:
+        length = arrays.moments[x, LENGTH]
+        factor = np.float32(1.0 / length) if length > 0.0 else np.float32(0.0)
+    for j in range(row.shape[0]):
+        row[j] = arrays.means[x, j] * factor
+
+
+@jitable
+def _score_cells(cells: Cells, row: Vectors32, scores: Vectors32) -> None:
+    """The product of a vector with every centre."""
+    for c in range(cells.head[CELLS]):
+        scores[c] = dot(row, cells.centres[c])
+
+
+@jitable
+def _home(cells: Cells, scores: Vectors32) -> int:
+    """The cell with the nearest centre, by the products with all of them; the first of equals."""
+    home = 0
+    for c in range(1, cells.head[CELLS]):
+        if scores[c] - cells.halves[c] > scores[home] - cells.halves[home]:
+            home = c
+    return home
+
+
+@jitable
+def _choose(cells: Cells, by_product: bool, scores: Vectors32, chosen: Ids, chosen_scores: Floats) -> int:
+    """The best cells by the products with their centres, best first; returns how many."""
+    n, most = 0, chosen.shape[0]
+    for c in range(cells.head[CELLS]):
+        score = scores[c] if by_product else scores[c] - cells.halves[c]
+        if n < most or score > chosen_scores[most - 1]:
+            n = keep_best(np.float64(score), c, chosen_scores, chosen, n, most)
+    return n
+
+
+@jitable
+def _score_members(cells: Cells, c: int, metric: Metric, space: Workspace) -> None:
+    """How near the members of a cell are, about."""
+    step, base = space.step, space.cell_scores[c]
+    if metric.is_product:
+        _copy(space.row, step)
+    else:
+        for j in range(step.shape[0]):
+            step[j] = space.row[j] - cells.centres[c, j]
+        base = np.float32(-0.5) * np.float32(dot(step, step))
+    for i in range(cells.sizes[c]):
+        code, product = cells.codes[c, i], np.float32(0.0)
+        for j in range(step.shape[0]):
+            product += np.float32(code[j]) * step[j]
+        score = base + cells.scales[c, i] * product
+        space.scores[i] = score if metric.is_product else score + cells.shifts[c, i]
+
+
+@jitable
+def _offer_members(
+    arrays: Arrays, cells: Cells, c: int, limit: int, scores: Vectors32, best: Vectors32, ids: Ids
+) -> None:
+    """Offer the members of a cell to a heap with the worst on top; ties go to the earlier point."""
+    for i in range(cells.sizes[c]):
+        if scores[i] >= best[0]:
+            x = as_id(cells.ids[c, i])
+            if x < limit and not arrays.gone[x] and (scores[i] > best[0] or x < ids[0]):
+                best[0], ids[0] = scores[i], x
+                sift_down(best, ids, 0, best.shape[0])
+
+
+@kernel
+def look_up(
+    arrays: Arrays,
+    cells: Cells,
+    queries: Slots,
+    limits: Slots,
+    metric: Metric,
+    space: Workspace,
+    best: Vectors32,
+    ids: Ids,
+    homes: Ids,
+) -> None:
+    """About the nearest points of each query before its limit, in heaps that start out full of ``-inf``.
+
+    ``homes`` becomes the cell that each query would enter.
+    """
+    for r in range(queries.shape[0]):
+        _read(arrays, queries[r], metric, space.row)
+        _score_cells(cells, space.row, space.cell_scores)
+        homes[r] = _home(cells, space.cell_scores)
+        n = _choose(cells, metric.is_product, space.cell_scores, space.probed, space.probed_scores)
+        for i in range(n):
+            c = as_id(space.probed[i])
+            _score_members(cells, c, metric, space)
+            _offer_members(arrays, cells, c, limits[r], space.scores, best[r], ids[r])
+
+
+# Entering -------------------------------------------------------------------------------------------------------------
+
+
+@jitable
+def _set_centre(cells: Cells, c: int, centre: Vectors32) -> None:
+    _copy(centre, cells.centres[c])
+    cells.halves[c] = np.float32(0.5) * np.float32(dot(centre, centre))
+
+
+@jitable
+def _put(cells: Cells, c: int, i: int, x: int, row: Vectors32) -> None:
+    """Make x, whose vector is ``row``, member i of cell c."""
+    centre, code = cells.centres[c], cells.codes[c, i]
+    largest = np.float32(0.0)
+    for j in range(row.shape[0]):
+        largest = max(largest, abs(row[j] - centre[j]))
+    scale = largest / np.float32(_HIGHEST_BYTE)
+    for j in range(row.shape[0]):
+        code[j] = np.int8(np.rint((row[j] - centre[j]) / scale)) if scale > 0.0 else np.int8(0)
+    cells.ids[c, i], cells.scales[c, i] = x, scale
+    cells.shifts[c, i] = np.float32(-0.5) * np.float32(squared_distance(row, centre))
+
+
+@jitable
+def _farthest(rows: Vectors32, n: int, row: Vectors32) -> int:
+    farthest, most = 0, -1.0
+    for i in range(n):
+        distance = squared_distance(rows[i], row)
+        if distance > most:
+            farthest, most = i, distance
+    return farthest
+
+
+@jitable
+def _mean(space: SplitSpace, n: int, side: int, mean: Vectors32) -> int:
+    """The mean of the members on one side, to the last bit if they are all equal; returns how many they are."""
+    first = n
+    for i in range(n):
+        if space.sides[i] == side:
+            first = i
+            break
+    if first == n:
+        return 0
+    origin, count = space.rows[first], 0
+    mean[:] = np.float32(0.0)
+    for i in range(first, n):
+        if space.sides[i] == side:
+            count += 1
+            for j in range(mean.shape[0]):
+                mean[j] += space.rows[i, j] - origin[j]
+    for j in range(mean.shape[0]):
+        mean[j] = origin[j] + mean[j] / np.float32(count)
+    return count
+
+
+@jitable
+def _project(space: SplitSpace, n: int) -> None:
+    """How far each member is along the line from ``low`` to ``high``, from the middle of the two."""
+    low, high = space.low, space.high
+    for i in range(n):
+        row, total = space.rows[i], np.float32(0.0)
+        for j in range(low.shape[0]):
+            total += (row[j] - np.float32(0.5) * (low[j] + high[j])) * (high[j] - low[j])
+        space.along[i] = total
+
+
+@jitable
+def _halve(space: SplitSpace, n: int) -> None:
+    """The farther half to one side, of equals those that came later."""
+    for i in range(n):
+        at = i
+        while at > 0 and space.along[space.order[at - 1]] > space.along[i]:
+            space.order[at] = space.order[at - 1]
+            at -= 1
+        space.order[at] = i
+    for i in range(n):
+        space.sides[space.order[i]] = i >= n // 2
+
+
+@jitable
+def _divide(space: SplitSpace, n: int) -> None:
+    """Put each of n rows on one of two sides, and the mean of each side into ``low`` and ``high``."""
+    space.sides[:n] = 0
+    _mean(space, n, 0, space.low)
+    _copy(space.rows[_farthest(space.rows, n, space.low)], space.high)
+    _copy(space.rows[_farthest(space.rows, n, space.high)], space.low)
+    above = 0
+    for _ in range(STEPS):
+        _project(space, n)
+        above = 0
+        for i in range(n):
+            space.sides[i] = space.along[i] > 0.0
+            above += space.sides[i]
+        if above == 0 or above == n:
+            break
+        _mean(space, n, 0, space.low)
+        _mean(space, n, 1, space.high)
+    if LEAST_SHARE * min(above, n - above) < n:
+        _halve(space, n)
+        _mean(space, n, 0, space.low)
+        _mean(space, n, 1, space.high)
+
+
+@jitable
+def _split(arrays: Arrays, cells: Cells, c: int, metric: Metric, space: SplitSpace) -> int:
+    """Divide a full cell in two; returns the new one."""
+    n, new = as_id(cells.sizes[c]), as_id(cells.head[CELLS])
+    for i in range(n):
+        _read(arrays, as_id(cells.ids[c, i]), metric, space.rows[i])
+    _divide(space, n)
+    _set_centre(cells, c, space.low)
+    _set_centre(cells, new, space.high)
+    cells.sizes[c] = cells.sizes[new] = 0
+    cells.head[CELLS] += 1
+    for i in range(n):
+        to = new if space.sides[i] else c
+        _put(cells, to, as_id(cells.sizes[to]), as_id(cells.ids[c, i]), space.rows[i])
+        cells.sizes[to] += 1
+    return new
+
+
+@jitable
+def _take_out(cells: Cells, c: int, i: int) -> None:
+    """Take member i out of cell c; the last takes its place."""
+    last = as_id(cells.sizes[c]) - 1
+    cells.ids[c, i] = cells.ids[c, last]
+    cells.scales[c, i], cells.shifts[c, i] = cells.scales[c, last], cells.shifts[c, last]
+    _copy(cells.codes[c, last], cells.codes[c, i])
+    cells.sizes[c] = last
+
+
+@jitable
+def _exchange(arrays: Arrays, cells: Cells, c: int, metric: Metric, space: Workspace) -> None:
+    """Members of the cells around c move to the nearest of these cells; none becomes full by that."""
+    row, room = space.step, cells.ids.shape[1]
+    _score_cells(cells, cells.centres[c], space.cell_scores)
+    n = _choose(cells, False, space.cell_scores, space.around, space.around_scores)
+    for a in range(n):
+        own = as_id(space.around[a])
+        for i in range(cells.sizes[own] - 1, -1, -1):
+            x = as_id(cells.ids[own, i])
+            _read(arrays, x, metric, row)
+            to, best = own, dot(row, cells.centres[own]) - cells.halves[own]
+            for b in range(n):
+                other = as_id(space.around[b])
+                score = dot(row, cells.centres[other]) - cells.halves[other]
+                if score > best and cells.sizes[other] < room - 1:
+                    to, best = other, score
+            if to != own:
+                _put(cells, to, as_id(cells.sizes[to]), x, row)
+                cells.sizes[to] += 1
+                _take_out(cells, own, i)
+
+
+@jitable
+def _nearest_of_new(cells: Cells, home: int, first_new: int, row: Vectors32) -> int:
+    """The nearest of one cell and of those that were made since."""
+    best = dot(row, cells.centres[home]) - cells.halves[home]
+    for c in range(first_new, cells.head[CELLS]):
+        score = dot(row, cells.centres[c]) - cells.halves[c]
+        if score > best:
+            home, best = c, score
+    return home
+
+
+@kernel
+def enter(
+    arrays: Arrays,
+    cells: Cells,
+    points: Slots,
+    homes: Ids,
+    entered: int,
+    metric: Metric,
+    space: Workspace,
+    split: SplitSpace,
+) -> None:
+    """Put points into cells; then ``entered`` is how many are in.
+
+    ``homes`` are their nearest cells as they are now, NONE where nobody looked yet; all are NONE when the cells have
+    changed. Ctrl-C does not come between any of this.
+    """
+    row, room = space.row, cells.ids.shape[1]
+    if cells.head[CELLS] == 0:
+        _read(arrays, points[0], metric, row)
+        _set_centre(cells, 0, row)
+        cells.sizes[0], cells.head[CELLS] = 0, 1
+    for i in range(points.shape[0]):
+        if homes[i] == NONE:
+            _read(arrays, points[i], metric, row)
+            _score_cells(cells, row, space.cell_scores)
+            homes[i] = _home(cells, space.cell_scores)
+    first_new = as_id(cells.head[CELLS])
+    for i in range(points.shape[0]):
+        _read(arrays, points[i], metric, row)
+        home = _nearest_of_new(cells, as_id(homes[i]), first_new, row)
+        if cells.sizes[home] == room:
+            new = _split(arrays, cells, home, metric, split)
+            _exchange(arrays, cells, home, metric, space)
+            _exchange(arrays, cells, new, metric, space)
+            home = _nearest_of_new(cells, home, new, row)
+        _put(cells, home, as_id(cells.sizes[home]), points[i], row)
+        cells.sizes[home] += 1
+        homes[i] = NONE
+    cells.head[ENTERED] = entered
+
+
+# Compacting -----------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def renumber(cells: Cells, numbers: Ids, loose: Ids) -> int:
+    """Give members their new numbers, drop those without, and close up; cells that are nearly empty are dissolved.
+
+    Returns how many members of dissolved cells were put into ``loose``.
+    """
+    kept, n_loose, room = 0, 0, cells.ids.shape[1]
+    for c in range(cells.head[CELLS]):
+        size = 0
+        for i in range(cells.sizes[c]):
+            x = numbers[cells.ids[c, i]]
+            if x != NONE:
+                cells.ids[kept, size] = x
+                _copy(cells.codes[c, i], cells.codes[kept, size])
+                cells.scales[kept, size], cells.shifts[kept, size] = cells.scales[c, i], cells.shifts[c, i]
+                size += 1
+        if LEAST_SHARE * size < room:
+            for i in range(size):
+                loose[n_loose + i] = cells.ids[kept, i]
+            n_loose += size
+            continue
+        cells.sizes[kept], cells.halves[kept] = size, cells.halves[c]
+        _copy(cells.centres[c], cells.centres[kept])
+        kept += 1
+    cells.head[CELLS] = kept
+    return n_loose

@@ -1,0 +1,269 @@
+"""Approximate search on vectors: an inverted file whose cells divide as they fill.
+
+Nothing is ever trained again: a full cell is divided in two, which costs as much as its members, so no insert waits for
+long. Points enter in blocks that end at multiples of BATCH, whatever the chunking, and those that have not entered yet
+are compared one by one: what is found follows from the positions of points alone. Candidates are ranked by the
+linkage's own kernel, from the vectors themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from mmap import mmap
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._interrupts import uninterrupted
+from grinch._types import Ids, Slots
+from grinch.neighbors import topk
+from grinch.neighbors.base import BATCH, Guard, Neighbors, batches
+from grinch.neighbors.cell_kernels import (
+    CELLS,
+    ENTERED,
+    Cells,
+    Metric,
+    SplitSpace,
+    Workspace,
+    enter,
+    look_up,
+    renumber,
+)
+from grinch.neighbors.exact import ahead
+from grinch.summaries.arrays import Arrays
+from grinch.summaries.vectors import VectorSummaries
+from grinch.tree.links import NONE
+
+# Measured: docs/development/search.md.
+ROOM = 256
+PROBES = 8
+EXTRA = 16
+# Cells that exchange members when one of them is divided.
+AROUND = 8
+# Bytes that are set aside at once: they take no memory before they are written to, and copies are few.
+SET_ASIDE = 2**26
+
+
+class CellSearch:
+    """About the k nearest earlier points.
+
+    Parameters
+    ----------
+    summaries : VectorSummaries
+        The points.
+    k : int
+        How many are found.
+    room : int
+        The most members of a cell.
+    probes : int
+        How many cells are looked through.
+    extra : int
+        How many candidates are ranked by the linkage beyond k.
+    around : int
+        How many cells exchange members when one is divided; 1 for none.
+    """
+
+    def __init__(
+        self,
+        summaries: VectorSummaries,
+        k: int,
+        room: int = ROOM,
+        probes: int = PROBES,
+        extra: int = EXTRA,
+        around: int = AROUND,
+    ):
+        self.summaries, self.k = summaries, k
+        self.room, self.probes, self.extra, self.around = room, probes, extra, around
+        self.jobs = os.cpu_count() or 1
+        leaf_metric = summaries.linkage.leaf_metric
+        self._metric = Metric(leaf_metric == "cosine", leaf_metric == "dot" and not summaries.linkage.is_spherical)
+        # Held while cells change, and while a reader looks at them from beside the stream.
+        self._guard = Guard()
+        self._cells = self._new_cells(0)
+        self._begin()
+
+    def _begin(self) -> None:
+        """What is not kept in a file."""
+        self._split_space = _split_space(self.room, self.summaries.n_features)
+        self._homes = np.full(BATCH, NONE, np.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name not in ("_split_space", "_homes")}
+        return state | {"_cells": self._copied(self.n_cells)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if not all(part.flags.writeable for part in self._cells):  # joblib's memory maps
+            self._cells = self._copied(self.n_cells)
+        self._begin()
+
+    @property
+    def n_cells(self) -> int:
+        return int(self._cells.head[CELLS])
+
+    @property
+    def entered(self) -> int:
+        """How many points are in cells; those from here on are compared one by one."""
+        return int(self._cells.head[ENTERED])
+
+    def write(self, at: int, rows: Any) -> None:
+        """The summaries have all there is to know."""
+
+    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
+        if limit is not None:
+            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
+            return
+        if self.entered > start:
+            # An interrupted fit left points here that never reached the tree.
+            self.clear()
+        self.enter_up_to(start)
+        ranges = list(batches(start, stop))
+        if len(ranges) < 2:
+            yield from (self._batch(lo, hi) for lo, hi in ranges)
+            return
+        with ThreadPoolExecutor(max(self.jobs - 1, 1), thread_name_prefix="grinch-search") as pool:
+            # One batch after the other, ahead of the inserts: each needs the cells that the one before left.
+            yield from ahead(lambda lo, hi: self._batch(lo, hi, pool), ranges, 1)
+
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        self.enter_up_to(limit)
+
+        def task(lo: int, hi: int) -> Neighbors:
+            return Neighbors(lo, self._found(self.summaries.arrays, leaves[lo:hi], np.full(hi - lo, limit))[0])
+
+        yield from ahead(task, list(batches(0, len(leaves))), self.jobs)
+
+    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
+        with self._guard.lock:
+            return self._found(arrays, slots, np.full(len(slots), limit))[0]
+
+    def changed(self, leaves: Slots) -> None:
+        """Members that are gone are passed over."""
+
+    def compacted(self, leaves: Slots) -> None:
+        """Members get their new numbers where they are; only those of nearly empty cells move."""
+        with uninterrupted(), self._guard.lock:
+            numbers = np.full(self.entered, NONE, np.int32)
+            left = int(np.searchsorted(leaves, self.entered))
+            numbers[leaves[:left]] = np.arange(left)
+            self._cells = self._copied(self.n_cells)
+            loose = np.empty(left, np.int32)
+            loose = np.sort(loose[: renumber(self._cells, numbers, loose)])
+            for lo, hi in batches(0, len(loose)):
+                self._enter(loose[lo:hi].astype(np.intp), np.full(hi - lo, NONE, np.int32), left)
+            self._cells.head[ENTERED] = left
+            self._homes[:] = NONE
+
+    def clear(self) -> None:
+        """Forget all points."""
+        with self._guard.lock:
+            self._cells = self._new_cells(0)
+            self._homes[:] = NONE
+
+    def enter_up_to(self, stop: int) -> None:
+        """Put points into cells, as many whole blocks as there are before ``stop``."""
+        for lo, hi in batches(self.entered, stop // BATCH * BATCH):
+            self._enter_block(lo, hi)
+
+    def _batch(self, lo: int, hi: int, pool: Executor | None = None) -> Neighbors:
+        queries, arrays, first = np.arange(lo, hi), self.summaries.arrays, self.entered
+        parts = np.array_split(queries, min(self.jobs, len(queries))) if pool is not None else [queries]
+        others = [pool.submit(self._found, arrays, part, part) for part in parts[1:]] if pool is not None else []
+        found = [self._found(arrays, parts[0], parts[0]), *(other.result() for other in others)]
+        self._homes[lo - first : hi - first] = np.concatenate([homes for _, homes in found])
+        if hi % BATCH == 0:
+            self._enter_block(first, hi)
+        return Neighbors(lo, np.concatenate([candidates for candidates, _ in found]))
+
+    def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> tuple[Ids, Ids]:
+        """The k nearest of each query before its limit, and the cell that each would enter."""
+        n, cells = len(queries), self._cells
+        # One more than is asked for: among all points a query finds itself, and that does not count.
+        best = np.full((n, self.k + self.extra + 1), -np.inf, np.float32)
+        proposed = np.full(best.shape, NONE, np.int32)
+        homes = np.full(n, NONE, np.int32)
+        if self.n_cells:
+            look_up(arrays, cells, queries, limits, self._metric, self._workspace(), best, proposed, homes)
+        recent = np.arange(self.entered, limits.max(), dtype=np.int32)
+        recent = recent[arrays.gone[recent] == 0]
+        recent = np.where(recent < limits[:, None], recent, np.int32(NONE))
+        found = np.empty((n, self.k), np.int32)
+        topk.rank(arrays, queries, np.hstack([proposed, recent]), found, np.empty((n, self.k)))
+        return found, homes
+
+    def _enter_block(self, lo: int, hi: int) -> None:
+        with self._guard.lock:
+            self._enter(np.arange(lo, hi), self._homes[: hi - lo], hi)
+
+    def _enter(self, points: Slots, homes: Ids, entered: int) -> None:
+        if self.n_cells + len(points) > len(self._cells.sizes):
+            self._cells = self._copied(self._ample())
+        space = self._workspace()
+        enter(self.summaries.arrays, self._cells, points, homes, entered, self._metric, space, self._split_space)
+
+    def _ample(self) -> int:
+        """Cells to have room for: for all points there is room for, were cells half full, and far more than now."""
+        for_all = 2 * self.summaries.capacity // self.room
+        set_aside = SET_ASIDE // (self.room * (self.summaries.n_features + 12))
+        return max(for_all, set_aside, 3 * self.n_cells) + 2 * BATCH
+
+    def _copied(self, capacity: int) -> Cells:
+        """The cells there are, with room for this many."""
+        cells, n_cells = self._new_cells(capacity), self.n_cells
+        old: Any
+        new: Any
+        for old, new in zip(self._cells[:-1], cells[:-1], strict=True):
+            new[:n_cells] = old[:n_cells]
+        cells.head[:] = self._cells.head
+        return cells
+
+    def _new_cells(self, capacity: int) -> Cells:
+        members = capacity, self.room
+        return Cells(
+            centres=np.empty((capacity, self.summaries.n_features), np.float32),
+            halves=np.empty(capacity, np.float32),
+            sizes=np.empty(capacity, np.int32),
+            ids=_untouched(members, np.int32),
+            codes=_untouched((*members, self.summaries.n_features), np.int8),
+            scales=_untouched(members, np.float32),
+            shifts=_untouched(members, np.float32),
+            head=np.zeros(2, np.int64),
+        )
+
+    def _workspace(self) -> Workspace:
+        n_features = self.summaries.n_features
+        return Workspace(
+            row=np.empty(n_features, np.float32),
+            step=np.empty(n_features, np.float32),
+            # A block makes no more cells than it has points.
+            cell_scores=np.empty(self.n_cells + BATCH, np.float32),
+            scores=np.empty(self.room, np.float32),
+            probed=np.empty(self.probes, np.int32),
+            probed_scores=np.empty(self.probes),
+            around=np.empty(self.around, np.int32),
+            around_scores=np.empty(self.around),
+        )
+
+
+def _untouched(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array that takes memory as it is written to, by small pages.
+
+    numpy asks for large ones, and an insert that comes upon a new one may wait for ten milliseconds and more.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    return np.frombuffer(mmap(-1, max(size, 1)), np.int8, size).view(dtype).reshape(shape)
+
+
+def _split_space(room: int, n_features: int) -> SplitSpace:
+    return SplitSpace(
+        rows=np.empty((room, n_features), np.float32),
+        low=np.empty(n_features, np.float32),
+        high=np.empty(n_features, np.float32),
+        along=np.empty(room, np.float32),
+        sides=np.empty(room, np.uint8),
+        order=np.empty(room, np.int32),
+    )
