@@ -39,6 +39,7 @@ from grinch.tree.links import (
     nodes_in,
     undo_change,
 )
+from grinch.tree.live_cut import LiveCut
 
 # Leaf slots kept free for points that are looked up but not inserted.
 SPARE = 256
@@ -113,6 +114,10 @@ class Engine:
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
+        self._cut: LiveCut | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_cut": None}
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -147,10 +152,23 @@ class Engine:
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
+        scores = self._scored(nodes_in(self.links)[1])
+        return Tree.from_links(self.links, scores.copy(), getattr(self.linkage, "ceiling", None))
+
+    def cut(self, n_clusters: int) -> LiveCut:
+        """The cut into this many clusters of the tree as it stands; what it costs depends on what changed."""
+        self.own_arrays()
+        if self._cut is None or not self._cut.follows(self.links):
+            self._cut = LiveCut(self.summaries.capacity, getattr(self.linkage, "ceiling", None))
+            self.links = self.links._replace(moved=self._cut.moved)
+        self._cut.update(self.links, n_clusters, self._scored)
+        return self._cut
+
+    def _scored(self, nodes: Slots) -> Floats:
+        """By node id, the scores of siblings, with those of the children of these nodes."""
         with self.busy(), self.explained():
-            self.run(entries.score_siblings)
-        ceiling = getattr(self.linkage, "ceiling", None)
-        return Tree.from_links(self.links, self.summaries.arrays.sibling_scores.copy(), ceiling)
+            self.run(entries.score_siblings, nodes)
+        return self.summaries.arrays.sibling_scores
 
     # Points come --------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from grinch._types import Floats, Ids, Slots, as_id
 from grinch.core import moves, removal
 from grinch.core.state import State
 from grinch.summaries.upkeep import sibling_score, similarity
-from grinch.tree.links import NONE, OFFSET, ROOT, USED, begin_change, end_change, size
+from grinch.tree.links import NONE, OFFSET, ROOT, begin_change, end_change
 
 
 @entry
@@ -60,8 +60,7 @@ def place_all(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> None:
 
 
 @entry
-def score_siblings(state: State) -> None:
-    """Ask for the score of every two siblings that nobody asked for yet."""
-    for p in range(state.head[OFFSET], state.head[OFFSET] + state.head[USED]):
-        if size(state, p) != NONE:
-            sibling_score(state, p)
+def score_siblings(state: State, nodes: Slots) -> None:
+    """Ask for the score of the children of each of these nodes, unless it is known: all that readers of a tree ask."""
+    for i in range(nodes.shape[0]):
+        sibling_score(state, nodes[i])

@@ -74,8 +74,8 @@ def check_threshold(threshold: object) -> None:
 def split_order(tree: Tree) -> Ids:
     """Internal nodes in the order in which cuts into 2, 3, 4 … clusters split them."""
     internal = tree.internal_nodes()
-    # Preorder puts parents first among equals, and heights never fall upwards: what is split is a top of the tree.
-    return internal[np.argsort(-tree.heights()[internal], kind="stable")]
+    # Preorder puts parents first among equals, and keys never fall upwards: what is split is a top of the tree.
+    return internal[np.argsort(-tree.split_keys()[internal], kind="stable")]
 
 
 def splits_n_clusters(tree: Tree, n_clusters: int) -> Mask:

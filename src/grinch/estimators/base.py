@@ -24,6 +24,7 @@ from grinch.estimators.fit import Fit
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
+from grinch.tree.live_cut import LiveCut
 
 DEFAULT_N_CLUSTERS = 8
 
@@ -96,7 +97,8 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
     @property
     @one_at_a_time
     def labels_(self) -> npt.NDArray[np.int64]:
-        return self._node_labels()[: self.n_leaves_].copy()
+        fitted, cut = self._check_fitted(), self._live_cut()
+        return self._node_labels()[: self.n_leaves_].copy() if cut is None else fitted.labels(cut)
 
     @property
     @one_at_a_time
@@ -192,6 +194,14 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
             error.groups = [[ids.name_of(slot) for slot in group] for group in error.groups]
             raise error
         raise ValueError(error.message(ids.name_of)) from error
+
+    def _live_cut(self) -> LiveCut | None:
+        """The cut that follows the tree, for the plain cut into a number of clusters, where the builder keeps one."""
+        fitted, n_clusters = self._check_fitted(), self.n_clusters
+        cuts.check_cut(n_clusters, self.threshold)
+        if self.threshold is not None:
+            return None
+        return fitted.live_cut(DEFAULT_N_CLUSTERS if n_clusters is None else n_clusters)
 
     def _node_labels(self) -> npt.NDArray[np.int64]:
         fitted, n_clusters = self._check_fitted(), self.n_clusters

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from grinch import cuts
 from grinch._types import Counts, Slots
 from grinch.cuts.flat import Mask
-from grinch.estimators.builder import Builder, Removing
+from grinch.estimators.builder import Builder, Cutting, Removing
 from grinch.estimators.points import PointIds
 from grinch.tree import Tree
+from grinch.tree.live_cut import LiveCut
 
 
 class Fit:
@@ -29,6 +30,7 @@ class Fit:
         self.refinements: list[Any] = []
         # Asked once, for the question takes longer than what is done with the answer, for every point.
         self._removing = builder if isinstance(builder, Removing) else None
+        self._cutting = builder if isinstance(builder, Cutting) else None
         self._tree: Tree | None = None
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: Hashable = None
@@ -80,6 +82,21 @@ class Fit:
         if self._labels is None or self._cut != cut:
             self._labels, self._cut = cuts.node_labels(tree, splits(tree)), cut
         return self._labels
+
+    def live_cut(self, n_clusters: int) -> LiveCut | None:
+        """The cut into this many clusters, by slots and nodes of the builder; None if the builder keeps none."""
+        if self._cutting is None:
+            return None
+        cut = self._cutting.cut(n_clusters)
+        if not self.ids.is_in_order:
+            cut.number_along(self.ids.sorted(self._slots()))
+        return cut
+
+    def labels(self, cut: LiveCut) -> npt.NDArray[np.int64]:
+        """The clusters of a cut by point."""
+        by_slot = cut.labels()
+        is_plain = self.ids.is_in_order and self.builder.n_leaves == len(by_slot)
+        return by_slot if is_plain else by_slot[self.ids.sorted(self._slots())]
 
     def public_ids(self, nodes: Slots) -> Counts:
         """Node ids of the builder's tree as ids of the tree handed out."""

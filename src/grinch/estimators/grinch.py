@@ -154,16 +154,20 @@ class Grinch(IncrementalClusterer):
         """
         fitted, engine = self._check_fitted(), self._engine()
         rows = self._validate(X, reset=False).rows
-        labels = self._node_labels()
+        cuts.check_cut(self.n_clusters, self.threshold)
         if engine.n_leaves == 0:
             return np.full(count_rows(rows), -1, dtype=np.int64)
         places = engine.place(rows)
-        nearest, sibling = (fitted.public_ids(engine.numbered(nodes)) for nodes in places[:2])
-        found = labels[sibling]
-        if self.threshold is None:
+        cut = self._live_cut()
+        if cut is not None:
             # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour, if
             # the search named any.
-            return np.where(found < 0, np.where(places.nearest == NONE, -1, labels[nearest]), found)
+            found = cut.labels_of(places.sibling)
+            return np.where(found < 0, cut.labels_of(places.nearest), found)
+        assert self.threshold is not None
+        labels = self._node_labels()
+        sibling = fitted.public_ids(engine.numbered(places.sibling))
+        found = labels[sibling]
         parents = fitted.tree().parents()[sibling]
         is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
         return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
