@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,13 +15,15 @@ from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, Ids, Slots, count_rows
 from grinch.core import entries
 from grinch.core.leave import remove_points
+from grinch.core.places import SPARE, Places
 from grinch.core.rules import Rules
+from grinch.core.standing import Standing
 from grinch.core.state import State
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.neighbors import make_search
 from grinch.neighbors.base import Search
-from grinch.summaries import Summaries, make_summaries
+from grinch.summaries import RecordSummaries, Summaries, make_summaries
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.counters import COUNTERS
 from grinch.tree import Tree
@@ -41,9 +45,6 @@ from grinch.tree.links import (
 )
 from grinch.tree.live_cut import LiveCut
 
-# Leaf slots kept free for points that are looked up but not inserted.
-SPARE = 256
-
 
 class Gardener(Protocol):
     """Tends a tree as it grows, at certain numbers of points: a hook for what is not the paper's."""
@@ -63,14 +64,6 @@ class Gardener(Protocol):
     def compacted(self, slots: Slots) -> None:
         """Only these slots are left, counted from 0."""
         ...
-
-
-class Places(NamedTuple):
-    """For points that are looked up: the nearest leaf, the node each would join as a sibling, and the score of that."""
-
-    nearest: Ids
-    sibling: Ids
-    score: Floats
 
 
 class Engine:
@@ -114,10 +107,19 @@ class Engine:
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
-        self._cut: LiveCut | None = None
+        self._forget_readers()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_cut": None}
+        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget_readers()
+
+    def _forget_readers(self) -> None:
+        self._cut: LiveCut | None = None
+        # Held by whoever writes to the slots at the end.
+        self._at_end = threading.Lock()
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -211,18 +213,33 @@ class Engine:
     def place(self, rows: Any) -> Places:
         """Where points would go, without inserting them."""
         self.own_arrays()
-        n = self.n_slots
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
-        with self.busy(), self.explained():
+        # Sources of candidates for records know of no slots but the next ones.
+        at = self.n_slots if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
+        with self.busy(), self.explained(), self._at_end:
             for begin in range(0, count_rows(rows), SPARE):
-                piece = rows[begin : begin + SPARE]
-                self._write(n, piece)
-                for first, candidates in self.search.stream(n, n + count_rows(piece), limit=n):
-                    part = slice(begin + first - n, begin + first - n + len(candidates))
-                    nodes[part, 0] = candidates[:, 0]
-                    leaves = np.arange(first, first + len(candidates))
-                    self.run(entries.place_all, leaves, nodes[part], scores[part])
+                piece, part = rows[begin : begin + SPARE], slice(begin, begin + SPARE)
+                self._write(at, piece)
+                queries = np.arange(at, at + count_rows(piece))
+                nodes[part, 0] = self._nearest(queries)[:, 0]
+                self.run(entries.place_all, queries, nodes[part], scores[part])
         return Places(nodes[:, 0], nodes[:, 1], scores)
+
+    def _nearest(self, queries: Slots) -> Ids:
+        """The nearest points of those that were written next to each other, to be looked up."""
+        found = self.search.stream(int(queries[0]), int(queries[-1]) + 1, limit=self.n_slots)
+        return np.concatenate([candidates for _, candidates in found])
+
+    def standing(self, tree: Tree) -> Standing | None:
+        """Where points would go in the tree as it stands, whatever is inserted; None where that cannot be said.
+
+        ``tree`` is what :meth:`tree` returns now.
+        """
+        if isinstance(self.summaries, RecordSummaries) or not hasattr(self.search, "find"):
+            return None
+        twin = copy.copy(self.summaries)
+        twin.arrays = twin.arrays._replace(gone=twin.arrays.gone.copy())
+        return Standing(tree, self.slots(), self.n_slots, twin, self.search, self.rules, self._at_end)
 
     # Points go ----------------------------------------------------------------------------------------------------
 

@@ -59,3 +59,12 @@ class Cutting(Protocol):
     def cut(self, n_clusters: int) -> LiveCut:
         """The cut into this many clusters of the tree as it stands."""
         ...
+
+
+@runtime_checkable
+class HavingPoints(Protocol):
+    """A builder whose points decide where its tree is cut."""
+
+    def points(self) -> npt.NDArray[np.float32]:
+        """The points in the order they came."""
+        ...

@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from grinch import cuts
 from grinch._types import Counts, Slots
+from grinch.core.engine import Engine
 from grinch.cuts.flat import Mask
-from grinch.estimators.builder import Builder, Cutting, Removing
+from grinch.estimators.builder import Builder, Cutting, HavingPoints, Removing
 from grinch.estimators.points import PointIds
+from grinch.estimators.shown import Shown
 from grinch.tree import Tree
 from grinch.tree.live_cut import LiveCut
 
@@ -31,6 +33,8 @@ class Fit:
         # Asked once, for the question takes longer than what is done with the answer, for every point.
         self._removing = builder if isinstance(builder, Removing) else None
         self._cutting = builder if isinstance(builder, Cutting) else None
+        # As the builder numbers its leaves, and as they are handed out.
+        self._built: Tree | None = None
         self._tree: Tree | None = None
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: Hashable = None
@@ -69,12 +73,32 @@ class Fit:
 
     def tree(self) -> Tree:
         if self._tree is None:
-            tree, positions = self.builder.tree(), self.ids.positions[self._slots()]
+            built, positions = self.builder.tree(), self.ids.positions[self._slots()]
             is_plain = bool((positions == np.arange(len(positions))).all())
-            tree = tree if is_plain else tree.relabelled(self._leaves())
+            tree = built if is_plain else built.relabelled(self._leaves())
             tree.names = None if is_plain and self.ids.names is None else self.point_ids()
-            self._tree, self._cut = tree, None
+            self._built, self._tree, self._cut = built, tree, None
         return self._tree
+
+    def show(self, face: Any, is_growing: bool) -> Shown:
+        """What there is, for readers beside a change; ``is_growing`` if the change only adds points."""
+        tree = self.tree()
+        assert self._built is not None
+        standing = self.builder.standing(self._built) if is_growing and isinstance(self.builder, Engine) else None
+        return Shown(face, tree, self.stats, list(self.refinements), self.points, standing, self._leaves())
+
+    @property
+    def n_leaves(self) -> int:
+        return self.builder.n_leaves
+
+    @property
+    def stats(self) -> dict[str, int]:
+        return self.builder.stats
+
+    @property
+    def points(self) -> npt.NDArray[Any] | None:
+        """The points in the order of the tree's leaves, of a builder that has them."""
+        return self.by_row(self.builder.points()) if isinstance(self.builder, HavingPoints) else None
 
     def node_labels(self, cut: Hashable, splits: Callable[[Tree], Mask]) -> npt.NDArray[np.int64]:
         """Flat clusters by node id, -1 above the cut; ``cut`` names what ``splits`` does, so that it is done once."""
@@ -111,4 +135,6 @@ class Fit:
 
     def _leaves(self) -> Counts:
         """By leaf of the builder's tree, the leaf of the tree handed out."""
+        if self.ids.is_in_order:
+            return np.arange(self.n_leaves)
         return np.argsort(np.argsort(self.ids.positions[self._slots()], kind="stable"))
