@@ -108,18 +108,23 @@ class Engine:
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
         self._forget_readers()
+        self._is_owned = True
+        """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end")}
+        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end", "_epoch")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._forget_readers()
+        self._is_owned = False
 
     def _forget_readers(self) -> None:
         self._cut: LiveCut | None = None
         # Held by whoever writes to the slots at the end.
         self._at_end = threading.Lock()
+        # Another one before points get other slots.
+        self._epoch = 0
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -237,9 +242,18 @@ class Engine:
         """
         if isinstance(self.summaries, RecordSummaries) or not hasattr(self.search, "find"):
             return None
-        twin = copy.copy(self.summaries)
+        twin, epoch = copy.copy(self.summaries), self._epoch
         twin.arrays = twin.arrays._replace(gone=twin.arrays.gone.copy())
-        return Standing(tree, self.slots(), self.n_slots, twin, self.search, self.rules, self._at_end)
+        return Standing(
+            tree=tree,
+            slots=self.slots(),
+            n_slots=self.n_slots,
+            summaries=twin,
+            search=self.search,
+            rules=self.rules,
+            at_end=self._at_end,
+            is_current=lambda: self._epoch == epoch,
+        )
 
     # Points go ----------------------------------------------------------------------------------------------------
 
@@ -260,6 +274,7 @@ class Engine:
         """
         if self.n_slots - self.n_leaves <= self.n_leaves:
             return None
+        self._epoch += 1
         capacity = self.n_leaves + SPARE
         self.links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
         self.summaries.compact(leaves, internal, capacity)
@@ -333,9 +348,12 @@ class Engine:
 
     def own_arrays(self) -> None:
         """Copy arrays that were loaded read-only (joblib's memory maps)."""
+        if self._is_owned:
+            return
         if not all(array.flags.writeable for array in self.links):
             self.links = copied(self.links)
         self.summaries.own_arrays()
+        self._is_owned = True
 
     def _write(self, at: int, rows: Any) -> None:
         """Let the summaries and the search know of points to come."""

@@ -7,6 +7,7 @@ what a walk up from a leaf needs is put together again, from the points under th
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -40,9 +41,14 @@ class Standing:
     rules: Rules
     at_end: threading.Lock
     """Held by whoever writes to the slots at the end."""
+    is_current: Callable[[], bool]
+    """Whether the search still means the same points by the same slots."""
 
-    def place(self, rows: Any) -> Places:
-        """Where points would go, as :meth:`grinch.core.engine.Engine.place`, in the ids of ``tree``."""
+    def place(self, rows: Any) -> Places | None:
+        """Where points would go, as :meth:`grinch.core.engine.Engine.place`, in the ids of ``tree``.
+
+        None if that can no longer be said.
+        """
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
         at = self.summaries.capacity - SPARE
         for begin in range(0, count_rows(rows), SPARE):
@@ -51,6 +57,8 @@ class Standing:
             with self.at_end:
                 self.summaries.write(at, piece)
                 nearest = self.search.find(self.summaries.arrays, queries, self.n_slots)[:, 0]
+                if not self.is_current():
+                    return None
                 for i, (query, slot) in enumerate(zip(queries.tolist(), nearest.tolist(), strict=True), begin):
                     leaf = NONE if slot == NONE else int(np.searchsorted(self.slots, slot))
                     nodes[i], scores[i] = self._place_one(query, leaf)

@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import numpy as np
@@ -48,10 +48,13 @@ def writing(method: Method) -> Method:
         if turns.is_mine():
             refuse_linkage(self)
             return method(self, *arguments, **keywords)
-        with turns.writing():
+
+        def change() -> Any:
             if "_fitted" not in self.__dict__:
                 turns.show_not_fitted()
             return method(self, *arguments, **keywords)
+
+        return turns.write(change)
 
     return cast(Method, alone)
 
@@ -188,7 +191,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
         def show() -> Shown | None:
             try:
                 return self._fitted.show(face or self._face(), is_growing)
-            except ValueError:  # of a linkage: it is asked again by whoever reads
+            except LinkageError:  # it is asked again by whoever reads
                 return None
 
         turns_of(self).begin(count, show)
@@ -209,7 +212,8 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     def _building(self) -> dict[str, Any]:
         """The parameters that a tree is built by; the others may change at any time."""
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in self._free}
+        names = _parameters(cast(Any, type(self)))
+        return {name: getattr(self, name) for name in names if name not in self._free}
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:
@@ -230,7 +234,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
         """X as a linkage takes it: rows of numbers for those on vectors, a list of records for others."""
         if isinstance(linkage, VectorLinkage):
             return check_vectors(self, X, reset)
-        given = self.get_params(deep=False)["linkage"]
+        given = getattr(self, "linkage")  # noqa: B009
         return dense_rows(check_vectors(self, X, reset)) if isinstance(given, str) else check_records(X, given)
 
     def _insert(self, rows: Any) -> None:
@@ -313,6 +317,13 @@ class IncrementalClusterer(TreeClusterer):
                     f"{name} cannot change while a tree grows: it was begun with {name}={before!r}, now it is"
                     f" {value!r}. Set it back, or start again with fit"
                 )
+
+
+@cache
+def _parameters(estimator: Any) -> list[str]:
+    """The names of the parameters, looked up once: that takes longer than to insert a point."""
+    names: list[str] = estimator._get_param_names()
+    return names
 
 
 def _taken(rows: Any, order: npt.NDArray[np.int64]) -> Any:

@@ -33,8 +33,6 @@ class Fit:
         # Asked once, for the question takes longer than what is done with the answer, for every point.
         self._removing = builder if isinstance(builder, Removing) else None
         self._cutting = builder if isinstance(builder, Cutting) else None
-        # As the builder numbers its leaves, and as they are handed out.
-        self._built: Tree | None = None
         self._tree: Tree | None = None
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: Hashable = None
@@ -73,19 +71,20 @@ class Fit:
 
     def tree(self) -> Tree:
         if self._tree is None:
-            built, positions = self.builder.tree(), self.ids.positions[self._slots()]
+            tree, positions = self.builder.tree(), self.ids.positions[self._slots()]
             is_plain = bool((positions == np.arange(len(positions))).all())
-            tree = built if is_plain else built.relabelled(self._leaves())
+            tree = tree if self.ids.is_in_order else tree.relabelled(self._leaves())
             tree.names = None if is_plain and self.ids.names is None else self.point_ids()
-            self._built, self._tree, self._cut = built, tree, None
+            self._tree, self._cut = tree, None
         return self._tree
 
     def show(self, face: Any, is_growing: bool) -> Shown:
         """What there is, for readers beside a change; ``is_growing`` if the change only adds points."""
-        tree = self.tree()
-        assert self._built is not None
-        standing = self.builder.standing(self._built) if is_growing and isinstance(self.builder, Engine) else None
-        return Shown(face, tree, self.stats, list(self.refinements), self.points, standing, self._leaves())
+        tree, leaves, standing = self.tree(), self._leaves(), None
+        if is_growing and isinstance(self.builder, Engine):
+            as_built = tree if self.ids.is_in_order else tree.relabelled(np.argsort(leaves))
+            standing = self.builder.standing(as_built)
+        return Shown(face, tree, self.stats, list(self.refinements), self.points, standing, leaves)
 
     @property
     def n_leaves(self) -> int:

@@ -177,6 +177,8 @@ class Grinch(IncrementalClusterer):
             places = shown.standing.place(rows)
         except LinkageFailed:  # the engine knows how to explain it
             return None
+        if places is None:
+            return None
         return self._labels_at(shown, places, *map(shown.public_ids, (places.nearest, places.sibling)))
 
     def _labels_at(self, seen: Seen, places: Places, nearest: Slots, sibling: Slots) -> npt.NDArray[np.int64]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from grinch.estimators.shown import NOT_FITTED, Shown
@@ -45,24 +44,25 @@ class Turns:
         """Whether this thread is inside."""
         return self._owner == threading.get_ident()
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Be inside, after everyone who is waiting for it."""
+    def write(self, change: Callable[[], Found]) -> Found:
+        """What ``change`` returns, alone inside, after everyone who is waiting for that."""
         with self._door:
             pass
-        with self._inside:
+        try:
+            self._inside.acquire()
             self._owner, self._count = threading.get_ident(), 0
-            try:
-                yield
-            finally:
+            return change()
+        finally:
+            if self._inside._is_owned():
                 self._end()
+            self._leave()
 
     def _end(self) -> None:
         if self._count:
             self._pace = (time.perf_counter() - self._began) / self._count
         if self.shown is not None:
             self._is_wanted = self._was_read
-        self.shown, self._was_read, self._owner = None, False, None
+        self.shown, self._was_read = None, False
 
     def begin(self, count: int, show: Callable[[], Shown | None]) -> None:
         """The writer inside is about to change as much as ``count`` points do: from here on, there is no way back."""
@@ -84,34 +84,40 @@ class Turns:
         """What ``live`` finds, alone inside; or ``shown``, beside a writer, unless that is None."""
         if self.is_mine():
             return live()
-        if self._inside.acquire(blocking=False):
-            return self._leave_after(live)
-        found = self._look(shown)
-        if found is not None:
-            return found
-        # The next writer has to wait at the door until this has been inside.
-        with self._door:
-            while not self._inside.acquire(timeout=GLANCE):
-                found = self._look(shown)
-                if found is not None:
-                    return found
-            return self._leave_after(live)
+        found = self._enter(live, 0.0) or self._look(shown)
+        if found is None:
+            # The next writer has to wait at the door until this has been inside.
+            with self._door:
+                while found is None:
+                    found = self._enter(live, GLANCE) or self._look(shown)
+        return found[0]
 
-    def _look(self, shown: Callable[[Shown], Found | None]) -> Found | None:
+    def _enter(self, live: Callable[[], Found], timeout: float) -> tuple[Found] | None:
+        """What ``live`` finds; None if somebody else stayed inside."""
+        try:
+            if not self._inside.acquire(timeout=timeout):
+                return None
+            self._owner = threading.get_ident()
+            return (live(),)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Be no longer inside, wherever between coming and going an interrupt hit."""
+        if self._inside._is_owned():
+            self._owner = None
+            while self._inside._is_owned():
+                self._inside.release()
+
+    def _look(self, shown: Callable[[Shown], Found | None]) -> tuple[Found] | None:
+        """What can be seen from beside a writer."""
         seen = self.shown
         self._is_wanted = True
         if seen is None:
             return None
         self._was_read = True
-        return shown(seen)
-
-    def _leave_after(self, live: Callable[[], Found]) -> Found:
-        self._owner = threading.get_ident()
-        try:
-            return live()
-        finally:
-            self._owner = None
-            self._inside.release()
+        found = shown(seen)
+        return None if found is None else (found,)
 
     def show_not_fitted(self) -> None:
         """The writer inside is the first: until it is done, there is nothing."""

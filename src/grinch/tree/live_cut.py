@@ -35,7 +35,7 @@ from grinch.tree.links import (
 )
 
 # How many moved nodes, and nodes above them, are followed one by one; with more, everything is done again.
-MOST_MOVED, MOST_ABOVE = 4096, 2**15
+MOST_MOVED, MOST_ABOVE = 4096, 2**14
 
 Ask = Callable[[Slots], Floats]
 
@@ -83,6 +83,8 @@ class LiveCut:
             met=np.zeros(2 * capacity, np.int32),
             moved_at=np.zeros(2 * capacity, np.int32),
         )
+        # For paths upward, where each begins, and the same nodes in another order.
+        self._room = [np.empty(most, np.intp) for most in (MOST_ABOVE, MOST_MOVED + 1, MOST_ABOVE)]
         self._ends, self._update, self._asked_for = new_ends(0), 0, 0
         self._links: Links | None = None
 
@@ -114,11 +116,9 @@ class LiveCut:
         """The moved nodes and all above them, children first; None if everything has to be looked at."""
         if self._links is None or n_moved > len(self.moved):
             return None
-        found, above = np.empty(MOST_ABOVE, np.intp), np.empty(MOST_ABOVE, np.intp)
-        starts = np.empty(n_moved + 1, np.intp)
         # The update to come, under which nothing is marked yet.
-        count = gather_above(links, self.moved[:n_moved], self._marked.met, self._update + 1, found, starts, above)
-        return None if count == NONE else above[:count]
+        count = gather_above(links, self.moved[:n_moved], self._marked.met, self._update + 1, *self._room)
+        return None if count == NONE else self._room[-1][:count]
 
     def _number(self) -> None:
         """Number the clusters by the slots of their first points."""
@@ -135,7 +135,8 @@ class LiveCut:
     def labels(self) -> Labels:
         """The number of the cluster by leaf slot; those of empty slots mean nothing."""
         assert self._links is not None
-        found: Labels = self._marked.numbers[self._marked.labels[: self._links.head[USED]]]
+        found = np.empty(self._links.head[USED], np.int64)
+        fill_labels(self._marked, found)
         return found
 
     def labels_of(self, nodes: Ids) -> Labels:
@@ -256,6 +257,12 @@ def number_along(order: Slots, marked: Marked, n_clusters: int) -> None:
             n += 1
             if n == n_clusters:
                 break
+
+
+@kernel
+def fill_labels(marked: Marked, labels: Labels) -> None:
+    for slot in range(labels.shape[0]):
+        labels[slot] = marked.numbers[marked.labels[slot]]
 
 
 @kernel
