@@ -171,8 +171,9 @@ def undo_change(links: Links) -> None:
     links.table[noted[:, NODE]] = noted[:, ROW]
     links.head[[ROOT, LEAVES, USED]] = links.head[[OLD_ROOT, OLD_LEAVES, OLD_USED]]
     links.head[NOTED] = 0
-    # Who moved back is not known.
-    links.head[MOVED] = len(links.moved) + 1
+    if len(links.moved):
+        # Who moved back is not known.
+        links.head[MOVED] = len(links.moved) + 1
 
 
 # Following ----------------------------------------------------------------------------------------------------------
@@ -180,11 +181,12 @@ def undo_change(links: Links) -> None:
 
 @jitable
 def write_down(tree: TreeArrays, v: int) -> None:
-    """Node v has another parent; every function that writes to one calls this. Without room, only the number counts."""
-    at = tree.head[MOVED]
-    if at < tree.moved.shape[0]:
-        tree.moved[at] = v
-    tree.head[MOVED] = at + 1
+    """Node v has another parent; every function that writes to one calls this. What has no room is only counted."""
+    if tree.moved.shape[0] > 0:
+        at = tree.head[MOVED]
+        if at < tree.moved.shape[0]:
+            tree.moved[at] = v
+        tree.head[MOVED] = at + 1
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
