@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import numpy as np
@@ -70,6 +70,17 @@ def refuse_linkage(estimator: Any) -> None:
     fitted = estimator.__dict__.get("_fitted")
     if fitted is not None and getattr(fitted.builder, "is_busy", False):
         raise RuntimeError("a linkage must not use the model that is asking it; give it a copy of what it needs")
+
+
+# By class: looking the names up takes longer than to insert a point.
+_parameters: dict[type, list[str]] = {}
+
+
+def parameters_of(estimator: type[BaseEstimator]) -> list[str]:
+    """The names of the parameters of an estimator."""
+    if estimator not in _parameters:
+        _parameters[estimator] = estimator._get_param_names()
+    return _parameters[estimator]
 
 
 class Prepared(NamedTuple):
@@ -212,8 +223,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     def _building(self) -> dict[str, Any]:
         """The parameters that a tree is built by; the others may change at any time."""
-        names = _parameters(cast(Any, type(self)))
-        return {name: getattr(self, name) for name in names if name not in self._free}
+        return {name: getattr(self, name) for name in parameters_of(type(self)) if name not in self._free}
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:
@@ -317,13 +327,6 @@ class IncrementalClusterer(TreeClusterer):
                     f"{name} cannot change while a tree grows: it was begun with {name}={before!r}, now it is"
                     f" {value!r}. Set it back, or start again with fit"
                 )
-
-
-@cache
-def _parameters(estimator: Any) -> list[str]:
-    """The names of the parameters, looked up once: that takes longer than to insert a point."""
-    names: list[str] = estimator._get_param_names()
-    return names
 
 
 def _taken(rows: Any, order: npt.NDArray[np.int64]) -> Any:

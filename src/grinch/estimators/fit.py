@@ -30,6 +30,8 @@ class Fit:
         self.builder, self.parameters = builder, parameters
         self.ids = PointIds()
         self.refinements: list[Any] = []
+        self.checked: Any = None
+        """The parameters that were last accepted."""
         # Asked once, for the question takes longer than what is done with the answer, for every point.
         self._removing = builder if isinstance(builder, Removing) else None
         self._cutting = builder if isinstance(builder, Cutting) else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import time
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from grinch.core.engine import Engine
 from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.errors import LinkageError, unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared, Seen, writing
+from grinch.estimators.base import IncrementalClusterer, Prepared, Seen, parameters_of, writing
 from grinch.estimators.checks import check_known_ids
 from grinch.estimators.fit import Fit
 from grinch.estimators.shown import Shown
@@ -27,6 +28,14 @@ from grinch.refine.passes import POINTS, Refinement, Refiner
 from grinch.refine.polish import Polisher
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.tree import NONE
+
+
+class Checked(NamedTuple):
+    """Parameters that were accepted, and what they stand for."""
+
+    given: list[Any]
+    linkage: VectorLinkage | Linkage
+    rules: Rules
 
 
 class Grinch(IncrementalClusterer):
@@ -320,11 +329,7 @@ class Grinch(IncrementalClusterer):
         return engine
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
-        linkage, rules = linkage_of(self.linkage, self.metric), self._rules()
-        check_search(self.search)
-        check_count("n_neighbors", self.n_neighbors, 1)
-        check_count("refine_passes", self.refine_passes, 0)
-        cuts.check_cut(self.n_clusters, self.threshold)
+        _, linkage, rules = self._check_parameters(reset)
         rows = self._rows_for(linkage, X, reset)
 
         def new_engine() -> Engine:
@@ -339,6 +344,23 @@ class Grinch(IncrementalClusterer):
             )
 
         return Prepared(rows, new_engine)
+
+    def _check_parameters(self, reset: bool) -> Checked:
+        """Check the parameters, unless they are those that were checked last for the tree there is."""
+        given = [getattr(self, name) for name in parameters_of(type(self))]
+        fitted: Fit | None = None if reset else self.__dict__.get("_fitted")
+        known: Checked | None = None if fitted is None else fitted.checked
+        if known is not None and all(map(operator.is_, known.given, given)):
+            return known
+        linkage, rules = linkage_of(self.linkage, self.metric), self._rules()
+        check_search(self.search)
+        check_count("n_neighbors", self.n_neighbors, 1)
+        check_count("refine_passes", self.refine_passes, 0)
+        cuts.check_cut(self.n_clusters, self.threshold)
+        checked = Checked(given, linkage, rules)
+        if fitted is not None:
+            fitted.checked = checked
+        return checked
 
     def _rules(self) -> Rules:
         return rules_of(self.mode)

@@ -43,12 +43,11 @@ class PointIds:
         """Points are about to be inserted, by these names, in this order."""
         self._latest = (self.n_slots, self._next, order is not None)
         self.is_in_order &= order is None
-        order = np.arange(count) if order is None else order
         if names is None:
             self.names = None
         else:
-            self._add_names([names[i] for i in order.tolist()])
-        self._add_positions(self._next + order)
+            self._add_names(list(names) if order is None else [names[i] for i in order.tolist()])
+        self._add_positions(np.arange(self._next, self._next + count) if order is None else self._next + order)
         self._next += count
 
     def extend_like(self, slots: Slots) -> None:

@@ -34,6 +34,8 @@ class Turns:
         self._inside: Any = threading.RLock()
         self._door = threading.Lock()
         self._owner: int | None = None
+        # Writers; readers that have just come do not pass them.
+        self._waiting: set[int] = set()
         self._began, self._count = 0.0, 0
         # Seconds per point of the last call, and seconds that it took to show what was there.
         self._pace: float | None = None
@@ -46,13 +48,17 @@ class Turns:
 
     def write(self, change: Callable[[], Found]) -> Found:
         """What ``change`` returns, alone inside, after everyone who is waiting for that."""
+        me = threading.get_ident()
         with self._door:
             pass
         try:
+            self._waiting.add(me)
             self._inside.acquire()
-            self._owner, self._count = threading.get_ident(), 0
+            self._waiting.discard(me)
+            self._owner, self._count = me, 0
             return change()
         finally:
+            self._waiting.discard(me)
             if self._inside._is_owned():
                 self._end()
             self._leave()
@@ -84,7 +90,7 @@ class Turns:
         """What ``live`` finds, alone inside; or ``shown``, beside a writer, unless that is None."""
         if self.is_mine():
             return live()
-        found = self._enter(live, 0.0) or self._look(shown)
+        found = (None if self._waiting else self._enter(live, 0.0)) or self._look(shown)
         if found is None:
             # The next writer has to wait at the door until this has been inside.
             with self._door:
