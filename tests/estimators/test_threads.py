@@ -407,3 +407,51 @@ def test_other_systems_are_read_beside_a_writer_too(rng, estimator):
         opened.set()
         done.result()
     assert len(model.labels_) == 300
+
+
+def test_beside_a_removal_labels_are_shown_and_predict_waits(rng):
+    X = rng.normal(size=(600, 4))
+    model = Grinch(n_clusters=4).fit(X)
+    before = model.labels_
+    turns_of(model)._pace = 1.0
+    is_inside, opened, remove = threading.Event(), threading.Event(), model._fitted.builder.remove
+
+    def stopping(slots, repair=True):
+        remove(slots, repair)
+        is_inside.set()
+        assert opened.wait(60)
+
+    model._fitted.builder.remove = stopping
+    with ThreadPoolExecutor(2) as pool:
+        done = pool.submit(model.remove, list(range(400)))
+        assert is_inside.wait(60)
+        np.testing.assert_array_equal(model.labels_, before)
+        predicted = pool.submit(model.predict, X[:3])
+        with pytest.raises(TimeoutError):
+            predicted.result(0.05)
+        opened.set()
+        done.result()
+    assert len(predicted.result()) == 3
+    assert model.n_leaves_ == len(model.labels_) == 200
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.usefixtures("can_find")
+def test_few_points_beside_a_writer(n):
+    X = np.eye(4)[:n]
+    model = Grinch(n_clusters=2).fit(X)
+    engine = model._fitted.builder
+    places, found = engine.place(X), engine.standing(engine.tree()).place(X)
+    assert engine.numbered(places.sibling).tolist() == found.sibling.tolist()
+    assert engine.numbered(places.nearest).tolist() == found.nearest.tolist()
+    assert places.score.tolist() == found.score.tolist()
+
+
+@pytest.mark.usefixtures("can_find")
+def test_places_are_not_told_once_slots_mean_other_points(rng):
+    model = Grinch().fit(rng.normal(size=(300, 4)))
+    engine = model._fitted.builder
+    standing = engine.standing(engine.tree())
+    assert standing.place(rng.normal(size=(2, 4))) is not None
+    model.remove(list(range(200)))
+    assert standing.place(rng.normal(size=(2, 4))) is None

@@ -171,6 +171,10 @@ class Engine:
         self._cut.update(self.links, n_clusters, self._scored)
         return self._cut
 
+    def look_again(self) -> None:
+        """Scores may have changed anywhere: the next cut looks at all of them."""
+        self._cut = None
+
     def _scored(self, nodes: Slots) -> Floats:
         """By node id, the scores of siblings, with those of the children of these nodes."""
         with self.busy(), self.explained():

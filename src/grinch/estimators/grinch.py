@@ -303,6 +303,7 @@ class Grinch(IncrementalClusterer):
                 self._raise_with_ids(error)
             finally:
                 fitted.settle()
+                engine.look_again()
         return self
 
     @property
