@@ -14,7 +14,7 @@ from trees import random_trees
 
 
 def assert_follows(cut, links, scores, ceiling, k):
-    cut.update(links, k, lambda nodes: scores)
+    cut.update(links, k, lambda nodes: scores[nodes])
     whole = Tree.from_links(links, scores, ceiling)
     expected = cuts.cut_n_clusters(whole, k)
     np.testing.assert_array_equal(cut.labels(), expected)
@@ -84,7 +84,7 @@ def test_labels_of_nodes_and_another_order():
     tree = Tree.from_merges(np.array([[0, 1], [2, 3], [4, 5]]), np.array([0.9, 0.8, 0.1]))
     cut = LiveCut(tree.offset)
     links = tree.links._replace(moved=cut.moved)
-    cut.update(links, 2, lambda nodes: tree.scores)
+    cut.update(links, 2, lambda nodes: tree.scores[nodes])
     nodes = np.array([0, 3, tree.parent(0), tree.root, -1], np.int32)
     assert cut.labels_of(nodes).tolist() == [0, 1, 0, -1, -1]
     cut.number_along(np.array([3, 0, 1, 2]))

@@ -123,7 +123,7 @@ class Engine:
         self._cut: LiveCut | None = None
         # Held by whoever writes to the slots at the end.
         self._at_end = threading.Lock()
-        # Another one before points get other slots.
+        # Another one when points get other slots or vectors.
         self._epoch = 0
 
     # What there is ------------------------------------------------------------------------------------------------
@@ -159,8 +159,9 @@ class Engine:
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
-        scores = self._scored(nodes_in(self.links)[1])
-        return Tree.from_links(self.links, scores.copy(), getattr(self.linkage, "ceiling", None))
+        internal, scores = nodes_in(self.links)[1], np.full(len(self.links.table), np.nan)
+        scores[internal] = self._scored(internal)
+        return Tree.from_links(self.links, scores, getattr(self.linkage, "ceiling", None))
 
     def cut(self, n_clusters: int) -> LiveCut:
         """The cut into this many clusters of the tree as it stands; what it costs depends on what changed."""
@@ -172,14 +173,21 @@ class Engine:
         return self._cut
 
     def look_again(self) -> None:
-        """Scores may have changed anywhere: the next cut looks at all of them."""
+        """Nodes have other numbers or other scores, who knows which: the next cut looks at all of them."""
         self._cut = None
 
+    def outdate(self) -> None:
+        """Points are about to get other slots or other vectors: nobody goes on with what was there before."""
+        with self._at_end:
+            self._epoch += 1
+        self.look_again()
+
     def _scored(self, nodes: Slots) -> Floats:
-        """By node id, the scores of siblings, with those of the children of these nodes."""
+        """The scores of the children of these nodes."""
+        scores = np.empty(len(nodes))
         with self.busy(), self.explained():
-            self.run(entries.score_siblings, nodes)
-        return self.summaries.arrays.sibling_scores
+            self.run(entries.score_siblings, nodes, scores)
+        return scores
 
     # Points come --------------------------------------------------------------------------------------------------
 
@@ -248,9 +256,13 @@ class Engine:
             return None
         twin, epoch = copy.copy(self.summaries), self._epoch
         twin.arrays = twin.arrays._replace(gone=twin.arrays.gone.copy())
+        slots, internal = nodes_in(self.links)
+        scores = np.full(tree.n_ids, np.nan)
+        scores[len(slots) + 1 :] = twin.arrays.sibling_scores[internal]
         return Standing(
             tree=tree,
-            slots=self.slots(),
+            scores=scores,
+            slots=slots,
             n_slots=self.n_slots,
             summaries=twin,
             search=self.search,
@@ -278,7 +290,7 @@ class Engine:
         """
         if self.n_slots - self.n_leaves <= self.n_leaves:
             return None
-        self._epoch += 1
+        self.outdate()
         capacity = self.n_leaves + SPARE
         self.links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
         self.summaries.compact(leaves, internal, capacity)

@@ -60,7 +60,7 @@ def place_all(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> None:
 
 
 @entry
-def score_siblings(state: State, nodes: Slots) -> None:
-    """Ask for the score of the children of each of these nodes, unless it is known: all that readers of a tree ask."""
+def score_siblings(state: State, nodes: Slots, scores: Floats) -> None:
+    """The score of the children of each of these nodes: all that readers of a tree ask."""
     for i in range(nodes.shape[0]):
-        sibling_score(state, nodes[i])
+        scores[i] = sibling_score(state, nodes[i])

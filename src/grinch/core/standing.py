@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from grinch._types import Ids, Slots, count_rows
+from grinch._types import Floats, Ids, Slots, count_rows
 from grinch.core import entries, moves
 from grinch.core.places import SPARE, Places
 from grinch.core.rules import Rules
@@ -29,11 +29,13 @@ from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, S
 class Standing:
     """A tree that no longer changes, and what is needed to find places in it.
 
-    ``slots`` are those of its leaves, in ascending order, ``n_slots`` how many there were with the empty ones among
-    them. ``summaries`` is a twin of those of the engine: it has the same points, in the arrays there were.
+    ``scores`` are those of siblings, as the moves compare them. ``slots`` are those of the leaves, in ascending order;
+    ``n_slots`` is how many there were, with the empty ones. ``summaries`` is a twin of those of the engine: it has the
+    same points, in the arrays there were.
     """
 
     tree: Tree
+    scores: Floats
     slots: Slots
     n_slots: int
     summaries: VectorSummaries
@@ -42,7 +44,7 @@ class Standing:
     at_end: threading.Lock
     """Held by whoever writes to the slots at the end."""
     is_current: Callable[[], bool]
-    """Whether the search still means the same points by the same slots."""
+    """Whether the points still have the same slots and vectors; they keep them as long as ``at_end`` is held."""
 
     def place(self, rows: Any) -> Places | None:
         """Where points would go, as :meth:`grinch.core.engine.Engine.place`, in the ids of ``tree``.
@@ -55,10 +57,10 @@ class Standing:
             piece = rows[begin : begin + SPARE]
             queries = np.arange(at, at + count_rows(piece))
             with self.at_end:
-                self.summaries.write(at, piece)
-                nearest = self.search.find(self.summaries.arrays, queries, self.n_slots)[:, 0]
                 if not self.is_current():
                     return None
+                self.summaries.write(at, piece)
+                nearest = self.search.find(self.summaries.arrays, queries, self.n_slots)[:, 0]
                 for i, (query, slot) in enumerate(zip(queries.tolist(), nearest.tolist(), strict=True), begin):
                     leaf = NONE if slot == NONE else int(np.searchsorted(self.slots, slot))
                     nodes[i], scores[i] = self._place_one(query, leaf)
@@ -100,7 +102,7 @@ class Standing:
         arrays = new_arrays(self.summaries.n_features, whole.formula)._replace(
             means=means,
             moments=moments,
-            sibling_scores=np.where(old >= self.tree.offset, self.tree.scores[old], np.nan),
+            sibling_scores=np.where(old >= self.tree.offset, self.scores[old], np.nan),
             stale=(np.arange(2 * capacity) > capacity).astype(np.uint8),
             gone=np.zeros(capacity, np.uint8),
             nodes=np.zeros(capacity, np.int32),

@@ -93,7 +93,7 @@ class LiveCut:
         return links.moved is self.moved
 
     def update(self, links: Links, n_clusters: int, ask: Ask) -> None:
-        """Follow the tree to where it is; ``ask(nodes)`` returns scores by node id, with those of these nodes."""
+        """Follow the tree to where it is; ``ask(nodes)`` returns the scores of the children of these nodes."""
         n_moved, known = int(links.head[MOVED]), self._links is not None and n_clusters == self._asked_for
         if known and n_moved == 0:
             self._links = links
@@ -188,11 +188,11 @@ def gather_above(tree: Links, moved: Ids, met: Ids, now: int, found: Slots, star
 
 @kernel
 def raise_keys(tree: Links, scores: Floats, ceiling: float, nodes: Slots, keys: Floats) -> None:
-    """The keys of these nodes, which come children first."""
+    """The keys of these nodes, which come children first and have these scores."""
     for i in range(nodes.shape[0]):
         v = nodes[i]
         below = max(keys[left(tree, v)], keys[right(tree, v)])
-        keys[v] = max(-min(scores[v], ceiling), below)
+        keys[v] = max(-min(scores[i], ceiling), below)
 
 
 @kernel
