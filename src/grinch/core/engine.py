@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,13 +15,15 @@ from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, Ids, Slots, count_rows
 from grinch.core import entries
 from grinch.core.leave import remove_points
+from grinch.core.places import SPARE, Places
 from grinch.core.rules import Rules
+from grinch.core.standing import Standing
 from grinch.core.state import State
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.neighbors import make_search
 from grinch.neighbors.base import Search
-from grinch.summaries import Summaries, make_summaries
+from grinch.summaries import RecordSummaries, Summaries, make_summaries
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.counters import COUNTERS
 from grinch.tree import Tree, walks
@@ -42,11 +46,10 @@ from grinch.tree.links import (
     nodes_in,
     undo_change,
 )
+from grinch.tree.live_cut import LiveCut
 
 # Numbers of points at which nodes are numbered anew: a quarter apart, once a tree no longer fits into a cache.
 TIDIED_AT = [int(2**12 * 1.25**i) for i in range(60)]
-# Leaf slots kept free for points that are looked up but not inserted.
-SPARE = 256
 
 
 class Gardener(Protocol):
@@ -67,14 +70,6 @@ class Gardener(Protocol):
     def compacted(self, slots: Slots) -> None:
         """Only these slots are left, counted from 0."""
         ...
-
-
-class Places(NamedTuple):
-    """For points that are looked up: the nearest leaf, the node each would join as a sibling, and the score of that."""
-
-    nearest: Ids
-    sibling: Ids
-    score: Floats
 
 
 class Engine:
@@ -118,6 +113,24 @@ class Engine:
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
+        self._forget_readers()
+        self._is_owned = True
+        """Whether all arrays can be written to."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end", "_epoch")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget_readers()
+        self._is_owned = False
+
+    def _forget_readers(self) -> None:
+        self._cut: LiveCut | None = None
+        # Held by whoever writes to the slots at the end.
+        self._at_end = threading.Lock()
+        # Another one when points get other slots or vectors.
+        self._epoch = 0
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -152,11 +165,35 @@ class Engine:
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
+        internal, scores = nodes_in(self.links)[1], np.full(len(self.links.table), np.nan)
+        scores[internal] = self._scored(internal)
+        return Tree.from_links(self.links, scores, getattr(self.linkage, "ceiling", None))
+
+    def cut(self, n_clusters: int) -> LiveCut:
+        """The cut into this many clusters of the tree as it stands; what it costs depends on what changed."""
+        self.own_arrays()
+        if self._cut is None or not self._cut.follows(self.links):
+            self._cut = LiveCut(self.summaries.capacity, getattr(self.linkage, "ceiling", None))
+            self.links = self.links._replace(moved=self._cut.moved)
+        self._cut.update(self.links, n_clusters, self._scored)
+        return self._cut
+
+    def look_again(self) -> None:
+        """Nodes have other numbers or other scores, who knows which: the next cut looks at all of them."""
+        self._cut = None
+
+    def outdate(self) -> None:
+        """Points are about to get other slots or other vectors: nobody goes on with what was there before."""
+        with self._at_end:
+            self._epoch += 1
+        self.look_again()
+
+    def _scored(self, nodes: Slots) -> Floats:
+        """The scores of the children of these nodes."""
+        scores = np.empty(len(nodes))
         with self.busy(), self.explained():
-            scores = np.full(len(self.links.table), np.nan)
-            self.run(entries.score_siblings, scores)
-        ceiling = getattr(self.linkage, "ceiling", None)
-        return Tree.from_links(self.links, self.summaries.in_units(scores), ceiling)
+            self.run(entries.score_siblings, nodes, scores)
+        return self.summaries.in_units(scores)
 
     # Points come --------------------------------------------------------------------------------------------------
 
@@ -205,18 +242,46 @@ class Engine:
     def place(self, rows: Any) -> Places:
         """Where points would go, without inserting them."""
         self.own_arrays()
-        n = self.n_slots
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
-        with self.busy(), self.explained():
+        # Sources of candidates for records know of no slots but the next ones.
+        at = self.n_slots if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
+        with self.busy(), self.explained(), self._at_end:
             for begin in range(0, count_rows(rows), SPARE):
-                piece = rows[begin : begin + SPARE]
-                self._write(n, piece)
-                for first, candidates in self.search.stream(n, n + count_rows(piece), limit=n):
-                    part = slice(begin + first - n, begin + first - n + len(candidates))
-                    nodes[part, 0] = candidates[:, 0]
-                    leaves = np.arange(first, first + len(candidates))
-                    self.run(entries.place_all, leaves, nodes[part], scores[part])
+                piece, part = rows[begin : begin + SPARE], slice(begin, begin + SPARE)
+                self._write(at, piece)
+                queries = np.arange(at, at + count_rows(piece))
+                nodes[part, 0] = self._nearest(queries)[:, 0]
+                self.run(entries.place_all, queries, nodes[part], scores[part])
         return Places(nodes[:, 0], nodes[:, 1], self.summaries.in_units(scores))
+
+    def _nearest(self, queries: Slots) -> Ids:
+        """The nearest points of those that were written next to each other, to be looked up."""
+        found = self.search.stream(int(queries[0]), int(queries[-1]) + 1, limit=self.n_slots)
+        return np.concatenate([candidates for _, candidates in found])
+
+    def standing(self, tree: Tree) -> Standing | None:
+        """Where points would go in the tree as it stands, whatever is inserted; None where that cannot be said.
+
+        ``tree`` is what :meth:`tree` returns now.
+        """
+        if isinstance(self.summaries, RecordSummaries) or not hasattr(self.search, "find"):
+            return None
+        twin, epoch = copy.copy(self.summaries), self._epoch
+        twin.arrays = twin.arrays._replace(gone=twin.arrays.gone.copy())
+        slots, internal = nodes_in(self.links)
+        scores = np.full(tree.n_ids, np.nan)
+        scores[len(slots) + 1 :] = twin.arrays.sibling_scores[internal]
+        return Standing(
+            tree=tree,
+            scores=scores,
+            slots=slots,
+            n_slots=self.n_slots,
+            summaries=twin,
+            search=self.search,
+            rules=self.rules,
+            at_end=self._at_end,
+            is_current=lambda: self._epoch == epoch,
+        )
 
     # Points go ----------------------------------------------------------------------------------------------------
 
@@ -237,6 +302,7 @@ class Engine:
         """
         if self.n_slots - self.n_leaves <= self.n_leaves:
             return None
+        self.outdate()
         capacity = self.n_leaves + SPARE
         self.links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
         self.summaries.compact(leaves, internal, capacity)
@@ -304,6 +370,7 @@ class Engine:
         preorder = walks.no_nodes(2 * self.n_leaves - 1)
         walks.fill_preorder(self.links.table, int(self.links.head[ROOT]), int(self.links.head[OFFSET]), preorder)
         with uninterrupted():
+            self.look_again()
             self.summaries.reorder(in_order_of_walk(self.links, preorder))
 
     def snapshot(self) -> Links:
@@ -317,14 +384,18 @@ class Engine:
 
     def own_arrays(self) -> None:
         """Copy arrays that were loaded read-only (joblib's memory maps)."""
+        if self._is_owned:
+            return
         if not all(array.flags.writeable for array in self.links):
             self.links = copied(self.links)
         self.summaries.own_arrays()
+        self._is_owned = True
 
     def _take(self, at: int, rows: Any) -> int:
         """Let the summaries and the search know of points to come, as many as one frame is good for; how many."""
         while not (taken := self.summaries.take(at, rows)):
             with uninterrupted():
+                self.outdate()
                 self.summaries.move(at)
                 # All are where they were, but nothing that was computed of them holds.
                 self.search.compacted(np.arange(at))

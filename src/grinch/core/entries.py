@@ -11,7 +11,7 @@ from grinch._types import Floats, Ids, Slots, as_id
 from grinch.core import moves, removal
 from grinch.core.state import State
 from grinch.summaries.upkeep import settle, sibling_score_as_it_is, similarity_as_it_is
-from grinch.tree.links import NONE, OFFSET, ROOT, USED, begin_change, end_change, size
+from grinch.tree.links import NONE, OFFSET, ROOT, begin_change, end_change
 
 
 @entry
@@ -65,9 +65,8 @@ def place_all(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> None:
 
 
 @entry
-def score_siblings(state: State, scores: Floats) -> None:
-    """The score of every two siblings, by parent."""
+def score_siblings(state: State, nodes: Slots, scores: Floats) -> None:
+    """The score of the children of each of these nodes: all that readers of a tree ask."""
     settle(state)
-    for p in range(state.head[OFFSET], state.head[OFFSET] + state.head[USED]):
-        if size(state, p) != NONE:
-            scores[p] = sibling_score_as_it_is(state, p)
+    for i in range(nodes.shape[0]):
+        scores[i] = sibling_score_as_it_is(state, nodes[i])

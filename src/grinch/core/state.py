@@ -21,6 +21,7 @@ class State(NamedTuple):
     head: Counts
     marks: Flags
     log: Ids
+    moved: Ids
     means: Vectors32
     moments: Floats
     sibling_scores: Floats

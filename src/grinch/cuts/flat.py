@@ -74,8 +74,8 @@ def check_threshold(threshold: object) -> None:
 def split_order(tree: Tree) -> Ids:
     """Internal nodes in the order in which cuts into 2, 3, 4 … clusters split them."""
     internal = tree.internal_nodes()
-    # Preorder puts parents first among equals, and heights never fall upwards: what is split is a top of the tree.
-    return internal[np.argsort(-tree.heights()[internal], kind="stable")]
+    # Preorder puts parents first among equals, and keys never fall upwards: what is split is a top of the tree.
+    return internal[np.argsort(-tree.split_keys()[internal], kind="stable")]
 
 
 def splits_n_clusters(tree: Tree, n_clusters: int) -> Mask:
@@ -105,10 +105,13 @@ def node_labels(tree: Tree, is_split: Mask) -> Labels:
 
 def numbered_by_arrival(labels: Labels, n: int) -> Labels:
     """The same clusters numbered from 0 on in the order of their first points among the first ``n``; -1 stays -1."""
-    points = np.flatnonzero(labels[:n] >= 0)
-    values, first = np.unique(labels[points], return_index=True)
-    rank = np.full(labels.max(initial=-1) + 2, -1, dtype=np.int64)
-    rank[values[np.argsort(first)]] = np.arange(len(values))
+    points = np.flatnonzero(labels[:n] >= 0)[::-1]
+    firsts = np.full(labels.max(initial=-1) + 1, n, dtype=np.int64)
+    # Of several points of a cluster the one that is written last stays: the first.
+    firsts[labels[points]] = points
+    n_clusters = int((firsts < n).sum())
+    rank = np.full(len(firsts) + 1, -1, dtype=np.int64)  # one more, where -1 points
+    rank[np.argsort(firsts, kind="stable")[:n_clusters]] = np.arange(n_clusters)
     return rank[labels]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,30 +22,65 @@ from grinch.errors import LinkageError
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_records, check_vectors
 from grinch.estimators.fit import Fit
+from grinch.estimators.shown import NOT_FITTED, Shown
+from grinch.estimators.turns import Turns
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
+from grinch.tree.live_cut import LiveCut
 
 DEFAULT_N_CLUSTERS = 8
+# What of an estimator is not needed to check input.
+UNSEEN = ("_fitted", "_turns")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Found = TypeVar("Found")
+Seen = Fit | Shown
+"""What a reader looks at: the fit itself, or beside a writer what was there before."""
 
 
-def one_at_a_time(method: Method) -> Method:
-    """A method of an estimator that waits until no other thread is in one, and that a linkage must not call."""
+def writing(method: Method) -> Method:
+    """A method that changes an estimator: it waits until no other thread is in one, and a linkage must not call it."""
 
     @wraps(method)
-    def waiting(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        # Set once, whoever comes first.
-        with self.__dict__.setdefault("_lock", threading.RLock()):
-            fitted = self.__dict__.get("_fitted")
-            if fitted is not None and getattr(fitted.builder, "is_busy", False):
-                raise RuntimeError(
-                    "a linkage must not use the model that is asking it; give it a copy of what it needs"
-                )
+    def alone(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        turns = turns_of(self)
+        if turns.is_mine():
+            refuse_linkage(self)
             return method(self, *arguments, **keywords)
 
-    return cast(Method, waiting)
+        def change() -> Any:
+            if "_fitted" not in self.__dict__:
+                turns.show_not_fitted()
+            return method(self, *arguments, **keywords)
+
+        return turns.write(change)
+
+    return cast(Method, alone)
+
+
+def turns_of(estimator: Any) -> Turns:
+    turns: Turns | None = estimator.__dict__.get("_turns")
+    # Set once, whoever comes first.
+    return estimator.__dict__.setdefault("_turns", Turns()) if turns is None else turns
+
+
+def refuse_linkage(estimator: Any) -> None:
+    """A linkage sees a tree in the middle of a change."""
+    fitted = estimator.__dict__.get("_fitted")
+    if fitted is not None and getattr(fitted.builder, "is_busy", False):
+        raise RuntimeError("a linkage must not use the model that is asking it; give it a copy of what it needs")
+
+
+# By class: looking the names up takes longer than to insert a point.
+_parameters: dict[type, list[str]] = {}
+
+
+def parameters_of(estimator: type[BaseEstimator]) -> list[str]:
+    """The names of the parameters of an estimator."""
+    if estimator not in _parameters:
+        _parameters[estimator] = estimator._get_param_names()
+    return _parameters[estimator]
 
 
 class Prepared(NamedTuple):
@@ -74,13 +110,15 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
-    @one_at_a_time
+    @writing
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
+        face = self._face()
         with self._unchanged_if_refused():
             rows, new_builder = self._validate(X, reset=True)
             names = check_ids(ids, count_rows(rows), (), None)
             order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
+            self._begin(count_rows(rows), is_growing=True, face=face)
             self._fitted = Fit(new_builder(), self._building())
             self._fitted.ids.extend(count_rows(rows), names, order)
             self._insert(rows if order is None else _taken(rows, order))
@@ -89,44 +127,47 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
     # What was found -----------------------------------------------------------------------------------------------
 
     @property
-    @one_at_a_time
     def tree_(self) -> Tree:
-        return self._check_fitted().tree()
+        return self._read(lambda seen: seen.tree())
 
     @property
-    @one_at_a_time
     def labels_(self) -> npt.NDArray[np.int64]:
-        return self._node_labels()[: self.n_leaves_].copy()
+        return self._read(self._labels)
 
     @property
-    @one_at_a_time
     def ids_(self) -> list[Any]:
         """The ids of the points, as they were given; positions if none were."""
-        return self._check_fitted().point_ids()
+        return self._read(lambda seen: seen.point_ids())
 
     @property
-    @one_at_a_time
     def clusters_(self) -> list[list[Any]]:
         """The ids of the points of each flat cluster."""
-        clusters: list[list[Any]] = [[] for _ in range(int(self.labels_.max(initial=-1)) + 1)]
-        for name, label in zip(self.ids_, self.labels_.tolist(), strict=True):
+        names, labels = self._read(lambda seen: (seen.point_ids(), self._labels(seen)))
+        clusters: list[list[Any]] = [[] for _ in range(int(labels.max(initial=-1)) + 1)]
+        for name, label in zip(names, labels.tolist(), strict=True):
             clusters[label].append(name)
         return clusters
 
     @property
-    @one_at_a_time
     def stats_(self) -> dict[str, int]:
-        return self._check_fitted().builder.stats
+        return self._read(lambda seen: dict(seen.stats))
 
     @property
-    @one_at_a_time
     def n_leaves_(self) -> int:
         """How many points are in the tree."""
-        return self._check_fitted().builder.n_leaves
+        return self._read(lambda seen: seen.n_leaves)
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_lock"}
+        """Everything but who is using it; where other threads could go on, a copy, which they do not change."""
+        state_of = super().__getstate__
+
+        def state() -> dict[str, Any]:
+            found = {name: value for name, value in state_of().items() if name != "_turns"}
+            if "_fitted" in found and threading.active_count() > 1:
+                found["_fitted"] = copy.deepcopy(found["_fitted"])
+            return found
+
+        return turns_of(self).read(state, lambda shown: None)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
@@ -138,14 +179,51 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 
     # Within -------------------------------------------------------------------------------------------------------
 
+    def _read(self, live: Callable[[Any], Found], beside: Callable[[Shown], Found | None] | None = None) -> Found:
+        """What is found in the fit, or beside a writer in what it shows (by default in the same way)."""
+
+        def inside() -> Found:
+            refuse_linkage(self)
+            return live(self._check_fitted())
+
+        def look(shown: Shown) -> Found | None:
+            if shown is NOT_FITTED:
+                raise self._not_fitted()
+            return (beside or live)(shown)
+
+        return turns_of(self).read(inside, look)
+
+    def _begin(self, count: int, is_growing: bool = False, face: Self | None = None) -> None:
+        """As many points are about to be changed; let readers see what there is if that takes long.
+
+        ``is_growing``: none of them is taken out. ``face`` is the estimator as it was, if it has changed by now.
+        """
+
+        def show() -> Shown | None:
+            try:
+                return self._fitted.show(face or self._face(), is_growing)
+            except LinkageError:  # it is asked again by whoever reads
+                return None
+
+        turns_of(self).begin(count, show)
+
+    def _face(self) -> Self:
+        """The estimator without what it has fitted."""
+        face = object.__new__(type(self))
+        face.__dict__.update((name, value) for name, value in self.__dict__.items() if name not in UNSEEN)
+        return face
+
     def _check_fitted(self) -> Fit:
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
+            raise self._not_fitted()
         return self._fitted
+
+    def _not_fitted(self) -> NotFittedError:
+        return NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
 
     def _building(self) -> dict[str, Any]:
         """The parameters that a tree is built by; the others may change at any time."""
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in self._free}
+        return {name: getattr(self, name) for name in parameters_of(type(self)) if name not in self._free}
 
     @contextmanager
     def _unchanged_if_refused(self) -> Iterator[None]:
@@ -166,7 +244,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
         """X as a linkage takes it: rows of numbers for those on vectors, a list of records for others."""
         if isinstance(linkage, VectorLinkage):
             return check_vectors(self, X, reset)
-        given = self.get_params(deep=False)["linkage"]
+        given = getattr(self, "linkage")  # noqa: B009
         return dense_rows(check_vectors(self, X, reset)) if isinstance(given, str) else check_records(X, given)
 
     def _insert(self, rows: Any) -> None:
@@ -193,20 +271,31 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
             raise error
         raise ValueError(error.message(ids.name_of)) from error
 
-    def _node_labels(self) -> npt.NDArray[np.int64]:
-        fitted, n_clusters = self._check_fitted(), self.n_clusters
+    def _labels(self, seen: Seen) -> npt.NDArray[np.int64]:
+        cut = self._live_cut(seen)
+        return self._node_labels(seen)[: seen.n_leaves].copy() if cut is None else cast(Fit, seen).labels(cut)
+
+    def _live_cut(self, seen: Seen) -> LiveCut | None:
+        """The cut that follows the tree, for the plain cut into a number of clusters, where the builder keeps one."""
+        n_clusters = self.n_clusters
         cuts.check_cut(n_clusters, self.threshold)
         if self.threshold is not None:
-            threshold = self.threshold
-            return fitted.node_labels(("threshold", threshold), lambda tree: cuts.splits_threshold(tree, threshold))
+            return None
+        return seen.live_cut(DEFAULT_N_CLUSTERS if n_clusters is None else n_clusters)
+
+    def _node_labels(self, seen: Seen) -> npt.NDArray[np.int64]:
+        n_clusters, threshold = self.n_clusters, self.threshold
+        cuts.check_cut(n_clusters, threshold)
+        if threshold is not None:
+            return seen.node_labels(("threshold", threshold), lambda tree: cuts.splits_threshold(tree, threshold))
         k = DEFAULT_N_CLUSTERS if n_clusters is None else n_clusters
-        return fitted.node_labels(self._cut_named(k), lambda tree: self._splits(tree, k))
+        return seen.node_labels(self._cut_named(k), lambda tree: self._splits(seen, tree, k))
 
     def _cut_named(self, n_clusters: int) -> tuple[Any, ...]:
         """What a cut into this many clusters depends on."""
         return (n_clusters,)
 
-    def _splits(self, tree: Tree, n_clusters: int) -> Mask:
+    def _splits(self, seen: Seen, tree: Tree, n_clusters: int) -> Mask:
         """Where the cut into this many clusters goes through the tree."""
         return cuts.splits_n_clusters(tree, n_clusters)
 
@@ -214,7 +303,7 @@ class TreeClusterer(ClusterMixin, BaseEstimator):
 class IncrementalClusterer(TreeClusterer):
     """A clusterer whose tree grows as points arrive."""
 
-    @one_at_a_time
+    @writing
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()
@@ -225,6 +314,7 @@ class IncrementalClusterer(TreeClusterer):
             if first:
                 self._fitted = Fit(new_builder(), self._building())
             self._check_same_building()
+            self._begin(count_rows(rows), is_growing=True)
             self._fitted.ids.extend(count_rows(rows), names)
             self._insert(rows)
         return self

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from grinch._types import Advance
 from grinch.tree import Tree
+from grinch.tree.live_cut import LiveCut
 
 
 class Builder(Protocol):
@@ -48,4 +49,22 @@ class Removing(Protocol):
 
     def has(self, slot: int) -> bool:
         """Whether there is a point in this slot."""
+        ...
+
+
+@runtime_checkable
+class Cutting(Protocol):
+    """A builder that keeps a cut of its tree as the tree changes."""
+
+    def cut(self, n_clusters: int) -> LiveCut:
+        """The cut into this many clusters of the tree as it stands."""
+        ...
+
+
+@runtime_checkable
+class HavingPoints(Protocol):
+    """A builder whose points decide where its tree is cut."""
+
+    def points(self) -> npt.NDArray[np.float32]:
+        """The points in the order they came."""
         ...

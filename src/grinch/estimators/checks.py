@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Hashable, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from grinch.summaries.frame import LONGEST
 
 def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
     """X as a numeric matrix (dense, or sparse rows that fit in memory as dense), finite and of the right width."""
+    if not reset and _is_plain(estimator, X):
+        return X
     check_kind(X)
     if scipy.sparse.issparse(X):
         check_indices(X)
@@ -32,6 +35,18 @@ def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
             _refuse_infinite(piece.toarray() if scipy.sparse.issparse(piece) else piece, start)
         _check_length(piece, start)
     return rows
+
+
+def _is_plain(estimator: BaseEstimator, X: Any) -> bool:
+    """Whether X is beyond doubt: a matrix of floats, of the width that is known and not too large, without names."""
+    if type(X) is not np.ndarray or X.dtype not in (np.float32, np.float64) or X.ndim != 2 or not len(X):
+        return False
+    known = vars(estimator)
+    if known.get("n_features_in_") != X.shape[1] or "feature_names_in_" in known:
+        return False
+    longest = LONGEST / math.sqrt(X.shape[1])
+    # Not true of a nan.
+    return all(float(np.abs(X[start : start + 4096]).max()) <= longest for start in range(0, len(X), 4096))
 
 
 def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:

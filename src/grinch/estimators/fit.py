@@ -10,10 +10,13 @@ import numpy.typing as npt
 
 from grinch import cuts
 from grinch._types import Counts, Slots
+from grinch.core.engine import Engine
 from grinch.cuts.flat import Mask
-from grinch.estimators.builder import Builder, Removing
+from grinch.estimators.builder import Builder, Cutting, HavingPoints, Removing
 from grinch.estimators.points import PointIds
+from grinch.estimators.shown import Shown
 from grinch.tree import Tree
+from grinch.tree.live_cut import LiveCut
 
 
 class Fit:
@@ -27,8 +30,11 @@ class Fit:
         self.builder, self.parameters = builder, parameters
         self.ids = PointIds()
         self.refinements: list[Any] = []
+        self.checked: Any = None
+        """The parameters that were last accepted."""
         # Asked once, for the question takes longer than what is done with the answer, for every point.
         self._removing = builder if isinstance(builder, Removing) else None
+        self._cutting = builder if isinstance(builder, Cutting) else None
         self._tree: Tree | None = None
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: Hashable = None
@@ -69,10 +75,31 @@ class Fit:
         if self._tree is None:
             tree, positions = self.builder.tree(), self.ids.positions[self._slots()]
             is_plain = bool((positions == np.arange(len(positions))).all())
-            tree = tree if is_plain else tree.relabelled(self._leaves())
+            tree = tree if self.ids.is_in_order else tree.relabelled(self._leaves())
             tree.names = None if is_plain and self.ids.names is None else self.point_ids()
             self._tree, self._cut = tree, None
         return self._tree
+
+    def show(self, face: Any, is_growing: bool) -> Shown:
+        """What there is, for readers beside a change; ``is_growing`` if the change only adds points."""
+        tree, leaves, standing = self.tree(), self._leaves(), None
+        if is_growing and isinstance(self.builder, Engine):
+            as_built = tree if self.ids.is_in_order else tree.relabelled(np.argsort(leaves))
+            standing = self.builder.standing(as_built)
+        return Shown(face, tree, self.stats, list(self.refinements), self.points, standing, leaves)
+
+    @property
+    def n_leaves(self) -> int:
+        return self.builder.n_leaves
+
+    @property
+    def stats(self) -> dict[str, int]:
+        return self.builder.stats
+
+    @property
+    def points(self) -> npt.NDArray[Any] | None:
+        """The points in the order of the tree's leaves, of a builder that has them."""
+        return self.by_row(self.builder.points()) if isinstance(self.builder, HavingPoints) else None
 
     def node_labels(self, cut: Hashable, splits: Callable[[Tree], Mask]) -> npt.NDArray[np.int64]:
         """Flat clusters by node id, -1 above the cut; ``cut`` names what ``splits`` does, so that it is done once."""
@@ -80,6 +107,21 @@ class Fit:
         if self._labels is None or self._cut != cut:
             self._labels, self._cut = cuts.node_labels(tree, splits(tree)), cut
         return self._labels
+
+    def live_cut(self, n_clusters: int) -> LiveCut | None:
+        """The cut into this many clusters, by slots and nodes of the builder; None if the builder keeps none."""
+        if self._cutting is None:
+            return None
+        cut = self._cutting.cut(n_clusters)
+        if not self.ids.is_in_order:
+            cut.number_along(self.ids.sorted(self._slots()))
+        return cut
+
+    def labels(self, cut: LiveCut) -> npt.NDArray[np.int64]:
+        """The clusters of a cut by point."""
+        by_slot = cut.labels()
+        is_plain = self.ids.is_in_order and self.builder.n_leaves == len(by_slot)
+        return by_slot if is_plain else by_slot[self.ids.sorted(self._slots())]
 
     def public_ids(self, nodes: Slots) -> Counts:
         """Node ids of the builder's tree as ids of the tree handed out."""
@@ -94,4 +136,6 @@ class Fit:
 
     def _leaves(self) -> Counts:
         """By leaf of the builder's tree, the leaf of the tree handed out."""
+        if self.ids.is_in_order:
+            return np.arange(self.n_leaves)
         return np.argsort(np.argsort(self.ids.positions[self._slots()], kind="stable"))

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import operator
 import time
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch import cuts
 from grinch._checks import check_count
-from grinch._types import count_rows
+from grinch._types import Slots, count_rows
 from grinch.core.engine import Engine
+from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.errors import LinkageError, unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared, one_at_a_time
+from grinch.estimators.base import IncrementalClusterer, Prepared, Seen, parameters_of, writing
 from grinch.estimators.checks import check_known_ids
 from grinch.estimators.fit import Fit
+from grinch.estimators.shown import Shown
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
 from grinch.refine.polish import Polisher
+from grinch.summaries.callbacks import LinkageFailed
 from grinch.tree import NONE
+
+
+class Checked(NamedTuple):
+    """Parameters that were accepted, and what they stand for."""
+
+    given: list[Any]
+    linkage: VectorLinkage | Linkage
+    rules: Rules
 
 
 class Grinch(IncrementalClusterer):
@@ -139,36 +151,56 @@ class Grinch(IncrementalClusterer):
         self.check_linkage = check_linkage
         self.verbose = verbose
 
-    @one_at_a_time
+    @writing
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         super().fit(X, y, ids=ids)
         return self.refine(self.refine_passes) if self.refine_passes else self
 
-    @one_at_a_time
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """The cluster each point would join, without inserting it.
 
         A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that no
         cluster takes at that threshold gets -1.
         """
-        fitted, engine = self._check_fitted(), self._engine()
-        rows = self._validate(X, reset=False).rows
-        labels = self._node_labels()
+        return self._read(lambda fitted: self._predict(fitted, X), lambda shown: self._predict_beside(shown, X))
+
+    def _predict(self, fitted: Fit, X: Any) -> npt.NDArray[np.int64]:
+        engine, rows = self._engine(), self._validate(X, reset=False).rows
         if engine.n_leaves == 0:
             return np.full(count_rows(rows), -1, dtype=np.int64)
-        places = engine.place(rows)
-        nearest, sibling = (fitted.public_ids(engine.numbered(nodes)) for nodes in places[:2])
+        places, cut = engine.place(rows), self._live_cut(fitted)
+        if cut is not None:
+            return _joined(cut.labels_of(places.sibling), cut.labels_of(places.nearest))
+        nodes = [fitted.public_ids(engine.numbered(found)) for found in (places.nearest, places.sibling)]
+        return self._labels_at(fitted, places, *nodes)
+
+    def _predict_beside(self, shown: Shown, X: Any) -> npt.NDArray[np.int64] | None:
+        """The same beside a writer; None if that has to be waited for."""
+        if shown.standing is None:
+            return None
+        rows = shown.face._validate(X, reset=False).rows
+        if shown.n_leaves == 0:
+            return np.full(count_rows(rows), -1, dtype=np.int64)
+        try:
+            places = shown.standing.place(rows)
+        except LinkageFailed:  # the engine knows how to explain it
+            return None
+        if places is None:
+            return None
+        return self._labels_at(shown, places, *map(shown.public_ids, (places.nearest, places.sibling)))
+
+    def _labels_at(self, seen: Seen, places: Places, nearest: Slots, sibling: Slots) -> npt.NDArray[np.int64]:
+        """The clusters of places, by the ids of the tree handed out."""
+        labels = self._node_labels(seen)
         found = labels[sibling]
         if self.threshold is None:
-            # Attached above the cut, the point would split a cluster off; it belongs with its nearest neighbour, if
-            # the search named any.
-            return np.where(found < 0, np.where(places.nearest == NONE, -1, labels[nearest]), found)
-        parents = fitted.tree().parents()[sibling]
+            return _joined(found, np.where(places.nearest == NONE, -1, labels[nearest]))
+        parents = seen.tree().parents()[sibling]
         is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
         return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
 
-    @one_at_a_time
+    @writing
     def remove(self, ids: Any) -> Self:
         """Take points out of the tree, by their ids; the places they leave are repaired.
 
@@ -183,10 +215,11 @@ class Grinch(IncrementalClusterer):
         """
         fitted, engine = self._check_fitted(), self._engine()
         slots = check_known_ids(ids, fitted.slot_of())
+        self._begin(len(slots))
         self._take_out(fitted, engine, slots)
         return self
 
-    @one_at_a_time
+    @writing
     def update(self, ids: Any, X: Any) -> Self:
         """Change points: row ``i`` of X becomes the point ``ids[i]``, which is placed again.
 
@@ -202,6 +235,7 @@ class Grinch(IncrementalClusterer):
                 f"X must have a row for each of the {len(slots)} ids; got {count_rows(rows)}. Nothing was changed"
             )
         self._check_same_building()
+        self._begin(2 * len(slots))
         start = engine.n_slots
         # The new ones first: if one of them is refused, the old ones are all there still.
         fitted.ids.extend_like(slots)
@@ -218,7 +252,7 @@ class Grinch(IncrementalClusterer):
             raise
         return self
 
-    @one_at_a_time
+    @writing
     def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
         """Improve the tree there is: insert points again, now that all their neighbours are known.
 
@@ -258,6 +292,7 @@ class Grinch(IncrementalClusterer):
             raise ValueError(f"budget_seconds must be a number above 0, or None for no limit; got {budget_seconds!r}")
         if engine.n_leaves < 3:
             return self
+        self._begin(passes * engine.n_leaves, is_growing=True)
         deadline = float("inf") if budget_seconds is None else time.perf_counter() + budget_seconds
         with self._progress("refining", passes * engine.n_leaves) as advance:
             try:
@@ -268,13 +303,13 @@ class Grinch(IncrementalClusterer):
                 self._raise_with_ids(error)
             finally:
                 fitted.settle()
+                engine.look_again()
         return self
 
     @property
-    @one_at_a_time
     def refinements_(self) -> list[Refinement]:
         """What each call of ``refine`` did and gained, since the tree was begun."""
-        return list(self._check_fitted().refinements)
+        return self._read(lambda seen: list(seen.refinements))
 
     # Within -------------------------------------------------------------------------------------------------------
 
@@ -295,11 +330,7 @@ class Grinch(IncrementalClusterer):
         return engine
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
-        linkage, rules = linkage_of(self.linkage, self.metric), self._rules()
-        check_search(self.search)
-        check_count("n_neighbors", self.n_neighbors, 1)
-        check_count("refine_passes", self.refine_passes, 0)
-        cuts.check_cut(self.n_clusters, self.threshold)
+        _, linkage, rules = self._check_parameters(reset)
         rows = self._rows_for(linkage, X, reset)
 
         def new_engine() -> Engine:
@@ -315,6 +346,23 @@ class Grinch(IncrementalClusterer):
 
         return Prepared(rows, new_engine)
 
+    def _check_parameters(self, reset: bool) -> Checked:
+        """Check the parameters, unless they are those that were checked last for the tree there is."""
+        given = [getattr(self, name) for name in parameters_of(type(self))]
+        fitted: Fit | None = None if reset else self.__dict__.get("_fitted")
+        known: Checked | None = None if fitted is None else fitted.checked
+        if known is not None and all(map(operator.is_, known.given, given)):
+            return known
+        linkage, rules = linkage_of(self.linkage, self.metric), self._rules()
+        check_search(self.search)
+        check_count("n_neighbors", self.n_neighbors, 1)
+        check_count("refine_passes", self.refine_passes, 0)
+        cuts.check_cut(self.n_clusters, self.threshold)
+        checked = Checked(given, linkage, rules)
+        if fitted is not None:
+            fitted.checked = checked
+        return checked
+
     def _rules(self) -> Rules:
         return rules_of(self.mode)
 
@@ -326,6 +374,15 @@ class Grinch(IncrementalClusterer):
         if near is None:
             return self.search
         return ByVector(np.stack, self.n_neighbors, near, index=self.search == "index")
+
+
+def _joined(beside: npt.NDArray[np.int64], nearest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The clusters of points by that of the node each would join, and that of its nearest neighbour.
+
+    Attached above the cut, a point would split a cluster off; it belongs with its nearest neighbour, if the search
+    named any.
+    """
+    return np.where(beside < 0, nearest, beside)
 
 
 class Rotate(Grinch):

@@ -11,7 +11,7 @@ from grinch.baselines.perch import METRICS, PerchBuilder
 from grinch.baselines.perch_moves import PerchRules
 from grinch.cuts.costs import COSTS
 from grinch.errors import unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared
+from grinch.estimators.base import IncrementalClusterer, Prepared, Seen
 from grinch.estimators.checks import check_vectors
 from grinch.tree import Tree
 
@@ -110,8 +110,7 @@ class Perch(IncrementalClusterer):
     def _cut_named(self, n_clusters: int) -> tuple[Any, ...]:
         return (n_clusters, self.cost)
 
-    def _splits(self, tree: Tree, n_clusters: int) -> Mask:
-        builder = self._check_fitted().builder
-        assert isinstance(builder, PerchBuilder)
-        costs = cuts.node_costs(tree, self._check_fitted().by_row(builder.points()), self.cost)
+    def _splits(self, seen: Seen, tree: Tree, n_clusters: int) -> Mask:
+        assert seen.points is not None
+        costs = cuts.node_costs(tree, seen.points, self.cost)
         return cuts.splits_by_cost(tree, costs, n_clusters)

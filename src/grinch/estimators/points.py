@@ -20,6 +20,8 @@ class PointIds:
     def __init__(self) -> None:
         self.n_slots = 0
         self.names: list[Any] | None = None
+        self.is_in_order = True
+        """Whether positions rise with the slots."""
         # By slot; longer than needed, so that single points cost no copies.
         self._positions: Counts = np.empty(0, np.int64)
         # The position of the next point to come.
@@ -40,17 +42,18 @@ class PointIds:
     def extend(self, count: int, names: Sequence[Any] | None, order: Counts | None = None) -> None:
         """Points are about to be inserted, by these names, in this order."""
         self._latest = (self.n_slots, self._next, order is not None)
-        order = np.arange(count) if order is None else order
+        self.is_in_order &= order is None
         if names is None:
             self.names = None
         else:
-            self._add_names([names[i] for i in order.tolist()])
-        self._add_positions(self._next + order)
+            self._add_names(list(names) if order is None else [names[i] for i in order.tolist()])
+        self._add_positions(np.arange(self._next, self._next + count) if order is None else self._next + order)
         self._next += count
 
     def extend_like(self, slots: Slots) -> None:
         """New versions of the points in these slots are about to be inserted, under their positions and names."""
         self._latest = (self.n_slots, self._next, False)
+        self.is_in_order = False
         if self.names is not None:
             self._add_names([self.names[slot] for slot in slots.tolist()])
         self._add_positions(self.positions[slots])
@@ -77,6 +80,7 @@ class PointIds:
     def compact(self, slots: Slots) -> None:
         """Only these slots are left, counted from 0."""
         self._positions, self.n_slots = self.positions[slots], len(slots)
+        self.is_in_order = bool((np.diff(self._positions) > 0).all())
         self.names = None if self.names is None else [self.names[slot] for slot in slots.tolist()]
         self._slot_of, self._filed = {}, 0
 
@@ -103,11 +107,15 @@ class PointIds:
 
     def in_order(self, slots: Slots) -> list[Any]:
         """The ids of these slots, by position."""
-        ordered = slots[np.argsort(self._positions[slots], kind="stable")]
+        ordered = self.sorted(slots)
         if self.names is None:
             found: list[Any] = self._positions[ordered].tolist()
             return found
         return [self.names[slot] for slot in ordered.tolist()]
+
+    def sorted(self, slots: Slots) -> Slots:
+        """Ascending slots by position."""
+        return slots if self.is_in_order else slots[np.argsort(self._positions[slots], kind="stable")]
 
     def slot_of(self, is_there: Any) -> dict[Hashable, int]:
         """The slot of each point by id; ``is_there(slot)`` says whether there is still a point in it."""

@@ -27,7 +27,7 @@ from grinch.linkage.vector import formula_score, merge_rows
 from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, SummarizedTree, SummaryArrays
 from grinch.summaries.callbacks import FORMULA, MERGE, SCORE, SCORE_ALL, LinkageFailed, call, call_float
 from grinch.summaries.counters import MERGES, SCORES
-from grinch.tree.links import LIMIT, NONE, ROOT, left, parent, right, size
+from grinch.tree.links import LIMIT, NONE, ROOT, left, parent, right, size, write_down
 
 
 @jitable
@@ -143,6 +143,8 @@ def refresh(state: SummarizedTree, v: int) -> None:
                 state.stale[node] = LARGE
                 state.counted[node] = leaves_counted(state, a) + leaves_counted(state, b)
                 state.changes[node] = 0
+                # What is known of its score changes only now, long after the leaves did.
+                write_down(state, node)
             if node == v:
                 break
             node = parent(state, node)

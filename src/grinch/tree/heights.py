@@ -29,6 +29,18 @@ def heights(tree: Tree, ceiling: float | None) -> Floats:
     return tree.max_upward(values)
 
 
+def split_keys(tree: Tree, ceiling: float | None) -> Floats:
+    """By node id, what cuts go by: minus the lowest score at or below it, so that scores differ if rounding would not.
+
+    Scores beyond the ceiling count as equal. Leaves are at -inf; a tree without scores is cut by its heights.
+    """
+    if tree.n_leaves < 2 or np.isnan(tree.scores[internal := tree.internal_nodes()]).any():
+        return heights(tree, ceiling)
+    keys = np.full(tree.n_ids, -np.inf)
+    keys[internal] = -tree.scores[internal] if ceiling is None else -np.minimum(tree.scores[internal], ceiling)
+    return tree.max_upward(keys)
+
+
 def _finite(scores: Floats) -> Floats:
     """The same scores, infinite ones a step beyond the finite ones."""
     finite = scores[np.isfinite(scores)]

@@ -26,8 +26,8 @@ NO_LIMIT = 2**31 - 2
 # Columns of Links.table.
 PARENT, LEFT, RIGHT, SIZE = 0, 1, 2, 3
 # Entries of Links.head: what is known of the tree as a whole, and for the log the change under way, how many rows were
-# noted in it, and the first three as they were before it.
-ROOT, LEAVES, USED, OFFSET, LIMIT, CHANGE, NOTED, OLD_ROOT, OLD_LEAVES, OLD_USED = range(10)
+# noted in it, and the first three as they were before it; last, how many nodes were written down as moved.
+ROOT, LEAVES, USED, OFFSET, LIMIT, CHANGE, NOTED, OLD_ROOT, OLD_LEAVES, OLD_USED, MOVED = range(11)
 # Columns of Links.log: a node and its old row; and by node, the change in which it was noted last.
 NODE, ROW, CHANGED_IN = 0, slice(1, 5), 5
 
@@ -39,12 +39,15 @@ class Links(NamedTuple):
     the size limit: a node with more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not
     walk to the root to count. ``marks`` is scratch space, all zero between calls.
     ``log`` has a row per node where changes can be undone, and none where they cannot (:func:`note`).
+    ``moved`` has the nodes whose parent changed (:func:`write_down`), for whoever follows the tree, and no room where
+    nobody does. A tree that was copied, grown or compacted is a new one, which nobody follows yet.
     """
 
     table: Ids
     head: Counts
     marks: Flags
     log: Ids
+    moved: Ids
 
 
 class TreeArrays(Protocol):
@@ -58,15 +61,17 @@ class TreeArrays(Protocol):
     def marks(self) -> Flags: ...
     @property
     def log(self) -> Ids: ...
+    @property
+    def moved(self) -> Ids: ...
 
 
 def new_links(capacity: int, limit: int = NO_LIMIT, undoable: bool = False) -> Links:
     """An empty tree with room for ``capacity`` leaves."""
     table = np.full((2 * capacity, 4), NONE, dtype=np.int32)
-    head = np.zeros(OLD_USED + 1, dtype=np.int64)
+    head = np.zeros(MOVED + 1, dtype=np.int64)
     head[[ROOT, OFFSET, LIMIT]] = [NONE, capacity, limit]
     log = np.zeros((2 * capacity if undoable else 0, CHANGED_IN + 1), dtype=np.int32)
-    return Links(table, head, np.zeros(capacity, dtype=np.uint8), log)
+    return Links(table, head, np.zeros(capacity, dtype=np.uint8), log, _nobody_follows())
 
 
 def grown(links: Links, capacity: int, undoable: bool = False) -> Links:
@@ -92,11 +97,15 @@ def shrunk(links: Links, capacity: int) -> Links:
     head[OFFSET] = capacity
     if head[ROOT] >= old:
         head[ROOT] -= old - capacity
-    return Links(table, head, links.marks[:capacity].copy(), links.log[:0].copy())
+    return Links(table, head, links.marks[:capacity].copy(), links.log[:0].copy(), _nobody_follows())
 
 
 def copied(links: Links) -> Links:
-    return Links(links.table.copy(), links.head.copy(), links.marks.copy(), links.log.copy())
+    return Links(links.table.copy(), links.head.copy(), links.marks.copy(), links.log.copy(), _nobody_follows())
+
+
+def _nobody_follows() -> Ids:
+    return np.zeros(0, dtype=np.int32)
 
 
 def nodes_in(links: Links) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -180,6 +189,22 @@ def undo_change(links: Links) -> None:
     links.table[noted[:, NODE]] = noted[:, ROW]
     links.head[[ROOT, LEAVES, USED]] = links.head[[OLD_ROOT, OLD_LEAVES, OLD_USED]]
     links.head[NOTED] = 0
+    if len(links.moved):
+        # Who moved back is not known.
+        links.head[MOVED] = len(links.moved) + 1
+
+
+# Following ----------------------------------------------------------------------------------------------------------
+
+
+@jitable
+def write_down(tree: TreeArrays, v: int) -> None:
+    """Node v has another parent; every function that writes to one calls this. What has no room is only counted."""
+    if tree.moved.shape[0] > 0:
+        at = tree.head[MOVED]
+        if at < tree.moved.shape[0]:
+            tree.moved[at] = v
+        tree.head[MOVED] = at + 1
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -286,6 +311,7 @@ def put_in_place_of(tree: TreeArrays, new: int, old: int) -> None:
     """Hang ``new`` where ``old`` hangs; ``old`` keeps pointing at its parent."""
     p = parent(tree, old)
     note(tree, new)
+    write_down(tree, new)
     tree.table[new, PARENT] = p
     if p == NONE:
         tree.head[ROOT] = new
@@ -316,6 +342,8 @@ def make_sibling(tree: TreeArrays, v: int, target: int, p: int) -> None:
     put_in_place_of(tree, p, target)
     note(tree, target)
     note(tree, v)
+    write_down(tree, target)
+    write_down(tree, v)
     tree.table[p, LEFT] = target
     tree.table[p, RIGHT] = v
     tree.table[p, SIZE] = NONE
@@ -339,6 +367,7 @@ def detach(tree: TreeArrays, v: int) -> int:
 def attach_first(tree: TreeArrays, x: int) -> None:
     """Leaf x is the whole tree."""
     note(tree, x)
+    write_down(tree, x)
     tree.table[x, SIZE] = 1
     tree.head[ROOT] = x
     tree.head[LEAVES] = 1
@@ -382,6 +411,8 @@ def swap(tree: TreeArrays, u: int, v: int) -> None:
     note(tree, v)
     note(tree, p)
     note(tree, q)
+    write_down(tree, u)
+    write_down(tree, v)
     tree.table[p, side_u] = v
     tree.table[q, side_v] = u
     tree.table[u, PARENT] = q
@@ -396,6 +427,8 @@ def join(tree: TreeArrays, p: int, a: int, b: int) -> None:
     note(tree, p)
     note(tree, a)
     note(tree, b)
+    write_down(tree, a)
+    write_down(tree, b)
     tree.table[p, PARENT] = NONE
     tree.table[p, LEFT], tree.table[p, RIGHT] = a, b
     tree.table[a, PARENT] = tree.table[b, PARENT] = p

@@ -333,6 +333,13 @@ class Tree:
         """
         return heights.heights(self, self._ceiling)
 
+    def split_keys(self) -> Floats:
+        """By node id, what decides which node a cut splits first: as :meth:`heights`, before any rounding.
+
+        It is minus the lowest score at or below the node.
+        """
+        return heights.split_keys(self, self._ceiling)
+
     # Change -------------------------------------------------------------------------------------------------------
 
     def attach(self, beside: int | None = None) -> int:

@@ -1,0 +1,18 @@
+"""Where points would go: the answer, and where they are written to meanwhile."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from grinch._types import Floats, Ids
+
+# The last leaf slots, which no point ever takes: for points that are looked up but not inserted.
+SPARE = 256
+
+
+class Places(NamedTuple):
+    """For points that are looked up: the nearest leaf, the node each would join as a sibling, and the score of that."""
+
+    nearest: Ids
+    sibling: Ids
+    score: Floats
