@@ -210,7 +210,6 @@ def test_a_model_from_a_memory_map_goes_on(tmp_path):
 
 @pytest.mark.parametrize("name", ["ward", "single"])
 def test_an_index_is_built_again_when_the_origin_moves(name):
-    pytest.importorskip("usearch")
     X, y = groups(400)
     rows = np.vstack([np.full((1, 3), 1e9), X])
     whole = model(name, n_clusters=K + 1, search="index").fit(rows)

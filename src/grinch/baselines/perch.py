@@ -90,7 +90,7 @@ class PerchBuilder:
         n = self.n_leaves
         with uninterrupted():
             self.summaries.move(n)
-            self._search.compacted(np.arange(n))
+            self._search.rewritten()
             self.links = grown(new_links(0, self._size_limit), self.summaries.capacity)
             for name in ("low", "high", "witness", "collapsed", "ends", "place", "counts"):
                 getattr(self.boxes, name)[...] = 0

@@ -397,8 +397,7 @@ class Engine:
             with uninterrupted():
                 self.outdate()
                 self.summaries.move(at)
-                # All are where they were, but nothing that was computed of them holds.
-                self.search.compacted(np.arange(at))
+                self.search.rewritten()
         self.search.write(at, rows if taken == count_rows(rows) else rows[:taken])
         return taken
 

@@ -53,6 +53,10 @@ class AutoSearch:
     def changed(self, leaves: Slots) -> None:
         self._exact.changed(leaves)
 
+    def rewritten(self) -> None:
+        self._exact.rewritten()
+        self._cells.rewritten()
+
     def compacted(self, leaves: Slots) -> None:
         self._exact.compacted(leaves)
         self._cells.compacted(leaves)

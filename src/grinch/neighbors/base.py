@@ -51,6 +51,10 @@ class Search(Protocol):
         """These points are gone from the summaries, or back in it."""
         ...
 
+    def rewritten(self) -> None:
+        """All points have other vectors than before, in the same slots."""
+        ...
+
     def compacted(self, leaves: Slots) -> None:
         """The summaries was compacted: only these points are left, counted from 0."""
         ...

@@ -158,6 +158,9 @@ class CellSearch:
             self._cells.head[ENTERED] = left
             self._homes[:] = NONE
 
+    def rewritten(self) -> None:
+        self.clear()
+
     def clear(self) -> None:
         """Forget all points."""
         with self._guard.lock:

@@ -83,6 +83,9 @@ class ExactSearch:
         with self._guard.lock:
             self._set_factors(leaves[leaves < self._synced])
 
+    def rewritten(self) -> None:
+        self._synced = 0
+
     def compacted(self, leaves: Slots) -> None:
         self._synced = 0
 

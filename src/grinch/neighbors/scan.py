@@ -82,6 +82,9 @@ class ScanSearch:
         for proposer in self.proposers:
             proposer.changed(leaves, self.summaries.gone(leaves))
 
+    def rewritten(self) -> None:
+        """Records stay as they are."""
+
     def compacted(self, leaves: Slots) -> None:
         self._has_gaps = False
         for proposer in self.proposers:

@@ -180,7 +180,7 @@ class _NearVectors:
         while not (taken := self.summaries.take(start, vectors)):
             with uninterrupted():
                 self.summaries.move(start)
-                self.search.compacted(np.arange(start))
+                self.search.rewritten()
         return start + taken
 
     def settle(self, count: int) -> None:

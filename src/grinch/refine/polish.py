@@ -8,7 +8,7 @@ import numpy as np
 
 from grinch._types import Ids, Slots
 from grinch.core.engine import Engine
-from grinch.refine.copies import copies_in_order
+from grinch.refine.copies import copies_in_order, is_full_of_copies
 from grinch.refine.neighbor_cost import NeighborCost, without_far
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, Links, grown, shrunk
@@ -101,11 +101,14 @@ def depth(links: Links) -> int:
 
 def polish(engine: Engine, neighbors: ArrivalNeighbors) -> None:
     """Bring neighbours together, as they were found when the points came: swaps until few are left."""
+    look = engine.summaries.look(engine.n_slots)
+    if is_full_of_copies(look):
+        return
     # In as little room as the tree needs, for it may be the beginning of a large one.
     links = shrunk(engine.links, engine.n_slots)
     near = neighbors.among(engine.slots())
     near = without_far(near, engine.summaries.leaf_rows(len(near)))
-    near = copies_in_order(near, engine.summaries.look(len(near)), links)
+    near = copies_in_order(near, look, links)
     before = depth(links)
     NeighborCost(near, engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
     # Points that come along a line are neighbours in a row, and the best tree of a part of the row may be a chain.
