@@ -11,7 +11,7 @@ from numba import njit
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
 from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
-from grinch.linkage.vector import merge_rows
+from grinch.linkage.vector import WARD, merge_rows
 from grinch.summaries import VectorSummaries
 from grinch.summaries.upkeep import vector_score
 
@@ -82,7 +82,7 @@ def million_merges(rows):
     means[here] = rows[0]
     moments[here, 0] = 1.0
     for i in range(1_000_000):
-        merge_rows(means, moments, there, here, i % n)
+        merge_rows(WARD, means, moments, there, here, i % n)
         here, there = there, here
     return means, here
 

@@ -48,6 +48,8 @@ from grinch.tree.links import (
 )
 from grinch.tree.live_cut import LiveCut
 
+# Branches that a refinement joins at a time, of as many points as there can be.
+MOST_BRANCHES = 2**18
 # Numbers of points at which nodes are numbered anew: a quarter apart, once a tree no longer fits into a cache.
 TIDIED_AT = [int(2**12 * 1.25**i) for i in range(60)]
 
@@ -109,7 +111,11 @@ class Engine:
         self.linkage, self.rules, self.gardener, self.compiled = linkage, rules, gardener, compiled
         self.is_busy = False
         """Whether a linkage may be asked right now; then nobody else may use the engine, the linkage least of all."""
-        self.summaries: Summaries = make_summaries(linkage, n_features, check, rules.lag)
+        self.summaries: Summaries = make_summaries(linkage, n_features, check)
+        self.summaries.arrays = self.summaries.arrays._replace(lag=rules.lag)
+        if rules.single_search:
+            # Candidates, the way up to a cap, or the branches that a refinement joins again.
+            self.summaries.most_asked = max(n_neighbors, rules.size_limit, MOST_BRANCHES)
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)

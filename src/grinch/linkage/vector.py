@@ -70,14 +70,16 @@ def formula_score(formula: int, means: Vectors32, moments: Floats, u: int, v: in
 
 
 @jitable
-def merge_rows(means: Vectors32, moments: Floats, p: int, left: int, right: int) -> None:
-    """Make row p of the rows of the two groups that it is the union of."""
+def merge_rows(formula: int, means: Vectors32, moments: Floats, p: int, left: int, right: int) -> None:
+    """Make row p of the rows of the two groups that it is the union of, as far as the formula looks at it."""
     if moments[left, COUNT] < moments[right, COUNT]:
         left, right = right, left
     n_l, n_r = moments[left, COUNT], moments[right, COUNT]
     share = n_r / (n_l + n_r)
     _step_toward(means[p], means[left], means[right], np.float32(share))
     moments[p, COUNT] = n_l + n_r
+    if formula == AVERAGE_DOT:
+        return
     gap = squared_distance(means[left], means[right])
     within = (1.0 - share) * moments[left, SPREAD] + share * moments[right, SPREAD]
     moments[p, SPREAD] = within + share * (1.0 - share) * gap

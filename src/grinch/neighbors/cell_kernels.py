@@ -24,19 +24,26 @@ from grinch.tree.links import NONE
 CELLS, ENTERED = 0, 1
 # Two halves that are more unequal than this are divided at the median instead.
 LEAST_SHARE = 8
+# Two sides stay as unequal as they are if this many times their mean squared width is between them.
+FAR_APART = 64.0**2
 STEPS = 5
+STRIDE = 64
+# Centres that a vector is compared with at once, and vectors that are compared with them while they are in the cache.
+TILE, TOGETHER = 256, 8
 _HIGHEST_BYTE = 127.0
 
 
 class Cells(NamedTuple):
     """Cells and their members.
 
-    ``centres`` has a row for each cell and ``halves`` half its squared length; ``sizes`` is how many members a cell
-    has, and ``ids`` who they are, in the order they came. Member i of cell c is the centre plus ``scales[c, i]`` times
-    ``codes[c, i]``; ``shifts[c, i]`` is minus half of its squared distance from the centre.
+    ``centres`` has a row for each cell; ``tiles`` has the same numbers, of so many cells side by side, feature by
+    feature: a vector is compared with all of a tile at once. ``halves`` is half the squared length of the centres,
+    ``sizes`` how many members a cell has, and ``ids`` who they are, in the order they came. Member i of cell c is the
+    centre plus ``scales[c, i]`` times ``codes[c, i]``; ``shifts[c, i]`` is minus half of its squared distance from it.
     """
 
     centres: Vectors32
+    tiles: np.ndarray[tuple[int, int, int], np.dtype[np.float32]]
     halves: Vectors32
     sizes: Ids
     ids: Ids
@@ -54,8 +61,9 @@ class Metric(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """What one thread at a time writes to: a vector, a step, scores of cells and of members, and cells chosen."""
+    """What one thread at a time writes to: vectors, a step, scores of cells and of members, and cells chosen."""
 
+    together: Vectors32
     row: Vectors32
     step: Vectors32
     cell_scores: Vectors32
@@ -99,10 +107,31 @@ def _read(arrays: Arrays, x: int, metric: Metric, row: Vectors32) -> None:
 
 
 @jitable
+def _score_tile(tile: Vectors32, row: Vectors32, scores: Vectors32) -> None:
+    """The product of a vector with every centre of a tile, in the same order of additions for any number of them."""
+    whole = row.shape[0] - row.shape[0] % 4
+    for i in range(TILE):
+        scores[i] = np.float32(0.0)
+    for j in range(0, whole, 4):
+        a, b, c, d = tile[j], tile[j + 1], tile[j + 2], tile[j + 3]
+        for i in range(TILE):
+            scores[i] += row[j] * a[i] + row[j + 1] * b[i] + row[j + 2] * c[i] + row[j + 3] * d[i]
+    for j in range(whole, row.shape[0]):
+        a = tile[j]
+        for i in range(TILE):
+            scores[i] += row[j] * a[i]
+
+
+@jitable
+def _n_tiles(cells: Cells) -> int:
+    return (cells.head[CELLS] + TILE - 1) // TILE
+
+
+@jitable
 def _score_cells(cells: Cells, row: Vectors32, scores: Vectors32) -> None:
     """The product of a vector with every centre."""
-    for c in range(cells.head[CELLS]):
-        scores[c] = dot(row, cells.centres[c])
+    for t in range(_n_tiles(cells)):
+        _score_tile(cells.tiles[t], row, scores[t * TILE : (t + 1) * TILE])
 
 
 @jitable
@@ -118,23 +147,33 @@ def _home(cells: Cells, scores: Vectors32) -> int:
 @jitable
 def _choose(cells: Cells, by_product: bool, scores: Vectors32, chosen: Ids, chosen_scores: Floats) -> int:
     """The best cells by the products with their centres, best first; returns how many."""
-    n, most = 0, chosen.shape[0]
-    for c in range(cells.head[CELLS]):
-        score = scores[c] if by_product else scores[c] - cells.halves[c]
-        if n < most or score > chosen_scores[most - 1]:
-            n = keep_best(np.float64(score), c, chosen_scores, chosen, n, most)
+    n, most, total = 0, chosen.shape[0], cells.head[CELLS]
+    share, halves = np.float32(0.0 if by_product else 1.0), cells.halves
+    for first in range(0, total, STRIDE):
+        end = min(first + STRIDE, total)
+        if n == most:
+            # Most strides hold nothing better; counting has no branches, so it runs in SIMD lanes.
+            hits, bar = np.int32(0), np.float32(chosen_scores[most - 1])
+            for c in range(first, end):
+                hits += np.int32(scores[c] - share * halves[c] > bar)
+            if hits == 0:
+                continue
+        for c in range(first, end):
+            score = scores[c] - share * halves[c]
+            if n < most or score > chosen_scores[most - 1]:
+                n = keep_best(np.float64(score), c, chosen_scores, chosen, n, most)
     return n
 
 
 @jitable
-def _score_members(cells: Cells, c: int, metric: Metric, space: Workspace) -> None:
-    """How near the members of a cell are, about."""
-    step, base = space.step, space.cell_scores[c]
+def _score_members(cells: Cells, c: int, metric: Metric, row: Vectors32, base: np.float32, space: Workspace) -> None:
+    """How near the members of a cell are to a vector, about; ``base`` is its product with the centre."""
+    step = space.step
     if metric.is_product:
-        _copy(space.row, step)
+        _copy(row, step)
     else:
         for j in range(step.shape[0]):
-            step[j] = space.row[j] - cells.centres[c, j]
+            step[j] = row[j] - cells.centres[c, j]
         base = np.float32(-0.5) * np.float32(dot(step, step))
     for i in range(cells.sizes[c]):
         code, product = cells.codes[c, i], np.float32(0.0)
@@ -173,15 +212,21 @@ def look_up(
 
     ``homes`` becomes the cell that each query would enter.
     """
-    for r in range(queries.shape[0]):
-        _read(arrays, queries[r], metric, space.row)
-        _score_cells(cells, space.row, space.cell_scores)
-        homes[r] = _home(cells, space.cell_scores)
-        n = _choose(cells, metric.is_product, space.cell_scores, space.probed, space.probed_scores)
-        for i in range(n):
-            c = as_id(space.probed[i])
-            _score_members(cells, c, metric, space)
-            _offer_members(arrays, cells, c, limits[r], space.scores, best[r], ids[r])
+    for first in range(0, queries.shape[0], TOGETHER):
+        count = min(TOGETHER, queries.shape[0] - first)
+        for i in range(count):
+            _read(arrays, queries[first + i], metric, space.together[i])
+        for t in range(_n_tiles(cells)):
+            for i in range(count):
+                _score_tile(cells.tiles[t], space.together[i], space.cell_scores[i, t * TILE : (t + 1) * TILE])
+        for i in range(count):
+            r, scores = first + i, space.cell_scores[i]
+            n = _choose(cells, metric.is_product, scores, space.probed, space.probed_scores)
+            homes[r] = _home(cells, scores) if metric.is_product else space.probed[0]
+            for j in range(n):
+                c = as_id(space.probed[j])
+                _score_members(cells, c, metric, space.together[i], scores[c], space)
+                _offer_members(arrays, cells, c, limits[r], space.scores, best[r], ids[r])
 
 
 # Entering -------------------------------------------------------------------------------------------------------------
@@ -190,6 +235,8 @@ def look_up(
 @jitable
 def _set_centre(cells: Cells, c: int, centre: Vectors32) -> None:
     _copy(centre, cells.centres[c])
+    for j in range(centre.shape[0]):
+        cells.tiles[c // TILE, j, c % TILE] = centre[j]
     cells.halves[c] = np.float32(0.5) * np.float32(dot(centre, centre))
 
 
@@ -264,6 +311,15 @@ def _halve(space: SplitSpace, n: int) -> None:
 
 
 @jitable
+def _are_apart(space: SplitSpace, n: int) -> bool:
+    """Whether the two sides are far from each other for how wide they are: outliers would spoil the bytes of others."""
+    within = 0.0
+    for i in range(n):
+        within += squared_distance(space.rows[i], space.high if space.sides[i] else space.low)
+    return squared_distance(space.low, space.high) * n > FAR_APART * within
+
+
+@jitable
 def _divide(space: SplitSpace, n: int) -> None:
     """Put each of n rows on one of two sides, and the mean of each side into ``low`` and ``high``."""
     space.sides[:n] = 0
@@ -281,7 +337,7 @@ def _divide(space: SplitSpace, n: int) -> None:
             break
         _mean(space, n, 0, space.low)
         _mean(space, n, 1, space.high)
-    if LEAST_SHARE * min(above, n - above) < n:
+    if LEAST_SHARE * min(above, n - above) < n and not (0 < above < n and _are_apart(space, n)):
         _halve(space, n)
         _mean(space, n, 0, space.low)
         _mean(space, n, 1, space.high)
@@ -319,8 +375,8 @@ def _take_out(cells: Cells, c: int, i: int) -> None:
 def _exchange(arrays: Arrays, cells: Cells, c: int, metric: Metric, space: Workspace) -> None:
     """Members of the cells around c move to the nearest of these cells; none becomes full by that."""
     row, room = space.step, cells.ids.shape[1]
-    _score_cells(cells, cells.centres[c], space.cell_scores)
-    n = _choose(cells, False, space.cell_scores, space.around, space.around_scores)
+    _score_cells(cells, cells.centres[c], space.cell_scores[0])
+    n = _choose(cells, False, space.cell_scores[0], space.around, space.around_scores)
     for a in range(n):
         own = as_id(space.around[a])
         for i in range(cells.sizes[own] - 1, -1, -1):
@@ -367,14 +423,16 @@ def enter(
     """
     row, room = space.row, cells.ids.shape[1]
     if cells.head[CELLS] == 0:
-        _read(arrays, points[0], metric, row)
+        # Not the first point: it may be an outlier, and the steps of all others from it would have no digits left.
+        for j in range(row.shape[0]):
+            row[j] = np.float32(0.0)
         _set_centre(cells, 0, row)
         cells.sizes[0], cells.head[CELLS] = 0, 1
     for i in range(points.shape[0]):
         if homes[i] == NONE:
             _read(arrays, points[i], metric, row)
-            _score_cells(cells, row, space.cell_scores)
-            homes[i] = _home(cells, space.cell_scores)
+            _score_cells(cells, row, space.cell_scores[0])
+            homes[i] = _home(cells, space.cell_scores[0])
     first_new = as_id(cells.head[CELLS])
     for i in range(points.shape[0]):
         _read(arrays, points[i], metric, row)
@@ -415,7 +473,7 @@ def renumber(cells: Cells, numbers: Ids, loose: Ids) -> int:
             n_loose += size
             continue
         cells.sizes[kept], cells.halves[kept] = size, cells.halves[c]
-        _copy(cells.centres[c], cells.centres[kept])
+        _set_centre(cells, kept, cells.centres[c])
         kept += 1
     cells.head[CELLS] = kept
     return n_loose

@@ -25,6 +25,8 @@ from grinch.neighbors.base import BATCH, Guard, Neighbors, batches
 from grinch.neighbors.cell_kernels import (
     CELLS,
     ENTERED,
+    TILE,
+    TOGETHER,
     Cells,
     Metric,
     SplitSpace,
@@ -217,10 +219,9 @@ class CellSearch:
     def _copied(self, capacity: int) -> Cells:
         """The cells there are, with room for this many."""
         cells, n_cells = self._new_cells(capacity), self.n_cells
-        old: Any
-        new: Any
-        for old, new in zip(self._cells[:-1], cells[:-1], strict=True):
-            new[:n_cells] = old[:n_cells]
+        for name, old in self._cells._asdict().items():
+            count = {"tiles": _tiles(n_cells), "head": 0}.get(name, n_cells)
+            getattr(cells, name)[:count] = old[:count]
         cells.head[:] = self._cells.head
         return cells
 
@@ -228,6 +229,7 @@ class CellSearch:
         members = capacity, self.room
         return Cells(
             centres=np.empty((capacity, self.summaries.n_features), np.float32),
+            tiles=np.zeros((_tiles(capacity), self.summaries.n_features, TILE), np.float32),
             halves=np.empty(capacity, np.float32),
             sizes=np.empty(capacity, np.int32),
             ids=_untouched(members, np.int32),
@@ -240,16 +242,22 @@ class CellSearch:
     def _workspace(self) -> Workspace:
         n_features = self.summaries.n_features
         return Workspace(
+            together=np.empty((TOGETHER, n_features), np.float32),
             row=np.empty(n_features, np.float32),
             step=np.empty(n_features, np.float32),
             # A block makes no more cells than it has points.
-            cell_scores=np.empty(self.n_cells + BATCH, np.float32),
+            cell_scores=np.empty((TOGETHER, _tiles(self.n_cells + BATCH) * TILE), np.float32),
             scores=np.empty(self.room, np.float32),
             probed=np.empty(self.probes, np.int32),
             probed_scores=np.empty(self.probes),
             around=np.empty(self.around, np.int32),
             around_scores=np.empty(self.around),
         )
+
+
+def _tiles(n_cells: int) -> int:
+    """How many tiles so many cells take."""
+    return -(-n_cells // TILE)
 
 
 def _untouched(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -8,7 +8,6 @@ from grinch._types import Counts, Ids
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, Links
 
-
 # Where more than one in so many points has two copies or more, neighbours do not tell who belongs together.
 FEW = 8
 
@@ -49,7 +48,7 @@ def copies_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
 
 
 def _copies_beside(group: Counts, links: Links) -> tuple[Ids, Ids]:
-    """For each point, the copies of it before and after it in the tree, leaving out all others; NONE if there is none."""
+    """For each point, the copies before and after it in the tree, without all others; NONE where there is none."""
     preorder = walks.no_nodes(2 * int(links.head[LEAVES]) - 1)
     walks.fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), preorder)
     leaves = preorder[preorder < links.head[OFFSET]]

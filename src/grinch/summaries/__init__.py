@@ -11,12 +11,8 @@ __all__ = ["RecordSummaries", "Summaries", "VectorSummaries", "make_summaries"]
 Summaries = VectorSummaries | RecordSummaries
 
 
-def make_summaries(linkage: VectorLinkage | Linkage, n_features: int, check: bool = False, lag: int = 0) -> Summaries:
-    """The summaries under a linkage; ``n_features`` is the length of vectors, ``lag`` how far large nodes may lag."""
-    summaries: Summaries
+def make_summaries(linkage: VectorLinkage | Linkage, n_features: int, check: bool = False) -> Summaries:
+    """The summaries under a linkage; ``n_features`` is the length of vectors."""
     if isinstance(linkage, VectorLinkage):
-        summaries = VectorSummaries(linkage, n_features)
-    else:
-        summaries = RecordSummaries(linkage, check)
-    summaries.arrays = summaries.arrays._replace(lag=lag)
-    return summaries
+        return VectorSummaries(linkage, n_features)
+    return RecordSummaries(linkage, check)

@@ -11,7 +11,7 @@ from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
 from grinch.linkage.vector import FORMULAS
 from grinch.summaries.callbacks import LEAVES_AROUND
 from grinch.summaries.counters import new_counts
-from grinch.tree.links import TreeArrays
+from grinch.tree.links import NO_LIMIT, TreeArrays
 from grinch.tree.rows import reorder_rows
 
 # What is known of a summary: it is out of date; it is one of a large node, and was computed as such.
@@ -118,6 +118,8 @@ class GrowingArrays:
 
     def __init__(self, arrays: Arrays):
         self.arrays, self.capacity = arrays, 0
+        self.most_asked = NO_LIMIT
+        """At most so many questions are put to the linkage at a time."""
 
     def grow(self, capacity: int) -> None:
         """Make room for this many leaves."""
@@ -132,14 +134,14 @@ class GrowingArrays:
         fewer = {name: _kept(old, leaves, internal, capacity, self._by_node[name]) for name, old in arrays.items()}
         self._replace(fewer, np.zeros(capacity, np.uint8), capacity)
 
-    def reorder(self, old_ids: Slots) -> None:
-        """Internal nodes have new numbers; by these, the old ones."""
-        internal = old_ids[self.capacity :] - self.capacity
+    def reorder(self, source: Ids) -> None:
+        """Internal nodes have new numbers: which row each of their rows was, from 0 on."""
         for name in self._by_node:
-            reorder_rows(getattr(self.arrays, name)[self.capacity :], internal)
+            reorder_rows(getattr(self.arrays, name)[self.capacity :], source)
 
     def _replace(self, by_node: dict[str, npt.NDArray[Any]], gone: Flags, capacity: int) -> None:
-        nodes, answers = np.zeros(capacity, np.int32), np.zeros(capacity)
+        asked = min(capacity, self.most_asked)
+        nodes, answers = np.zeros(asked, np.int32), np.zeros(asked)
         self.arrays = self.arrays._replace(**by_node, gone=gone, nodes=nodes, answers=answers)  # type: ignore[arg-type]
         self.capacity = capacity
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from grinch._types import Counts, Floats, Slots
+from grinch._types import Counts, Floats, Ids, Slots
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage
 from grinch.linkage.pairwise import Pairwise
@@ -200,11 +200,11 @@ class RecordSummaries(GrowingArrays):
         super().compact(leaves, internal, capacity)
         self._make_callbacks()
 
-    def reorder(self, old_ids: Slots) -> None:
-        """Internal nodes have new numbers; by these, the old ones."""
-        super().reorder(old_ids)
+    def reorder(self, source: Ids) -> None:
+        """Internal nodes have new numbers: which row each of their rows was, from 0 on."""
+        super().reorder(source)
         # In place, for the callbacks know this list.
-        self.items[self.capacity :] = [self.items[v] for v in old_ids[self.capacity :].tolist()]
+        self.items[self.capacity :] = [self.items[self.capacity + row] for row in source.tolist()]
 
     def own_arrays(self) -> bool:
         """Copy arrays that were loaded read-only; whether there were any."""

@@ -61,7 +61,7 @@ def merge(state: SummaryArrays, p: int, left: int, right: int) -> None:
     """Make p's summary from its children's."""
     state.counts[MERGES] += 1
     if state.formula != PYTHON:
-        merge_rows(state.means, state.moments, p, left, right)
+        merge_rows(state.formula, state.means, state.moments, p, left, right)
     else:
         state.reply[0] = 0
         call(state.calls[MERGE], (p, left, right))

@@ -200,7 +200,7 @@ class VectorSummaries(GrowingArrays):
             rows = self.arrays.means[start : min(start + 4096, count)]
             if not self.linkage.is_euclidean:
                 # A product of directions that differ by a 4,096th is 1 in float32; distances are not rounded so.
-                rows = np.rint(rows * (2.0**12 / np.maximum(self.longest, np.finfo(np.float32).tiny)))
+                rows = np.rint(rows * (2.0**12 / (self.longest or 1.0)))
             bits = np.ascontiguousarray(rows + 0.0, np.float32).view(np.int32)
             with np.errstate(over="ignore"):
                 found[start : start + len(rows)] = (bits * factors).sum(axis=1)

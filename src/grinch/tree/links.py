@@ -134,21 +134,24 @@ def compacted(
     return new, leaves, internal
 
 
-def in_order_of_walk(links: Links, preorder: Ids) -> npt.NDArray[np.intp]:
+def in_order_of_walk(links: Links, preorder: Ids) -> Ids:
     """Number the internal nodes anew, as a walk through the tree meets them: who is near in the tree is near in memory.
 
-    ``preorder`` has all nodes, parents before children. Returns, by new id, the old one; leaves keep theirs.
+    ``preorder`` has all nodes, parents before children. Returns which row each of the internal rows was, from 0 on.
     """
     offset, table = int(links.head[OFFSET]), links.table
-    new_id, old_id = np.arange(len(table) + 1, dtype=np.int32), np.arange(len(table))
-    new_id[NONE] = NONE
-    old_id[nodes_in(links)[1]] = preorder[preorder >= offset]
-    new_id[old_id] = np.arange(len(table), dtype=np.int32)
-    reorder_rows(table[offset:], old_id[offset:] - offset)
+    source = np.arange(len(table) - offset, dtype=np.int32)
+    source[table[offset:, SIZE] != NONE] = preorder[preorder >= offset] - offset
+    new_row = np.empty_like(source)
+    new_row[source] = np.arange(len(source), dtype=np.int32)
+    reorder_rows(table[offset:], source)
     for column in (PARENT, LEFT, RIGHT):
-        table[:, column] = new_id[table[:, column]]
-    links.head[ROOT] = new_id[links.head[ROOT]]
-    return old_id
+        nodes = table[:, column]
+        is_internal = nodes >= offset
+        nodes[is_internal] = offset + new_row[nodes[is_internal] - offset]
+    if links.head[ROOT] >= offset:
+        links.head[ROOT] = offset + new_row[links.head[ROOT] - offset]
+    return source
 
 
 # Undo ---------------------------------------------------------------------------------------------------------------

@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import jitable, kernel
-from grinch._types import Flags, Slots
+from grinch._types import Flags, Ids
 
 Bytes = npt.NDArray[np.uint8]
 
 
-def reorder_rows(rows: npt.NDArray[Any], source: Slots) -> None:
+def reorder_rows(rows: npt.NDArray[Any], source: Ids) -> None:
     """Let row i be what row ``source[i]`` was; ``source`` has every row once, and ``rows`` are in one piece.
 
     >>> table = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    >>> reorder_rows(table, np.array([2, 0, 1]))
+    >>> reorder_rows(table, np.array([2, 0, 1], np.int32))
     >>> table.tolist()
     [[5.0, 6.0], [1.0, 2.0], [3.0, 4.0]]
     """
@@ -34,7 +34,7 @@ def _copy(row: Bytes, target: Bytes) -> None:
 
 
 @kernel
-def _reorder(rows: Bytes, source: Slots, is_done: Flags, spare: Bytes) -> None:
+def _reorder(rows: Bytes, source: Ids, is_done: Flags, spare: Bytes) -> None:
     """Round by round: each row takes the next one's place, the last that of the first, which waits in ``spare``."""
     for start in range(rows.shape[0]):
         if is_done[start] or source[start] == start:
