@@ -158,6 +158,57 @@ def _search_and_purity(row: Mapping[str, float]) -> str:
     return f"{row['search_us']:,.0f} µs, {share(row['purity'])}"
 
 
+# From scale.json ----------------------------------------------------------------------------------------------------
+
+
+def scale_tree() -> str:
+    rows = read("scale.json")["tree_part"]
+    header = ["points", "tree part", "scores", "merges", "search, CPU per point", "purity"]
+    cells = (
+        [
+            f"{int(n):,}",
+            f"{row['us_per_insert']:.1f} µs",
+            f"{row['scores_per_insert']:.0f}",
+            f"{row['merges_per_insert']:.0f}",
+            f"{row['search_cpu_us_per_point']:.0f} µs",
+            share(row["purity"]),
+        ]
+        for n, row in rows.items()
+    )
+    return table(header, cells)
+
+
+def scale_fit() -> str:
+    found = read("scale.json")
+    rows = {f"{int(n):,} × 64": row for n, row in found["fit"].items()}
+    rows |= {"5,000,000 × 32, from a memory map": row for row in found.get("five", {}).values()}
+    cells = (
+        [name, seconds(row["seconds"]), seconds(row["cpu_seconds"]), f"{row['memory']:.2f}", share(row["purity"])]
+        for name, row in rows.items()
+    )
+    return table(["points", "seconds", "CPU seconds", "memory / points", "purity"], cells)
+
+
+def scale_single() -> str:
+    found = read("scale.json")
+    rows = dict(found["single"]["100000"])
+    rows["partial_fit, 100,000 in a row"] = found["stream"]["100000"]["partial_fit"]
+    window = found["window"]["100000"]
+    rows |= {f"window: {name}": window[name] for name in ("partial_fit", "remove")}
+    cells = ([f"`{n}`", *(f"{row[part]:.2f}" for part in ("p50", "p99", "longest"))] for n, row in rows.items())
+    megabytes = ", ".join(f"{mb:.0f}" for mb in window["megabytes"].values())
+    return table(["", "p50", "p99", "longest"], cells) + f"\nMemory of the window's process on the way, MB: {megabytes}.\n"
+
+
+def scale_peers() -> str:
+    cells = []
+    for name, row in read("scale.json")["peers"].items():
+        if "error" not in row:
+            purity = share(row["purity"]) if "purity" in row else "–"
+            cells.append([name, seconds(row["seconds"]), purity, share(row["ari"]), f"{row['clusters']:,}"])
+    return table(["", "seconds", "purity of the tree", "adjusted Rand index", "clusters"], cells)
+
+
 # From before.json ---------------------------------------------------------------------------------------------------
 
 SINCE = {
@@ -311,6 +362,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "search-recall": search_recall,
     "search-settings": search_settings,
     "search-real": search_real,
+    "scale-tree": scale_tree,
+    "scale-fit": scale_fit,
+    "scale-single": scale_single,
+    "scale-peers": scale_peers,
     "targets": targets,
     "since": since,
     "wins": wins,

@@ -321,3 +321,37 @@ def test_any_linkage_object_is_taken():
     assert isinstance(engine.summaries, RecordSummaries)
     tree = engine.tree()
     assert {tuple(tree.leaves(v).tolist()) for v in tree.children(tree.root)} == {(0, 1, 4), (2, 3, 5)}
+
+
+@pytest.mark.parametrize("linkage", [*LINKAGES, FunctionLinkage(lambda a, b: -abs(np.mean(a) - np.mean(b)))], ids=repr)
+def test_tidying_changes_nothing_but_numbers(linkage, monkeypatch):
+    X = np.random.default_rng(5).normal(size=(300, 3))
+    rows, rules = (X[:, 0].tolist()[:80], FAST) if isinstance(linkage, FunctionLinkage) else (X, FAST)
+    trees, stats = [], []
+    for stops in ([], list(range(10, 300, 7))):
+        monkeypatch.setattr("grinch.core.engine.TIDIED_AT", stops)
+        engine = engine_of(X, linkage, rules._replace(polish=False, rotate_cap=20, graft_cap=20, restructure_cap=20))
+        engine.insert(rows)
+        check_links(engine.links)
+        engine.remove(np.arange(0, 40, 3))
+        engine.tidy()
+        engine.insert(rows[:20])
+        check_links(engine.links)
+        check_summaries(engine)
+        trees.append(newick(engine))
+        stats.append(engine.stats)
+    assert trees[0] == trees[1]
+    assert stats[0] == stats[1]
+
+
+def test_neighbours_in_the_tree_are_neighbours_in_memory():
+    engine = engine_of(np.zeros((1, 3)), linkage_of("average"), FAST)
+    engine.insert(np.random.default_rng(6).normal(size=(500, 3)))
+
+    def steps():
+        internal = nodes_in(engine.links)[1]
+        return np.abs(internal - engine.links.table[internal, 0])[internal != engine.links.head[0]].mean()
+
+    before = steps()
+    engine.tidy()
+    assert steps() < before / 3

@@ -41,8 +41,8 @@ from grinch.summaries.vectors import VectorSummaries
 from grinch.tree.links import NONE
 
 # Measured: docs/development/search.md.
-ROOM = 256
-PROBES = 8
+ROOM = 384
+PROBES = 6
 EXTRA = 16
 # Cells that exchange members when one of them is divided.
 AROUND = 8

@@ -92,13 +92,14 @@ class ExactSearch:
     def _sync(self, start: int, stop: int) -> None:
         """Bring the factors of the products up to date with the summaries; points from ``start`` on are new."""
         with self._guard.lock:
-            self._make_room()
+            self._make_room(stop)
             self._set_factors(slice(min(start, self._synced), stop))
             self._synced = stop
 
-    def _make_room(self) -> None:
-        if len(self._scale) < self.summaries.capacity or not self._scale.flags.writeable:
-            room = max(self.summaries.capacity - len(self._scale), 0)
+    def _make_room(self, stop: int) -> None:
+        """For so many points and some more, not for all there is room for: another search may go on from here."""
+        if len(self._scale) < stop or not self._scale.flags.writeable:
+            room = max(min(stop + stop // 2, self.summaries.capacity) - len(self._scale), 0)
             self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
             self._shift = np.concatenate([self._shift, np.zeros(room, np.float32)])
 
