@@ -181,7 +181,8 @@ def scale_tree() -> str:
 def scale_fit() -> str:
     found = read("scale.json")
     rows = {f"{int(n):,} × 64": row for n, row in found["fit"].items()}
-    rows |= {"5,000,000 × 32, from a memory map": row for row in found.get("five", {}).values()}
+    if "five" in found:
+        rows["5,000,000 × 32, from a memory map"] = found["five"][""]
     cells = (
         [name, seconds(row["seconds"]), seconds(row["cpu_seconds"]), f"{row['memory']:.2f}", share(row["purity"])]
         for name, row in rows.items()
@@ -197,7 +198,9 @@ def scale_single() -> str:
     rows |= {f"window: {name}": window[name] for name in ("partial_fit", "remove")}
     cells = ([f"`{n}`", *(f"{row[part]:.2f}" for part in ("p50", "p99", "longest"))] for n, row in rows.items())
     megabytes = ", ".join(f"{mb:.0f}" for mb in window["megabytes"].values())
-    return table(["", "p50", "p99", "longest"], cells) + f"\nMemory of the window's process on the way, MB: {megabytes}.\n"
+    return (
+        table(["", "p50", "p99", "longest"], cells) + f"\nMemory of the window's process on the way, MB: {megabytes}.\n"
+    )
 
 
 def scale_peers() -> str:

@@ -213,25 +213,25 @@ def run_grinch(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run_evoc(X: np.ndarray) -> tuple[np.ndarray, None]:
-    import evoc  # type: ignore[import-not-found]
+    import evoc
 
     return np.asarray(evoc.EVoC().fit_predict(X)), None
 
 
 def run_fast_hdbscan(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    import fast_hdbscan  # type: ignore[import-not-found]
+    import fast_hdbscan
 
     model = fast_hdbscan.HDBSCAN(min_cluster_size=5).fit(X)
     return model.labels_, np.asarray(model._single_linkage_tree)
 
 
 def run_fishdbc(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from fishdbc import FISHDBC  # type: ignore[import-not-found]
+    from fishdbc import FISHDBC
 
-    model = FISHDBC(lambda a, b: float(np.sqrt(max(2 - 2 * (a @ b), 0.0))))
+    model = FISHDBC.from_metric("euclidean")
     model.update(X)
-    labels, _, _, _, _, slt = model.cluster()
-    return np.asarray(labels), np.asarray(slt)
+    found = model.cluster()
+    return np.asarray(found.labels), np.asarray(found.single_linkage_tree)
 
 
 PEERS = {

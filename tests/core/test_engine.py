@@ -323,7 +323,11 @@ def test_any_linkage_object_is_taken():
     assert {tuple(tree.leaves(v).tolist()) for v in tree.children(tree.root)} == {(0, 1, 4), (2, 3, 5)}
 
 
-@pytest.mark.parametrize("linkage", [*LINKAGES, FunctionLinkage(lambda a, b: -abs(np.mean(a) - np.mean(b)))], ids=repr)
+@pytest.mark.parametrize(
+    "linkage",
+    [*LINKAGES, FunctionLinkage(lambda a, b: -abs(np.mean(a) - np.mean(b)))],
+    ids=lambda linkage: f"{getattr(linkage, 'name', 'function')}-{getattr(linkage, 'metric', '')}",
+)
 def test_tidying_changes_nothing_but_numbers(linkage, monkeypatch):
     X = np.random.default_rng(5).normal(size=(300, 3))
     rows, rules = (X[:, 0].tolist()[:80], FAST) if isinstance(linkage, FunctionLinkage) else (X, FAST)
