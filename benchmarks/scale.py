@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py                 all but five million points (about 15 minutes on two cores)
     python benchmarks/scale.py fit five        only some of it; "five" needs 8 GB of memory and 10 minutes
+    python benchmarks/scale.py peers:EVoC      only one of several
 
 Every figure is measured in a process of its own and written to benchmarks/scale.json at once. The mixture has 1,000
 clusters of Pareto sizes in 64 dimensions, with noise of 1.3.
@@ -258,7 +259,8 @@ def main() -> None:
         print(json.dumps(function(*(a for a in arguments if str(a) in argument))))
         return
     for task in sys.argv[1:] or [name for name in TASKS if name != "five"]:
-        for argument in TASKS[task][1] or [""]:
+        task, _, only = task.partition(":")
+        for argument in [only] if only else TASKS[task][1] or [""]:
             command = [sys.executable, __file__, "--inside", task, str(argument)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             results = json.loads(OUT.read_text()) if OUT.exists() else {}

@@ -28,6 +28,18 @@ def test_components_are_nodes_of_the_exact_tree(kind, n):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_components_are_nodes_where_chains_are_avoided(kind):
+    """There is no proof for release and balanced ties; here nothing is missed either."""
+    rng = random.Random(f"{kind} balanced")
+    for trial in range(100):
+        graph = KINDS[kind](rng, 12)
+        order = arrival(rng, graph, hubs_last=kind == "stars" or trial % 2 == 0)
+        engine = Engine(SeparatingLinkage(graph, trial), EXACT._replace(release=True, balanced_ties=True))
+        engine.insert(order)
+        assert missed_components(engine.tree(), graph, order) == [], (kind, trial)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_through_the_estimator_with_a_plain_function(kind):
     rng = random.Random(kind)
     for trial in range(40):

@@ -41,7 +41,7 @@ def test_a_copy_has_the_next_ones_in_the_tree_as_neighbours():
     for first, found in engine.search.nearest(engine.slots(), len(X)):
         near[first : first + len(found)] = found
     ordered = copies_in_order(near, engine.summaries.look(len(X)), engine.links)
-    leaves = [leaf for leaf in engine.tree().leaves() if leaf < 6]
+    leaves = [leaf for leaf in engine.tree().preorder().tolist() if leaf < 6]
     for before, copy, after in zip([None, *leaves], leaves, [*leaves[1:], None], strict=False):
         assert set(ordered[copy][ordered[copy] != NONE].tolist()) <= {before, after, *range(6, len(X))}
         assert {before, after} - {None} <= set(ordered[copy].tolist())

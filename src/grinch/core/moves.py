@@ -15,6 +15,7 @@ import numpy as np
 from grinch._compile import jitable
 from grinch._types import Ids, as_id
 from grinch.core.state import State
+from grinch.summaries.arrays import CUSTOM
 from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
 from grinch.summaries.counters import GRAFTS, GRAFTS_TRIED, PULLS, RESTRUCTURINGS, ROTATIONS, SWAPS
 from grinch.summaries.upkeep import leaves_counted, mark_new, mark_stale, score_all, sibling_score, similarity
@@ -121,19 +122,19 @@ def among_equals(state: State, x: int, c: int) -> int:
     all that is equal, so that it becomes a balanced tree.
     """
     p = parent(state, c)
-    if p == NONE or not equal(similarity(state, x, c), sibling_score(state, p)):
+    if p == NONE or not equal(state, similarity(state, x, c), sibling_score(state, p)):
         return c
     f, top = sibling_score(state, p), c
-    while p != NONE and equal(sibling_score(state, p), f) and equal(similarity(state, x, p), f):
+    while p != NONE and equal(state, sibling_score(state, p), f) and equal(state, similarity(state, x, p), f):
         top = p
         p = parent(state, p)
     while top != c and not is_leaf(state, top):
         smaller, larger = left(state, top), right(state, top)
         if leaves_counted(state, smaller) > leaves_counted(state, larger):
             smaller, larger = larger, smaller
-        if equal(similarity(state, x, smaller), f):
+        if equal(state, similarity(state, x, smaller), f):
             top = smaller
-        elif equal(similarity(state, x, larger), f):
+        elif equal(state, similarity(state, x, larger), f):
             top = larger
         else:
             return c
@@ -143,13 +144,13 @@ def among_equals(state: State, x: int, c: int) -> int:
 @jitable
 def better(state: State, f: float, g: float) -> bool:
     """Whether f is larger than g, and not by rounding alone where ties are to be balanced."""
-    return f > g and not (state.rules.balanced_ties and equal(f, g))
+    return f > g and not (state.rules.balanced_ties and equal(state, f, g))
 
 
 @jitable
-def equal(f: float, g: float) -> bool:
-    """Whether two scores are the same, as far as float32 can tell."""
-    return abs(f - g) <= SAME * max(abs(f), abs(g))
+def equal(state: State, f: float, g: float) -> bool:
+    """Whether two scores are the same, as far as the formulas on float32 can tell; a linkage of the user's own can."""
+    return f == g or (state.formula < CUSTOM and abs(f - g) <= SAME * max(abs(f), abs(g)))
 
 
 @jitable
