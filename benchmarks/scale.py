@@ -258,17 +258,17 @@ def main() -> None:
         function, arguments = TASKS[task]
         print(json.dumps(function(*(a for a in arguments if str(a) in argument))))
         return
-    for task in sys.argv[1:] or [name for name in TASKS if name != "five"]:
-        task, _, only = task.partition(":")
-        for argument in [only] if only else TASKS[task][1] or [""]:
-            command = [sys.executable, __file__, "--inside", task, str(argument)]
+    for asked in sys.argv[1:] or [name for name in TASKS if name != "five"]:
+        name, _, only = asked.partition(":")
+        for argument in [only] if only else TASKS[name][1] or [""]:
+            command = [sys.executable, __file__, "--inside", name, str(argument)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             results = json.loads(OUT.read_text()) if OUT.exists() else {}
             answer = done.stdout.strip().splitlines()
             found = json.loads(answer[-1]) if answer else {"error": done.stderr.strip().splitlines()[-1]}
-            results.setdefault(task, {})[str(argument)] = found
+            results.setdefault(name, {})[str(argument)] = found
             OUT.write_text(json.dumps(results, indent=1) + "\n")
-            print(task, argument, json.dumps(found), flush=True)
+            print(name, argument, json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
