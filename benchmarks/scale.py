@@ -254,9 +254,9 @@ TASKS: dict[str, tuple[Callable[..., dict[str, Any]], list[Any]]] = {
 
 def main() -> None:
     if sys.argv[1:2] == ["--inside"]:
-        task, argument = sys.argv[2], sys.argv[3:]
+        task, wanted = sys.argv[2], sys.argv[3:]
         function, arguments = TASKS[task]
-        print(json.dumps(function(*(a for a in arguments if str(a) in argument))))
+        print(json.dumps(function(*(a for a in arguments if str(a) in wanted))))
         return
     for asked in sys.argv[1:] or [name for name in TASKS if name != "five"]:
         name, _, only = asked.partition(":")
