@@ -21,6 +21,10 @@ Speed, memory and quality of grinch beside what you might use instead. `make ben
 writes this page; the raw figures are in [benchmarks/results.json](../benchmarks/results.json). This run: {cores} cores,
 Python {python}, grinch {version}. To compare the systems on your own data: `grinch compare FILE --label COLUMN`.
 
+**Age.** The tables of systems, memory and the tree part are of 0.1.0 as it was released: since then the default mode
+and the search changed, and "grinch, index" was an index of usearch. Newer figures: [scale](development/scale.md),
+[settings](settings.md#quality-and-time).
+
 **Data.** Mixtures of 1,000 Gaussians in 64 dimensions with unequal sizes and noise
 (`grinch.datasets.gaussian_mixture`). On twenty data sets: [settings](settings.md#quality-and-time).
 
