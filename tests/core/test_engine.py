@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 
 import numpy as np
@@ -131,13 +132,16 @@ def test_valid_after_every_insert(X, rules, linkage):
 
 
 @given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), data=st.data())
-def test_reading_changes_no_later_tree(X, rules, linkage, data):
+def test_reading_and_saving_change_no_later_tree(X, rules, linkage, data):
     alone, read = engine_of(X, linkage, rules), engine_of(X, linkage, rules)
     for row in X:
         alone.insert(row[None])
         read.insert(row[None])
-        for task in data.draw(st.lists(st.sampled_from(["tree", "place"]), max_size=2)):
-            read.tree() if task == "tree" else read.place(X[:3])
+        for task in data.draw(st.lists(st.sampled_from(["tree", "place", "pickle"]), max_size=2)):
+            if task == "pickle":
+                read = pickle.loads(pickle.dumps(read))
+            else:
+                read.tree() if task == "tree" else read.place(X[:3])
     assert newick(alone) == newick(read)
     np.testing.assert_array_equal(alone.tree().scores, read.tree().scores)
 
