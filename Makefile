@@ -45,6 +45,7 @@ nightly: .venv/.dev
 
 bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)
+	$(if $(ARGS),,$(BIN)/python benchmarks/scale.py)
 
 docs-figures: .venv/.run
 	$(BIN)/python docs/figures.py
