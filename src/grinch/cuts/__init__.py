@@ -1,5 +1,6 @@
 """Flat clusters from a tree."""
 
+from grinch.cuts.cluster_tree import ClusterTree, central_leaves, cluster_nodes, collapse
 from grinch.cuts.costs import cut_by_cost, node_costs, splits_by_cost
 from grinch.cuts.flat import (
     check_cut,
@@ -14,17 +15,23 @@ from grinch.cuts.flat import (
     splits_threshold,
 )
 from grinch.cuts.inconsistency import cut_inconsistency
-from grinch.cuts.medoids import cluster_sizes, exemplars
+from grinch.cuts.medoids import central_points, cluster_sizes, exemplars
 from grinch.cuts.oracle import BestThreshold, best_threshold, cut_best_f1, splits_best_f1
 from grinch.cuts.stability import cut_stability
+from grinch.cuts.words import keywords
 
 __all__ = [
     "BestThreshold",
+    "ClusterTree",
     "best_threshold",
+    "central_leaves",
+    "central_points",
     "check_cut",
     "check_n_clusters",
     "check_threshold",
+    "cluster_nodes",
     "cluster_sizes",
+    "collapse",
     "cut_best_f1",
     "cut_by_cost",
     "cut_inconsistency",
@@ -32,6 +39,7 @@ __all__ = [
     "cut_stability",
     "cut_threshold",
     "exemplars",
+    "keywords",
     "labels_of",
     "node_costs",
     "node_labels",

@@ -1,4 +1,4 @@
-"""What stands for a cluster: its size, and its most central point."""
+"""What stands for a cluster: its size, and its most central points."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch._by_column import check_vectors, columns, unit_scale
+from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.errors import unknown_name
 
@@ -24,7 +25,7 @@ def cluster_sizes(labels: npt.ArrayLike) -> Labels:
     >>> cluster_sizes([0, 2, 0, -1, 2, 2]).tolist()
     [2, 0, 3]
     """
-    numbers = _check_labels(labels)
+    numbers = check_labels(labels)
     return np.bincount(numbers[numbers >= 0])
 
 
@@ -54,21 +55,44 @@ def exemplars(vectors: Any, labels: npt.ArrayLike, metric: str = "cosine") -> La
     >>> exemplars([[0.0], [1.0], [5.0], [8.0], [7.0]], [0, 0, 0, 1, -1], metric="euclidean").tolist()
     [1, 3]
     """
+    return np.array([own[0] if len(own) else -1 for own in central_points(vectors, labels, 1, metric)], dtype=np.int64)
+
+
+def central_points(vectors: Any, labels: npt.ArrayLike, n: int = 3, metric: str = "cosine") -> list[Labels]:
+    """The most central points of each cluster: those whose distances to all others of it have the smallest sums.
+
+    Parameters are those of :func:`exemplars`; ``n`` is how many are wanted of each cluster.
+
+    Returns
+    -------
+    list of arrays
+        By cluster number, the positions of up to ``n`` points, the most central first; of equals, the first to arrive.
+
+    Examples
+    --------
+    >>> vectors = [[0.0], [1.0], [5.0], [8.0], [7.0]]
+    >>> [points.tolist() for points in central_points(vectors, [0, 0, 0, 1, -1], n=2, metric="euclidean")]
+    [[1, 0], [3]]
+    """
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)
-    numbers = _check_labels(labels)
+    numbers = check_labels(labels)
     matrix = check_vectors(vectors, len(numbers))
-    n_clusters = int(numbers.max(initial=-1)) + 1
-    # Noise is one more cluster, whose medoid is dropped at the end.
-    own = np.where(numbers < 0, n_clusters, numbers)
+    # Noise is one more cluster, whose points are dropped at the end.
+    own = np.where(numbers < 0, numbers.max(initial=-1) + 1, numbers)
     remoteness = _from_sums(matrix, own) if metric == "cosine" else _from_means(matrix, own)
     if metric == "euclidean":
         _replace_in_small_clusters(remoteness, matrix, numbers)
-    order = np.lexsort((remoteness, own))
-    present, starts = np.unique(own[order], return_index=True)
-    found = np.full(n_clusters + 1, -1, dtype=np.int64)
-    found[present] = order[starts]
-    return found[:n_clusters]
+    return nearest_first(remoteness, numbers, check_count("n", n, 1))
+
+
+def nearest_first(remoteness: Floats, numbers: Labels, n: int) -> list[Labels]:
+    """By cluster, up to ``n`` points of the smallest remoteness, the smallest first."""
+    order = np.lexsort((remoteness, numbers))
+    sizes = cluster_sizes(numbers)
+    starts = int((numbers < 0).sum()) + np.cumsum(sizes) - sizes
+    most = np.minimum(sizes, n)
+    return [order[start : start + count] for start, count in zip(starts.tolist(), most.tolist(), strict=True)]
 
 
 def _from_sums(matrix: Any, own: Labels) -> Floats:
@@ -107,7 +131,8 @@ def _summed_distances(matrix: Any) -> Floats:
     )
 
 
-def _check_labels(labels: npt.ArrayLike) -> Labels:
+def check_labels(labels: npt.ArrayLike) -> Labels:
+    """The cluster of each point: numbers from 0 on, or -1."""
     numbers = np.asarray(labels)
     if numbers.size == 0:
         numbers = numbers.astype(np.int64)

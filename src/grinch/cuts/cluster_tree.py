@@ -1,0 +1,293 @@
+"""The tree of the clusters of a cut: what is above them, without what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._compile import kernel
+from grinch._types import Floats, Ids, Labels
+from grinch.cuts.medoids import check_labels, cluster_sizes, nearest_first
+from grinch.errors import missing_extra
+from grinch.tree import Tree
+
+if TYPE_CHECKING:
+    import networkx
+
+# What is under a node: points of no cluster only, or of several clusters; otherwise the number of the one cluster.
+NOWHERE, SEVERAL = -1, -2
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterTree:
+    """The tree above a cut, whose leaves are the clusters.
+
+    Attributes
+    ----------
+    tree : Tree
+        A tree with a leaf for each cluster, and the heights of the whole tree; the arrays below are by its node ids.
+    clusters : array of shape (n_clusters,)
+        The number of each cluster, by leaf; ascending.
+    nodes : array
+        The node of the whole tree that each node stands for.
+    sizes : array
+        How many points are in the clusters at or below each node.
+    heights, scores : array
+        The height of the node in the whole tree, and the linkage of its two children (nan where unknown).
+    n_points : int
+        How many points the whole tree has, those that belong nowhere included.
+    names : list of str
+        What the clusters are called, by leaf.
+    keywords : list of lists of str, optional
+        The keywords of each cluster, by leaf.
+    sure : array, optional
+        How sure each cluster is, by leaf, from 0 to 1.
+    """
+
+    tree: Tree
+    clusters: Labels
+    nodes: Labels
+    sizes: Labels
+    heights: Floats
+    scores: Floats
+    n_points: int
+    names: list[str]
+    keywords: list[list[str]] | None = None
+    sure: Floats | None = None
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.clusters)
+
+    def __repr__(self) -> str:
+        return f"<ClusterTree with {self.n_clusters:,} clusters of {self.n_points:,} points>"
+
+    def described(
+        self,
+        names: Sequence[object] | None = None,
+        keywords: Sequence[Sequence[str]] | None = None,
+        sure: npt.ArrayLike | None = None,
+    ) -> ClusterTree:
+        """The same tree with other names, keywords or sureness, one for each cluster in the order of ``clusters``."""
+        given: dict[str, Any] = {"names": names, "keywords": keywords, "sure": sure}
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        for name, value in changes.items():
+            if len(value) != self.n_clusters:
+                raise ValueError(
+                    f"{name} must have one entry for each of the {self.n_clusters} clusters; got {len(value)}"
+                )
+        if names is not None:
+            changes["names"] = [str(name) for name in names]
+        if keywords is not None:
+            changes["keywords"] = [list(words) for words in keywords]
+        if sure is not None:
+            changes["sure"] = np.asarray(sure, np.float64)
+        return replace(self, **changes)
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """A ``networkx.DiGraph`` from parent to child, whose nodes are nodes of the whole tree.
+
+        All nodes have ``size``, ``share`` (of all points) and ``height``, and those with a known one ``score``; the
+        leaves have ``cluster`` and ``name``, and ``keywords`` and ``sure`` where these are known.
+
+        >>> from scipy.cluster.hierarchy import linkage
+        >>> from grinch import Tree
+        >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0]]))
+        >>> graph = collapse(tree, [0, 0, 1, 1]).to_networkx()
+        >>> [(data["name"], data["size"], data["height"]) for _, data in graph.nodes(data=True) if "name" in data]
+        [('cluster 0', 2, 1.0), ('cluster 1', 2, 2.0)]
+        """
+        try:
+            import networkx
+        except ImportError:
+            raise missing_extra("to_networkx()", "networkx", "networkx") from None
+        graph = networkx.DiGraph()
+        for v in self.tree.preorder().tolist():
+            graph.add_node(int(self.nodes[v]), **self._attributes(v))
+            if v != self.tree.root:
+                graph.add_edge(int(self.nodes[self.tree.parents()[v]]), int(self.nodes[v]))
+        return graph
+
+    def _attributes(self, v: int) -> dict[str, Any]:
+        size = int(self.sizes[v])
+        found: dict[str, Any] = {"size": size, "share": size / self.n_points, "height": float(self.heights[v])}
+        if not np.isnan(self.scores[v]):
+            found["score"] = float(self.scores[v])
+        if v < self.n_clusters:
+            found |= {"cluster": int(self.clusters[v]), "name": self.names[v]}
+            if self.keywords is not None:
+                found["keywords"] = self.keywords[v]
+            if self.sure is not None:
+                found["sure"] = float(self.sure[v])
+        return found
+
+
+def collapse(tree: Tree, labels: npt.ArrayLike) -> ClusterTree:
+    """The tree above a cut, whose leaves are the clusters.
+
+    Parameters
+    ----------
+    tree : Tree
+        The cluster tree.
+    labels : array-like of int of shape (n_leaves,)
+        The cluster of each point. A cluster must be all the points under a node, but for points with -1, which belong
+        nowhere and are left out, as are the nodes that only lead to them.
+
+    Examples
+    --------
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> from grinch import Tree
+    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0], [30.0], [31.0]]))
+    >>> clusters = collapse(tree, [0, 0, 1, 1, 2, 2])
+    >>> clusters
+    <ClusterTree with 3 clusters of 6 points>
+    >>> clusters.tree.to_newick(clusters.names)
+    "('cluster 2':21,('cluster 0':6,'cluster 1':6):15);"
+    >>> clusters.sizes[clusters.tree.root].item()
+    6
+    """
+    numbers = check_cut_labels(tree, labels)
+    states, members = _under(tree, numbers)
+    tops = _tops(tree, numbers, states, members)
+    clusters = np.flatnonzero(tops >= 0)
+    children = tree.child_pairs()
+    # Where clusters meet: with some on both sides. Children come first.
+    internal = tree.internal_nodes()[::-1]
+    meetings = internal[(states[internal] == SEVERAL) & (states[children[internal]] != NOWHERE).all(axis=1)]
+    k = len(clusters)
+    place = np.full(tree.n_ids, -1, np.int64)
+    place[tops[clusters]] = np.arange(k)
+    place[meetings] = k + np.arange(len(meetings))
+    pairs = np.empty((len(meetings), 2), np.int64)
+    _find_sides(tree.internal_nodes(), children, states, place, pairs, k)
+    found = np.concatenate([tops[clusters], meetings]).astype(np.int64)
+    return _built(tree, clusters, found, pairs, members)
+
+
+def central_leaves(tree: Tree, labels: npt.ArrayLike, n: int = 3) -> list[Labels]:
+    """The most central points of each cluster as far as the tree tells, for points that are no vectors.
+
+    Those whose heights of meeting the other points of their cluster have the smallest sum (the medoids by cophenetic
+    distance).
+
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> from grinch import Tree
+    >>> tree = Tree.from_scipy(linkage([[0.0], [3.0], [3.5], [9.0]]))
+    >>> [points.tolist() for points in central_leaves(tree, [0, 0, 0, 1], n=2)]
+    [[1, 2], [3]]
+    """
+    numbers = check_cut_labels(tree, labels)
+    states, members = _under(tree, numbers)
+    remoteness = np.zeros(tree.n_ids)
+    _sum_meetings(tree.internal_nodes(), tree.child_pairs(), states, members, tree.heights(), remoteness)
+    return nearest_first(remoteness[: tree.n_leaves], numbers, n)
+
+
+def check_cut_labels(tree: Tree, labels: npt.ArrayLike) -> Labels:
+    """A cluster number for each leaf of a tree."""
+    numbers = check_labels(labels)
+    if len(numbers) != tree.n_leaves:
+        raise ValueError(
+            f"labels must have one entry for each of the {tree.n_leaves} points of the tree; got {len(numbers)}"
+        )
+    return numbers
+
+
+def cluster_nodes(tree: Tree, labels: npt.ArrayLike) -> Labels:
+    """By cluster number, the lowest node with all its points, -1 for a number without points.
+
+    >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    >>> cluster_nodes(tree, [0, 0, 1]).tolist() == [tree.parent(0), 2]
+    True
+    """
+    numbers = check_cut_labels(tree, labels)
+    return _tops(tree, numbers, *_under(tree, numbers))
+
+
+def _under(tree: Tree, numbers: Labels) -> tuple[Labels, Labels]:
+    """By node id, which cluster is under it (or NOWHERE, or SEVERAL), and how many points of clusters."""
+    states, members = np.full(tree.n_ids, NOWHERE, np.int64), np.zeros(tree.n_ids, np.int64)
+    states[: tree.n_leaves], members[: tree.n_leaves] = numbers, numbers >= 0
+    _join_upward(tree.internal_nodes(), tree.child_pairs(), states, members)
+    return states, members
+
+
+def _tops(tree: Tree, numbers: Labels, states: Labels, members: Labels) -> Labels:
+    sizes = cluster_sizes(numbers)
+    preorder = tree.preorder()
+    whole = preorder[states[preorder] >= 0]
+    whole = whole[members[whole] == sizes[states[whole]]]
+    tops = np.full(len(sizes), -1, np.int64)
+    # Of several nodes with all points of a cluster the last one in this order stays: the lowest.
+    tops[states[whole]] = whole
+    scattered = np.flatnonzero((tops < 0) & (sizes > 0))
+    if len(scattered):
+        raise ValueError(
+            f"labels must be a cut of the tree: every cluster all the points under a node (or -1); cluster"
+            f" {scattered[0]} is not. Use a cut of this tree, such as cuts.cut_n_clusters(tree, 8)"
+        )
+    return tops
+
+
+def _built(tree: Tree, clusters: Labels, found: Labels, pairs: Labels, members: Labels) -> ClusterTree:
+    """The tree of nodes ``found``: clusters first, then where they meet, children before parents."""
+    k, heights = len(clusters), tree.heights()
+    small = Tree.from_merges(pairs, -heights[found[k:]], 0.0) if k else Tree()
+    # A tree of n leaves leaves id n free.
+    ids = np.arange(len(found)) + (np.arange(len(found)) >= k)
+
+    def by_id(values: npt.NDArray[Any], fill: float) -> npt.NDArray[Any]:
+        full = np.full(small.n_ids, fill, values.dtype)
+        full[ids] = values
+        return full
+
+    return ClusterTree(
+        tree=small,
+        clusters=clusters,
+        nodes=by_id(found, -1),
+        sizes=by_id(members[found], 0),
+        heights=by_id(heights[found], np.nan),
+        scores=by_id(tree.scores[found], np.nan),
+        n_points=tree.n_leaves,
+        names=[f"cluster {number}" for number in clusters.tolist()],
+    )
+
+
+@kernel
+def _join_upward(nodes: Ids, children: Ids, states: Labels, members: Labels) -> None:
+    for i in range(nodes.shape[0] - 1, -1, -1):
+        v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
+        members[v] = members[left] + members[right]
+        if states[left] == states[right] or states[right] == NOWHERE:
+            states[v] = states[left]
+        else:
+            states[v] = states[right] if states[left] == NOWHERE else SEVERAL
+
+
+@kernel
+def _find_sides(nodes: Ids, children: Ids, states: Labels, place: Labels, pairs: Labels, k: int) -> None:
+    """By meeting, the places of its two sides; a node that is none has the place of the one below it that is."""
+    for i in range(nodes.shape[0] - 1, -1, -1):
+        v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
+        if states[v] == SEVERAL and place[v] >= k:
+            pairs[place[v] - k, 0], pairs[place[v] - k, 1] = place[left], place[right]
+        elif place[v] < 0 and states[v] != NOWHERE:
+            # Above a cluster, or a meeting, and points that belong nowhere; inside a cluster nothing has a place.
+            place[v] = max(place[left], place[right])
+
+
+@kernel
+def _sum_meetings(
+    nodes: Ids, children: Ids, states: Labels, members: Labels, heights: Floats, remoteness: Floats
+) -> None:
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        if states[v] < 0:
+            continue
+        for side in range(2):
+            child = children[v, side]
+            remoteness[child] = remoteness[v] + heights[v] * (members[v] - members[child])
