@@ -13,7 +13,9 @@ from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
 
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, count_rows
+from grinch.linkage.named import linkage_of
 from grinch.summaries.frame import better_origin
+from grinch.summaries.kept import Kept
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 
@@ -68,6 +70,11 @@ class BirchBuilder:
         assert self._model is not None
         points = np.concatenate(self._pieces)
         return binary_tree(self._model, points)
+
+    def kept(self) -> Kept:
+        """The points in the order they came; BIRCH compares them by their means."""
+        linkage = linkage_of("average", "cosine") if self._unit_length else linkage_of("centroid")
+        return Kept(np.concatenate(self._pieces), linkage, self._origin)
 
 
 def _estimated_radius(points: Floats) -> float:

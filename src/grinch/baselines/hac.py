@@ -10,6 +10,8 @@ from grinch._types import Advance, Floats, count_rows
 from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain
 from grinch.errors import LinkageError
 from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import linkage_of
+from grinch.summaries.kept import Kept, kept_rows
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 
@@ -31,6 +33,7 @@ class HACBuilder:
         self._way, self._linkage, self._metric = way, linkage, metric
         self._as_roots = as_roots and isinstance(linkage, VectorLinkage) and linkage.name in OF_MEANS
         self._tree: Tree | None = None
+        self._rows: list[Any] = []
         self.stats: dict[str, int] = {"scores": 0, "merges": 0}
 
     @property
@@ -40,6 +43,8 @@ class HACBuilder:
     def insert(self, rows: Any, progress: Advance | None = None) -> None:
         progress = progress or (lambda steps: None)
         n = count_rows(rows)
+        # A copy: what the user does with the rows later changes nothing here.
+        self._rows = [rows.copy()]
         if self._way == SCIPY:
             self._keep(_by_scipy(rows, self._linkage, self._metric), n * (n - 1) // 2)
             progress(n)
@@ -64,6 +69,10 @@ class HACBuilder:
     def tree(self) -> Tree:
         assert self._tree is not None
         return self._tree
+
+    def kept(self) -> Kept:
+        """The points in the order they came."""
+        return kept_rows(self._rows, linkage_of(self._linkage, self._metric or None))
 
 
 def _merge_best_first(pool: Pool, rows: Any, progress: Advance) -> None:

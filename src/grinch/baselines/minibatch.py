@@ -7,6 +7,7 @@ from typing import Any
 from grinch._types import Advance, count_rows
 from grinch.baselines.agglomeration import BestFirst, Pool
 from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.summaries.kept import Kept, kept_rows
 from grinch.tree import Tree
 
 
@@ -14,7 +15,7 @@ class BufferBuilder:
     """A pool of limited size, and the tree of all that went through it."""
 
     def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, buffer_size: int):
-        self._buffer_size = buffer_size
+        self._buffer_size, self._rows = buffer_size, list[Any]()
         self._waiting = BestFirst(Pool(linkage, n_features, 0))
 
     @property
@@ -28,14 +29,22 @@ class BufferBuilder:
 
     def insert(self, rows: Any, progress: Advance | None = None) -> None:
         """A record that the linkage refuses does not enter; those before it stay."""
-        n = count_rows(rows)
-        self._waiting.pool.reserve(min(self._buffer_size, self.n_leaves + n))
-        for i in range(n):
-            if self._waiting.pool.size == self._buffer_size:
-                self._waiting.merge_best()
-            self._waiting.admit(rows[i : i + 1])
-            if progress is not None:
-                progress(1)
+        n, before = count_rows(rows), self.n_leaves
+        self._waiting.pool.reserve(min(self._buffer_size, before + n))
+        try:
+            for i in range(n):
+                if self._waiting.pool.size == self._buffer_size:
+                    self._waiting.merge_best()
+                self._waiting.admit(rows[i : i + 1])
+                if progress is not None:
+                    progress(1)
+        finally:
+            # A copy: what the user does with the rows later changes nothing here.
+            self._rows.append(rows[: self.n_leaves - before].copy())
+
+    def kept(self) -> Kept:
+        """The points in the order they came."""
+        return kept_rows(self._rows, self._waiting.pool.linkage)
 
     def tree(self) -> Tree:
         last = self._waiting.copy()

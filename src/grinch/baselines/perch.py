@@ -17,6 +17,7 @@ from grinch.linkage.named import linkage_of
 from grinch.neighbors.base import Neighbors, batches
 from grinch.neighbors.exact import ExactSearch
 from grinch.summaries import VectorSummaries
+from grinch.summaries.kept import Kept, kept_vectors
 from grinch.tree import NONE, Tree
 from grinch.tree.links import LEAVES, NO_LIMIT, Links, grown, new_links
 
@@ -114,6 +115,10 @@ class PerchBuilder:
     def points(self) -> Vectors32:
         """The points in the order they came."""
         return self.summaries.arrays.means[: self.n_leaves]
+
+    def kept(self) -> Kept:
+        """The points in the order they came, with what they are measured from."""
+        return kept_vectors(self.summaries, np.arange(self.n_leaves))
 
     def _reserve(self, n: int) -> None:
         if n <= self.summaries.capacity and self.links.table.flags.writeable:

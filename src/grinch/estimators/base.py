@@ -21,6 +21,7 @@ from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_records, check_vectors
+from grinch.estimators.described import Described
 from grinch.estimators.fit import Fit
 from grinch.estimators.shown import NOT_FITTED, Shown
 from grinch.estimators.turns import Turns
@@ -90,7 +91,7 @@ class Prepared(NamedTuple):
     new_builder: Callable[[], Builder]
 
 
-class TreeClusterer(ClusterMixin, BaseEstimator):
+class TreeClusterer(Described, ClusterMixin, BaseEstimator):
     """Fits a cluster tree to points, and cuts it into flat clusters.
 
     A subclass says, in ``_validate``, how its parameters and its input are checked and what builds the tree.

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Advance
+from grinch.summaries.kept import Kept
 from grinch.tree import Tree
 from grinch.tree.live_cut import LiveCut
 
@@ -58,6 +59,15 @@ class Cutting(Protocol):
 
     def cut(self, n_clusters: int) -> LiveCut:
         """The cut into this many clusters of the tree as it stands."""
+        ...
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A builder that keeps its points, as all but the engine do (which keeps summaries of them)."""
+
+    def kept(self) -> Kept:
+        """The points in the order they came, and the linkage that compares them."""
         ...
 
 

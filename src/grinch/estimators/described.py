@@ -1,0 +1,257 @@
+"""What the clusters of a fitted tree are: a table of them, the tree above them, and how far points are from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from grinch import cuts
+from grinch._checks import check_count
+from grinch._labels import label_codes
+from grinch._types import Floats, Labels
+from grinch.cuts.words import check_texts
+from grinch.errors import missing_extra
+from grinch.estimators.distances import distances_to_clusters
+from grinch.estimators.fit import Fit
+from grinch.estimators.kept import kept_beside, kept_points
+from grinch.estimators.shown import Shown
+from grinch.linkage.base import VectorLinkage
+from grinch.summaries.kept import Kept
+from grinch.tree import NONE, Tree
+
+if TYPE_CHECKING:
+    import pandas
+
+# For which distances the sums to all others of a cluster need no pairs; the first are those of directions.
+DIRECTIONS, DIFFERENCES = ("cosine", "dot"), ("sqeuclidean", "euclidean")
+
+
+class Found(NamedTuple):
+    """A tree and its cut, all of one moment: the cluster by point, and how sure a cluster is by node."""
+
+    tree: Tree
+    labels: Labels
+    ids: list[Any]
+    sure: Floats
+    central: list[Labels]
+
+
+class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """What a clusterer says of its clusters, and of the places of other points among them."""
+
+    # Of :class:`~grinch.estimators.base.TreeClusterer`.
+    _read: Any
+    _node_labels: Any
+
+    # The clusters -------------------------------------------------------------------------------------------------
+
+    def summary(self, texts: Any = None, *, n_exemplars: int = 3, n_keywords: int = 5) -> pandas.DataFrame:
+        """The clusters of ``labels_`` as a table, one row each.
+
+        Parameters
+        ----------
+        texts : sequence or mapping of str, optional
+            A text for each point, in the order of ``ids_``, or by id: adds the column ``keywords``.
+        n_exemplars, n_keywords : int
+            How many are named for each cluster, at most.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``cluster``, the number in ``labels_``; ``size`` and ``share``, its points and their share of all;
+            ``sure``, from 0 to 1, how long the cluster stays whole (docs/clusters.md); ``exemplars``, the ids of its
+            most central points, the most central first; ``keywords``, see :func:`grinch.cuts.keywords`; ``node``, the
+            node of ``tree_``; ``score``, the linkage of its two halves (nan for a single point), and
+            ``parent_score``, that of the cluster and its sibling. Points with -1 are in no row.
+
+        Examples
+        --------
+        >>> from grinch import Grinch
+        >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4], [3, 0.2]]
+        >>> model = Grinch(n_clusters=2).fit(X, ids=["a", "b", "c", "d", "e"])
+        >>> model.summary(["red", "blue", "red", "blue", "red"])[["cluster", "size", "exemplars", "keywords"]]
+           cluster  size  exemplars keywords
+        0        0     3  [c, a, e]    [red]
+        1        1     2     [b, d]   [blue]
+        """
+        n_exemplars, n_keywords = check_count("n_exemplars", n_exemplars, 1), check_count("n_keywords", n_keywords, 1)
+        try:
+            import pandas
+        except ImportError:
+            raise missing_extra("summary()", "pandas", "pandas") from None
+        found = self._found(n_exemplars)
+        return pandas.DataFrame(_columns(found, None if texts is None else _words(texts, found, n_keywords)))
+
+    def cluster_tree(self, texts: Any = None, *, n_keywords: int = 5) -> cuts.ClusterTree:
+        """The tree above the clusters of ``labels_``, whose leaves are the clusters.
+
+        With ``texts``, as in :meth:`summary`, clusters are called by their keywords. For a picture, see
+        :func:`grinch.plots.plot_clusters`; ``to_networkx()`` makes a graph of it.
+
+        >>> from grinch import Grinch
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model.cluster_tree()
+        <ClusterTree with 2 clusters of 4 points>
+        """
+        n_keywords = check_count("n_keywords", n_keywords, 1)
+        found = self._found(None)
+        clusters = cuts.collapse(found.tree, found.labels)
+        clusters = clusters.described(sure=found.sure[clusters.nodes[: clusters.n_clusters]])
+        if texts is None:
+            return clusters
+        words = [_words(texts, found, n_keywords)[number] for number in clusters.clusters.tolist()]
+        names = [", ".join(own) or name for own, name in zip(words, clusters.names, strict=True)]
+        return clusters.described(names, words)
+
+    def _found(self, n_exemplars: int | None) -> Found:
+        """What there is to say; with as many exemplars, None for no exemplars."""
+
+        def found(seen: Fit | Shown, kept: Kept | None) -> Found:
+            tree, labels = seen.tree(), self._node_labels(seen)
+            of_points = labels[: seen.n_leaves].copy()
+            central = [] if kept is None else _central(kept, tree, of_points, n_exemplars or 1)
+            return Found(tree, of_points, seen.point_ids(), self._sureness(seen), central)
+
+        def live(fitted: Fit) -> Found:
+            return found(fitted, None if n_exemplars is None else kept_points(fitted))
+
+        def beside(shown: Shown) -> Found | None:
+            kept = None if n_exemplars is None else kept_beside(shown)
+            return None if kept is None and n_exemplars is not None else found(shown, kept)
+
+        return self._read(live, beside)
+
+    def _sureness(self, seen: Fit | Shown) -> Floats:
+        """By node id, how sure it is as a cluster, from 0 to 1."""
+        return time_whole(seen.tree())
+
+    # Other points -------------------------------------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Floats:
+        """The distance of each point to each cluster of ``labels_``, without inserting any.
+
+        Under ``"average"`` and ``"cosine"`` linkage of cosines it is 1 minus the similarity; under ``"ward"`` and
+        ``"centroid"`` the Euclidean distance to the mean; under ``"average"`` of squared distances the root of the
+        mean squared distance to the points; over the pairs of another distance the mean, smallest or greatest of them;
+        under a linkage of your own, minus its score (from ``ceiling`` on, if it has one).
+
+        Returns
+        -------
+        ndarray of shape (n_points, n_clusters)
+
+        Examples
+        --------
+        >>> from grinch import HAC
+        >>> HAC(linkage="ward", n_clusters=2).fit([[0.0], [2], [9], [11]]).transform([[1.0], [9]]).tolist()
+        [[0.0, 9.0], [8.0, 1.0]]
+        """
+
+        def measured(face: Any, seen: Fit | Shown, kept: Kept) -> Floats:
+            rows = face._rows_for(kept.linkage, X, reset=False)
+            return distances_to_clusters(rows, kept, self._node_labels(seen), seen.tree())
+
+        def live(fitted: Fit) -> Floats:
+            return measured(self, fitted, kept_points(fitted))
+
+        def beside(shown: Shown) -> Floats | None:
+            kept = kept_beside(shown)
+            return None if kept is None else measured(shown.face, shown, kept)
+
+        return self._read(live, beside)
+
+    def predict(self, X: Any) -> Labels:
+        """The nearest cluster of each point by :meth:`transform`; -1 if there are none."""
+        distances = self.transform(X)
+        return distances.argmin(axis=1) if distances.shape[1] else np.full(len(distances), -1, dtype=np.int64)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How well the clusters suit X, higher for better: what ``GridSearchCV`` compares.
+
+        With ``y``, the adjusted Rand index of :meth:`predict` and ``y``: points without a label (None or nan) are left
+        out, and those that no cluster takes count as clusters of their own. Without ``y``, the simplified silhouette,
+        the mean of (b - a) / max(|a|, |b|), where a is the distance to the nearest cluster and b that to the second;
+        0 with fewer than two clusters.
+
+        Examples
+        --------
+        >>> from grinch import HAC
+        >>> model = HAC(n_clusters=2).fit([[0.0], [2], [9], [11]])
+        >>> round(model.score([[1.0], [10.0]]), 2), model.score([[1.0], [3], [8]], ["a", "a", "b"])
+        (0.89, 1.0)
+        """
+        if y is not None:
+            return _agreement(self.predict(X), y)
+        distances = self.transform(X)
+        if distances.shape[1] < 2:
+            return 0.0
+        a, b = np.partition(distances, 1, axis=1)[:, :2].T
+        scale = np.maximum(np.abs(a), np.abs(b))
+        return float(np.mean(np.divide(b - a, scale, out=np.zeros_like(a), where=scale > 0)))
+
+    @property
+    def _n_features_out(self) -> int:
+        """How many columns :meth:`transform` gives, for scikit-learn to name."""
+        return int(self._read(lambda seen: self._node_labels(seen)[: seen.n_leaves].max(initial=-1))) + 1
+
+
+def time_whole(tree: Tree) -> Floats:
+    """By node id, for what share of the heights below its parent a node is one cluster: 1 - height / parent's height.
+
+    0 for a node that is joined as soon as it is there, 1 for a point joined to others far away and for the root. nan
+    in a tree without scores.
+    """
+    heights, parents = tree.heights(), tree.parents()
+    if tree.n_leaves > 1 and np.isnan(tree.scores[tree.root]):
+        return np.full(tree.n_ids, np.nan)
+    above = np.where(parents == NONE, np.inf, heights[parents])
+    with np.errstate(invalid="ignore"):
+        return 1 - np.divide(heights, above, out=np.ones(tree.n_ids), where=above > 0)
+
+
+def _central(kept: Kept, tree: Tree, labels: Labels, n: int) -> list[Labels]:
+    """The most central points of each cluster: by their vectors where the linkage allows it, otherwise by the tree."""
+    linkage: Any = kept.linkage
+    metric = linkage.leaf_metric if isinstance(linkage, VectorLinkage) else getattr(linkage, "distance", None)
+    if kept.is_vectors and metric in (*DIRECTIONS, *DIFFERENCES):
+        return cuts.central_points(kept.rows, labels, n, "cosine" if metric in DIRECTIONS else "sqeuclidean")
+    return cuts.central_leaves(tree, labels, n)
+
+
+def _columns(found: Found, words: list[list[str]] | None) -> dict[str, Any]:
+    """The table by columns, in order."""
+    tree, nodes, sizes = found.tree, cuts.cluster_nodes(found.tree, found.labels), cuts.cluster_sizes(found.labels)
+    clusters = np.flatnonzero(nodes >= 0)
+    nodes = nodes[clusters]
+    parents = tree.parents()[nodes]
+    columns: dict[str, Any] = {
+        "cluster": clusters,
+        "size": sizes[clusters],
+        "share": sizes[clusters] / max(tree.n_leaves, 1),
+        "sure": found.sure[nodes],
+        "exemplars": [[found.ids[point] for point in found.central[c].tolist()] for c in clusters.tolist()],
+    }
+    if words is not None:
+        columns["keywords"] = [words[c] for c in clusters.tolist()]
+    scores = tree.scores
+    above = np.where(parents == NONE, np.nan, scores[parents])
+    return {**columns, "node": nodes, "score": scores[nodes], "parent_score": above}
+
+
+def _words(texts: Any, found: Found, n: int) -> list[list[str]]:
+    """The keywords of each cluster."""
+    given = [texts.get(name) for name in found.ids] if isinstance(texts, Mapping) else texts
+    return cuts.keywords(check_texts(given, len(found.ids)), found.labels, n)
+
+
+def _agreement(labels: Labels, y: Any) -> float:
+    from sklearn.metrics import adjusted_rand_score
+    from sklearn.utils import check_consistent_length
+
+    check_consistent_length(labels, y)
+    codes = label_codes(y)
+    alone = labels < 0
+    labels = np.where(alone, labels.max(initial=-1) + np.cumsum(alone), labels)
+    return float(adjusted_rand_score(codes[codes >= 0], labels[codes >= 0]))
