@@ -213,10 +213,12 @@ def test_threshold_labels_and_predictions(rng):
 
 def test_the_cut_follows_the_parameters(blobs):
     X, _ = blobs
-    model = Grinch().fit(X)
+    model = Grinch(n_clusters=8).fit(X)
     assert model.labels_.max() == 7
     assert model.set_params(n_clusters=3).labels_.max() == 2
     assert clone(model).n_clusters == 3
+    model.set_params(n_clusters=None)
+    np.testing.assert_array_equal(model.labels_, model.layers_[int(np.argmax(model.layer_persistence_))])
 
 
 def test_predict_does_not_depend_on_the_other_rows(blobs):
@@ -372,9 +374,11 @@ def test_a_shuffled_fit_that_breaks_off_goes_on_soundly():
 
 def test_labels_handed_out_are_a_copy(blobs):
     X, _ = blobs
-    model = Grinch().fit(X)
-    model.labels_[:] = 77
-    assert model.labels_.max() == 7
+    for model in (Grinch(n_clusters=8).fit(X), Grinch().fit(X)):
+        most = model.labels_.max()
+        model.labels_[:] = 77
+        model.layers_[0][:] = 77
+        assert model.labels_.max() == most != 77
 
 
 def test_extreme_values(rng):

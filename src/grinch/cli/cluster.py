@@ -13,11 +13,12 @@ from sklearn.base import clone
 
 import grinch
 from grinch import Grinch, Rules
+from grinch._types import Labels
 from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
 from grinch.cuts import check_cut
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.registry import SYSTEMS, make_system
-from grinch.export.writers import write_clusters, write_newick, write_scipy, write_tsv
+from grinch.export.writers import write_clusters, write_layers, write_newick, write_scipy, write_tsv
 from grinch.files.read import Points, read_points
 from grinch.files.write import replacing
 from grinch.metrics import dendrogram_purity, pairwise_f1
@@ -28,6 +29,7 @@ WRITTEN = {
     "linkage.npy": "the tree as scipy's linkage matrix",
     "tree.tsv": "the tree as node, parent, label",
     "clusters.csv": "the flat clusters: id, cluster (and label, if there are labels)",
+    "layers.csv": "the clusters at every resolution that lasts, finest first",
     "summary.json": "what was done, and what was found",
     "dendrogram.png": "a picture of the top of the tree",
 }
@@ -35,6 +37,7 @@ WRITTEN = {
 
 ModeName = Literal["fast", "paper", "exact"]
 SearchName = Literal["auto", "exact", "index"]
+CutName = Literal["auto", "finest", "coarsest"]
 
 
 @app.command(short_help="Cluster the points of a file.")
@@ -73,14 +76,22 @@ def cluster(
             " distance that scipy knows, such as euclidean or cityblock.",
         ),
     ] = None,
+    cut: Annotated[
+        CutName | None,
+        typer.Option(
+            help="Where to cut: auto (default), where clusters last longest; finest and coarsest are the ends of the"
+            " layers in layers.csv."
+        ),
+    ] = None,
     clusters: Annotated[
         int | None,
-        typer.Option("--clusters", "-k", metavar="N", help="Cut into this many flat clusters (8 if nothing is said)."),
+        typer.Option("--clusters", "-k", metavar="N", help="Cut into this many flat clusters, instead."),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option("--threshold", "-t", metavar="SCORE", help="Cut where two sides score below this, instead."),
     ] = None,
+    noise: Annotated[bool, typer.Option("--noise", help="Points that belong nowhere get cluster -1.")] = False,
     mode: Annotated[
         ModeName | None,
         typer.Option(
@@ -106,12 +117,17 @@ def cluster(
     """Cluster the points of FILE and write the tree, the flat clusters and a picture.
 
     Into the folder of --out go the tree (tree.nwk in Newick, linkage.npy for scipy, tree.tsv as node, parent, label),
-    the flat clusters (clusters.csv), a picture (dendrogram.png), and what was done and found (summary.json). In
-    clusters.csv, text that a spreadsheet would run as a formula gets a single quote in front.
+    the flat clusters (clusters.csv), those of every resolution that lasts (layers.csv), a picture (dendrogram.png), and
+    what was done and found (summary.json). In .csv files, text that a spreadsheet would run as a formula gets a single
+    quote in front.
 
     Ctrl-C ends the inserting early; what is in the tree by then is written (but not with --shuffle).
     """
     check_cut(clusters, threshold)
+    if cut is not None and (clusters is not None or threshold is not None):
+        raise ValueError(
+            f"--cut, --clusters and --threshold are ways to cut: give one of them; got --cut {cut} as well"
+        )
     points = read_points(file, label, id, drop or ())
     said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
     if shuffle:
@@ -122,6 +138,7 @@ def cluster(
         metric=metric,
         n_clusters=clusters,
         threshold=threshold,
+        noise=noise,
         verbose=not quiet,
         **{name: value for name, value in said.items() if value is not None},
     )
@@ -131,8 +148,9 @@ def cluster(
     )
     seconds = _fit(model, points, refine)
     points = _inserted(points, model.n_leaves_)
-    _report(method, model, points, seconds, {})
-    _write(model, points, seconds, out, picture)
+    flat = _flat(model, cut)
+    _report(method, model, flat, points, seconds, {})
+    _write(model, flat, points, seconds, out, picture)
 
 
 @app.command(short_help="Cluster the handwritten digits, to see that all works.")
@@ -153,7 +171,7 @@ def demo(
         f"The handwritten digits of scikit-learn: {len(vectors):,} images of 8 x 8 pixels, in random order.\n"
         "Average linkage under cosine similarity.\n"
     )
-    model = Grinch(n_clusters=20, verbose=True)
+    model = Grinch(verbose=True)
     seconds = _fit(model, points)
     start = time.perf_counter()
     hac = Tree.from_scipy(linkage(points.vectors, "average", metric="cosine").clip(0))
@@ -163,8 +181,9 @@ def demo(
         "grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
         "HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order])),
     }
-    _report("grinch", model, points, seconds, beside)
-    _write(model, points, seconds, out, picture=True)
+    flat = _flat(model, None)
+    _report("grinch", model, flat, points, seconds, beside)
+    _write(model, flat, points, seconds, out, picture=True)
 
 
 def _shuffled_purity(vectors: Any, labels: Any, seed: int) -> float:
@@ -179,6 +198,7 @@ def _fit(model: TreeClusterer, points: Points, passes: int = 0) -> float:
     small = clone(model).set_params(verbose=False).fit(points.vectors[:60])
     if passes:
         small.refine()
+    assert len(small.labels_)
     start = time.perf_counter()
     try:
         model.fit(points.vectors, ids=points.ids)
@@ -194,6 +214,11 @@ def _fit(model: TreeClusterer, points: Points, passes: int = 0) -> float:
     return time.perf_counter() - start
 
 
+def _flat(model: TreeClusterer, cut: str | None) -> Labels:
+    """The flat clusters that are meant."""
+    return model.layers_[0 if cut == "finest" else -1] if cut in ("finest", "coarsest") else model.labels_
+
+
 def _inserted(points: Points, n: int) -> Points:
     """The first n points."""
     ids, labels = (values if values is None else values[:n] for values in points[1:])
@@ -201,7 +226,12 @@ def _inserted(points: Points, n: int) -> Points:
 
 
 def _report(
-    method: str, model: TreeClusterer, points: Points, seconds: float, beside: dict[str, tuple[float, float]]
+    method: str,
+    model: TreeClusterer,
+    flat: Labels,
+    points: Points,
+    seconds: float,
+    beside: dict[str, tuple[float, float]],
 ) -> None:
     tree, stats = model.tree_, model.stats_
     depths = tree.depths()[: tree.n_leaves]
@@ -209,7 +239,8 @@ def _report(
         "points": f"{tree.n_leaves:,}",
         "time": f"{seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s)",
         "depth": f"{depths.mean():.0f} on average, {depths.max():,} at most",
-        "clusters": f"{model.labels_.max() + 1:,}",
+        "clusters": f"{flat.max() + 1:,}" + _nowhere(flat),
+        "layers of": ", ".join(f"{layer.max() + 1:,}" for layer in model.layers_),
         **{name.replace("_", " "): f"{count:,}" for name, count in stats.items() if count},
     }
     console.print()
@@ -220,7 +251,7 @@ def _report(
     table = Table(box=None, pad_edge=False)
     for name in ("", "seconds", "dendrogram purity", "F1 of the cut"):
         table.add_column(name, justify="left" if not name else "right")
-    purity, f1 = dendrogram_purity(tree, points.labels), pairwise_f1(points.labels, model.labels_)
+    purity, f1 = dendrogram_purity(tree, points.labels), pairwise_f1(points.labels, flat)
     table.add_row(f"  {method}", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
     for name, (other_seconds, other_purity) in beside.items():
         table.add_row(f"  {name}", f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
@@ -228,14 +259,20 @@ def _report(
     console.print(table)
 
 
-def _write(model: TreeClusterer, points: Points, seconds: float, out: Path, picture: bool) -> None:
+def _nowhere(flat: Labels) -> str:
+    count = int((flat < 0).sum())
+    return f", and {count:,} points that belong nowhere" if count else ""
+
+
+def _write(model: TreeClusterer, flat: Labels, points: Points, seconds: float, out: Path, picture: bool) -> None:
     tree = model.tree_
     names = None if points.ids is None else points.ids.tolist()
     labels = None if points.labels is None else points.labels.tolist()
     write_newick(tree, out / "tree.nwk", names)
     write_scipy(tree, out / "linkage.npy")
     write_tsv(tree, out / "tree.tsv", names, labels)
-    write_clusters(out / "clusters.csv", model.labels_, names, labels)
+    write_clusters(out / "clusters.csv", flat, names, labels)
+    write_layers(out / "layers.csv", model.layers_, names)
     if picture:
         _draw(tree, labels, out / "dendrogram.png")
     summary: dict[str, Any] = {
@@ -243,16 +280,20 @@ def _write(model: TreeClusterer, points: Points, seconds: float, out: Path, pict
         "points": tree.n_leaves,
         "features": int(points.vectors.shape[1]),
         "seconds": round(seconds, 3),
-        "clusters": int(model.labels_.max()) + 1,
+        "clusters": int(flat.max()) + 1,
+        "layers": [
+            {"clusters": int(layer.max()) + 1, "persistence": round(float(persistence), 4)}
+            for layer, persistence in zip(model.layers_, model.layer_persistence_, strict=True)
+        ],
         "settings": {name: _readable(value) for name, value in model.get_params().items()},
         "stats": model.stats_,
     }
     if labels is not None:
         summary["dendrogram_purity"] = dendrogram_purity(tree, labels)
-        summary["pairwise_f1"] = pairwise_f1(labels, model.labels_)
+        summary["pairwise_f1"] = pairwise_f1(labels, flat)
     with replacing(out / "summary.json") as file:
         file.write(json.dumps(summary, indent=2) + "\n")
-    names_written = ["tree.nwk", "linkage.npy", "tree.tsv", "clusters.csv", "summary.json"]
+    names_written = ["tree.nwk", "linkage.npy", "tree.tsv", "clusters.csv", "layers.csv", "summary.json"]
     console.print(f"\nWritten to [bold]{out}/[/bold]")
     for name in names_written + (["dendrogram.png"] if picture else []):
         console.print(f"  {name:15} {WRITTEN[name]}")

@@ -14,6 +14,7 @@ import numpy as np
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, Ids, Slots, count_rows
 from grinch.core import entries
+from grinch.core.found import FoundOnArrival
 from grinch.core.leave import remove_points
 from grinch.core.places import SPARE, Places
 from grinch.core.rules import Rules
@@ -119,12 +120,14 @@ class Engine:
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
+        self.found = FoundOnArrival(self.search.k) if isinstance(self.summaries, RecordSummaries) else None
+        """Of records, whose neighbours are dear to find, the candidates that were found when they came."""
         self._forget_readers()
         self._is_owned = True
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end", "_epoch")}
+        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end", "_epoch", "_near")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -137,6 +140,7 @@ class Engine:
         self._at_end = threading.Lock()
         # Another one when points get other slots or vectors.
         self._epoch = 0
+        self._near: tuple[tuple[int, int, int], Ids] | None = None
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -239,6 +243,8 @@ class Engine:
             found = candidates[lo - first : hi - first]
             if self.gardener is not None:
                 self.gardener.found(lo, found)
+            if self.found is not None:
+                self.found.note(lo, found)
             self.change(entries.insert_all, np.arange(lo, hi), found)
             if self.gardener is not None and hi in stops:
                 self.gardener.tend(self)
@@ -289,6 +295,31 @@ class Engine:
             is_current=lambda: self._epoch == epoch,
         )
 
+    # Who is near whom ---------------------------------------------------------------------------------------------
+
+    def neighbors(self) -> Ids:
+        """By slot, the nearest of all points, best first, padded with NONE; of records, what was found on arrival.
+
+        Looked for once, as long as no point comes or goes.
+        """
+        if self.found is not None:
+            return self.found.among(self.slots(), self.n_slots)
+        if self._near is None or self._near[0] != self._points_there():
+            slots, near = self.slots(), np.full((self.n_slots, self.search.k), NONE, np.int32)
+            for first, found in self.search.nearest(slots, self.n_slots):
+                near[slots[first : first + len(found)]] = found
+            self.remember_neighbors(near)
+        assert self._near is not None
+        return self._near[1]
+
+    def remember_neighbors(self, near: Ids) -> None:
+        """These are the nearest of all points, by slot."""
+        self._near = (self._points_there(), near)
+
+    def _points_there(self) -> tuple[int, int, int]:
+        """The same as long as no point comes or goes."""
+        return self.n_slots, self.n_leaves, self._epoch
+
     # Points go ----------------------------------------------------------------------------------------------------
 
     def remove(self, slots: Slots, repair: bool = True, progress: Advance | None = None) -> None:
@@ -313,6 +344,8 @@ class Engine:
         self.links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
         self.summaries.compact(leaves, internal, capacity)
         self.search.compacted(leaves)
+        if self.found is not None:
+            self.found.compacted(leaves)
         if self.gardener is not None:
             self.gardener.compacted(leaves)
         return leaves

@@ -1,5 +1,6 @@
 """Flat clusters from a tree."""
 
+from grinch.cuts.automatic import AutomaticCut, Layer, automatic_cut, cut_auto
 from grinch.cuts.cluster_tree import ClusterTree, central_leaves, cluster_nodes, collapse
 from grinch.cuts.costs import cut_by_cost, node_costs, splits_by_cost
 from grinch.cuts.flat import (
@@ -14,15 +15,20 @@ from grinch.cuts.flat import (
     splits_n_clusters,
     splits_threshold,
 )
+from grinch.cuts.graph import NeighborGraph, neighbor_graph
 from grinch.cuts.inconsistency import cut_inconsistency
 from grinch.cuts.medoids import central_points, cluster_sizes, exemplars
+from grinch.cuts.noise import without_noise
 from grinch.cuts.oracle import BestThreshold, best_threshold, cut_best_f1, splits_best_f1
-from grinch.cuts.stability import cut_stability
 from grinch.cuts.words import keywords
 
 __all__ = [
+    "AutomaticCut",
     "BestThreshold",
     "ClusterTree",
+    "Layer",
+    "NeighborGraph",
+    "automatic_cut",
     "best_threshold",
     "central_leaves",
     "central_points",
@@ -32,15 +38,16 @@ __all__ = [
     "cluster_nodes",
     "cluster_sizes",
     "collapse",
+    "cut_auto",
     "cut_best_f1",
     "cut_by_cost",
     "cut_inconsistency",
     "cut_n_clusters",
-    "cut_stability",
     "cut_threshold",
     "exemplars",
     "keywords",
     "labels_of",
+    "neighbor_graph",
     "node_costs",
     "node_labels",
     "splits",
@@ -48,4 +55,5 @@ __all__ = [
     "splits_by_cost",
     "splits_n_clusters",
     "splits_threshold",
+    "without_noise",
 ]

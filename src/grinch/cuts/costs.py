@@ -124,7 +124,7 @@ def _kmeans(tree: Tree, vectors: Any) -> Floats:
     nodes, children = tree.internal_nodes(), tree.child_pairs()
     for column in columns(check_vectors(vectors, tree.n_leaves)):
         mean[: len(column)] = column
-        _add_spread_between(nodes, children, sizes, mean, spread)
+        add_spread_between(nodes, children, sizes, mean, spread)
     return tree.sum_upward(spread)
 
 
@@ -138,7 +138,7 @@ def _add_box_side(nodes: Ids, children: Ids, low: Floats, high: Floats, squared:
 
 
 @kernel
-def _add_spread_between(nodes: Ids, children: Ids, sizes: Floats, mean: Floats, spread: Floats) -> None:
+def add_spread_between(nodes: Ids, children: Ids, sizes: Floats, mean: Floats, spread: Floats) -> None:
     """Add to each node what the distance of its children's means adds: |m_l - m_r|² n_l n_r / (n_l + n_r)."""
     for i in range(nodes.shape[0] - 1, -1, -1):
         v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]

@@ -16,21 +16,22 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from grinch import cuts
+from grinch._checks import check_flag
 from grinch._types import Advance, count_rows
 from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
+from grinch.estimators.automatic import automatic_cut_of
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_records, check_vectors
 from grinch.estimators.described import Described
 from grinch.estimators.fit import Fit
-from grinch.estimators.shown import NOT_FITTED, Shown
+from grinch.estimators.shown import NOT_FITTED, NotShown, Shown
 from grinch.estimators.turns import Turns
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 from grinch.tree.live_cut import LiveCut
 
-DEFAULT_N_CLUSTERS = 8
 # What of an estimator is not needed to check input.
 UNSEEN = ("_fitted", "_turns")
 
@@ -99,11 +100,12 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     n_clusters: int | None
     threshold: float | None
+    noise: bool = False
     verbose: bool | int
     shuffle: bool = False
     random_state: Any = None
     # Parameters that may change while a tree grows; the others are what it is built by.
-    _free: tuple[str, ...] = ("n_clusters", "threshold", "shuffle", "random_state", "verbose")
+    _free: tuple[str, ...] = ("n_clusters", "threshold", "noise", "shuffle", "random_state", "verbose")
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
         """Check the parameters, then X; nothing changes before all of them are accepted."""
@@ -136,6 +138,23 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         return self._read(self._labels)
 
     @property
+    def layers_(self) -> list[npt.NDArray[np.int64]]:
+        """Flat clusters at each resolution that lasts, finest first; each holds the clusters of the finer ones whole.
+
+        Whatever ``n_clusters`` or ``threshold`` say; the automatic cut is one of them.
+        """
+
+        def labels(seen: Seen) -> list[npt.NDArray[np.int64]]:
+            return [cuts.labels_of(seen.tree(), layer.is_split) for layer in self._automatic(seen).layers]
+
+        return self._read(labels)
+
+    @property
+    def layer_persistence_(self) -> npt.NDArray[np.float64]:
+        """How long the clusters of each layer last, from 0 to 1."""
+        return self._read(lambda seen: np.array([layer.persistence for layer in self._automatic(seen).layers]))
+
+    @property
     def ids_(self) -> list[Any]:
         """The ids of the points, as they were given; positions if none were."""
         return self._read(lambda seen: seen.point_ids())
@@ -146,7 +165,8 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         names, labels = self._read(lambda seen: (seen.point_ids(), self._labels(seen)))
         clusters: list[list[Any]] = [[] for _ in range(int(labels.max(initial=-1)) + 1)]
         for name, label in zip(names, labels.tolist(), strict=True):
-            clusters[label].append(name)
+            if label >= 0:
+                clusters[label].append(name)
         return clusters
 
     @property
@@ -190,7 +210,10 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         def look(shown: Shown) -> Found | None:
             if shown is NOT_FITTED:
                 raise self._not_fitted()
-            return (beside or live)(shown)
+            try:
+                return (beside or live)(shown)
+            except NotShown:
+                return None
 
         return turns_of(self).read(inside, look)
 
@@ -278,19 +301,32 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     def _live_cut(self, seen: Seen) -> LiveCut | None:
         """The cut that follows the tree, for the plain cut into a number of clusters, where the builder keeps one."""
-        n_clusters = self.n_clusters
-        cuts.check_cut(n_clusters, self.threshold)
-        if self.threshold is not None:
+        cuts.check_cut(self.n_clusters, self.threshold)
+        if self.n_clusters is None or self.noise:
             return None
-        return seen.live_cut(DEFAULT_N_CLUSTERS if n_clusters is None else n_clusters)
+        return seen.live_cut(self.n_clusters)
 
     def _node_labels(self, seen: Seen) -> npt.NDArray[np.int64]:
         n_clusters, threshold = self.n_clusters, self.threshold
         cuts.check_cut(n_clusters, threshold)
+        check_flag("noise", self.noise)
+        cut: tuple[Any, ...]
+        splits: Callable[[Tree], Mask]
         if threshold is not None:
-            return seen.node_labels(("threshold", threshold), lambda tree: cuts.splits_threshold(tree, threshold))
-        k = DEFAULT_N_CLUSTERS if n_clusters is None else n_clusters
-        return seen.node_labels(self._cut_named(k), lambda tree: self._splits(seen, tree, k))
+            cut, splits = ("threshold", threshold), lambda tree: cuts.splits_threshold(tree, threshold)
+        elif n_clusters is not None:
+            cut, splits = self._cut_named(n_clusters), lambda tree: self._splits(seen, tree, n_clusters)
+        else:
+            cut, splits = ("automatic",), lambda tree: self._automatic(seen).is_split
+        if not self.noise:
+            return seen.node_labels(cut, lambda tree: cuts.node_labels(tree, splits(tree)))
+        graph = self._automatic(seen).graph
+        return seen.node_labels(
+            (*cut, "noise"), lambda tree: cuts.without_noise(tree, cuts.node_labels(tree, splits(tree)), graph)
+        )
+
+    def _automatic(self, seen: Seen) -> cuts.AutomaticCut:
+        return seen.automatic(automatic_cut_of)
 
     def _cut_named(self, n_clusters: int) -> tuple[Any, ...]:
         """What a cut into this many clusters depends on."""

@@ -32,7 +32,7 @@ class Birch(IncrementalClusterer):
         distance to the nearest neighbour among the first points.
     branching_factor : int, default=50
         The most children of a node.
-    n_clusters, threshold, shuffle, random_state, verbose
+    n_clusters, threshold, noise, shuffle, random_state, verbose
         As in :class:`~grinch.Grinch`; so are ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``. A score is
         minus the height at which Ward's linkage joins two nodes.
 
@@ -51,6 +51,7 @@ class Birch(IncrementalClusterer):
         branching_factor: int = 50,
         n_clusters: int | None = None,
         threshold: float | None = None,
+        noise: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
         verbose: bool | int = False,
@@ -60,6 +61,7 @@ class Birch(IncrementalClusterer):
         self.branching_factor = branching_factor
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.noise = noise
         self.shuffle = shuffle
         self.random_state = random_state
         self.verbose = verbose

@@ -45,6 +45,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     # Of :class:`~grinch.estimators.base.TreeClusterer`.
     _read: Any
     _node_labels: Any
+    _automatic: Any
 
     # The clusters -------------------------------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _sureness(self, seen: Fit | Shown) -> Floats:
         """By node id, how sure it is as a cluster, from 0 to 1."""
-        return time_whole(seen.tree())
+        return self._automatic(seen).persistence
 
     # Other points -------------------------------------------------------------------------------------------------
 
@@ -195,20 +196,6 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _n_features_out(self) -> int:
         """How many columns :meth:`transform` gives, for scikit-learn to name."""
         return int(self._read(lambda seen: self._node_labels(seen)[: seen.n_leaves].max(initial=-1))) + 1
-
-
-def time_whole(tree: Tree) -> Floats:
-    """By node id, for what share of the heights below its parent a node is one cluster: 1 - height / parent's height.
-
-    0 for a node that is joined as soon as it is there, 1 for a point joined to others far away and for the root. nan
-    in a tree without scores.
-    """
-    heights, parents = tree.heights(), tree.parents()
-    if tree.n_leaves > 1 and np.isnan(tree.scores[tree.root]):
-        return np.full(tree.n_ids, np.nan)
-    above = np.where(parents == NONE, np.inf, heights[parents])
-    with np.errstate(invalid="ignore"):
-        return 1 - np.divide(heights, above, out=np.ones(tree.n_ids), where=above > 0)
 
 
 def _central(kept: Kept, tree: Tree, labels: Labels, n: int) -> list[Labels]:

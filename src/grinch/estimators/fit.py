@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch import cuts
-from grinch._types import Counts, Slots
+from grinch._types import Counts, Labels, Slots
 from grinch.core.engine import Engine
-from grinch.cuts.flat import Mask
+from grinch.cuts.automatic import AutomaticCut
 from grinch.estimators.builder import Builder, Cutting, HavingPoints, Removing
 from grinch.estimators.points import PointIds
 from grinch.estimators.shown import Shown
@@ -38,6 +37,7 @@ class Fit:
         self._tree: Tree | None = None
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: Hashable = None
+        self._automatic: AutomaticCut | None = None
 
     # Points come and go -------------------------------------------------------------------------------------------
 
@@ -75,18 +75,25 @@ class Fit:
         if self._tree is None:
             tree, positions = self.builder.tree(), self.ids.positions[self._slots()]
             is_plain = bool((positions == np.arange(len(positions))).all())
-            tree = tree if self.ids.is_in_order else tree.relabelled(self._leaves())
+            tree = tree if self.ids.is_in_order else tree.relabelled(self.leaves())
             tree.names = None if is_plain and self.ids.names is None else self.point_ids()
-            self._tree, self._cut = tree, None
+            self._tree, self._cut, self._automatic = tree, None, None
         return self._tree
+
+    def automatic(self, find: Callable[[Fit], AutomaticCut]) -> AutomaticCut:
+        """The automatic cut of the tree as it stands, as ``find`` finds it, once."""
+        self.tree()
+        if self._automatic is None:
+            self._automatic = find(self)
+        return self._automatic
 
     def show(self, face: Any, is_growing: bool) -> Shown:
         """What there is, for readers beside a change; ``is_growing`` if the change only adds points."""
-        tree, leaves, standing = self.tree(), self._leaves(), None
+        tree, leaves, standing = self.tree(), self.leaves(), None
         if is_growing and isinstance(self.builder, Engine):
             as_built = tree if self.ids.is_in_order else tree.relabelled(np.argsort(leaves))
             standing = self.builder.standing(as_built)
-        return Shown(face, tree, self.stats, list(self.refinements), self.points, standing, leaves)
+        return Shown(face, tree, self.stats, list(self.refinements), self.points, standing, leaves, self._automatic)
 
     @property
     def n_leaves(self) -> int:
@@ -101,11 +108,11 @@ class Fit:
         """The points in the order of the tree's leaves, of a builder that has them."""
         return self.by_row(self.builder.points()) if isinstance(self.builder, HavingPoints) else None
 
-    def node_labels(self, cut: Hashable, splits: Callable[[Tree], Mask]) -> npt.NDArray[np.int64]:
-        """Flat clusters by node id, -1 above the cut; ``cut`` names what ``splits`` does, so that it is done once."""
+    def node_labels(self, cut: Hashable, find: Callable[[Tree], Labels]) -> npt.NDArray[np.int64]:
+        """Flat clusters by node id, -1 above the cut; ``cut`` names what ``find`` finds, so that it is done once."""
         tree = self.tree()
         if self._labels is None or self._cut != cut:
-            self._labels, self._cut = cuts.node_labels(tree, splits(tree)), cut
+            self._labels, self._cut = find(tree), cut
         return self._labels
 
     def live_cut(self, n_clusters: int) -> LiveCut | None:
@@ -126,15 +133,15 @@ class Fit:
     def public_ids(self, nodes: Slots) -> Counts:
         """Node ids of the builder's tree as ids of the tree handed out."""
         n = self.builder.n_leaves
-        return np.concatenate([self._leaves(), np.arange(n, 2 * n)])[nodes]
+        return np.concatenate([self.leaves(), np.arange(n, 2 * n)])[nodes]
 
     def by_row(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """What is known of each point in the order they were inserted, in the order of the tree's leaves."""
         ordered = np.empty_like(values)
-        ordered[self._leaves()] = values
+        ordered[self.leaves()] = values
         return ordered
 
-    def _leaves(self) -> Counts:
+    def leaves(self) -> Counts:
         """By leaf of the builder's tree, the leaf of the tree handed out."""
         if self.ids.is_in_order:
             return np.arange(self.n_leaves)

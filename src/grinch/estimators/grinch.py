@@ -61,9 +61,12 @@ class Grinch(IncrementalClusterer):
         approximations, ``"exact"`` without any, which carries the paper's guarantee; or rules of your own, such as
         ``Rules.fast(cap=100)`` (:class:`~grinch.Rules`).
     n_clusters : int, optional
-        Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
+        Cut the tree into this many flat clusters instead of the automatic cut.
     threshold : float, optional
         Cut the tree from the top at the first nodes whose children score at least this under the linkage.
+    noise : bool, default=False
+        Label points that belong nowhere -1: those alone in their cluster, and those with less than a quarter of their
+        neighbours in it.
     search : {"auto", "exact", "index"}, source or list of sources, default="auto"
         How neighbours are found: exactly (by matrix products for vectors, by asking a linkage about every point
         otherwise), or approximately by an index of cells. ``"auto"`` is exact up to 16,384 vectors and goes on
@@ -88,7 +91,12 @@ class Grinch(IncrementalClusterer):
     tree_ : Tree
         The cluster tree; leaf ``i`` is the ``i``-th point. It is a copy that later points do not change.
     labels_ : ndarray of shape (n_points,)
-        Flat clusters, from 0, in the order in which their first points arrived.
+        Flat clusters, from 0, in the order in which their first points arrived: where clusters last longest, unless
+        ``n_clusters`` or ``threshold`` say otherwise.
+    layers_ : list of ndarrays
+        The flat clusters of all resolutions that last, finest first, each within the next.
+    layer_persistence_ : ndarray
+        How long the clusters of each layer last, from 0 to 1.
     ids_ : list
         The ids given with the points, or their positions.
     clusters_ : list of lists
@@ -130,6 +138,7 @@ class Grinch(IncrementalClusterer):
         mode: str | Rules = "fast",
         n_clusters: int | None = None,
         threshold: float | None = None,
+        noise: bool = False,
         search: Any = "auto",
         n_neighbors: int = N_NEIGHBORS,
         refine_passes: int = 0,
@@ -143,6 +152,7 @@ class Grinch(IncrementalClusterer):
         self.mode = mode
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.noise = noise
         self.search = search
         self.n_neighbors = n_neighbors
         self.refine_passes = refine_passes
@@ -407,6 +417,7 @@ class Rotate(Grinch):
         metric: str | None = None,
         n_clusters: int | None = None,
         threshold: float | None = None,
+        noise: bool = False,
         search: Any = "auto",
         check_linkage: bool = False,
         shuffle: bool = False,
@@ -417,6 +428,7 @@ class Rotate(Grinch):
         self.metric = metric
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.noise = noise
         self.search = search
         self.check_linkage = check_linkage
         self.shuffle = shuffle

@@ -34,10 +34,12 @@ class HAC(TreeClusterer):
         Use O(n) memory, by chains of nearest neighbours: slower, and the same tree for reducible linkages (single,
         complete, average and Ward are; for one of your own you have to know).
     n_clusters : int, optional
-        Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given).
+        Cut the tree into this many flat clusters instead of the automatic cut.
     threshold : float, optional
         Cut the tree from the top at the first nodes whose children score at least this. Under scipy's names a score is
         minus scipy's height; for average linkage under cosine it is the similarity, 1 minus the height.
+    noise : bool, default=False
+        Label points that belong nowhere -1 (see :class:`~grinch.Grinch`).
     verbose : bool or int, default=False
         Show a progress bar with rate and time left.
 
@@ -68,6 +70,7 @@ class HAC(TreeClusterer):
         lean: bool = False,
         n_clusters: int | None = None,
         threshold: float | None = None,
+        noise: bool = False,
         verbose: bool | int = False,
     ):
         self.linkage = linkage
@@ -75,6 +78,7 @@ class HAC(TreeClusterer):
         self.lean = lean
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.noise = noise
         self.verbose = verbose
 
     def _validate(self, X: Any, reset: bool) -> Prepared:

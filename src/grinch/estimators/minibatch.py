@@ -28,7 +28,7 @@ class MiniBatchHAC(IncrementalClusterer):
         As in :class:`~grinch.Grinch`: for ``"average"`` the default is ``"cosine"``.
     buffer_size : int, default=2000
         How many nodes wait to be merged at a time, at least 2.
-    n_clusters, threshold, shuffle, random_state, verbose
+    n_clusters, threshold, noise, shuffle, random_state, verbose
         As in :class:`~grinch.Grinch`; so are ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``.
 
     Examples
@@ -47,6 +47,7 @@ class MiniBatchHAC(IncrementalClusterer):
         buffer_size: int = 2000,
         n_clusters: int | None = None,
         threshold: float | None = None,
+        noise: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
         verbose: bool | int = False,
@@ -56,6 +57,7 @@ class MiniBatchHAC(IncrementalClusterer):
         self.buffer_size = buffer_size
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.noise = noise
         self.shuffle = shuffle
         self.random_state = random_state
         self.verbose = verbose

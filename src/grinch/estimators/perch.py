@@ -41,14 +41,14 @@ class Perch(IncrementalClusterer):
         Whether a node is masked is decided exactly for nodes with up to this many leaves; for larger ones by their
         boxes and this many of their leaves.
     n_clusters : int, optional
-        Cut the tree into this many flat clusters (default: 8, unless ``threshold`` is given), by splitting the node of
-        the greatest ``cost`` again and again.
+        Cut the tree into this many flat clusters instead of the automatic cut, by splitting the node of the
+        greatest ``cost`` again and again.
     cost : {"half_diameter_times_n", "diameter", "n", "kmeans"}, default="half_diameter_times_n"
         The cost of a node: see :func:`grinch.cuts.node_costs`.
     threshold : float, optional
         Cut the tree from the top at the first nodes that score at least this; a node's score is minus the diameter of
         its bounding box.
-    shuffle, random_state, verbose
+    noise, shuffle, random_state, verbose
         As in :class:`~grinch.Grinch`; so are ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``.
 
     Examples
@@ -72,6 +72,7 @@ class Perch(IncrementalClusterer):
         n_clusters: int | None = None,
         cost: str = "half_diameter_times_n",
         threshold: float | None = None,
+        noise: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
         verbose: bool | int = False,
@@ -85,6 +86,7 @@ class Perch(IncrementalClusterer):
         self.n_clusters = n_clusters
         self.cost = cost
         self.threshold = threshold
+        self.noise = noise
         self.shuffle = shuffle
         self.random_state = random_state
         self.verbose = verbose

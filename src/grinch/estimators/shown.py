@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch import cuts
 from grinch._types import Counts, Ids, Labels
 from grinch.core.standing import Standing
-from grinch.cuts.flat import Mask
+from grinch.cuts.automatic import AutomaticCut
 from grinch.tree import Tree
+
+
+class NotShown(Exception):
+    """What is asked for cannot be seen from beside a writer; wait for it."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,19 @@ class Shown:
     points: npt.NDArray[Any] | None
     standing: Standing | None
     leaves: Counts
+    found: AutomaticCut | None = None
+    """The automatic cut, if somebody had asked for it."""
     _labels: dict[Hashable, Labels] = field(default_factory=dict)
 
     @property
     def n_leaves(self) -> int:
         return self.handed_out.n_leaves
+
+    def automatic(self, find: object) -> AutomaticCut:
+        """The automatic cut that was there; nothing can be looked for beside a change."""
+        if self.found is None:
+            raise NotShown
+        return self.found
 
     def live_cut(self, n_clusters: int) -> None:
         """No cut follows what does not change."""
@@ -48,10 +59,10 @@ class Shown:
         names = self.handed_out.names
         return list(range(self.n_leaves)) if names is None else list(names)
 
-    def node_labels(self, cut: Hashable, splits: Callable[[Tree], Mask]) -> Labels:
-        """Flat clusters by node id, -1 above the cut; ``cut`` names what ``splits`` does, so that it is done once."""
+    def node_labels(self, cut: Hashable, find: Callable[[Tree], Labels]) -> Labels:
+        """Flat clusters by node id, -1 above the cut; ``cut`` names what ``find`` finds, so that it is done once."""
         if cut not in self._labels:
-            self._labels[cut] = cuts.node_labels(self.handed_out, splits(self.handed_out))
+            self._labels[cut] = find(self.handed_out)
         return self._labels[cut]
 
     def public_ids(self, nodes: Ids) -> Counts:

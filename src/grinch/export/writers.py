@@ -60,3 +60,12 @@ def write_clusters(
         for i, cluster in enumerate(clusters.tolist()):
             row = [i if names is None else names[i], cluster]
             writer.writerow(harmless(row + ([labels[i]] if labels is not None else [])))
+
+
+def write_layers(path: Path, layers: Sequence[npt.NDArray[np.int64]], names: Sequence[object] | None = None) -> None:
+    """The flat clusters of several layers as CSV: id, and a column for each layer, called by its number of clusters."""
+    with replacing(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["id", *(f"of_{int(layer.max(initial=-1)) + 1}" for layer in layers)])
+        for i, clusters in enumerate(zip(*(layer.tolist() for layer in layers), strict=True)):
+            writer.writerow(harmless([i if names is None else names[i], *clusters]))

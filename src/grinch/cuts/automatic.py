@@ -1,0 +1,202 @@
+"""A cut that nobody has to ask for: the clusters that last longest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grinch._types import Counts, Floats, Labels, Mask
+from grinch.cuts.flat import labels_of
+from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, neighbor_graph
+from grinch.cuts.persistence import Family, by_height, by_resolution, mean_gaps
+from grinch.tree import Tree
+
+# Of the cuts with about as many clusters, within this factor, only the best is looked at.
+ABOUT = 1.1
+# A layer has at least this many times as many clusters as the next.
+APART = 1.5
+# Of each family, the best cuts that are tried together with those of the other.
+COMBINED = 3
+MOST_LAYERS = 8
+# A cut that lasts a smaller share than this of what the best does is no layer.
+LEAST_SHARE = 1 / 3
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One cut: by node id, whether it goes through it; and how long its clusters last, from 0 to 1."""
+
+    is_split: Mask
+    persistence: float
+
+
+@dataclass(frozen=True)
+class AutomaticCut:
+    """The cut whose clusters last longest, and the others that last, each within the next.
+
+    ``layers`` are finest first, and ``chosen`` is the number of the one that ``is_split`` is. ``persistence`` is by
+    node id, from 0 to 1: how long each cluster lasts, as a share of all resolutions and all heights.
+    """
+
+    tree: Tree
+    layers: list[Layer]
+    chosen: int
+    persistence: Floats
+    graph: NeighborGraph | None = field(default=None, repr=False)
+
+    @property
+    def is_split(self) -> Mask:
+        return self.layers[self.chosen].is_split
+
+
+class Candidate(NamedTuple):
+    """A cut that may be chosen: how long its clusters last, and how many there are."""
+
+    persistence: float
+    n_clusters: int
+    is_split: Mask
+
+
+def cut_auto(
+    tree: Tree,
+    vectors: Any = None,
+    *,
+    metric: str = "cosine",
+    graph: NeighborGraph | None = None,
+    n_neighbors: int = N_NEIGHBORS,
+) -> Labels:
+    """Cut where clusters last longest: nothing to choose.
+
+    A cluster lasts over a range of resolutions (of the modularity of the graph of neighbours) and over a range of
+    heights. The cut taken is the one whose points are in the clusters that last longest by both, of all cuts that are
+    best at some resolution, all cuts at some height, and the best of these taken together.
+
+    Parameters
+    ----------
+    tree : Tree
+        The cluster tree.
+    vectors : array-like or sparse matrix of shape (n_leaves, n_features), optional
+        The points, in the order they arrived. Without them, the tree's own scores say how far apart two sides are.
+    metric : {"cosine", "euclidean", "sqeuclidean"}
+        The distance of vectors.
+    graph : NeighborGraph, optional
+        The graph of neighbours, where it is known (:func:`grinch.cuts.neighbor_graph`); else it is found from the
+        vectors, by comparing all with all. Without both, only heights count.
+    n_neighbors : int
+        Neighbours of each point, if they have to be found.
+
+    Returns
+    -------
+    array of shape (n_leaves,)
+        Cluster numbers by point.
+
+    Examples
+    --------
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> from grinch import Tree
+    >>> vectors = [[0.0], [1.0], [1.1], [20.0], [21.0], [20.3], [50.0], [51.0]]
+    >>> cut_auto(Tree.from_scipy(linkage(vectors)), vectors, metric="euclidean", n_neighbors=2).tolist()
+    [0, 0, 0, 1, 1, 1, 2, 2]
+    """
+    if vectors is not None and graph is None and tree.n_leaves > 1:
+        graph = neighbor_graph(vectors, metric, n_neighbors)
+    heights = tree.heights() if vectors is None else mean_gaps(tree, vectors, metric)
+    return labels_of(tree, automatic_cut(tree, graph, heights).is_split)
+
+
+def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> AutomaticCut:
+    """The cut whose clusters last longest; ``heights`` are by node id and never fall towards the root."""
+    nothing = np.zeros(tree.n_ids, np.bool_)
+    if tree.n_leaves < 3:
+        return AutomaticCut(tree, [Layer(nothing, 1.0)], 0, np.zeros(tree.n_ids), graph)
+    families = [by_height(tree, heights)]
+    if graph is not None and graph.near.shape[1]:
+        families.append(by_resolution(tree, graph))
+    sizes = tree.sizes().astype(np.float64)
+    # How long the points of a cut are in their clusters, as a share of the longest of any cut.
+    values = np.zeros(tree.n_ids)
+    for measure in families:
+        most = max(float(family.totals(sizes * measure.life).max()) for family in families)
+        values += sizes * measure.life / (most or 1.0) / len(families)
+    peaks = [_peaks(tree, family, values) for family in families]
+    found = [peak for some in peaks for peak in some] + _combined(tree, peaks, values)
+    if not found:
+        return AutomaticCut(tree, [Layer(nothing, 1.0)], 0, np.zeros(tree.n_ids), graph)
+    best = max(found, key=lambda candidate: candidate.persistence)
+    layers, chosen = _nested(tree, found, best, values)
+    return AutomaticCut(tree, layers, chosen, sum(map(_shares, families), np.zeros(tree.n_ids)) / len(families), graph)
+
+
+def _shares(family: Family) -> Floats:
+    """How long each cluster lasts, as a share of the whole range of its family."""
+    return family.life / family.span if family.span else family.life
+
+
+def _peaks(tree: Tree, family: Family, values: Floats) -> list[Candidate]:
+    """The cuts of a family that last longer than those a little coarser and a little finer, best first."""
+    is_node = np.zeros(tree.n_ids)
+    is_node[tree.preorder()] = 1
+    totals, counts = family.totals(values), np.rint(family.totals(is_node)).astype(np.int64)
+    # The best step of each number of clusters, or about that many.
+    about = np.floor(np.log(np.maximum(counts, 1)) / np.log(ABOUT)).astype(np.int64)
+    steps = _best_of_each(about, totals)
+    heights = np.concatenate([[0.0], totals[steps], [0.0]])
+    is_peak = (heights[1:-1] > heights[:-2]) & (heights[1:-1] >= heights[2:])
+    chosen = steps[is_peak]
+    chosen = chosen[np.argsort(-totals[chosen], kind="stable")]
+    return [Candidate(float(totals[step]), int(counts[step]), family.is_split(int(step))) for step in chosen]
+
+
+def _best_of_each(groups: Counts, values: Floats) -> Counts:
+    """The position of the largest value in each group, the first of equals, in the order of the groups."""
+    order = np.lexsort((np.arange(len(values)), -values, groups))
+    return order[np.unique(groups[order], return_index=True)[1]]
+
+
+def _combined(tree: Tree, peaks: list[list[Candidate]], values: Floats) -> list[Candidate]:
+    """Cuts that split whatever one of the best of each family splits: branches may need different resolutions."""
+    if len(peaks) < 2:
+        return []
+    return [
+        _candidate(tree, one.is_split | other.is_split, values)
+        for one in peaks[0][:COMBINED]
+        for other in peaks[1][:COMBINED]
+    ]
+
+
+def _candidate(tree: Tree, is_split: Mask, values: Floats) -> Candidate:
+    """The cut through these nodes; with a node, its ancestors are split."""
+    nodes = tree.preorder()
+    clusters = nodes[~is_split[nodes] & np.append(is_split, True)[tree.parents()[nodes]]]
+    return Candidate(float(values[clusters].sum()), len(clusters), is_split)
+
+
+def _nested(tree: Tree, found: list[Candidate], best: Candidate, values: Floats) -> tuple[list[Layer], int]:
+    """The best cut and those that last besides, finest first, each made to hold the clusters of the finer ones whole.
+
+    Returns the layers, and the number of the best (which by being made to nest may have become another).
+    """
+    kept = [best]
+    for other in sorted(found, key=lambda candidate: -candidate.persistence):
+        lasts = other.persistence >= LEAST_SHARE * best.persistence
+        if lasts and len(kept) < MOST_LAYERS and all(_are_apart(other, one) for one in kept):
+            kept.append(other)
+    finer, coarser = [best], [best]
+    for other in sorted(kept, key=lambda candidate: candidate.n_clusters):
+        if other.n_clusters > best.n_clusters:
+            finer.append(_candidate(tree, finer[-1].is_split | other.is_split, values))
+    for other in sorted(kept, key=lambda candidate: -candidate.n_clusters):
+        if other.n_clusters < best.n_clusters:
+            coarser.append(_candidate(tree, coarser[-1].is_split & other.is_split, values))
+    # Making them nest may have made two the same, or left one cluster of all points.
+    finer = [one for one, before in zip(finer[1:], finer, strict=False) if one.n_clusters > before.n_clusters]
+    coarser = [one for one, before in zip(coarser[1:], coarser, strict=False) if 1 < one.n_clusters < before.n_clusters]
+    layers = [Layer(one.is_split, one.persistence) for one in (*finer[::-1], best, *coarser)]
+    return layers, int(np.argmax([layer.persistence for layer in layers]))
+
+
+def _are_apart(one: Candidate, other: Candidate) -> bool:
+    counts = one.n_clusters, other.n_clusters
+    return max(counts) >= APART * min(counts)

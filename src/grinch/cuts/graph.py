@@ -1,0 +1,151 @@
+"""The graph of neighbours by which a tree is cut: who is near whom, and how much that says."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from grinch._by_column import check_vectors
+from grinch._checks import check_count
+from grinch._compile import jitable, kernel
+from grinch._types import Ids, Vectors32
+from grinch.errors import unknown_name
+from grinch.tree import NONE
+
+METRICS = ("cosine", "euclidean", "sqeuclidean")
+N_NEIGHBORS = 25
+# What an edge counts that only one end names, against 1 for an edge that both name.
+ONE_SIDED = 0.1
+# An edge that is twice as short as the edges beside it counts 2 ** 1.5 times as much; but at most ten times.
+LOCAL = 1.5
+MOST_LOCAL = 10.0
+# Rows of similarities that are looked at together.
+BLOCK = 512
+
+Weights = npt.NDArray[np.float32]
+
+
+class NeighborGraph(NamedTuple):
+    """By point, its neighbours (``near``, padded with -1) and the weight of each edge (0 where there is none)."""
+
+    near: Ids
+    weights: Weights
+
+
+def neighbor_graph(vectors: Any, metric: str = "cosine", n_neighbors: int = N_NEIGHBORS) -> NeighborGraph:
+    """The graph of the nearest neighbours of each point, found exactly by comparing all with all.
+
+    An edge that both ends name counts ten times as much as one that only one end names; an edge counts more the
+    closer its ends are, compared with two points of the set at random, and compared with their other neighbours.
+
+    Parameters
+    ----------
+    vectors : array-like or sparse matrix of shape (n_points, n_features)
+        The points.
+    metric : {"cosine", "euclidean", "sqeuclidean"}
+        The distance; both Euclidean ones give the same graph.
+    n_neighbors : int
+        Neighbours of each point.
+
+    Examples
+    --------
+    >>> graph = neighbor_graph([[0.0], [1.0], [7.0], [9.0]], metric="euclidean", n_neighbors=1)
+    >>> graph.near.ravel().tolist()
+    [1, 0, 3, 2]
+    """
+    check_count("n_neighbors", n_neighbors, 1)
+    rows = comparable(vectors, metric)
+    return weighted(_nearest(rows, min(n_neighbors, len(rows) - 1)), rows)
+
+
+def comparable(vectors: Any, metric: str) -> Vectors32:
+    """The points as rows whose Euclidean distances are those that count: of length 1 by cosine, else centred."""
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+    matrix = check_vectors(vectors, vectors.shape[0] if hasattr(vectors, "shape") else len(vectors))
+    rows = matrix.toarray() if scipy.sparse.issparse(matrix) else matrix
+    if metric != "cosine":
+        return np.asarray(rows - rows.mean(axis=0, dtype=np.float64), np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0)[:, None], np.float32)
+
+
+def weighted(near: Ids, rows: Vectors32 | None = None) -> NeighborGraph:
+    """A graph of these neighbours, nearest first; ``rows`` are the points, as from :func:`comparable`, if known."""
+    near = np.ascontiguousarray(near, np.int32)
+    weights = np.empty(near.shape, np.float32)
+    _weigh_by_naming(near, weights)
+    if rows is not None and near.shape[1]:
+        squared = np.empty(near.shape, np.float32)
+        _fill_squared_distances(near, rows, squared)
+        # The mean squared distance of all pairs is twice the variance.
+        typical = 2 * float(np.var(rows, axis=0, dtype=np.float64).sum())
+        if typical > 0:
+            _weigh_by_distance(near, squared, typical, weights)
+    return NeighborGraph(near, weights)
+
+
+def _nearest(rows: Vectors32, k: int) -> Ids:
+    """By point, the k others nearest to it, nearest first."""
+    found = np.empty((len(rows), max(k, 0)), np.int32)
+    shift = -0.5 * np.einsum("ij,ij->i", rows, rows)
+    for start in range(0, len(rows) if k > 0 else 0, BLOCK):
+        # Of x·y - |y|²/2, the largest is the nearest.
+        values = rows[start : start + BLOCK] @ rows.T + shift
+        own = np.arange(len(values))
+        values[own, start + own] = -np.inf
+        some = np.argpartition(-values, k - 1, axis=1)[:, :k] if k < len(rows) - 1 else np.argsort(-values)[:, :k]
+        some.sort(axis=1)  # of equals, the first to arrive
+        order = np.argsort(-np.take_along_axis(values, some, axis=1), axis=1, kind="stable")
+        found[start : start + BLOCK] = np.take_along_axis(some, order, axis=1)
+    return found
+
+
+@kernel
+def _weigh_by_naming(near: Ids, weights: Weights) -> None:
+    """An edge that both ends name is there twice, and each counts half."""
+    for i in range(near.shape[0]):
+        for j in range(near.shape[1]):
+            weights[i, j] = 0.0 if near[i, j] == NONE else ONE_SIDED
+            if near[i, j] != NONE:
+                for back in range(near.shape[1]):
+                    if near[near[i, j], back] == i:
+                        weights[i, j] = 0.5
+
+
+@kernel
+def _fill_squared_distances(near: Ids, rows: Vectors32, squared: Weights) -> None:
+    for i in range(near.shape[0]):
+        for j in range(near.shape[1]):
+            total = np.float32(0)
+            if near[i, j] != NONE:
+                for c in range(rows.shape[1]):
+                    step = rows[i, c] - rows[near[i, j], c]
+                    total += step * step
+            squared[i, j] = total
+
+
+@kernel
+def _weigh_by_distance(near: Ids, squared: Weights, typical: float, weights: Weights) -> None:
+    """Let edges count more that are short, against two points at random and against the edges beside them."""
+    least = 1e-9 * typical
+    for i in range(near.shape[0]):
+        for j in range(near.shape[1]):
+            if near[i, j] == NONE:
+                continue
+            apart = max(squared[i, j], least)
+            close = max(1 - apart / typical, 1e-3)
+            around = max(_middle(near, squared, i), least) * max(_middle(near, squared, near[i, j]), least)
+            weights[i, j] *= close * close * min((around / (apart * apart)) ** (LOCAL / 4), MOST_LOCAL)
+
+
+@jitable
+def _middle(near: Ids, squared: Weights, i: int) -> float:
+    """The squared distance of a point from the neighbour in the middle of its list."""
+    known = near.shape[1]
+    while known > 1 and near[i, known - 1] == NONE:
+        known -= 1
+    return squared[i, (known - 1) // 2]

@@ -1,0 +1,151 @@
+"""How long clusters last: over the resolutions of a graph of neighbours, and over the heights of a tree.
+
+At a resolution g, the best cut is the one with the largest modularity, Σ over clusters of (share of the edges inside) -
+g · (share of the edge ends)². It is a sum over clusters, so one pass from the leaves up finds the best of all cuts of a
+tree. As g grows clusters only ever divide: what gains by being split at one resolution gains more at the next. So each
+node is a cluster from one resolution on, when the last of its ancestors is split, until it is split itself.
+
+By height it is the same: a node is a cluster from the height of its parent down to its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grinch._by_column import check_vectors, columns, unit_scale
+from grinch._compile import kernel
+from grinch._types import Floats, Ids, Mask
+from grinch.cuts.costs import add_spread_between
+from grinch.cuts.graph import NeighborGraph
+from grinch.tree import NONE, Tree
+from grinch.tree.paths import common_ancestors
+
+# From a tenth, where only what is all but apart is split, to where few nodes are left whole.
+RESOLUTIONS = np.logspace(-1, 4, 121)
+# Lives by height are measured between distances (which see what is close) and their squares (which see what is apart).
+HEIGHT_POWER = 0.75
+
+
+class Family(NamedTuple):
+    """Nested cuts of a tree, coarse to fine, in steps: nodes are clusters from ``born`` until before ``split``.
+
+    By node id; ``life`` is how long that is, of ``span`` in all (0 for leaves and the root, which say nothing). A node
+    whose parent is split later than itself is never a cluster: ``born`` is then not before ``split``.
+    """
+
+    born: Ids
+    split: Ids
+    life: Floats
+    span: float
+    n_steps: int
+
+    def is_split(self, step: int) -> Mask:
+        """By node id, whether the cut of this step goes through it."""
+        return np.asarray((self.born <= step) & (self.split <= step))
+
+    def totals(self, values: Floats) -> Floats:
+        """By step, the sum of these values of nodes over the clusters of its cut."""
+        is_ever = self.born < self.split
+        begin = np.bincount(self.born[is_ever], values[is_ever], self.n_steps + 1)
+        end = np.bincount(self.split[is_ever], values[is_ever], self.n_steps + 1)
+        return np.asarray(np.cumsum(begin - end)[: self.n_steps], np.float64)
+
+
+def by_resolution(tree: Tree, graph: NeighborGraph) -> Family:
+    """The best cuts by modularity, one for each of ``RESOLUTIONS``; lives are in decades."""
+    points, columns_ = np.nonzero(graph.near != NONE)
+    others, weights = graph.near[points, columns_], graph.weights[points, columns_].astype(np.float64)
+    meets = common_ancestors(tree, points, others)
+    inside = tree.sum_upward(np.bincount(meets, weights, tree.n_ids))
+    ends = np.bincount(points, weights, tree.n_ids) + np.bincount(others, weights, tree.n_ids)
+    ends = tree.sum_upward(ends)
+    total = inside[tree.root] or 1.0
+    split = np.full(tree.n_ids, len(RESOLUTIONS), np.int32)
+    nodes, children = tree.internal_nodes(), tree.child_pairs()
+    shares = (ends / (2 * total)) ** 2
+    _fill_splits(nodes, children, tree.offset, inside / total, shares, RESOLUTIONS, split, np.zeros(tree.n_ids))
+    return _family(tree, split, np.log10(np.append(RESOLUTIONS, RESOLUTIONS[-1])))
+
+
+def by_height(tree: Tree, heights: Floats) -> Family:
+    """The cuts at all heights, a step for each height of a node.
+
+    ``heights`` are squared distances or the like, none below 0, and must not fall towards the root.
+    """
+    internal = tree.internal_nodes()
+    levels, place = np.unique(-heights[internal], return_inverse=True)
+    split = np.full(tree.n_ids, len(levels), np.int32)
+    split[internal] = place
+    places = -((-levels) ** HEIGHT_POWER)
+    return _family(tree, split, np.append(places, places[-1]))
+
+
+def mean_gaps(tree: Tree, vectors: Any, metric: str = "cosine") -> Floats:
+    """By node id, the mean squared distance of two points, one under each child, nowhere less than further down.
+
+    By cosine, of the directions; O(n d) time, and O(n) memory beside the vectors.
+
+    >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    >>> mean_gaps(tree, [[0.0], [1.0], [5.0]], "euclidean")[tree.root].tolist()
+    20.5
+    """
+    matrix = check_vectors(vectors, tree.n_leaves)
+    scale = unit_scale(matrix) if metric == "cosine" else np.ones(tree.n_leaves)
+    sizes, mean, spread = tree.sizes().astype(np.float64), np.empty(tree.n_ids), np.zeros(tree.n_ids)
+    nodes, children = tree.internal_nodes(), tree.child_pairs()
+    for column in columns(matrix):
+        mean[: len(column)] = column * scale
+        add_spread_between(nodes, children, sizes, mean, spread)
+    left, right = children[nodes].T
+    within = tree.sum_upward(spread) / np.maximum(sizes, 1)
+    gaps = np.zeros(tree.n_ids)
+    gaps[nodes] = spread[nodes] * sizes[nodes] / (sizes[left] * sizes[right]) + within[left] + within[right]
+    return tree.max_upward(gaps)
+
+
+def _family(tree: Tree, split: Ids, places: Floats) -> Family:
+    born = np.zeros(tree.n_ids, np.int32)
+    nodes = tree.internal_nodes()
+    _fill_births(nodes, tree.child_pairs(), split, born)
+    life, below = np.zeros(tree.n_ids), nodes[1:]
+    life[below] = np.maximum(places[split[below]] - places[born[below]], 0.0)
+    return Family(born, split, life, float(places[-1] - places[0]), len(places) - 1)
+
+
+@kernel
+def _fill_splits(
+    nodes: Ids,
+    children: Ids,
+    offset: int,
+    inside: Floats,
+    shares: Floats,
+    resolutions: Floats,
+    split: Ids,
+    best: Floats,
+) -> None:
+    """Fill in the first resolution at which each node is better split; ``best`` is scratch space by node."""
+    for step in range(resolutions.shape[0]):
+        g = resolutions[step]
+        for leaf in range(offset):
+            best[leaf] = -g * shares[leaf]
+        for i in range(nodes.shape[0] - 1, -1, -1):
+            v = nodes[i]
+            whole, parts = inside[v] - g * shares[v], best[children[v, 0]] + best[children[v, 1]]
+            # Equal but for rounding is not better.
+            if split[v] < step or parts > whole + 1e-12 * abs(whole):
+                split[v] = min(split[v], step)
+                best[v] = parts
+            else:
+                best[v] = whole
+
+
+@kernel
+def _fill_births(nodes: Ids, children: Ids, split: Ids, born: Ids) -> None:
+    """Fill in when each node becomes a cluster: when it and its ancestors but itself are split."""
+    born[nodes[0]] = 0
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        for c in range(2):
+            born[children[v, c]] = max(born[v], split[v])

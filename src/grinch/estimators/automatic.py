@@ -1,0 +1,69 @@
+"""The automatic cut of a fit: its points, who is near whom, and how far apart two sides are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grinch._types import Ids, Vectors32
+from grinch.core.engine import Engine
+from grinch.cuts.automatic import AutomaticCut, automatic_cut
+from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, comparable, weighted
+from grinch.cuts.persistence import mean_gaps
+from grinch.estimators.fit import Fit
+from grinch.estimators.kept import kept_points
+from grinch.linkage.base import VectorLinkage
+from grinch.neighbors.among import nearest_among
+from grinch.summaries import RecordSummaries
+from grinch.summaries.kept import Kept
+from grinch.tree import NONE
+
+# With fewer neighbours than that the graph says little, and more are looked for.
+LEAST_NEIGHBORS = 10
+
+
+def automatic_cut_of(fitted: Fit) -> AutomaticCut:
+    """The cut whose clusters last longest, of the tree of a fit that nobody else is using."""
+    tree = fitted.tree()
+    if tree.n_leaves < 3:
+        return automatic_cut(tree, None, tree.heights())
+    if isinstance(fitted.builder, Engine) and isinstance(fitted.builder.summaries, RecordSummaries):
+        rows, is_by_score = None, True
+    else:
+        kept = kept_points(fitted)
+        rows, is_by_score = comparable_rows(kept), is_mean_distance(kept)
+    heights = tree.heights() if rows is None or is_by_score else mean_gaps(tree, rows, "euclidean")
+    return automatic_cut(tree, _graph(fitted, rows), heights)
+
+
+def _graph(fitted: Fit, rows: Vectors32 | None) -> NeighborGraph | None:
+    """Who is near whom, by leaf of the tree handed out."""
+    builder = fitted.builder
+    if isinstance(builder, Engine) and (rows is None or builder.search.k >= LEAST_NEIGHBORS):
+        return weighted(_by_leaf(fitted, builder), rows)
+    return None if rows is None else weighted(nearest_among(rows, N_NEIGHBORS), rows)
+
+
+def _by_leaf(fitted: Fit, engine: Engine) -> Ids:
+    """The neighbours that an engine knows by slot, by leaf of the tree handed out."""
+    slots, near = engine.slots(), engine.neighbors()
+    leaf_of = np.full(engine.n_slots + 1, NONE, np.int32)  # one more, where NONE points
+    leaf_of[slots] = fitted.leaves()
+    return fitted.by_row(leaf_of[near[slots]])
+
+
+def comparable_rows(kept: Kept) -> Vectors32 | None:
+    """Points as rows whose Euclidean distances are those that count; None for records."""
+    if not kept.is_vectors:
+        return None
+    linkage = kept.linkage
+    if isinstance(linkage, VectorLinkage):
+        if isinstance(kept.rows, np.ndarray) and (linkage.is_spherical or linkage.leaf_metric == "sqeuclidean"):
+            return np.asarray(kept.rows, np.float32)
+        return comparable(kept.rows, "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine")
+    return comparable(kept.rows, "cosine" if getattr(linkage, "distance", "") == "cosine" else "euclidean")
+
+
+def is_mean_distance(kept: Kept) -> bool:
+    """Whether a score of the linkage says how far apart the points of two groups are on average."""
+    linkage = kept.linkage
+    return isinstance(linkage, VectorLinkage) and linkage.name == "average" and not linkage.is_custom
