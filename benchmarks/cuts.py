@@ -1,6 +1,6 @@
 """Flat clusters with nothing to choose, beside HDBSCAN and EVoC and the best cut that labels could choose.
 
-    GRINCH_DATA=folder python benchmarks/cuts.py [--half choosing] [--orders 5] [--only digits,wine]
+    GRINCH_DATA=folder python benchmarks/cuts.py [--half choosing] [--orders 5] [--only "digits;cora 1,879"]
 
 Adjusted Rand index, all methods on the same points in one run. Writes benchmarks/cuts.json, a set at a time; settings
 were chosen on one half of the sets (benchmarks/sets.py), and the other half is for reporting.
@@ -94,7 +94,7 @@ def main() -> None:
     arguments = parser.parse_args()
     halves = {"choosing": sets.CHOOSING, "reporting": sets.REPORTING}
     names = [name for half, some in halves.items() if arguments.half in (None, half) for name in some]
-    names = [name for name in names if name in arguments.only.split(",")] if arguments.only else names
+    names = [name for name in names if name in arguments.only.split(";")] if arguments.only else names
     results = json.loads(OUT.read_text()) if OUT.exists() else {}
     for name in names:
         results[name] = measured(name, arguments.orders)

@@ -10,8 +10,8 @@ import numpy as np
 from grinch._types import Counts, Floats, Labels, Mask
 from grinch.cuts.flat import labels_of
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, neighbor_graph
-from grinch.cuts.persistence import Family, by_height, by_resolution, mean_gaps
-from grinch.tree import Tree
+from grinch.cuts.persistence import Edges, Family, by_height, by_resolution, edges_under, mean_gaps
+from grinch.tree import NONE, Tree
 
 # Of the cuts with about as many clusters, within this factor, only the best is looked at.
 ABOUT = 1.1
@@ -36,14 +36,15 @@ class Layer:
 class AutomaticCut:
     """The cut whose clusters last longest, and the others that last, each within the next.
 
-    ``layers`` are finest first, and ``chosen`` is the number of the one that ``is_split`` is. ``persistence`` is by
-    node id, from 0 to 1: how long each cluster lasts, as a share of all resolutions and all heights.
+    ``layers`` are finest first, and ``chosen`` is the number of the one that ``is_split`` is. ``sure`` is by node id,
+    from 0 to 1: the mean of the share of the heights below its parent at which it is whole, and of the share of its
+    edges that stay inside; 0 for single points.
     """
 
     tree: Tree
     layers: list[Layer]
     chosen: int
-    persistence: Floats
+    sure: Floats
     graph: NeighborGraph | None = field(default=None, repr=False)
 
     @property
@@ -107,31 +108,39 @@ def cut_auto(
 
 
 def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> AutomaticCut:
-    """The cut whose clusters last longest; ``heights`` are by node id and never fall towards the root."""
-    nothing = np.zeros(tree.n_ids, np.bool_)
-    if tree.n_leaves < 3:
-        return AutomaticCut(tree, [Layer(nothing, 1.0)], 0, np.zeros(tree.n_ids), graph)
-    families = [by_height(tree, heights)]
-    if graph is not None and graph.near.shape[1]:
-        families.append(by_resolution(tree, graph))
-    sizes = tree.sizes().astype(np.float64)
-    # How long the points of a cut are in their clusters, as a share of the longest of any cut.
-    values = np.zeros(tree.n_ids)
-    for measure in families:
-        most = max(float(family.totals(sizes * measure.life).max()) for family in families)
-        values += sizes * measure.life / (most or 1.0) / len(families)
-    peaks = [_peaks(tree, family, values) for family in families]
-    found = [peak for some in peaks for peak in some] + _combined(tree, peaks, values)
+    """The cut whose clusters last longest.
+
+    ``heights`` are by node id, none below 0, and must not fall towards the root; without a graph, only they count.
+    """
+    edges = None if graph is None or tree.n_leaves < 3 else edges_under(tree, graph)
+    sure = _sure(tree, edges, heights)
+    found: list[Candidate] = []
+    if tree.n_leaves > 2 and heights[tree.root] > 0:
+        families = [by_height(tree, heights), *([] if edges is None else [by_resolution(tree, edges, heights)])]
+        # How long the points of a cut are in their clusters, as a share of the longest of any cut.
+        sizes, values = tree.sizes().astype(np.float64), np.zeros(tree.n_ids)
+        for measure in families:
+            most = max(float(family.totals(sizes * measure.life).max()) for family in families)
+            values += sizes * measure.life / (most or 1.0) / len(families)
+        peaks = [_peaks(tree, family, values) for family in families]
+        found = [peak for some in peaks for peak in some] + _combined(tree, peaks, values)
     if not found:
-        return AutomaticCut(tree, [Layer(nothing, 1.0)], 0, np.zeros(tree.n_ids), graph)
-    best = max(found, key=lambda candidate: candidate.persistence)
-    layers, chosen = _nested(tree, found, best, values)
-    return AutomaticCut(tree, layers, chosen, sum(map(_shares, families), np.zeros(tree.n_ids)) / len(families), graph)
+        return AutomaticCut(tree, [Layer(np.zeros(tree.n_ids, np.bool_), 1.0)], 0, sure, graph)
+    layers, chosen = _nested(tree, found, max(found, key=lambda candidate: candidate.persistence), values)
+    return AutomaticCut(tree, layers, chosen, sure, graph)
 
 
-def _shares(family: Family) -> Floats:
-    """How long each cluster lasts, as a share of the whole range of its family."""
-    return family.life / family.span if family.span else family.life
+def _sure(tree: Tree, edges: Edges | None, heights: Floats) -> Floats:
+    """By node id, how sure it is as a cluster."""
+    nodes, sure = tree.internal_nodes(), np.zeros(tree.n_ids)
+    above = np.where(tree.parents()[nodes] == NONE, np.inf, heights[tree.parents()[nodes]])
+    whole = 1 - np.divide(heights[nodes], above, out=np.ones(len(nodes)), where=above > 0)
+    if edges is None:
+        sure[nodes] = whole
+    else:
+        ends = edges.ends[nodes]
+        sure[nodes] = (whole + np.divide(2 * edges.inside[nodes], ends, out=np.zeros(len(nodes)), where=ends > 0)) / 2
+    return sure
 
 
 def _peaks(tree: Tree, family: Family, values: Floats) -> list[Candidate]:

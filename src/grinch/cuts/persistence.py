@@ -31,14 +31,13 @@ HEIGHT_POWER = 0.75
 class Family(NamedTuple):
     """Nested cuts of a tree, coarse to fine, in steps: nodes are clusters from ``born`` until before ``split``.
 
-    By node id; ``life`` is how long that is, of ``span`` in all (0 for leaves and the root, which say nothing). A node
-    whose parent is split later than itself is never a cluster: ``born`` is then not before ``split``.
+    By node id; ``life`` is how long that is (0 for leaves and the root, which say nothing). A node whose parent is
+    split later than itself is never a cluster: ``born`` is then not before ``split``.
     """
 
     born: Ids
     split: Ids
     life: Floats
-    span: float
     n_steps: int
 
     def is_split(self, step: int) -> Mask:
@@ -53,33 +52,43 @@ class Family(NamedTuple):
         return np.asarray(np.cumsum(begin - end)[: self.n_steps], np.float64)
 
 
-def by_resolution(tree: Tree, graph: NeighborGraph) -> Family:
-    """The best cuts by modularity, one for each of ``RESOLUTIONS``; lives are in decades."""
-    points, columns_ = np.nonzero(graph.near != NONE)
-    others, weights = graph.near[points, columns_], graph.weights[points, columns_].astype(np.float64)
-    meets = common_ancestors(tree, points, others)
-    inside = tree.sum_upward(np.bincount(meets, weights, tree.n_ids))
+class Edges(NamedTuple):
+    """By node id, the weight of the edges with both ends under a node, and of all edge ends under it."""
+
+    inside: Floats
+    ends: Floats
+
+
+def edges_under(tree: Tree, graph: NeighborGraph) -> Edges:
+    """The edges of a graph of the points, by node of the tree."""
+    points, places = np.nonzero(graph.near != NONE)
+    others, weights = graph.near[points, places], graph.weights[points, places].astype(np.float64)
+    inside = np.bincount(common_ancestors(tree, points, others), weights, tree.n_ids)
     ends = np.bincount(points, weights, tree.n_ids) + np.bincount(others, weights, tree.n_ids)
-    ends = tree.sum_upward(ends)
-    total = inside[tree.root] or 1.0
+    return Edges(tree.sum_upward(inside), tree.sum_upward(ends))
+
+
+def by_resolution(tree: Tree, edges: Edges, heights: Floats) -> Family:
+    """The best cuts by modularity, one for each of ``RESOLUTIONS``; lives are in decades. Copies stay together."""
+    total = edges.inside[tree.root] or 1.0
     split = np.full(tree.n_ids, len(RESOLUTIONS), np.int32)
     nodes, children = tree.internal_nodes(), tree.child_pairs()
-    shares = (ends / (2 * total)) ** 2
-    _fill_splits(nodes, children, tree.offset, inside / total, shares, RESOLUTIONS, split, np.zeros(tree.n_ids))
+    inside, shares = edges.inside / total, (edges.ends / (2 * total)) ** 2
+    _fill_splits(nodes, children, tree.offset, inside, shares, heights, RESOLUTIONS, split, np.zeros(tree.n_ids))
     return _family(tree, split, np.log10(np.append(RESOLUTIONS, RESOLUTIONS[-1])))
 
 
 def by_height(tree: Tree, heights: Floats) -> Family:
-    """The cuts at all heights, a step for each height of a node.
+    """The cuts at all heights, a step for each height of a node above 0: copies stay together.
 
     ``heights`` are squared distances or the like, none below 0, and must not fall towards the root.
     """
-    internal = tree.internal_nodes()
-    levels, place = np.unique(-heights[internal], return_inverse=True)
+    apart = tree.internal_nodes()
+    apart = apart[heights[apart] > 0]
+    levels, place = np.unique(-heights[apart], return_inverse=True)
     split = np.full(tree.n_ids, len(levels), np.int32)
-    split[internal] = place
-    places = -((-levels) ** HEIGHT_POWER)
-    return _family(tree, split, np.append(places, places[-1]))
+    split[apart] = place
+    return _family(tree, split, np.append(-((-levels) ** HEIGHT_POWER), 0.0))
 
 
 def mean_gaps(tree: Tree, vectors: Any, metric: str = "cosine") -> Floats:
@@ -111,7 +120,7 @@ def _family(tree: Tree, split: Ids, places: Floats) -> Family:
     _fill_births(nodes, tree.child_pairs(), split, born)
     life, below = np.zeros(tree.n_ids), nodes[1:]
     life[below] = np.maximum(places[split[below]] - places[born[below]], 0.0)
-    return Family(born, split, life, float(places[-1] - places[0]), len(places) - 1)
+    return Family(born, split, life, len(places) - 1)
 
 
 @kernel
@@ -121,6 +130,7 @@ def _fill_splits(
     offset: int,
     inside: Floats,
     shares: Floats,
+    heights: Floats,
     resolutions: Floats,
     split: Ids,
     best: Floats,
@@ -134,7 +144,7 @@ def _fill_splits(
             v = nodes[i]
             whole, parts = inside[v] - g * shares[v], best[children[v, 0]] + best[children[v, 1]]
             # Equal but for rounding is not better.
-            if split[v] < step or parts > whole + 1e-12 * abs(whole):
+            if heights[v] > 0 and (split[v] < step or parts > whole + 1e-12 * abs(whole)):
                 split[v] = min(split[v], step)
                 best[v] = parts
             else:

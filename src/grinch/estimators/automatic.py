@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grinch._types import Ids, Vectors32
+from grinch._types import Floats, Ids, Vectors32
 from grinch.core.engine import Engine
 from grinch.cuts.automatic import AutomaticCut, automatic_cut
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, comparable, weighted
@@ -15,10 +15,12 @@ from grinch.linkage.base import VectorLinkage
 from grinch.neighbors.among import nearest_among
 from grinch.summaries import RecordSummaries
 from grinch.summaries.kept import Kept
-from grinch.tree import NONE
+from grinch.tree import NONE, Tree
 
 # With fewer neighbours than that the graph says little, and more are looked for.
 LEAST_NEIGHBORS = 10
+# Copies of a direction are this far apart in float32.
+ROUNDING = 1e-6
 
 
 def automatic_cut_of(fitted: Fit) -> AutomaticCut:
@@ -27,12 +29,24 @@ def automatic_cut_of(fitted: Fit) -> AutomaticCut:
     if tree.n_leaves < 3:
         return automatic_cut(tree, None, tree.heights())
     if isinstance(fitted.builder, Engine) and isinstance(fitted.builder.summaries, RecordSummaries):
-        rows, is_by_score = None, True
-    else:
-        kept = kept_points(fitted)
-        rows, is_by_score = comparable_rows(kept), is_mean_distance(kept)
-    heights = tree.heights() if rows is None or is_by_score else mean_gaps(tree, rows, "euclidean")
-    return automatic_cut(tree, _graph(fitted, rows), heights)
+        # Records are looked at by their linkage alone.
+        return automatic_cut(tree, _graph(fitted, None), tree.heights())
+    kept = kept_points(fitted)
+    rows = comparable_rows(kept)
+    return automatic_cut(tree, _graph(fitted, rows), _heights(tree, kept, rows))
+
+
+def _heights(tree: Tree, kept: Kept, rows: Vectors32 | None) -> Floats:
+    """How far apart the two sides of each node are: their mean squared distance, or the linkage's word on records."""
+    linkage = kept.linkage
+    if rows is None:
+        return tree.heights()
+    if not isinstance(linkage, VectorLinkage) or linkage.name != "average" or linkage.is_custom:
+        return mean_gaps(tree, rows, "euclidean")
+    heights = tree.heights()
+    if linkage.leaf_metric != "sqeuclidean":
+        heights[heights < ROUNDING] = 0.0
+    return heights
 
 
 def _graph(fitted: Fit, rows: Vectors32 | None) -> NeighborGraph | None:
@@ -61,9 +75,3 @@ def comparable_rows(kept: Kept) -> Vectors32 | None:
             return np.asarray(kept.rows, np.float32)
         return comparable(kept.rows, "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine")
     return comparable(kept.rows, "cosine" if getattr(linkage, "distance", "") == "cosine" else "euclidean")
-
-
-def is_mean_distance(kept: Kept) -> bool:
-    """Whether a score of the linkage says how far apart the points of two groups are on average."""
-    linkage = kept.linkage
-    return isinstance(linkage, VectorLinkage) and linkage.name == "average" and not linkage.is_custom

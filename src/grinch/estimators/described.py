@@ -127,7 +127,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _sureness(self, seen: Fit | Shown) -> Floats:
         """By node id, how sure it is as a cluster, from 0 to 1."""
-        return self._automatic(seen).persistence
+        return self._automatic(seen).sure
 
     # Other points -------------------------------------------------------------------------------------------------
 
