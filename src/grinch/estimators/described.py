@@ -12,7 +12,6 @@ from grinch import cuts
 from grinch._checks import check_count
 from grinch._labels import label_codes
 from grinch._types import Floats, Labels
-from grinch.cuts.words import check_texts
 from grinch.errors import missing_extra
 from grinch.estimators.distances import distances_to_clusters
 from grinch.estimators.fit import Fit
@@ -103,7 +102,8 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         clusters = clusters.described(sure=found.sure[clusters.nodes[: clusters.n_clusters]])
         if texts is None:
             return clusters
-        words = [_words(texts, found, n_keywords)[number] for number in clusters.clusters.tolist()]
+        found_words = _words(texts, found, n_keywords)
+        words = [found_words[number] for number in clusters.clusters.tolist()]
         names = [", ".join(own) or name for own, name in zip(words, clusters.names, strict=True)]
         return clusters.described(names, words)
 
@@ -230,7 +230,7 @@ def _columns(found: Found, words: list[list[str]] | None) -> dict[str, Any]:
 def _words(texts: Any, found: Found, n: int) -> list[list[str]]:
     """The keywords of each cluster."""
     given = [texts.get(name) for name in found.ids] if isinstance(texts, Mapping) else texts
-    return cuts.keywords(check_texts(given, len(found.ids)), found.labels, n)
+    return cuts.keywords(given, found.labels, n)
 
 
 def _agreement(labels: Labels, y: Any) -> float:
