@@ -15,7 +15,7 @@ from grinch._types import Floats, Labels
 from grinch.errors import missing_extra
 from grinch.estimators.distances import distances_to_clusters
 from grinch.estimators.fit import Fit
-from grinch.estimators.kept import kept_beside, kept_points
+from grinch.estimators.kept import asking, kept_beside, kept_points
 from grinch.estimators.shown import Shown
 from grinch.linkage.base import VectorLinkage
 from grinch.summaries.kept import Kept
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 # For which distances the sums to all others of a cluster need no pairs; the first are those of directions.
 DIRECTIONS, DIFFERENCES = ("cosine", "dot"), ("sqeuclidean", "euclidean")
+
+# Distances beyond this count as equal.
+FAR = 1e300
 
 
 class Found(NamedTuple):
@@ -155,7 +158,8 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return distances_to_clusters(rows, kept, self._node_labels(seen), seen.tree())
 
         def live(fitted: Fit) -> Floats:
-            return measured(self, fitted, kept_points(fitted))
+            with asking(fitted):
+                return measured(self, fitted, kept_points(fitted))
 
         def beside(shown: Shown) -> Floats | None:
             kept = kept_beside(shown)
@@ -188,7 +192,8 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         distances = self.transform(X)
         if distances.shape[1] < 2:
             return 0.0
-        a, b = np.partition(distances, 1, axis=1)[:, :2].T
+        # A linkage may forbid a merge, or demand it, by an infinite score.
+        a, b = np.partition(np.clip(distances, -FAR, FAR), 1, axis=1)[:, :2].T
         scale = np.maximum(np.abs(a), np.abs(b))
         return float(np.mean(np.divide(b - a, scale, out=np.zeros_like(a), where=scale > 0)))
 

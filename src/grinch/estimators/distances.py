@@ -179,7 +179,7 @@ def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
         try:
             merge_and_score(arrays, k, NONE, NONE, np.arange(k, dtype=np.int32), k)
         except LinkageFailed:
-            raise ValueError(f"linkage returned nan, which is no score, for the row {row!r:.60}") from None
+            raise ValueError(f"linkage returned nan, which is no score (for the row {row!r:.60})") from None
         return arrays.answers
 
     return measure
@@ -196,7 +196,14 @@ def _by_linkage(linkage: Linkage, groups: list[Any]) -> Measure:
     def measure(records: Any) -> Floats:
         found = np.empty((len(records), len(groups)))
         for i, record in enumerate(records):
-            found[i] = scores(record)
+            try:
+                found[i] = scores(record)
+            except Exception as error:
+                raise ValueError(
+                    f"linkage raised {type(error).__name__}: {error} (for the record {record!r:.60})"
+                ) from error
+            if np.isnan(found[i]).any():
+                raise ValueError(f"linkage returned nan, which is no score (for the record {record!r:.60})")
         return (ceiling or 0.0) - found
 
     return measure
