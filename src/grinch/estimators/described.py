@@ -184,8 +184,8 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         --------
         >>> from grinch import HAC
         >>> model = HAC(n_clusters=2).fit([[0.0], [2], [9], [11]])
-        >>> round(model.score([[1.0], [10.0]]), 2), model.score([[1.0], [3], [8]], ["a", "a", "b"])
-        (0.89, 1.0)
+        >>> model.score([[2.0], [9.0]]), model.score([[1.0], [3], [8]], ["a", "a", "b"])
+        (0.875, 1.0)
         """
         if y is not None:
             return _agreement(self.predict(X), y)
