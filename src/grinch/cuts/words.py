@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections import Counter
@@ -139,5 +138,10 @@ def _word_counts(
 
 
 def _heaviest(counter: Counter[str], rarity: dict[str, float], n: int) -> list[str]:
-    weighed = [(-count * rarity[word], word) for word, count in counter.items()]
-    return [word for _, word in heapq.nsmallest(n, weighed)]
+    counts = np.fromiter(counter.values(), np.float64, len(counter))
+    weights = counts * np.fromiter(map(rarity.__getitem__, counter), np.float64, len(counter))
+    # All that weigh as much as the n-th, and then the first of them by word.
+    least = np.partition(weights, -n)[-n] if n < len(weights) else 0.0
+    words = list(counter)
+    weighed = sorted((-weights[i], words[i]) for i in np.flatnonzero(weights >= least).tolist())
+    return [word for _, word in weighed[:n]]
