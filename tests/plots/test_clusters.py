@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import linkage
@@ -78,9 +79,11 @@ def test_a_deep_tree_and_one_without_heights():
 
 
 def test_long_names_end_inside_the_picture(tree):
-    ax = plot_clusters(collapse(tree, cut_n_clusters(tree, 2)).described(["long " * 60, ", ".join(["word"] * 90)]))
-    ax.figure.canvas.draw()
-    assert all(text.get_window_extent().x1 <= ax.figure.bbox.x1 for text in ax.texts)
+    clusters = collapse(tree, cut_n_clusters(tree, 2)).described(["long " * 60, ", ".join(["word"] * 90)])
+    for where in (None, plt.subplots(figsize=(6, 3))[1]):
+        ax = plot_clusters(clusters, ax=where)
+        ax.figure.canvas.draw()
+        assert all(text.get_window_extent().x1 <= ax.figure.bbox.x1 for text in ax.texts)
 
 
 def test_what_cannot_be_drawn_is_refused(tree):

@@ -44,7 +44,7 @@ class Found(NamedTuple):
 class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """What a clusterer says of its clusters, and of the places of other points among them."""
 
-    # Of :class:`~grinch.estimators.base.TreeClusterer`.
+    # What the estimator that this is part of has.
     _read: Any
     _node_labels: Any
     _automatic: Any
@@ -111,7 +111,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return clusters.described(names, words)
 
     def _found(self, n_exemplars: int | None) -> Found:
-        """What there is to say; with as many exemplars, None for no exemplars."""
+        """What there is to say of the clusters; with up to this many exemplars of each, or without any."""
 
         def found(seen: Fit | Shown, kept: Kept | None) -> Found:
             tree, labels = seen.tree(), self._node_labels(seen)
@@ -137,10 +137,10 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def transform(self, X: Any) -> Floats:
         """The distance of each point to each cluster of ``labels_``, without inserting any.
 
-        Under ``"average"`` and ``"cosine"`` linkage of cosines it is 1 minus the similarity; under ``"ward"`` and
-        ``"centroid"`` the Euclidean distance to the mean; under ``"average"`` of squared distances the root of the
-        mean squared distance to the points; over the pairs of another distance the mean, smallest or greatest of them;
-        under a linkage of your own, minus its score (from ``ceiling`` on, if it has one).
+        It is the distance to the centre, by what the linkage measures with: 1 minus the cosine with the mean direction,
+        or the Euclidean distance to the mean; under other distances, that to the first exemplar of :meth:`summary`;
+        under a linkage of your own, minus its score (from ``ceiling`` on, if it has one). docs/clusters.md has them
+        all.
 
         Returns
         -------

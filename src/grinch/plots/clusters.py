@@ -10,7 +10,7 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.cuts import ClusterTree, collapse, labels_of, splits_by_cost
-from grinch.plots.style import GREY, INK, PALE, PALETTE, hide_spines, new_axes
+from grinch.plots.style import GREY, INK, PALE, PALETTE, hide_spines, new_axes, settle
 from grinch.tree import Tree
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ FONT = 8.5
 MOST_BRANCHES = 7
 # Where the parts are, in shares of the width: the tree, the bars, the end of how sure, and the names.
 TREE, BARS, SURE, NAMES = (0.0, 0.36), (0.37, 0.17), 0.632, 0.65
-# A caption longer than this would run out of the picture.
-LONGEST = 58
+# The width of a letter on average, in parts of the font's size.
+LETTER = 0.56
 
 
 class Rows(NamedTuple):
@@ -77,6 +77,7 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
     spots = _spots(rows)
     _draw_tree(ax.inset_axes((TREE[0], 0, TREE[1], 1)), clusters, rows, spots, colors)
     _draw_bars(ax.inset_axes((BARS[0], 0, BARS[1], 1)), clusters, rows, colors)
+    settle(ax)
     _write(ax, clusters, rows)
     return ax
 
@@ -191,6 +192,7 @@ def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
     def write(x: float, y: float, text: str, **style: Any) -> None:
         ax.text(x, y, text, transform=ax.transAxes, fontsize=FONT, va="center", **style)
 
+    letters = int((1 - NAMES) * ax.bbox.width / (LETTER * FONT * ax.figure.dpi / 72))
     # Above the first row by as much as rows are apart.
     heading = 1 + 0.35 / (n + 0.2)
     write(BARS[0], heading, "points", color=GREY)
@@ -200,7 +202,7 @@ def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
         node = int(rows.nodes[v])
         if clusters.sure is not None and node < clusters.n_clusters and not np.isnan(clusters.sure[node]):
             write(SURE, place(i), f"{clusters.sure[node]:.2f}", color=GREY, ha="right")
-        write(NAMES, place(i), _shortened(_caption(clusters, node)), color=INK)
+        write(NAMES, place(i), _shortened(_caption(clusters, node), letters), color=INK)
 
 
 def _caption(clusters: ClusterTree, node: int) -> str:
@@ -225,13 +227,13 @@ def _shared_words(clusters: ClusterTree, leaves: list[int]) -> list[str]:
     return [word for word, _ in points.most_common(5)]
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, letters: int) -> str:
     """The text up to the last word that fits.
 
-    >>> _shortened("18 clusters: " + ", ".join(map(str, range(100, 200))))
-    '18 clusters: 100, 101, 102, 103, 104, 105, 106, 107, …'
+    >>> _shortened("18 clusters: 100, 101, 102, 103, 104, 105", 30)
+    '18 clusters: 100, 101, 102, …'
     """
-    if len(text) <= LONGEST:
+    if len(text) <= letters:
         return text
-    before, comma, _ = text[: LONGEST - 1].rpartition(", ")
-    return f"{before}, …" if comma else text[: LONGEST - 1] + "…"
+    before, comma, _ = text[: letters - 1].rpartition(", ")
+    return f"{before}, …" if comma else text[: letters - 1] + "…"
