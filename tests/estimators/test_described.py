@@ -202,14 +202,14 @@ def test_the_table(rng):
     assert table["size"].tolist() == [20, 10, 1]
     assert table["share"].tolist() == [20 / 31, 10 / 31, 1 / 31]
     assert table["keywords"].tolist() == [["low"], ["high"], ["away"]]
-    tree, heights = model.tree_, model.tree_.heights()
+    tree, sure = model.tree_, model._sureness(model._fitted)
     for row in table.itertuples():
         members = tree.leaves(row.node)
         assert [ids[i] for i in members] == model.clusters_[row.cluster]
         gaps = np.linalg.norm(X[members] - X[members].mean(axis=0), axis=1)
         assert row.exemplars == [ids[i] for i in members[np.argsort(gaps)][:2]]
         parent = tree.parent(row.node)
-        assert row.sure == pytest.approx(1 - heights[row.node] / heights[parent])
+        assert row.sure == sure[row.node]
         assert row.parent_score == tree.scores[parent]
     np.testing.assert_array_equal(table["score"], tree.scores[table["node"]])
     by_id = dict(zip(ids, texts, strict=True))
@@ -245,9 +245,35 @@ def test_points_that_belong_nowhere_are_left_out(name, rng, monkeypatch):
         assert model.predict(X[:2]).tolist() == [-1, -1]
 
 
+def test_how_sure_a_cluster_is_does_not_depend_on_the_noise_in_it(rng, monkeypatch):
+    X = np.concatenate([rng.normal(size=(20, 3)), rng.normal(size=(10, 3)) + 20])
+    model = HAC("ward", n_clusters=2).fit(X)
+    before = model.summary()
+    side = min(model.tree_.children(before["node"][0]), key=model.tree_.size)
+    labels = model._node_labels(model._fitted).copy()
+    labels[model.tree_.leaves(side)] = -1
+    monkeypatch.setattr(model, "_node_labels", lambda seen: labels)
+    after = model.summary()
+    assert after["sure"].tolist() == before["sure"].tolist() == model.cluster_tree().sure.tolist()
+    assert after["size"].tolist() == [20 - model.tree_.size(side), 10]
+    assert after["node"][0] == model.tree_.sibling(side)
+
+
+def test_noise_is_in_no_row(rng):
+    X = np.concatenate([rng.normal(size=(60, 3)), rng.normal(size=(40, 3)) + 20, [[200.0, 0, 0], [0, 300, 0]]])
+    model = Grinch("ward", n_clusters=4, noise=True).fit(X)
+    assert (model.labels_ < 0).sum() >= 1
+    table = model.summary()
+    assert table["size"].tolist() == np.bincount(model.labels_[model.labels_ >= 0]).tolist()
+    distances = model.transform(X)
+    inside = model.labels_ >= 0
+    assert (distances.argmin(axis=1) == model.labels_)[inside].mean() > 0.8
+    assert model.cluster_tree().n_clusters == len(table)
+
+
 def test_a_single_cluster_a_single_point_and_none(rng):
     model = Grinch(n_clusters=1).fit(rng.normal(size=(9, 3)))
-    assert model.summary()[["size", "sure"]].to_numpy().tolist() == [[9, 1]]
+    assert model.summary()["size"].tolist() == [9]
     assert np.isnan(model.summary()["parent_score"][0])
     assert model.score(rng.normal(size=(4, 3))) == 0.0
     alone = Grinch().fit([[1.0, 2.0]])
@@ -257,7 +283,7 @@ def test_a_single_cluster_a_single_point_and_none(rng):
     assert empty.transform([[1.0, 2.0]]).shape == (1, 0)
     assert (len(empty.summary()), empty.cluster_tree().n_clusters) == (0, 0)
     twins = Grinch("ward", n_clusters=2).fit(np.ones((6, 2)))
-    assert twins.summary()["sure"].tolist() == [0.0, 0.0]
+    assert twins.summary()["sure"].between(0, 1).all()
     assert twins.score(np.ones((2, 2))) == 0.0
 
 

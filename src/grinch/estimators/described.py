@@ -32,7 +32,7 @@ FAR = 1e300
 
 
 class Found(NamedTuple):
-    """A tree and its cut, all of one moment: the cluster by point, and how sure a cluster is by node."""
+    """A tree and its cut, of one moment: the cluster by point; by cluster, how sure it is and its central points."""
 
     tree: Tree
     labels: Labels
@@ -65,7 +65,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         pandas.DataFrame
             ``cluster``, the number in ``labels_``; ``size`` and ``share``, its points and their share of all;
-            ``sure``, from 0 to 1, how long the cluster stays whole (docs/clusters.md); ``exemplars``, the ids of its
+            ``sure``, from 0 to 1, how long the cluster lasts (docs/clusters.md); ``exemplars``, the ids of its
             most central points, the most central first; ``keywords``, see :func:`grinch.cuts.keywords`; ``node``, the
             node of ``tree_``; ``score``, the linkage of its two halves (nan for a single point), and
             ``parent_score``, that of the cluster and its sibling. Points with -1 are in no row.
@@ -102,7 +102,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         n_keywords = check_count("n_keywords", n_keywords, 1)
         found = self._found(None)
         clusters = cuts.collapse(found.tree, found.labels)
-        clusters = clusters.described(sure=found.sure[clusters.nodes[: clusters.n_clusters]])
+        clusters = clusters.described(sure=found.sure[clusters.clusters])
         if texts is None:
             return clusters
         found_words = _words(texts, found, n_keywords)
@@ -117,7 +117,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             tree, labels = seen.tree(), self._node_labels(seen)
             of_points = labels[: seen.n_leaves].copy()
             central = [] if kept is None else _central(kept, tree, of_points, n_exemplars or 1)
-            return Found(tree, of_points, seen.point_ids(), self._sureness(seen), central)
+            return Found(tree, of_points, seen.point_ids(), self._sureness(seen)[_cut_nodes(tree, labels)], central)
 
         def live(fitted: Fit) -> Found:
             return found(fitted, None if n_exemplars is None else kept_points(fitted))
@@ -203,6 +203,16 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return int(self._read(lambda seen: self._node_labels(seen)[: seen.n_leaves].max(initial=-1))) + 1
 
 
+def _cut_nodes(tree: Tree, labels: Labels) -> Labels:
+    """By cluster number, the node that the cut made it of, with points that belong nowhere since."""
+    # The highest node of each cluster is the last in this order, and stays.
+    nodes = tree.preorder()[::-1]
+    nodes = nodes[labels[nodes] >= 0]
+    found = np.zeros(int(labels.max(initial=-1)) + 1, np.int64)
+    found[labels[nodes]] = nodes
+    return found
+
+
 def _central(kept: Kept, tree: Tree, labels: Labels, n: int) -> list[Labels]:
     """The most central points of each cluster: by their vectors where the linkage allows it, otherwise by the tree."""
     linkage: Any = kept.linkage
@@ -222,7 +232,7 @@ def _columns(found: Found, words: list[list[str]] | None) -> dict[str, Any]:
         "cluster": clusters,
         "size": sizes[clusters],
         "share": sizes[clusters] / max(tree.n_leaves, 1),
-        "sure": found.sure[nodes],
+        "sure": found.sure[clusters],
         "exemplars": [[found.ids[point] for point in found.central[c].tolist()] for c in clusters.tolist()],
     }
     if words is not None:
