@@ -1,13 +1,16 @@
 """The pictures of the pages, drawn by the code as it is now.
 
-    python docs/figures.py [digits | frontier]     (or: make docs-figures)
+    python docs/figures.py [digits | frontier | clusters]     (or: make docs-figures)
 
-docs/images/digits.png is a tree fitted on the spot; docs/images/frontier.png shows benchmarks/frontier.json.
+docs/images/digits.png is a tree fitted on the spot; docs/images/frontier.png shows benchmarks/frontier.json;
+docs/images/clusters.png needs clinc150 (docs/datasets.md) and its sentences in GRINCH_DATA, and stays as it is without.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +27,7 @@ from sklearn.datasets import load_digits
 
 from grinch import HAC, Grinch, Tree
 from grinch.metrics import dendrogram_purity
+from grinch.plots import plot_clusters
 from grinch.plots.style import GREY, INK, PALE, PALETTE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -135,7 +139,22 @@ def draw_frontier(path: Path) -> None:
     frontier.draw(json.loads((ROOT / "benchmarks" / "frontier.json").read_text()), path)
 
 
-FIGURES = {"digits": draw_digits, "frontier": draw_frontier}
+def draw_clusters(path: Path) -> None:
+    """Sentences by their keywords: columns split, intent and sentence, beside the vectors."""
+    found = sorted(Path(os.environ.get("GRINCH_DATA", ".")).glob("**/clinc150_text.tsv.gz"))
+    if not found:
+        print(f"{path.name} stays as it is: clinc150 is not in GRINCH_DATA")
+        return
+    with gzip.open(found[0], "rt", encoding="utf-8") as lines:
+        texts = [line.rstrip("\n").split("\t")[2] for line in lines]
+    X = np.load(found[0].parent / "clinc150_minilm384.npz")["X"]
+    rows = np.random.default_rng(0).permutation(len(X))[:8000]
+    model = Grinch("ward", n_clusters=24).fit(X[rows].astype(np.float32))
+    ax = plot_clusters(model.cluster_tree([texts[i] for i in rows]))
+    ax.figure.savefig(path, dpi=110)
+
+
+FIGURES = {"digits": draw_digits, "frontier": draw_frontier, "clusters": draw_clusters}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or FIGURES:

@@ -169,6 +169,9 @@ def seen(model, queries):
         model.clusters_,
         model.n_leaves_,
         model.predict(queries).tolist(),
+        model.transform(queries).round(9).tolist(),
+        model.summary().to_csv(),
+        repr(model.cluster_tree()),
     ]
 
 

@@ -105,11 +105,11 @@ class ClusterTree:
             import networkx
         except ImportError:
             raise missing_extra("to_networkx()", "networkx", "networkx") from None
-        graph = networkx.DiGraph()
+        graph, parents = networkx.DiGraph(), self.tree.parents()
         for v in self.tree.preorder().tolist():
             graph.add_node(int(self.nodes[v]), **self._attributes(v))
             if v != self.tree.root:
-                graph.add_edge(int(self.nodes[self.tree.parents()[v]]), int(self.nodes[v]))
+                graph.add_edge(int(self.nodes[parents[v]]), int(self.nodes[v]))
         return graph
 
     def _attributes(self, v: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections import Counter
@@ -77,7 +76,8 @@ def keywords(
     [['cat', 'dog'], ['fell', 'stocks']]
     """
     numbers, count = check_labels(labels), check_count("n", n, 1)
-    counters = _word_counts(check_texts(texts, len(numbers)), numbers, _tokenizer(tokenize), _ignored(stop_words))
+    _check_tokenize(tokenize)
+    counters = _word_counts(check_texts(texts, len(numbers)), numbers, tokenize, _ignored(stop_words))
     everywhere: Counter[str] = Counter()
     for counter in counters:
         everywhere.update(counter)
@@ -102,10 +102,16 @@ def check_texts(texts: Any, n: int) -> list[str]:
     return found
 
 
-def _tokenizer(tokenize: Tokenize | None) -> Tokenize:
+def _check_tokenize(tokenize: object) -> None:
     if tokenize is not None and not callable(tokenize):
         raise ValueError(f"tokenize must be a function from a text to its words, or None; got {tokenize!r}")
-    return tokenize or (lambda text: WORD.findall(text.lower()))
+
+
+def _words(texts: list[str], tokenize: Tokenize | None) -> Iterable[str]:
+    """The words of several texts; by default of all at once, which takes half of the time."""
+    if tokenize is None:
+        return WORD.findall("\n".join(texts).lower())
+    return chain.from_iterable(map(tokenize, texts))
 
 
 def _ignored(stop_words: Collection[str] | str | None) -> Collection[str]:
@@ -116,13 +122,15 @@ def _ignored(stop_words: Collection[str] | str | None) -> Collection[str]:
     return frozenset(stop_words or ())
 
 
-def _word_counts(texts: list[str], numbers: Labels, tokenize: Tokenize, ignored: Collection[str]) -> list[Counter[str]]:
+def _word_counts(
+    texts: list[str], numbers: Labels, tokenize: Tokenize | None, ignored: Collection[str]
+) -> list[Counter[str]]:
     """How often each word occurs in the texts of each cluster."""
     members: list[list[str]] = [[] for _ in range(int(numbers.max(initial=-1)) + 1)]
     for text, number in zip(texts, numbers.tolist(), strict=True):
         if number >= 0 and text:
             members[number].append(text)
-    counters = [Counter(chain.from_iterable(map(tokenize, own))) for own in members]
+    counters = [Counter(_words(own, tokenize)) for own in members]
     for counter in counters:
         for word in counter.keys() & ignored if len(ignored) else ():
             del counter[word]
@@ -130,5 +138,10 @@ def _word_counts(texts: list[str], numbers: Labels, tokenize: Tokenize, ignored:
 
 
 def _heaviest(counter: Counter[str], rarity: dict[str, float], n: int) -> list[str]:
-    weighed = [(-count * rarity[word], word) for word, count in counter.items()]
-    return [word for _, word in heapq.nsmallest(n, weighed)]
+    counts = np.fromiter(counter.values(), np.float64, len(counter))
+    weights = counts * np.fromiter(map(rarity.__getitem__, counter), np.float64, len(counter))
+    # All that weigh as much as the n-th, and then the first of them by word.
+    least = np.partition(weights, -n)[-n] if n < len(weights) else 0.0
+    words = list(counter)
+    weighed = sorted((-weights[i], words[i]) for i in np.flatnonzero(weights >= least).tolist())
+    return [word for _, word in weighed[:n]]

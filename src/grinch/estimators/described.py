@@ -12,11 +12,10 @@ from grinch import cuts
 from grinch._checks import check_count
 from grinch._labels import label_codes
 from grinch._types import Floats, Labels
-from grinch.cuts.words import check_texts
 from grinch.errors import missing_extra
 from grinch.estimators.distances import distances_to_clusters
 from grinch.estimators.fit import Fit
-from grinch.estimators.kept import kept_beside, kept_points
+from grinch.estimators.kept import asking, kept_beside, kept_points
 from grinch.estimators.shown import Shown
 from grinch.linkage.base import VectorLinkage
 from grinch.summaries.kept import Kept
@@ -28,9 +27,12 @@ if TYPE_CHECKING:
 # For which distances the sums to all others of a cluster need no pairs; the first are those of directions.
 DIRECTIONS, DIFFERENCES = ("cosine", "dot"), ("sqeuclidean", "euclidean")
 
+# Distances beyond this count as equal.
+FAR = 1e300
+
 
 class Found(NamedTuple):
-    """A tree and its cut, all of one moment: the cluster by point, and how sure a cluster is by node."""
+    """A tree and its cut, of one moment: the cluster by point; by cluster, how sure it is and its central points."""
 
     tree: Tree
     labels: Labels
@@ -42,7 +44,7 @@ class Found(NamedTuple):
 class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """What a clusterer says of its clusters, and of the places of other points among them."""
 
-    # Of :class:`~grinch.estimators.base.TreeClusterer`.
+    # What the estimator that this is part of has.
     _read: Any
     _node_labels: Any
     _automatic: Any
@@ -63,7 +65,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         pandas.DataFrame
             ``cluster``, the number in ``labels_``; ``size`` and ``share``, its points and their share of all;
-            ``sure``, from 0 to 1, how long the cluster stays whole (docs/clusters.md); ``exemplars``, the ids of its
+            ``sure``, from 0 to 1, how long the cluster lasts (docs/clusters.md); ``exemplars``, the ids of its
             most central points, the most central first; ``keywords``, see :func:`grinch.cuts.keywords`; ``node``, the
             node of ``tree_``; ``score``, the linkage of its two halves (nan for a single point), and
             ``parent_score``, that of the cluster and its sibling. Points with -1 are in no row.
@@ -100,21 +102,22 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         n_keywords = check_count("n_keywords", n_keywords, 1)
         found = self._found(None)
         clusters = cuts.collapse(found.tree, found.labels)
-        clusters = clusters.described(sure=found.sure[clusters.nodes[: clusters.n_clusters]])
+        clusters = clusters.described(sure=found.sure[clusters.clusters])
         if texts is None:
             return clusters
-        words = [_words(texts, found, n_keywords)[number] for number in clusters.clusters.tolist()]
+        found_words = _words(texts, found, n_keywords)
+        words = [found_words[number] for number in clusters.clusters.tolist()]
         names = [", ".join(own) or name for own, name in zip(words, clusters.names, strict=True)]
         return clusters.described(names, words)
 
     def _found(self, n_exemplars: int | None) -> Found:
-        """What there is to say; with as many exemplars, None for no exemplars."""
+        """What there is to say of the clusters; with up to this many exemplars of each, or without any."""
 
         def found(seen: Fit | Shown, kept: Kept | None) -> Found:
             tree, labels = seen.tree(), self._node_labels(seen)
             of_points = labels[: seen.n_leaves].copy()
             central = [] if kept is None else _central(kept, tree, of_points, n_exemplars or 1)
-            return Found(tree, of_points, seen.point_ids(), self._sureness(seen), central)
+            return Found(tree, of_points, seen.point_ids(), self._sureness(seen)[_cut_nodes(tree, labels)], central)
 
         def live(fitted: Fit) -> Found:
             return found(fitted, None if n_exemplars is None else kept_points(fitted))
@@ -134,10 +137,10 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def transform(self, X: Any) -> Floats:
         """The distance of each point to each cluster of ``labels_``, without inserting any.
 
-        Under ``"average"`` and ``"cosine"`` linkage of cosines it is 1 minus the similarity; under ``"ward"`` and
-        ``"centroid"`` the Euclidean distance to the mean; under ``"average"`` of squared distances the root of the
-        mean squared distance to the points; over the pairs of another distance the mean, smallest or greatest of them;
-        under a linkage of your own, minus its score (from ``ceiling`` on, if it has one).
+        It is the distance to the centre, by what the linkage measures with: 1 minus the cosine with the mean direction,
+        or the Euclidean distance to the mean; under other distances, that to the first exemplar of :meth:`summary`;
+        under a linkage of your own, minus its score (from ``ceiling`` on, if it has one). docs/clusters.md has them
+        all.
 
         Returns
         -------
@@ -155,7 +158,8 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return distances_to_clusters(rows, kept, self._node_labels(seen), seen.tree())
 
         def live(fitted: Fit) -> Floats:
-            return measured(self, fitted, kept_points(fitted))
+            with asking(fitted):
+                return measured(self, fitted, kept_points(fitted))
 
         def beside(shown: Shown) -> Floats | None:
             kept = kept_beside(shown)
@@ -180,15 +184,16 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         --------
         >>> from grinch import HAC
         >>> model = HAC(n_clusters=2).fit([[0.0], [2], [9], [11]])
-        >>> round(model.score([[1.0], [10.0]]), 2), model.score([[1.0], [3], [8]], ["a", "a", "b"])
-        (0.89, 1.0)
+        >>> model.score([[2.0], [9.0]]), model.score([[1.0], [3], [8]], ["a", "a", "b"])
+        (0.875, 1.0)
         """
         if y is not None:
             return _agreement(self.predict(X), y)
         distances = self.transform(X)
         if distances.shape[1] < 2:
             return 0.0
-        a, b = np.partition(distances, 1, axis=1)[:, :2].T
+        # A linkage may forbid a merge, or demand it, by an infinite score.
+        a, b = np.partition(np.clip(distances, -FAR, FAR), 1, axis=1)[:, :2].T
         scale = np.maximum(np.abs(a), np.abs(b))
         return float(np.mean(np.divide(b - a, scale, out=np.zeros_like(a), where=scale > 0)))
 
@@ -196,6 +201,16 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _n_features_out(self) -> int:
         """How many columns :meth:`transform` gives, for scikit-learn to name."""
         return int(self._read(lambda seen: self._node_labels(seen)[: seen.n_leaves].max(initial=-1))) + 1
+
+
+def _cut_nodes(tree: Tree, labels: Labels) -> Labels:
+    """By cluster number, the node that the cut made it of, with points that belong nowhere since."""
+    # The highest node of each cluster is the last in this order, and stays.
+    nodes = tree.preorder()[::-1]
+    nodes = nodes[labels[nodes] >= 0]
+    found = np.zeros(int(labels.max(initial=-1)) + 1, np.int64)
+    found[labels[nodes]] = nodes
+    return found
 
 
 def _central(kept: Kept, tree: Tree, labels: Labels, n: int) -> list[Labels]:
@@ -217,7 +232,7 @@ def _columns(found: Found, words: list[list[str]] | None) -> dict[str, Any]:
         "cluster": clusters,
         "size": sizes[clusters],
         "share": sizes[clusters] / max(tree.n_leaves, 1),
-        "sure": found.sure[nodes],
+        "sure": found.sure[clusters],
         "exemplars": [[found.ids[point] for point in found.central[c].tolist()] for c in clusters.tolist()],
     }
     if words is not None:
@@ -230,7 +245,7 @@ def _columns(found: Found, words: list[list[str]] | None) -> dict[str, Any]:
 def _words(texts: Any, found: Found, n: int) -> list[list[str]]:
     """The keywords of each cluster."""
     given = [texts.get(name) for name in found.ids] if isinstance(texts, Mapping) else texts
-    return cuts.keywords(check_texts(given, len(found.ids)), found.labels, n)
+    return cuts.keywords(given, found.labels, n)
 
 
 def _agreement(labels: Labels, y: Any) -> float:

@@ -1,8 +1,8 @@
-"""How far points are from clusters, under the linkage that made these.
+"""How far points are from clusters: from the centre of each, as k-means has it, by what the linkage measures with.
 
-A group that is summarised by its mean has a closed form; see :mod:`grinch.linkage.vector`. Ward's cost of a merge and
-the squared distance of centroids both become the distance to the mean, as k-means has it: Ward's would prefer small
-clusters, and squares have no units that anyone thinks in.
+The score of a point and a cluster under the linkage itself would not do for vectors. It prefers small clusters
+(``"ward"``), dense ones (``"average"``, by the spread of the points in them) or narrow ones (``"complete"``), and so it
+puts fewer points into the clusters they are in than the distance to the centre does (docs/clusters.md).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from grinch import cuts
 from grinch._types import Floats, Labels, Vectors32, count_rows
 from grinch.baselines.agglomeration import merge_and_score
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.pairwise import Pairwise
 from grinch.linkage.vector import COUNT, LENGTH, SPREAD
 from grinch.summaries.arrays import CUSTOM, new_arrays
 from grinch.summaries.callbacks import FORMULA, LinkageFailed
@@ -24,8 +24,10 @@ from grinch.summaries.kept import Kept
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import NONE, Tree
 
-# Rows that are looked at together, and numbers in a table of distances of pairs.
-PIECE, PAIRS = 4096, 2**22
+# Rows that are looked at together.
+PIECE = 4096
+# Distances whose centre is the mean.
+EUCLIDEAN = ("euclidean", "sqeuclidean")
 
 Measure = Callable[[Floats], Floats]
 
@@ -40,59 +42,61 @@ def distances_to_clusters(rows: Any, kept: Kept, labels: Labels, tree: Tree) -> 
     found = np.zeros((count_rows(rows), k))
     if k == 0:
         return found
-    measure, size = _measure(kept, labels, tree, k)
-    for start in range(0, len(found), size):
-        piece = rows[start : start + size]
-        found[start : start + size] = measure(dense_rows(piece).astype(np.float64) if kept.is_vectors else piece)
+    measure = _measure(kept, labels, tree, k)
+    for start in range(0, len(found), PIECE):
+        piece = rows[start : start + PIECE]
+        found[start : start + PIECE] = measure(_vectors(piece) if kept.is_vectors else piece)
     return found
 
 
-def _measure(kept: Kept, labels: Labels, tree: Tree, k: int) -> tuple[Measure, int]:
-    """What measures some rows, and how many it can take at a time."""
+def _measure(kept: Kept, labels: Labels, tree: Tree, k: int) -> Measure:
+    """What measures some rows."""
     linkage, of_points = kept.linkage, labels[: tree.n_leaves]
     if not isinstance(linkage, VectorLinkage):
-        if kept.is_vectors:
-            return _over_pairs(kept, of_points, k), max(1, PAIRS // tree.n_leaves)
-        return _by_linkage(linkage, _merged(linkage, kept.rows, labels, tree, k)), PIECE
-    if linkage.is_custom:
-        return _by_compiled(kept, of_points, k), PIECE
-    return (_euclidean if linkage.is_euclidean else _by_direction)(kept, of_points, k), PIECE
+        if not kept.is_vectors:
+            return _by_linkage(linkage, _merged(linkage, kept.rows, labels, tree, k))
+        distance = linkage.distance  # type: ignore[attr-defined]
+        if distance not in EUCLIDEAN and distance != "cosine":
+            return _to_exemplars(kept, of_points, tree, distance)
+        is_euclidean = distance in EUCLIDEAN
+    elif linkage.is_custom:
+        return _by_compiled(kept, of_points, k)
+    elif linkage.metric == "dot":
+        return _by_product(kept, of_points, k)
+    else:
+        is_euclidean = linkage.is_euclidean
+    return (_euclidean if is_euclidean else _by_direction)(kept, of_points, k)
 
 
 # By means ---------------------------------------------------------------------------------------------------------
 
 
 def _by_direction(kept: Kept, labels: Labels, k: int) -> Measure:
-    """1 minus the mean cosine, or minus the mean dot product; 1 minus the cosine of the sum for ``"cosine"``."""
+    """1 minus the cosine with the mean direction; with the mean vector for ``"cosine"``, in which lengths count."""
     linkage: Any = kept.linkage
-    is_unit = linkage.is_spherical
-    centres = _means(kept.rows, labels, k, _units if is_unit else _unchanged)
-    if linkage.name == "cosine":
-        centres = _units(centres)
-    scale = 1.0 if linkage.ceiling is not None else kept.scale
+    is_of_sums = isinstance(linkage, VectorLinkage) and linkage.name == "cosine"
+    centres = _units(_means(kept.rows, labels, k, _unchanged if is_of_sums else _units))
+    return lambda rows: 1.0 - _units(rows) @ centres.T
 
-    def measure(rows: Floats) -> Floats:
-        rows = rows if linkage.ceiling is None else _units(rows)
-        return (linkage.ceiling or 0.0) - rows @ centres.T / scale
 
-    return measure
+def _by_product(kept: Kept, labels: Labels, k: int) -> Measure:
+    """Minus the mean dot product."""
+    centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
+    return lambda rows: -(rows @ centres.T)
 
 
 def _euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
-    """The distance to the mean; for average linkage, the root of the mean squared distance to the points."""
-    linkage: Any = kept.linkage
+    """The distance to the mean."""
     origin = 0.0 if kept.origin is None else kept.origin
-    # As near to the clusters as can be, for squared lengths have no digits left far from the origin.
     means = _means(kept.rows, labels, k, _unchanged)
+    # As near to the clusters as can be, for squared lengths have no digits left far from the origin.
     middle = np.median(means, axis=0)
     centres = means - middle
-    added = np.einsum("ij,ij->i", centres, centres)
-    if linkage.name == "average":
-        added = added + _spreads(kept.rows, labels, means)
+    lengths = np.einsum("ij,ij->i", centres, centres)
 
     def measure(rows: Floats) -> Floats:
         rows = (rows - origin) * kept.scale - middle
-        squared = np.einsum("ij,ij->i", rows, rows)[:, None] - 2 * (rows @ centres.T) + added
+        squared = np.einsum("ij,ij->i", rows, rows)[:, None] - 2 * (rows @ centres.T) + lengths
         return np.sqrt(np.maximum(squared, 0.0)) / kept.scale
 
     return measure
@@ -101,7 +105,7 @@ def _euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
 def _pieces(rows: Any) -> Iterator[tuple[slice, Floats]]:
     for start in range(0, rows.shape[0], PIECE):
         part = slice(start, start + PIECE)
-        yield part, dense_rows(rows[part]).astype(np.float64)
+        yield part, _vectors(rows[part])
 
 
 def _means(rows: Any, labels: Labels, k: int, change: Measure) -> Floats:
@@ -124,6 +128,10 @@ def _spreads(rows: Any, labels: Labels, means: Floats) -> Floats:
     return sums / np.maximum(np.bincount(labels[labels >= 0], minlength=len(means)), 1)
 
 
+def _vectors(rows: Any) -> Floats:
+    return np.array(dense_rows(rows), np.float64)
+
+
 def _unchanged(rows: Floats) -> Floats:
     return rows
 
@@ -137,26 +145,13 @@ def _units(rows: Floats) -> Floats:
 # By the linkage itself --------------------------------------------------------------------------------------------
 
 
-def _over_pairs(kept: Kept, labels: Labels, k: int) -> Measure:
-    """The smallest, greatest or mean distance to the points of the cluster, for single, complete and average."""
+def _to_exemplars(kept: Kept, labels: Labels, tree: Tree, distance: str) -> Measure:
+    """The distance to the most central point of each cluster, where means mean nothing."""
     from scipy.spatial.distance import cdist
 
-    linkage: Any = kept.linkage
-    assert isinstance(linkage, Pairwise)
-    order = np.argsort(labels, kind="stable")[(labels < 0).sum() :]
-    points, sizes = dense_rows(kept.rows[order]).astype(np.float64), np.bincount(labels[order], minlength=k)
-    starts = np.cumsum(sizes) - sizes
-    joined = {"single": np.minimum, "complete": np.maximum, "average": np.add}[linkage.kind]
-
-    def measure(rows: Floats) -> Floats:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            apart = cdist(rows, points, linkage.distance)
-        if linkage.distance == "cosine":
-            apart = np.nan_to_num(apart, nan=1.0)  # a zero vector has no direction
-        found: Floats = joined.reduceat(apart, starts, axis=1)
-        return found / sizes if linkage.kind == "average" else found
-
-    return measure
+    points = np.concatenate(cuts.central_leaves(tree, labels, 1))
+    exemplars = dense_rows(kept.rows[points]).astype(np.float64)
+    return lambda rows: cdist(rows, exemplars, distance)
 
 
 def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
@@ -184,7 +179,7 @@ def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
         try:
             merge_and_score(arrays, k, NONE, NONE, np.arange(k, dtype=np.int32), k)
         except LinkageFailed:
-            raise ValueError(f"linkage returned nan, which is no score, for the row {row!r:.60}") from None
+            raise ValueError(f"linkage returned nan, which is no score (for the row {row!r:.60})") from None
         return arrays.answers
 
     return measure
@@ -201,7 +196,14 @@ def _by_linkage(linkage: Linkage, groups: list[Any]) -> Measure:
     def measure(records: Any) -> Floats:
         found = np.empty((len(records), len(groups)))
         for i, record in enumerate(records):
-            found[i] = scores(record)
+            try:
+                found[i] = scores(record)
+            except Exception as error:
+                raise ValueError(
+                    f"linkage raised {type(error).__name__}: {error} (for the record {record!r:.60})"
+                ) from error
+            if np.isnan(found[i]).any():
+                raise ValueError(f"linkage returned nan, which is no score (for the record {record!r:.60})")
         return (ceiling or 0.0) - found
 
     return measure

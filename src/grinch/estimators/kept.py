@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 
 from grinch.core.engine import Engine
@@ -21,6 +23,11 @@ def kept_points(fitted: Fit) -> Kept:
         assert isinstance(builder, Keeping)
         kept = builder.kept()
     return kept if fitted.ids.is_in_order else kept.taken(fitted.by_row(np.arange(fitted.n_leaves)))
+
+
+def asking(fitted: Fit) -> AbstractContextManager[None]:
+    """While the linkage of a fit is asked: it must not use the model meanwhile."""
+    return fitted.builder.busy() if isinstance(fitted.builder, Engine) else nullcontext()
 
 
 def _kept_by_engine(engine: Engine) -> Kept:

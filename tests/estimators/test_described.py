@@ -1,0 +1,393 @@
+"""What estimators say of their clusters, against brute force, and what scikit-learn's users expect of them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+
+import numba
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch, cuts
+from grinch.datasets import separated
+from grinch.estimators.registry import SYSTEMS, make_system
+from grinch.linkage import Pairwise
+from systems import SMALL
+
+every_system = pytest.mark.parametrize("name", SYSTEMS)
+
+
+@numba.njit
+def minus_gap(a, b):
+    """A compiled linkage of one's own: it looks at all there is of a group."""
+    return -np.abs(a.mean - b.mean).sum() - a.spread - b.spread + 0.01 * b.size + 0.1 * a.length
+
+
+def common(a, b):
+    """A linkage on records: the share of letters in common."""
+    a, b = set("".join(a)), set("".join(b))
+    return len(a & b) / len(a | b)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def centres(X, labels):
+    return np.array([X[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+
+
+def to_means(X, labels, queries):
+    return cdist(queries, centres(X, labels))
+
+
+def to_directions(X, labels, queries):
+    return 1 - unit(queries) @ unit(centres(unit(X), labels)).T
+
+
+def to_sums(X, labels, queries):
+    return 1 - unit(queries) @ unit(centres(X, labels)).T
+
+
+def products(X, labels, queries):
+    return -queries @ centres(X, labels).T
+
+
+VECTORS = [
+    (Grinch("average"), to_directions),
+    (Grinch("cosine"), to_sums),
+    (Grinch("average", metric="dot"), products),
+    (Grinch("average", metric="sqeuclidean"), to_means),
+    (Grinch("ward"), to_means),
+    (Grinch("centroid"), to_means),
+    (Grinch("single"), to_means),
+    (Grinch("complete", metric="cosine"), to_directions),
+    (Grinch("ward", shuffle=True, random_state=0), to_means),
+    (HAC(), to_means),
+    (HAC("average", metric="cosine"), to_directions),
+    (HAC("ward", lean=True), to_means),
+    (HAC("cosine"), to_sums),
+    (HAC("average", metric="dot"), products),
+    (MiniBatchHAC("ward", buffer_size=30, shuffle=True, random_state=1), to_means),
+    (MiniBatchHAC(buffer_size=30), to_directions),
+    (Perch(), to_means),
+    (Perch(metric="cosine"), to_directions),
+    (Birch(shuffle=True, random_state=2), to_means),
+    (Birch(metric="cosine"), to_directions),
+]
+
+
+@pytest.mark.parametrize(("model", "expected"), VECTORS, ids=lambda each: str(each)[:50].replace("\n", ""))
+@pytest.mark.parametrize("wrap", [np.asarray, scipy.sparse.csr_matrix])
+def test_transform_is_the_distance_to_the_centre(rng, model, expected, wrap):
+    X, queries = rng.normal(size=(70, 4)) + 0.2, rng.normal(size=(9, 4))
+    model = clone(model).set_params(n_clusters=6).fit(wrap(X))
+    found = model.transform(wrap(queries))
+    np.testing.assert_allclose(found, expected(X, model.labels_, queries), rtol=1e-5, atol=1e-6)
+    if not isinstance(model, Grinch):
+        np.testing.assert_array_equal(model.predict(queries), found.argmin(axis=1))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(queries), found)
+
+
+@pytest.mark.parametrize(("model", "expected"), VECTORS[:8], ids=lambda each: str(each)[:50].replace("\n", ""))
+def test_points_that_came_and_went_are_told_apart(rng, model, expected):
+    rows = dict(enumerate(rng.normal(size=(60, 4)) + 0.2))
+    model = clone(model).set_params(n_clusters=4).fit(np.array(list(rows.values())))
+    model.remove([0, 7, 30])
+    model.update([3, 59, 4], new := rng.normal(size=(3, 4)))
+    rows |= dict(zip([3, 59, 4], new, strict=True))
+    kept = np.array([rows[i] for i in model.ids_])
+    np.testing.assert_allclose(model.transform(new), expected(kept, model.labels_, new), rtol=1e-5, atol=1e-6)
+    exemplars = [own[0] for own in model.summary(n_exemplars=1)["exemplars"]]
+    assert [model.clusters_[c].count(name) for c, name in enumerate(exemplars)] == [1] * 4
+
+
+@pytest.mark.parametrize(
+    "estimator", [Grinch("ward"), HAC("ward"), Perch(), Birch()], ids=lambda each: type(each).__name__
+)
+def test_distances_far_from_the_origin_and_of_tiny_vectors(rng, estimator):
+    X = rng.normal(size=(60, 3)) * 0.01
+    for change in (lambda rows: rows + 1e6, lambda rows: rows * 1e-15):
+        points = change(X)
+        model = clone(estimator).set_params(n_clusters=3).fit(points)
+        expected = to_means(points, model.labels_, points)
+        np.testing.assert_allclose(model.transform(points), expected, rtol=2e-3, atol=1e-6 * expected.max())
+
+
+@pytest.mark.parametrize("metric", ["cityblock", "jaccard"])
+@pytest.mark.parametrize("model", [Grinch("average"), HAC("complete")], ids=str)
+def test_under_other_distances_an_exemplar_is_the_centre(rng, metric, model):
+    X = rng.integers(0, 2, (60, 9)).astype(float) + np.eye(9)[0]
+    model = clone(model).set_params(metric=metric, n_clusters=5).fit(X)
+    exemplars = [own[0] for own in model.summary()["exemplars"]]
+    assert exemplars == [points[0] for points in cuts.central_leaves(model.tree_, model.labels_)]
+    np.testing.assert_allclose(model.transform(X), cdist(X, X[exemplars], metric))
+
+
+def test_under_a_compiled_linkage_it_is_minus_the_score(rng):
+    X, queries = rng.normal(size=(50, 3)).astype(np.float32), rng.normal(size=(4, 3)).astype(np.float32)
+    model = Grinch(minus_gap, metric="sqeuclidean", n_clusters=4).fit(X)
+    labels = model.labels_
+    means = centres(X, labels)
+    spread = [((X[labels == c] - means[c]) ** 2).sum(axis=1).mean() for c in range(4)]
+    gaps = cdist(queries, means, "cityblock") + spread - 0.01 * np.bincount(labels)
+    expected = gaps - 0.1 * np.linalg.norm(queries, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.transform(queries), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("estimator", [Grinch, HAC, MiniBatchHAC])
+def test_records_are_measured_by_their_linkage(estimator):
+    records = ["abc", "xyz", "bcd", "yzw", "abd", "xw"]
+    model = estimator(common, n_clusters=2).fit(records, ids=list("uvwxyz"))
+    groups = [[records["uvwxyz".index(name)] for name in own] for own in model.clusters_]
+    np.testing.assert_allclose(
+        model.transform(["ab", "x"]), [[-common([q], group) for group in groups] for q in ["ab", "x"]]
+    )
+    assert model.predict(["ab", "x"]).tolist() == [0, 1]
+    assert model.score(records, [0, 1, 0, 1, 0, 1]) == 1.0
+    assert 0 < model.score(records) <= 1
+    table = model.summary(records)
+    assert [own[0] for own in table["exemplars"]] == ["u", "v"]
+    apart = Pairwise("average", distance=lambda x, y: abs(len(x) - len(y)))
+    np.testing.assert_allclose(estimator(apart, n_clusters=2).fit(["a", "bb", "cc" * 9]).transform(["a"]), [[0.5, 17]])
+
+
+def test_a_linkage_that_fails_in_transform_is_explained():
+    def linkage(a, b):
+        if "bad" in a or "nan" in a:
+            return 1 / 0 if "bad" in a else float("nan")
+        return -abs(len(a[0]) - len(b[0]))
+
+    model = Grinch(linkage, n_clusters=2).fit(["a", "bb", "ccc"])
+    with pytest.raises(ValueError, match=r"linkage raised ZeroDivisionError: .*for the record 'bad'"):
+        model.transform(["a", "bad"])
+    with pytest.raises(ValueError, match=r"linkage returned nan, which is no score .for the record 'nan'"):
+        model.transform(["nan"])
+
+
+@every_system
+def test_training_points_are_nearest_to_their_own_cluster(name):
+    X, y = separated("cliques", n_classes=6, per_class=20, n_features=8, random_state=1)
+    model = make_system(name, metric="sqeuclidean", n_clusters=6, **SMALL.get(name, {})).fit(X)
+    distances = model.fit_transform(X)
+    assert distances.shape == (120, model.labels_.max() + 1)
+    if name not in SMALL and name != "online":
+        np.testing.assert_array_equal(distances.argmin(axis=1), model.labels_)
+        assert model.score(X, y) == 1.0
+        assert model.score(X) > 0.5
+    table = model.summary()
+    assert table["cluster"].tolist() == list(range(distances.shape[1]))
+    assert table["size"].tolist() == np.bincount(model.labels_).tolist()
+    assert model.cluster_tree().n_clusters == len(table)
+
+
+def test_the_table(rng):
+    X = np.concatenate([rng.normal(size=(20, 3)), rng.normal(size=(10, 3)) + 20, [[-90.0, 0, 0]]])
+    ids = [f"p{i}" for i in range(31)]
+    model = HAC("ward", n_clusters=3).fit(X, ids=ids)
+    texts = ["low ground"] * 20 + ["high ground"] * 10 + ["far away"]
+    table = model.summary(texts, n_exemplars=2, n_keywords=1)
+    assert list(table) == [
+        *("cluster", "size", "share", "sure", "exemplars", "keywords", "node", "score", "parent_score")
+    ]
+    assert table["size"].tolist() == [20, 10, 1]
+    assert table["share"].tolist() == [20 / 31, 10 / 31, 1 / 31]
+    assert table["keywords"].tolist() == [["low"], ["high"], ["away"]]
+    tree, sure = model.tree_, model._sureness(model._fitted)
+    for row in table.itertuples():
+        members = tree.leaves(row.node)
+        assert [ids[i] for i in members] == model.clusters_[row.cluster]
+        gaps = np.linalg.norm(X[members] - X[members].mean(axis=0), axis=1)
+        assert row.exemplars == [ids[i] for i in members[np.argsort(gaps)][:2]]
+        parent = tree.parent(row.node)
+        assert row.sure == sure[row.node]
+        assert row.parent_score == tree.scores[parent]
+    np.testing.assert_array_equal(table["score"], tree.scores[table["node"]])
+    by_id = dict(zip(ids, texts, strict=True))
+    assert model.summary(by_id, n_exemplars=2, n_keywords=1).equals(table)
+    clusters = model.cluster_tree(texts, n_keywords=2)
+    assert clusters.names == ["low, ground", "high, ground", "away, far"]
+    assert clusters.keywords == [["low", "ground"], ["high", "ground"], ["away", "far"]]
+    assert clusters.sure.tolist() == table["sure"].tolist()
+
+
+@every_system
+def test_points_that_belong_nowhere_are_left_out(name, rng, monkeypatch):
+    X = rng.normal(size=(40, 4))
+    model = make_system(name, n_clusters=5, **SMALL.get(name, {})).fit(X)
+    whole = model._node_labels
+
+    def cut(seen):
+        """Cluster 0 belongs nowhere, and the others are numbered from 0 on."""
+        return np.maximum(whole(seen) - 1, -1)
+
+    before = model.transform(X)
+    monkeypatch.setattr(model, "_node_labels", cut)
+    np.testing.assert_allclose(model.transform(X), before[:, 1:])
+    table = model.summary([f"w{i}" for i in range(40)])
+    assert table["size"].tolist() == np.bincount(model._node_labels(model._fitted)[:40] + 1)[1:].tolist()
+    assert model.cluster_tree().n_clusters == len(table) == 4
+    assert model.get_feature_names_out().tolist() == [f"{type(model).__name__.lower()}{i}" for i in range(4)]
+    monkeypatch.setattr(model, "_node_labels", lambda seen: np.full_like(whole(seen), -1))
+    assert model.transform(X).shape == (40, 0)
+    assert model.score(X) == 0.0
+    assert len(model.summary()) == model.cluster_tree().n_clusters == 0
+    if not isinstance(model, Grinch):
+        assert model.predict(X[:2]).tolist() == [-1, -1]
+
+
+def test_how_sure_a_cluster_is_does_not_depend_on_the_noise_in_it(rng, monkeypatch):
+    X = np.concatenate([rng.normal(size=(20, 3)), rng.normal(size=(10, 3)) + 20])
+    model = HAC("ward", n_clusters=2).fit(X)
+    before = model.summary()
+    side = min(model.tree_.children(before["node"][0]), key=model.tree_.size)
+    labels = model._node_labels(model._fitted).copy()
+    labels[model.tree_.leaves(side)] = -1
+    monkeypatch.setattr(model, "_node_labels", lambda seen: labels)
+    after = model.summary()
+    assert after["sure"].tolist() == before["sure"].tolist() == model.cluster_tree().sure.tolist()
+    assert after["size"].tolist() == [20 - model.tree_.size(side), 10]
+    assert after["node"][0] == model.tree_.sibling(side)
+
+
+def test_noise_is_in_no_row(rng):
+    X = np.concatenate([rng.normal(size=(60, 3)), rng.normal(size=(40, 3)) + 20, [[200.0, 0, 0], [0, 300, 0]]])
+    model = Grinch("ward", n_clusters=4, noise=True).fit(X)
+    assert (model.labels_ < 0).sum() >= 1
+    table = model.summary()
+    assert table["size"].tolist() == np.bincount(model.labels_[model.labels_ >= 0]).tolist()
+    distances = model.transform(X)
+    inside = model.labels_ >= 0
+    assert (distances.argmin(axis=1) == model.labels_)[inside].mean() > 0.8
+    assert model.cluster_tree().n_clusters == len(table)
+
+
+def test_a_single_cluster_a_single_point_and_none(rng):
+    model = Grinch(n_clusters=1).fit(rng.normal(size=(9, 3)))
+    assert model.summary()["size"].tolist() == [9]
+    assert np.isnan(model.summary()["parent_score"][0])
+    assert model.score(rng.normal(size=(4, 3))) == 0.0
+    alone = Grinch().fit([[1.0, 2.0]])
+    assert alone.summary()["exemplars"].tolist() == [[0]]
+    assert alone.transform([[1.0, 2.0], [2.0, -1.0]]).round(6).tolist() == [[0.0], [1.0]]
+    empty = alone.remove([0])
+    assert empty.transform([[1.0, 2.0]]).shape == (1, 0)
+    assert (len(empty.summary()), empty.cluster_tree().n_clusters) == (0, 0)
+    twins = Grinch("ward", n_clusters=2).fit(np.ones((6, 2)))
+    assert twins.summary()["sure"].between(0, 1).all()
+    assert twins.score(np.ones((2, 2))) == 0.0
+
+
+def test_score_is_a_silhouette_or_an_agreement(rng):
+    X = rng.normal(size=(80, 3))
+    model = HAC("ward", n_clusters=5).fit(X)
+    queries, y = rng.normal(size=(15, 3)), np.array(["a", "b", None] * 5, dtype=object)
+    near = np.sort(model.transform(queries), axis=1)
+    assert model.score(queries) == pytest.approx(np.mean((near[:, 1] - near[:, 0]) / near[:, 1]))
+    known = y != None  # noqa: E711
+    assert model.score(queries, y) == adjusted_rand_score(y[known].tolist(), model.predict(queries)[known])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(queries, [1, 2])
+
+
+def test_merges_that_are_forbidden_or_demanded_have_a_score():
+    def linkage(a, b):
+        together = set(a) | set(b)
+        if {"x", "y"} <= together:
+            return -np.inf
+        return np.inf if {"x", "q"} <= together else -float(len(together))
+
+    model = Grinch(linkage, n_clusters=2).fit(["x", "y", "xx", "yy"])
+    assert np.isinf(model.transform(["q", "y"])).any()
+    assert 0 < model.score(["q", "y"]) <= 1
+
+
+def test_points_that_no_cluster_takes_are_clusters_of_their_own_in_a_score():
+    model = Grinch(threshold=0.9).fit([[1.0, 0], [1, 0.01], [0, 1], [0.01, 1]])
+    rows = [[1, 0.0], [1, 1], [1, 1.1], [0, 1]]
+    assert model.predict(rows).tolist() == [0, -1, -1, 1]
+    assert model.score(rows, [0, 1, 2, 3]) == 1.0
+    assert model.score(rows, [0, 1, 1, 3]) < 1.0
+
+
+@pytest.mark.parametrize("model", [Grinch("ward"), HAC("ward"), Perch(), MiniBatchHAC("ward"), Birch()], ids=str)
+def test_a_grid_search_needs_no_scoring(rng, model):
+    X, y = separated("cliques", n_classes=5, per_class=16, n_features=6, random_state=3)
+    order = rng.permutation(len(y))
+    X, y = X[order], y[order]
+    for target in (None, y):
+        search = GridSearchCV(clone(model), {"n_clusters": [2, 5, 20]}, cv=3).fit(X, target)
+        assert search.best_params_ == {"n_clusters": 5}
+        assert search.predict(X).shape == (80,)
+
+
+def test_a_grid_search_on_records():
+    records = ["abc", "xyz", "bcd", "yzw", "abd", "xw", "cad", "wyx"] * 3
+    search = GridSearchCV(Grinch(common), {"n_clusters": [2, 12]}, cv=2)
+    assert search.fit(records, [0, 1] * 12).best_params_ == {"n_clusters": 2}
+
+
+def test_output_has_names_and_goes_through_pipelines(rng):
+    X = rng.normal(size=(30, 4))
+    frame = Grinch(n_clusters=3).set_output(transform="pandas").fit_transform(X)
+    assert list(frame) == ["grinch0", "grinch1", "grinch2"]
+    steps = make_pipeline(StandardScaler(), HAC(n_clusters=3), StandardScaler())
+    assert steps.fit_transform(X).shape == (30, 3)
+
+
+def test_what_the_user_changes_later_changes_nothing(rng):
+    for estimator in (HAC("ward"), MiniBatchHAC("ward"), Grinch("ward"), Birch(), Perch()):
+        X = rng.normal(size=(40, 3))
+        queries = X[:5].copy()
+        model = estimator.set_params(n_clusters=3).fit(X)
+        before = model.transform(queries)
+        X[:] = 0
+        np.testing.assert_array_equal(model.transform(queries), before)
+
+
+def test_reading_changes_nothing(rng):
+    X = rng.normal(size=(200, 4))
+    asked, quiet = Grinch(n_clusters=5), Grinch(n_clusters=5)
+    for start in range(0, 200, 50):
+        asked.partial_fit(X[start : start + 50])
+        quiet.partial_fit(X[start : start + 50])
+        asked.summary(), asked.transform(X[:9]), asked.cluster_tree(), asked.score(X[:9])
+    assert asked.tree_.to_newick() == quiet.tree_.to_newick()
+    assert copy.deepcopy(asked).summary().equals(asked.summary())
+
+
+def test_records_refused_by_a_buffer_are_not_kept():
+    def linkage(a, b):
+        if "bad" in (*a, *b):
+            raise ValueError("no")
+        return common(a, b)
+
+    model = MiniBatchHAC(linkage, buffer_size=4, n_clusters=2).fit(["abc", "xyz"])
+    with pytest.raises(ValueError, match="raised ValueError: no"):
+        model.partial_fit(["bcd", "bad", "abd"])
+    assert model.transform(["ab"]).shape == (1, 2)
+    assert model.partial_fit(["xw"]).summary()["size"].tolist() == [2, 2]
+
+
+def test_bad_questions_are_refused(rng, monkeypatch):
+    model = Grinch(n_clusters=2).fit(rng.normal(size=(20, 3)))
+    with pytest.raises(ValueError, match="X has 2 features, but Grinch is expecting 3"):
+        model.transform([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="texts must have one entry for each of the 20 points; got 1"):
+        model.summary(["a"])
+    with pytest.raises(ValueError, match="n_exemplars must be a whole number of at least 1; got 0"):
+        model.summary(n_exemplars=0)
+    with pytest.raises(ValueError, match="n_keywords must be a whole number of at least 1; got None"):
+        model.cluster_tree(n_keywords=None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"summary\(\) needs pandas, .* pip install 'grinch\[pandas\]'"):
+        model.summary()
