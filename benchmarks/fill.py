@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import sets
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -355,6 +357,46 @@ def block_size() -> str:
 
 # --------------------------------------------------------------------------------------------------------------------
 
+# From cuts.json -----------------------------------------------------------------------------------------------------
+
+
+def _cut_rows(names: Sequence[str]) -> str:
+    results = read("cuts.json")
+    rows = []
+    for name in names:
+        if name in results:
+            one = results[name]
+            found = [one[method].get("ari") for method in ("HDBSCAN", "EVoC", "default", "refined")]
+            others = [one["refined"]["best layer"], one["refined"]["best cut"]]
+            cells = ["–" if value is None else share(value) for value in (*found, *others)]
+            rows.append([name.replace("_", " "), f"{one['classes']:,}", *cells])
+    header = ["data", "classes", "HDBSCAN", "EVoC", "default", "refined", "its best layer", "its best cut, by labels"]
+    return table(header, rows)
+
+
+def cuts() -> str:
+    """The ten sets of the tables of cuts, and their means."""
+    results = read("cuts.json")
+    means = []
+    for method in ("HDBSCAN", "EVoC", "default", "refined"):
+        found = [results[name][method].get("ari", 0.0) for name in sets.CUT_SETS if name in results]
+        means.append(f"{method} {share(sum(found) / len(found))}")
+    best = [results[name]["refined"]["best cut"] for name in sets.CUT_SETS if name in results]
+    return (
+        _cut_rows(sets.CUT_SETS)
+        + f"\nMeans of the ten: {', '.join(means)}; the best cut of the refined trees, by labels,"
+        f" {share(sum(best) / len(best))}.\n"
+    )
+
+
+def cuts_choosing() -> str:
+    return _cut_rows(sets.CHOOSING)
+
+
+def cuts_reporting() -> str:
+    return _cut_rows(sets.REPORTING)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "speed": speed,
     "speed-notes": speed_notes,
@@ -379,6 +421,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "hint-loss": hint_loss,
     "authors": authors,
     "block-size": block_size,
+    "cuts": cuts,
+    "cuts-choosing": cuts_choosing,
+    "cuts-reporting": cuts_reporting,
 }
 
 
