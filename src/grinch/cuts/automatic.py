@@ -112,16 +112,16 @@ def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> A
 
     ``heights`` are by node id, none below 0, and must not fall towards the root; without a graph, only they count.
     """
-    edges = None if graph is None or tree.n_leaves < 3 else edges_under(tree, graph)
+    edges = None if graph is None or tree.n_leaves < 3 or not graph.near.shape[1] else edges_under(tree, graph)
     sure = _sure(tree, edges, heights)
     found: list[Candidate] = []
     if tree.n_leaves > 2 and heights[tree.root] > 0:
         families = [by_height(tree, heights), *([] if edges is None else [by_resolution(tree, edges, heights)])]
         # How long the points of a cut are in their clusters, as a share of the longest of any cut.
-        sizes, values = tree.sizes().astype(np.float64), np.zeros(tree.n_ids)
+        weights, values = _held(tree, graph, edges), np.zeros(tree.n_ids)
         for measure in families:
-            most = max(float(family.totals(sizes * measure.life).max()) for family in families)
-            values += sizes * measure.life / (most or 1.0) / len(families)
+            most = max(float(family.totals(weights * measure.life).max()) for family in families)
+            values += weights * measure.life / (most or 1.0) / len(families)
         peaks = [_peaks(tree, family, values) for family in families]
         found = [peak for some in peaks for peak in some] + _combined(tree, peaks, values)
     if not found:
@@ -130,16 +130,28 @@ def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> A
     return AutomaticCut(tree, layers, chosen, sure, graph)
 
 
+def _held(tree: Tree, graph: NeighborGraph | None, edges: Edges | None) -> Floats:
+    """By node id, its points, as far as their edges hold them together.
+
+    In data of many dimensions small pieces of a class last long too, but most of their edges leave them; and a cluster
+    of nearly all points keeps its edges by chance. One with fewer points than a point has neighbours cannot hold all
+    edges, and need not.
+    """
+    sizes = np.maximum(tree.sizes().astype(np.float64), 0.0)
+    if graph is None or edges is None:
+        return sizes
+    by_chance = np.minimum(sizes / tree.n_leaves, 1 - 1e-9)
+    beyond = np.maximum(edges.shares() - by_chance, 0.0) / (1 - by_chance)
+    room = np.clip((sizes - 1) / graph.near.shape[1], 1e-9, 1.0)
+    return np.asarray(sizes * np.minimum(beyond**2 / room, 1.0))
+
+
 def _sure(tree: Tree, edges: Edges | None, heights: Floats) -> Floats:
     """By node id, how sure it is as a cluster."""
     nodes, sure = tree.internal_nodes(), np.zeros(tree.n_ids)
     above = np.where(tree.parents()[nodes] == NONE, np.inf, heights[tree.parents()[nodes]])
     whole = 1 - np.divide(heights[nodes], above, out=np.ones(len(nodes)), where=above > 0)
-    if edges is None:
-        sure[nodes] = whole
-    else:
-        ends = edges.ends[nodes]
-        sure[nodes] = (whole + np.divide(2 * edges.inside[nodes], ends, out=np.zeros(len(nodes)), where=ends > 0)) / 2
+    sure[nodes] = whole if edges is None else (whole + edges.shares()[nodes]) / 2
     return sure
 
 

@@ -58,6 +58,10 @@ class Edges(NamedTuple):
     inside: Floats
     ends: Floats
 
+    def shares(self) -> Floats:
+        """By node id, which share of the edges of its points stays inside; 0 without any."""
+        return np.divide(2 * self.inside, self.ends, out=np.zeros(len(self.ends)), where=self.ends > 0)
+
 
 def edges_under(tree: Tree, graph: NeighborGraph) -> Edges:
     """The edges of a graph of the points, by node of the tree."""
