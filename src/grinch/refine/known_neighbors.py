@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from grinch._compile import entry, jitable
+from grinch._compile import entry, jitable, kernel
 from grinch._types import Counts, Ids, Mask, Slots, Vectors32, as_id
 from grinch.core.engine import Engine
 from grinch.core.state import State
 from grinch.summaries.upkeep import score_all
-from grinch.tree.links import NONE, size
+from grinch.tree.links import NONE, SIZE
 
 
 class KnownNeighbors:
     """The neighbours that the first points know of, by slot, best first; up to ``most_points`` points.
 
-    ``near[x]`` has the neighbours that x found, until x has met them (:meth:`meet`); then the nearest of those and of
-    the points that met x since, with their ``scores``. ``met`` says how many slots have been through that.
+    ``near[x]`` has the neighbours that x found until it has met them (:meth:`meet`), and then the nearest of those and
+    of the points that met x since; ``scores`` says how near. ``met`` is how many slots have been through that.
     """
 
     def __init__(self, most_points: int, width: int):
@@ -35,18 +35,30 @@ class KnownNeighbors:
         self.met: Counts = np.zeros(1, np.int64)
         self.unit = 1.0
 
-    def note(self, first: int, candidates: Ids) -> None:
+    def note(self, engine: Engine, first: int, candidates: Ids) -> None:
         """The neighbours that the points from slot ``first`` on found, best first; those may not get in after all."""
+        if not self.is_complete:
+            return
         if first >= self.most_points:
             # Too many points for all to be known: there is nothing to keep.
             self.is_complete = False
             self._forget()
-        if not self.is_complete:
             return
         rows = candidates[: self.most_points - first, : self.width]
-        self._make_room(first + len(rows))
-        self.near[first : first + len(rows), : rows.shape[1]] = rows
-        self.near[first : first + len(rows), rows.shape[1] :] = NONE
+        stop = first + len(rows)
+        self._make_room(stop)
+        self._use_unit(float(engine.summaries.in_units(np.ones(1))[0]))
+        self.near[first:stop, : rows.shape[1]] = rows
+        self.near[first:stop, rows.shape[1] :] = NONE
+        # Before they are in the tree, so that none of them gets in where the linkage raises anything.
+        engine.run(score_found, self.near, self.scores, first, stop)
+
+    def _use_unit(self, unit: float) -> None:
+        """From here on, scores are in this unit: it changes where that of the stored vectors does."""
+        if unit != self.unit:
+            with np.errstate(over="ignore"):
+                self.scores = (self.scores * np.float64(self.unit / unit)).astype(np.float32)
+            self.unit = unit
 
     def _make_room(self, n: int) -> None:
         is_locked = not (self.near.flags.writeable and self.scores.flags.writeable and self.met.flags.writeable)
@@ -58,13 +70,8 @@ class KnownNeighbors:
 
     def meet(self, engine: Engine) -> None:
         """All points of the tree become known to those that they found."""
-        unit = float(engine.summaries.in_units(np.ones(1))[0])
-        if unit != self.unit:
-            self.scores *= self.unit / unit
-            self.unit = unit
         self._make_room(engine.n_slots)
-        with engine.explained():
-            engine.run(meet_all, self.near, self.scores, self.met, engine.n_slots)
+        meet_all(engine.links.table, self.near, self.scores, self.met, engine.n_slots)
 
     def among(self, slots: Slots) -> Ids:
         """By slot, the neighbours of these points among them; nothing for all other points."""
@@ -96,54 +103,44 @@ def _packed(near: Ids, is_kept: Mask) -> tuple[Ids, Slots]:
 
 
 @entry
-def meet_all(state: State, near: Ids, scores: Vectors32, met: Counts, stop: int) -> None:
-    """Let the points from slot ``met[0]`` to ``stop`` meet the neighbours they found, and become known to them.
-
-    What a linkage raises leaves all as it was before that point.
-    """
-    while met[0] < stop:
-        x = as_id(met[0])
-        n = drop_gone(state, near, x)
+def score_found(state: State, near: Ids, scores: Vectors32, first: int, stop: int) -> None:
+    """Ask how near the neighbours are that the points from slot ``first`` on found."""
+    for x in range(first, stop):
+        n = known_to(near, x)
         score_all(state, x, near[x], n)
         for i in range(n):
-            leaf, f = as_id(near[x, i]), float(np.float32(state.answers[i]))
             # The search has put them in order, but not always by this very score.
-            put_in_order(near, scores, x, leaf, f, i)
-            if near[leaf, near.shape[1] - 1] == NONE or f > scores[leaf, near.shape[1] - 1]:
-                put_in_order(near, scores, leaf, x, f, known_to(near, leaf))
+            put_in_order(near, scores, x, as_id(near[x, i]), float(np.float32(state.answers[i])), i)
+
+
+@kernel
+def meet_all(table: Ids, near: Ids, scores: Vectors32, met: Counts, stop: int) -> None:
+    """Let the points from slot ``met[0]`` to ``stop`` be known to the neighbours they found.
+
+    ``table`` is that of the tree: who is no longer in it meets nobody.
+    """
+    last = near.shape[1] - 1
+    while met[0] < stop:
+        x = as_id(met[0])
+        for i in range(known_to(near, x) if table[x, SIZE] != NONE else 0):
+            leaf, f = as_id(near[x, i]), scores[x, i]
+            if table[leaf, SIZE] != NONE and (near[leaf, last] == NONE or f > scores[leaf, last]):
+                put_in_order(near, scores, leaf, x, f, min(known_to(near, leaf), last))
         met[0] += 1
 
 
 @jitable
-def drop_gone(state: State, near: Ids, x: int) -> int:
-    """Leave only those neighbours of x that are in the tree, none if x is not; returns how many there are."""
-    kept = 0
-    for i in range(near.shape[1]):
-        leaf = as_id(near[x, i])
-        if leaf == NONE:
-            break
-        if size(state, x) != NONE and size(state, leaf) != NONE:
-            near[x, kept] = leaf
-            kept += 1
-    near[x, kept:] = NONE
-    return kept
-
-
-@jitable
-def known_to(near: Ids, leaf: int) -> int:
-    """The column for one more neighbour of a leaf: the first that is free, or else the last."""
-    n = near.shape[1] - 1
-    while n > 0 and near[leaf, n - 1] == NONE:
+def known_to(near: Ids, x: int) -> int:
+    """How many neighbours x has."""
+    n = near.shape[1]
+    while n > 0 and near[x, n - 1] == NONE:
         n -= 1
     return n
 
 
 @jitable
 def put_in_order(near: Ids, scores: Vectors32, x: int, leaf: int, f: float, at: int) -> None:
-    """Make a leaf a neighbour of x, before all that score less; column ``at`` is free, and those after it are as well.
-
-    Of equals those that came first are kept.
-    """
+    """Make a leaf a neighbour of x, in column ``at`` or before those that score less; what was in ``at`` is dropped."""
     while at > 0 and scores[x, at - 1] < f:
         near[x, at], scores[x, at] = near[x, at - 1], scores[x, at - 1]
         at -= 1

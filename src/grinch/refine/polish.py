@@ -46,8 +46,8 @@ class Polisher:
     def stops(self, first: int, stop: int) -> list[int]:
         return [] if first >= POLISHED_UP_TO else [n for n in POLISHED_AT if first < n <= stop]
 
-    def found(self, first: int, candidates: Ids) -> None:
-        self.neighbors.note(first, candidates)
+    def found(self, engine: Engine, first: int, candidates: Ids) -> None:
+        self.neighbors.note(engine, first, candidates)
 
     def tend(self, engine: Engine) -> None:
         if self.neighbors.is_complete:
