@@ -62,8 +62,8 @@ class Gardener(Protocol):
         """The numbers of points between two at which it wants to be called."""
         ...
 
-    def found(self, first: int, candidates: Ids) -> None:
-        """The neighbours of the points from ``first`` on, best first, before they are inserted."""
+    def found(self, engine: Engine, first: int, candidates: Ids) -> None:
+        """The neighbours of the points from ``first`` on, best first, before they are inserted; may ask the linkage."""
         ...
 
     def tend(self, engine: Engine) -> None:
@@ -242,7 +242,7 @@ class Engine:
         for lo, hi in pairwise(sorted({first, *stops, *tidied, last})):
             found = candidates[lo - first : hi - first]
             if self.gardener is not None:
-                self.gardener.found(lo, found)
+                self.gardener.found(self, lo, found)
             if self.found is not None:
                 self.found.note(lo, found)
             self.change(entries.insert_all, np.arange(lo, hi), found)

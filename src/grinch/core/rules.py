@@ -58,7 +58,8 @@ class Rules(NamedTuple):
     lagging: bool = False
     """Summaries of nodes beyond the caps may lag behind, by changes below them of up to an eighth of their leaves."""
     polish: bool = False
-    """A tree of up to 2,048 points is polished as it grows, by swaps that bring neighbours together."""
+    """A tree of up to 16,384 points is polished as it grows, by swaps that bring neighbours together: the order of
+    arrival matters less then."""
 
     def __repr__(self) -> str:
         """As the call that makes them, from the mode that they differ least from."""

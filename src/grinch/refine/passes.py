@@ -19,7 +19,7 @@ from grinch.core import entries
 from grinch.core.engine import Engine
 from grinch.neighbors.base import BATCH
 from grinch.refine.copies import copies_in_order
-from grinch.refine.neighbor_cost import COUNTED, MOST_SWEEPS, NeighborCost, Swaps, without_far
+from grinch.refine.neighbor_cost import COUNTED, MOST_SWEEPS, NeighborCost, Swaps, graph_of, without_far
 from grinch.refine.top import rebuild_top
 from grinch.tree.links import NONE, PARENT, SIZE
 
@@ -75,7 +75,7 @@ class Refiner:
             self._reinsert(self._chosen(points))
             near = without_far(np.ascontiguousarray(self.near[:, :COUNTED]), engine.summaries.leaf_rows(engine.n_slots))
             near = copies_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
-            cost_of = NeighborCost(near, engine.summaries.capacity)
+            cost_of = NeighborCost(graph_of(near), engine.summaries.capacity)
             if self.with_swaps:
                 if points == "all" and time.perf_counter() < self.deadline:
                     rebuild_top(engine)

@@ -1,4 +1,4 @@
-"""A small tree is polished as it grows: swaps that bring neighbours together, at certain numbers of points."""
+"""A tree is polished as it grows, up to a size: swaps that bring neighbours together, at certain numbers of points."""
 
 from __future__ import annotations
 
@@ -9,79 +9,45 @@ import numpy as np
 from grinch._types import Ids, Slots
 from grinch.core.engine import Engine
 from grinch.refine.copies import copies_in_order, is_full_of_copies
-from grinch.refine.neighbor_cost import NeighborCost, without_far
+from grinch.refine.known_neighbors import KnownNeighbors
+from grinch.refine.neighbor_cost import Graph, NeighborCost, graph_of, without_far
 from grinch.tree import walks
-from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, Links, grown, shrunk
+from grinch.tree.links import LEAVES, OFFSET, ROOT, Links, grown, shrunk
 
-# In larger trees swaps would cost more than inserts.
-POLISHED_UP_TO = 2048
+# Where the exact search ends; a larger tree would stand still for a quarter of a second.
+POLISHED_UP_TO = 16_384
 POLISHING_SWEEPS = 50
 # A polished tree may be this deep, if it was not deeper before.
 DEEP = 128
-# How many of the neighbours that a point had on arrival count.
-COUNTED_ON_ARRIVAL = 5
+# How many of the neighbours that a point knows of count.
+COUNTED = 25
+# A pair of neighbours of which only one knows the other counts as a tenth of a pair that know each other: a small group
+# has neighbours beyond its own members, and those have nearer ones.
+MUTUAL = 10
 
 
 def _polished_at() -> Iterator[int]:
-    """A twentieth apart, a tenth beyond 1,000."""
+    """A twentieth apart, a tenth beyond 1,000 and a quarter beyond 2,048."""
     n = 40
     while n <= POLISHED_UP_TO:
         yield n
-        n += n // (20 if n < 1000 else 10)
+        n += n // (20 if n < 1000 else 10 if n < 2048 else 4)
 
 
 POLISHED_AT = tuple(_polished_at())
 
 
-class ArrivalNeighbors:
-    """The neighbours that the first points had on arrival: a graph that costs nothing, for a tree that grows."""
-
-    def __init__(self) -> None:
-        self.near: Ids = np.full((POLISHED_UP_TO, COUNTED_ON_ARRIVAL), NONE, np.int32)
-        self.is_complete = True
-        """Whether there is no other point in the tree."""
-
-    def note(self, first: int, candidates: Ids) -> None:
-        """The neighbours of the points from slot ``first`` on, best first."""
-        if not self.near.flags.writeable:  # loaded by joblib
-            self.near = self.near.copy()
-        rows = candidates[: max(POLISHED_UP_TO - first, 0), :COUNTED_ON_ARRIVAL]
-        self.near[first : first + len(rows), : rows.shape[1]] = rows
-        self.near[first : first + len(rows), rows.shape[1] :] = NONE
-
-    def among(self, slots: Slots) -> Ids:
-        """By slot, the neighbours of these points among them; nothing for all other points."""
-        is_in = np.zeros(POLISHED_UP_TO + 1, np.bool_)  # one more, where NONE points
-        is_in[slots] = True
-        near = self.near[: slots[-1] + 1]
-        is_in_row = is_in[near] & is_in[: len(near), None]
-        packed = np.take_along_axis(near, np.argsort(~is_in_row, axis=1, kind="stable"), axis=1)
-        packed[np.arange(COUNTED_ON_ARRIVAL) >= is_in_row.sum(axis=1, keepdims=True)] = NONE
-        return packed
-
-    def compacted(self, slots: Slots) -> None:
-        """Only these slots are left, counted from 0."""
-        self.is_complete = self.is_complete and bool((slots < POLISHED_UP_TO).all())
-        if self.is_complete:
-            new_slot = np.full(POLISHED_UP_TO + 1, NONE, np.int32)
-            new_slot[slots] = np.arange(len(slots))
-            near = self.near.copy()
-            near[: len(slots)] = new_slot[self.near[slots]]
-            self.near = near
-
-
 class Polisher:
-    """A gardener (:class:`~grinch.core.engine.Gardener`) that polishes a tree of up to 2,048 points as it grows."""
+    """A gardener (:class:`~grinch.core.engine.Gardener`) that polishes a tree of up to 16,384 points as it grows."""
 
     def __init__(self) -> None:
-        self.neighbors = ArrivalNeighbors()
+        self.neighbors = KnownNeighbors(POLISHED_UP_TO, COUNTED)
 
     def stops(self, first: int, stop: int) -> list[int]:
         return [] if first >= POLISHED_UP_TO else [n for n in POLISHED_AT if first < n <= stop]
 
-    def found(self, first: int, candidates: Ids) -> None:
-        if first < POLISHED_UP_TO:
-            self.neighbors.note(first, candidates)
+    def found(self, engine: Engine, first: int, candidates: Ids) -> None:
+        self.neighbors.note(engine, first, candidates)
 
     def tend(self, engine: Engine) -> None:
         if self.neighbors.is_complete:
@@ -99,8 +65,14 @@ def depth(links: Links) -> int:
     return int(depths.max())
 
 
-def polish(engine: Engine, neighbors: ArrivalNeighbors) -> None:
-    """Bring neighbours together, as they were found when the points came: swaps until few are left."""
+def mutual_first(graph: Graph) -> Graph:
+    """The same pairs; those of which only one knows the other count little."""
+    return graph._replace(weights=np.where(graph.weights > 1, MUTUAL, 1).astype(np.int32))
+
+
+def polish(engine: Engine, neighbors: KnownNeighbors) -> None:
+    """Bring neighbours together, as far as they are known: swaps until few are left."""
+    neighbors.meet(engine)
     look = engine.summaries.look(engine.n_slots)
     if is_full_of_copies(look):
         return
@@ -110,7 +82,7 @@ def polish(engine: Engine, neighbors: ArrivalNeighbors) -> None:
     near = without_far(near, engine.summaries.leaf_rows(len(near)))
     near = copies_in_order(near, look, links)
     before = depth(links)
-    NeighborCost(near, engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
+    NeighborCost(mutual_first(graph_of(near)), engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
     # Points that come along a line are neighbours in a row, and the best tree of a part of the row may be a chain.
     if depth(links) > max(before, DEEP):
         return

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch._compile import kernel
+from grinch._compile import jitable, kernel
 from grinch._types import Ids
 from grinch.tree import walks
 from grinch.tree.links import LEFT, NONE, RIGHT
@@ -75,11 +75,16 @@ def common_ancestors(tree: Tree, u: npt.NDArray[np.integer], v: npt.NDArray[np.i
 @kernel
 def _fill_common_ancestors(paths: Paths, us: npt.NDArray[np.integer], vs: npt.NDArray[np.integer], found: Ids) -> None:
     for i in range(us.shape[0]):
-        u, v = paths.places[us[i]], paths.places[vs[i]]
-        # Of two paths the one that begins later cannot hold the common ancestor.
-        while paths.heads[u] != paths.heads[v]:
-            if paths.heads[u] > paths.heads[v]:
-                u = paths.above[paths.heads[u]]
-            else:
-                v = paths.above[paths.heads[v]]
-        found[i] = paths.nodes[min(u, v)]
+        found[i] = paths.nodes[place_of_common_ancestor(paths, paths.places[us[i]], paths.places[vs[i]])]
+
+
+@jitable
+def place_of_common_ancestor(paths: Paths, u: int, v: int) -> int:
+    """Where the lowest common ancestor of the nodes at two places is."""
+    # Of two paths the one that begins later cannot hold the common ancestor.
+    while paths.heads[u] != paths.heads[v]:
+        if paths.heads[u] > paths.heads[v]:
+            u = paths.above[paths.heads[u]]
+        else:
+            v = paths.above[paths.heads[v]]
+    return min(u, v)
