@@ -9,7 +9,8 @@ import numpy as np
 from grinch._types import Ids, Slots
 from grinch.core.engine import Engine
 from grinch.refine.copies import copies_in_order, is_full_of_copies
-from grinch.refine.neighbor_cost import NeighborCost, graph_of, without_far
+from grinch.refine.neighbor_cost import NeighborCost
+from grinch.refine.neighbor_graph import graph_of, without_far
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, Links, grown, shrunk
 
@@ -110,7 +111,9 @@ def polish(engine: Engine, neighbors: ArrivalNeighbors) -> None:
     near = without_far(near, engine.summaries.leaf_rows(len(near)))
     near = copies_in_order(near, look, links)
     before = depth(links)
-    NeighborCost(graph_of(near), engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
+    NeighborCost(graph_of(near, mutual=2, one_sided=1, least_part=0.0), engine.n_slots).sweep(
+        links, most=POLISHING_SWEEPS
+    )
     # Points that come along a line are neighbours in a row, and the best tree of a part of the row may be a chain.
     if depth(links) > max(before, DEEP):
         return
