@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from grinch import HAC, Grinch, Online, Rotate, Rules
+from grinch import Grinch, Online, Rotate, Rules
 from grinch.core import entries, moves
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST
@@ -28,7 +28,6 @@ from grinch.refine.neighbor_cost import NeighborCost
 from grinch.refine.neighbor_graph import MUTUAL, NAMED, ONE_SIDED, graph_of
 from grinch.refine.passes import Refiner
 from grinch.refine.polish import Polisher, polish
-from grinch.refine.top import rebuild_top, top_of
 from grinch.summaries import VectorSummaries
 from grinch.summaries.arrays import STALE
 from grinch.tree.checks import check_links
@@ -497,66 +496,7 @@ def test_refinement_makes_up_for_the_order_of_arrival():
     assert refined["round-robin"] > refined["random"] - 0.02
 
 
-# The top, and polishing --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("linkage", ["average", "ward"])
-def test_where_every_point_is_a_branch_the_crown_is_hac(rng, linkage, compiled):
-    X = rng.normal(size=(16, 3)).astype(np.float32)
-    engine = Engine(linkage_of(linkage), FAST._replace(graft=False), n_neighbors=5, n_features=3, compiled=compiled)
-    engine.insert(X)
-    rebuild_top(engine)
-    check_engine(engine)
-    tree = HAC(linkage=linkage, metric="cosine" if linkage == "average" else None).fit(X).tree_
-    groups = {tuple(sorted(tree.leaves(v))) for v in tree.nodes()}
-    assert {tuple(sorted(group)) for group in leaf_sets(engine).values()} <= groups
-
-
-def test_the_crown_keeps_its_branches(rng):
-    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
-    engine.insert(rng.normal(size=(400, 4)))
-    engine.remove(np.arange(0, 400, 5))
-    nodes = top_of(engine.links)
-    branches, above = nodes[: (len(nodes) + 1) // 3], nodes[(len(nodes) + 1) // 3 : -((len(nodes) + 1) // 3)]
-    before = {v: sorted(members) for v, members in leaf_sets(engine).items()}
-    assert len(branches) <= 4 * np.sqrt(320)
-    assert len(above) == len(branches) - 1
-    rebuild_top(engine)
-    check_engine(engine)
-    after = {v: sorted(members) for v, members in leaf_sets(engine).items()}
-    assert all(after[v] == before[v] for v in set(before) - set(above.tolist()))
-    assert all(v in after for v in branches.tolist() if v >= engine.summaries.capacity)
-
-
-def test_a_linkage_that_is_not_symmetric_ends_the_chains():
-    ranks = np.random.default_rng(0).permutation(40 * 40).reshape(40, 40)
-    engine = Engine(FunctionLinkage(lambda a, b: float(ranks[min(a), min(b)])), FAST, n_neighbors=5)
-    engine.insert(list(range(40)))
-    for _ in range(5):
-        rebuild_top(engine)
-        check_links(engine.links)
-    assert engine.tree().n_leaves == 40
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
-def test_a_crown_that_is_broken_off_is_as_it_was(rng, error):
-    calls = {"left": 10**9}
-
-    def linkage(a, b):
-        calls["left"] -= 1
-        if calls["left"] == 0:
-            raise error
-        return -abs(sum(a) / len(a) - sum(b) / len(b))
-
-    engine = Engine(FunctionLinkage(linkage), FAST, n_neighbors=5)
-    engine.insert(rng.normal(size=50).tolist())
-    before = newick(engine)
-    for calls["left"] in (1, 30, 300):
-        with pytest.raises((LinkageError, KeyboardInterrupt)):
-            rebuild_top(engine)
-    calls["left"] = 10**9
-    assert newick(engine) == before
+# Polishing ------------------------------------------------------------------------------------------------------
 
 
 def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
