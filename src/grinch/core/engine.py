@@ -302,15 +302,20 @@ class Engine:
 
         Looked for once, as long as no point comes or goes.
         """
+        known = self.known_neighbors()
+        if known is not None:
+            return known
         if self.found is not None:
             return self.found.among(self.slots(), self.n_slots)
-        if self._near is None or self._near[0] != self._points_there():
-            slots, near = self.slots(), np.full((self.n_slots, self.search.k), NONE, np.int32)
-            for first, found in self.search.nearest(slots, self.n_slots):
-                near[slots[first : first + len(found)]] = found
-            self.remember_neighbors(near)
-        assert self._near is not None
-        return self._near[1]
+        slots, near = self.slots(), np.full((self.n_slots, self.search.k), NONE, np.int32)
+        for first, found in self.search.nearest(slots, self.n_slots):
+            near[slots[first : first + len(found)]] = found
+        self.remember_neighbors(near)
+        return near
+
+    def known_neighbors(self) -> Ids | None:
+        """By slot, the nearest of all points, if they have been looked for and no point has come or gone since."""
+        return None if self._near is None or self._near[0] != self._points_there() else self._near[1]
 
     def remember_neighbors(self, near: Ids) -> None:
         """These are the nearest of all points, by slot."""

@@ -266,15 +266,11 @@ class Grinch(IncrementalClusterer):
     def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
         """Improve the tree there is: insert points again, now that all their neighbours are known.
 
-        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then (for all
-        points) the large groups are joined again, and nodes swap places with their aunts as long as that brings
-        neighbours together (neither with ``pull``, as in ``mode="exact"``, whose guarantee this does not keep, nor
-        without grafts). A pass that does not help is undone, and is the last. What was done and gained is in
-        ``refinements_``.
+        Each pass takes the points out one by one and inserts them again beside the nearest of all points; then nodes
+        swap places with their aunts as long as that brings neighbours together and the linkage does not object (not
+        with ``pull``, as in ``mode="exact"``, whose guarantee this does not keep, nor without grafts). A pass that does
+        not help is undone, and is the last. What was done and gained is in ``refinements_``.
         Ctrl-C leaves a valid tree of all points.
-
-        It can harm: where groups are full of near-duplicates, neighbours do not tell which of these belong together
-        (docs/settings.md).
 
         Parameters
         ----------

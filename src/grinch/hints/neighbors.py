@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Floats, Ids, Mask
-from grinch.refine.neighbor_cost import COUNTED
 from grinch.tree import NONE, Tree
 from grinch.tree.paths import common_ancestors
 
+# How many nearest by each of the two are compared.
+COUNTED = 10
 # Rows of similarities that are looked at together.
 BLOCK = 512
 

@@ -1,37 +1,45 @@
 """How far apart a tree puts neighbours, and swaps that bring them together.
 
-Every point has a few neighbours. The cost of a pair is how many points are under its lowest common ancestor, and the
-cost of a tree is the mean over all pairs: Dasgupta's cost (STOC 2016) of the graph of neighbours, for an edge. It needs
-no labels, and of several trees of the same points the one with the lower cost is mostly the purer (docs/settings.md).
-
-``near`` has the neighbours of each leaf, padded with NONE; a :class:`Graph` has every pair of neighbours once.
+Every point has a few neighbours (:mod:`grinch.refine.neighbor_graph`). The cost of a pair is how many points are under
+its lowest common ancestor, and the cost of a tree is the weighted mean over all pairs: Dasgupta's cost (STOC 2016) of
+the graph of neighbours, for an edge. It needs no labels, and of several trees of the same points the one with the lower
+cost is mostly the purer (docs/settings.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from grinch._compile import jitable, kernel
-from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, as_id
+from grinch._types import Counts, Flags, Ids, as_id
+from grinch.refine.neighbor_graph import Graph
 from grinch.tree import walks
-from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, is_leaf, left, parent, right, sibling, swap
+from grinch.tree.links import (
+    LEAVES,
+    NONE,
+    OFFSET,
+    PARENT,
+    ROOT,
+    Links,
+    TreeArrays,
+    is_leaf,
+    left,
+    parent,
+    right,
+    sibling,
+    swap,
+)
 from grinch.tree.paths import Paths, fill_paths, new_paths, place_of_common_ancestor
 
-# How many neighbours of a point count: with more, large classes gain and small ones lose.
-COUNTED = 10
 # Two to four hundred sweeps are the most that 20,000 points took.
 MOST_SWEEPS = 500
-# Two points this many times as far apart as neighbours mostly are, are none: an outlier stays outside.
-FAR_APART = 4096
-
-
-class Graph(NamedTuple):
-    """Pairs of neighbours, each once: the two leaves of every pair, and its weight."""
-
-    ends: Ids
-    weights: Ids
+# Columns of the pairs that are counted, after the two leaves.
+WEIGHT, NEXT = 2, 3
+# Marks of nodes: a swap may pay for it; it is beside a swap of this sweep.
+WAITING, TOUCHED = 1, 2
 
 
 class Swaps(NamedTuple):
@@ -46,29 +54,33 @@ class Counted(NamedTuple):
     """What is counted of a tree, and scratch space.
 
     By node: ``sizes``, its leaves; ``starts``, how many leaves are left of it; ``pairs``, the weight of the pairs that
-    part there; ``aunt_pairs``, of those between its own leaves and its aunt's; ``first_pair`` of those that part there,
-    and ``next_pair``, by pair, the one after it. ``is_waiting`` marks the nodes that a swap may pay for, ``is_touched``
-    and ``is_changed`` those around the swaps of a sweep. ``queue`` has room for the nodes of the sweep under way.
+    part there; ``aunt_pairs``, of those between its own leaves and its aunt's; ``last_edge`` of those that part there.
+    ``edges`` has for each pair its two leaves, its weight, and the next pair that parts at the same node, in a ring.
+    ``leaves`` has the leaves from left to right; ``others`` the neighbours of each leaf, and the weights, from
+    ``first_other`` on.
+    ``marks`` tells the nodes that a swap may pay for from those around the swaps of a sweep. ``queue`` has those of the
+    sweep under way.
     """
 
     preorder: Ids
     queue: Ids
+    leaves: Ids
     paths: Paths
     sizes: Counts
     starts: Ids
     pairs: Counts
     aunt_pairs: Counts
-    first_pair: Ids
-    next_pair: Ids
-    is_waiting: Flags
-    is_touched: Flags
-    is_changed: Flags
+    last_edge: Ids
+    edges: Ids
+    first_other: Counts
+    others: Ids
+    marks: Flags
 
 
 class NeighborCost:
     """The neighbours of the points of a tree under construction, and where in the tree each pair of them parts.
 
-    A sweep looks only at what is around the swaps of the sweep before it, as long as nothing else changes the tree.
+    Sweeps look only at what is around the swaps of the sweep before, as long as nothing else changes the tree.
     """
 
     def __init__(self, graph: Graph, capacity: int):
@@ -78,17 +90,19 @@ class NeighborCost:
         self._counted = Counted(
             preorder=walks.no_nodes(0),
             queue=walks.no_nodes(0),
+            leaves=walks.no_nodes(capacity),
             paths=new_paths(2 * capacity),
             sizes=np.zeros(2 * capacity, np.int64),
             starts=np.zeros(2 * capacity, np.int32),
             pairs=np.zeros(2 * capacity, np.int64),
             aunt_pairs=np.zeros(2 * capacity, np.int64),
-            first_pair=np.full(2 * capacity, NONE, np.int32),
-            next_pair=np.full(len(graph.ends), NONE, np.int32),
-            is_waiting=np.zeros(2 * capacity, np.uint8),
-            is_touched=np.zeros(2 * capacity, np.uint8),
-            is_changed=np.zeros(2 * capacity, np.uint8),
+            last_edge=np.full(2 * capacity, NONE, np.int32),
+            edges=np.empty((len(graph.ends), 4), np.int32),
+            first_other=np.zeros(capacity + 1, np.int64),
+            others=np.empty((2 * len(graph.ends), 2), np.int32),
+            marks=np.zeros(2 * capacity, np.uint8),
         )
+        fill_others(graph, self._counted.first_other, self._counted.others)
 
     def cost(self, links: Links) -> float:
         """The mean number of points under the common ancestor of two neighbours; nan without any."""
@@ -100,11 +114,15 @@ class NeighborCost:
 
         Once, or up to ``most`` times as long as anything is swapped.
         """
+        return self.swept(links, lambda graph, counted: sweep_tree(links, graph, counted, most))
+
+    def swept(self, links: Links, task: Callable[[Graph, Counted], tuple[int, int]]) -> Swaps:
+        """What a sweep does; ``task`` makes it, and returns how many swaps it made and what they gain."""
         self._count(links)
         before = self._total
         # Until the sweep is through, nothing that was counted holds.
         self._parents = walks.no_nodes(0)
-        made, gain = sweep_tree(links, self.graph, self._counted, most)
+        made, gain = task(self.graph, self._counted)
         self._parents, self._total = links.table[:, PARENT].copy(), before - int(gain)
         return Swaps(int(made), float(before), float(self._total))
 
@@ -115,92 +133,95 @@ class NeighborCost:
         n_nodes = 2 * int(links.head[LEAVES]) - 1
         if len(self._counted.preorder) != n_nodes:
             self._counted = self._counted._replace(preorder=walks.no_nodes(n_nodes), queue=walks.no_nodes(n_nodes))
-        self._total = int(count_tree(links, self.graph, self._counted))
+        fill_tree(links, self._counted)
+        parted = walks.no_nodes(len(self.graph.ends))
+        find_parted(self.graph, self._counted.paths, parted)
+        # Pairs that part at the same node are looked at together, so they are kept together.
+        order = np.argsort(parted, kind="stable")
+        self._counted.edges[:, :2], self._counted.edges[:, WEIGHT] = self.graph.ends[order], self.graph.weights[order]
+        self._total = int(count_pairs(links, self._counted, parted[order]))
         self._parents = links.table[:, PARENT].copy()
 
 
-def graph_of(near: Ids) -> Graph:
-    """The pairs of neighbours; those that name each other weigh twice as much as those of which only one does."""
-    ends = np.empty((near.size, 2), np.int32)
-    weights = np.empty(near.size, np.int32)
-    n = fill_graph(near, ends, weights)
-    return Graph(ends[:n].copy(), weights[:n].copy())
-
-
 @kernel
-def fill_graph(near: Ids, ends: Ids, weights: Ids) -> int:
-    """Write down every pair once; returns how many there are."""
-    n = 0
-    for i in range(near.shape[0]):
-        for k in range(near.shape[1]):
-            j = near[i, k]
-            if j == NONE:
-                break
-            is_mutual = False
-            for m in range(near.shape[1]):
-                is_mutual |= near[j, m] == i
-            if is_mutual and j < i:
-                continue
-            ends[n, 0], ends[n, 1], weights[n] = i, j, 2 if is_mutual else 1
-            n += 1
-    return n
-
-
-def without_far(near: Ids, rows: Numbers | None) -> Ids:
-    """Neighbours but for those that are far away all the same; ``rows`` are the points, where distances count."""
-    if rows is None or not _may_be_far(near, rows):
-        return near
-    gaps = np.zeros(near.shape)
-    for start in range(0, len(near), 4096):
-        part = np.arange(start, min(start + 4096, len(near)))
-        for k in range(near.shape[1]):
-            gaps[part, k] = _gaps(rows, part, near[part, k])
-    is_far = gaps > FAR_APART * np.median(gaps[gaps > 0])
-    kept = np.where(is_far, NONE, near).astype(np.int32)
-    return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(kept == NONE, axis=1, kind="stable"), axis=1))
-
-
-def _may_be_far(near: Ids, rows: Numbers) -> bool:
-    """Whether points are so far apart, beside some that are nearest to each other, that a closer look is worth it."""
-    some = np.unique(np.linspace(0, len(near) - 1, 128).astype(np.intp))
-    gaps = _gaps(rows, some, near[some, 0])
-    across = np.linalg.norm(np.max(rows, axis=0).astype(np.float64) - np.min(rows, axis=0))
-    return bool(gaps.any() and across > FAR_APART / 8 * np.median(gaps[gaps > 0]))
-
-
-def _gaps(rows: Numbers, some: Slots, others: Ids) -> Floats:
-    """The distances of points from others; 0 where there is no other."""
-    steps = rows[some].astype(np.float64) - rows[others]
-    return np.where(others == NONE, 0.0, np.sqrt(np.einsum("ij,ij->i", steps, steps)))
-
-
-@kernel
-def count_tree(tree: Links, graph: Graph, counted: Counted) -> int:
-    """Count the whole tree, and let all nodes wait for a swap; returns the cost of all pairs."""
+def fill_tree(tree: Links, counted: Counted) -> None:
+    """Count the leaves under each node, and lay out the tree in heavy paths."""
     offset, preorder = tree.head[OFFSET], counted.preorder
     walks.fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
     walks.fill_sizes(tree.table, preorder, offset, counted.sizes)
     fill_paths(tree.table, preorder, offset, counted.sizes, counted.paths)
-    counted.first_pair[:] = NONE
-    counted.pairs[:] = 0
+
+
+@kernel
+def find_parted(graph: Graph, paths: Paths, parted: Ids) -> None:
+    """The place where each pair parts, its lowest common ancestor."""
     for e in range(graph.ends.shape[0]):
-        places = counted.paths.places
-        place = place_of_common_ancestor(counted.paths, places[graph.ends[e, 0]], places[graph.ends[e, 1]])
-        hang(counted, graph, e, counted.paths.nodes[place])
+        u, v = graph.ends[e]
+        parted[e] = place_of_common_ancestor(paths, paths.places[u], paths.places[v])
+
+
+@kernel
+def fill_others(graph: Graph, first_other: Counts, others: Ids) -> None:
+    """By leaf, its neighbours and the weights: those of a leaf follow those of the leaf before."""
+    for e in range(graph.ends.shape[0]):
+        for end in graph.ends[e]:
+            first_other[end + 1] += 1
+    for i in range(1, first_other.shape[0]):
+        first_other[i] += first_other[i - 1]
+    for e in range(graph.ends.shape[0] - 1, -1, -1):
+        for side in (0, 1):
+            # From the last on, so that what is counted down ends where the leaf begins, one leaf further on.
+            at = first_other[graph.ends[e, side] + 1] - 1
+            first_other[graph.ends[e, side] + 1] = at
+            others[at, 0], others[at, 1] = graph.ends[e, 1 - side], graph.weights[e]
+    for i in range(first_other.shape[0] - 1):
+        first_other[i] = first_other[i + 1]
+    first_other[-1] = others.shape[0]
+
+
+@kernel
+def count_pairs(tree: Links, counted: Counted, parted: Ids) -> int:
+    """Count all pairs by the places where they part, and let all nodes wait for a swap; returns the cost."""
+    counted.last_edge[:] = NONE
+    counted.pairs[:] = 0
+    for e in range(parted.shape[0] - 1, -1, -1):
+        v = counted.paths.nodes[parted[e]]
+        hang(counted, e, v)
+        counted.pairs[v] += counted.edges[e, WEIGHT]
+    counted.marks[:] = WAITING
+    number_leaves(tree, counted)
     total = 0
-    for i in range(preorder.shape[0]):
-        v = preorder[i]
+    for i in range(counted.preorder.shape[0]):
+        v = counted.preorder[i]
         total += counted.pairs[v] * counted.sizes[v]
-        counted.is_changed[v] = counted.is_waiting[v] = 1
+        if not is_leaf(tree, v):
+            count_aunt_pairs(tree, counted, v)
     return total
 
 
 @jitable
-def hang(counted: Counted, graph: Graph, e: int, v: int) -> None:
+def hang(counted: Counted, e: int, v: int) -> None:
     """Pair e parts at node v."""
-    counted.next_pair[e] = counted.first_pair[v]
-    counted.first_pair[v] = e
-    counted.pairs[v] += graph.weights[e]
+    last = counted.last_edge[v]
+    if last == NONE:
+        counted.last_edge[v] = counted.edges[e, NEXT] = e
+    else:
+        counted.edges[e, NEXT] = counted.edges[last, NEXT]
+        counted.edges[last, NEXT] = e
+
+
+@jitable
+def hang_all(counted: Counted, last: int, v: int) -> None:
+    """All pairs of a ring, given by its last, part at node v."""
+    if last == NONE:
+        return
+    other = counted.last_edge[v]
+    if other == NONE:
+        counted.last_edge[v] = last
+    else:
+        first = counted.edges[last, NEXT]
+        counted.edges[last, NEXT] = counted.edges[other, NEXT]
+        counted.edges[other, NEXT] = first
 
 
 @kernel
@@ -208,109 +229,189 @@ def sweep_tree(tree: Links, graph: Graph, counted: Counted, most: int) -> tuple[
     """Sweep up to ``most`` times; returns how many swaps were made and what they gain."""
     made, gain = 0, 0
     for _ in range(most):
-        n = lay_out(tree, counted)
-        for i in range(counted.preorder.shape[0]):
-            if counted.is_changed[counted.preorder[i]]:
-                count_aunt_pairs(tree, graph, counted, counted.preorder[i])
-        swaps, saved = swap_with_aunts(tree, graph, counted, n)
+        swaps = 0
+        for i in range(number_leaves(tree, counted) - 1, -1, -1):
+            v = as_id(counted.queue[i])
+            if not may_swap(tree, counted, v):
+                continue
+            b, c = left(tree, v), right(tree, v)
+            if swap_gain(tree, graph, counted, c) > swap_gain(tree, graph, counted, b):
+                b, c = c, b
+            saved = swap_gain(tree, graph, counted, b)
+            if saved > 0:
+                swap_with_aunt(tree, counted, c)
+                swaps += 1
+                gain += saved
         made += swaps
-        gain += saved
         if swaps == 0:
             break
     return made, gain
 
 
 @jitable
-def lay_out(tree: Links, counted: Counted) -> int:
-    """Walk through the tree: number the leaves from left to right, and queue the nodes that wait; returns how many."""
-    offset, preorder, starts = tree.head[OFFSET], counted.preorder, counted.starts
+def number_leaves(tree: TreeArrays, counted: Counted) -> int:
+    """Number the leaves from left to right, and queue the nodes that wait, parents first; returns how many."""
+    offset, preorder, marks = tree.head[OFFSET], counted.preorder, counted.marks
     walks.fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
-    n, n_leaves = 0, 0
+    n_waiting, n_leaves = 0, 0
     for i in range(preorder.shape[0]):
         v = preorder[i]
-        starts[v] = n_leaves
-        counted.is_touched[v] = 0
+        counted.starts[v] = n_leaves
+        marks[v] &= WAITING
         if v < offset:
+            counted.leaves[n_leaves] = v
             n_leaves += 1
-        elif counted.is_waiting[v]:
-            counted.queue[n] = v
-            n += 1
-    return n
+        elif marks[v]:
+            counted.queue[n_waiting] = v
+            n_waiting += 1
+    return n_waiting
 
 
 @jitable
-def count_aunt_pairs(tree: Links, graph: Graph, counted: Counted, v: int) -> None:
+def count_aunt_pairs(tree: TreeArrays, counted: Counted, v: int) -> None:
     """Count the pairs that part at v for the grandchildren of v that they come by."""
-    counted.is_changed[v] = 0
-    if is_leaf(tree, v):
-        return
-    starts, aunt_pairs, b, c = counted.starts, counted.aunt_pairs, left(tree, v), right(tree, v)
-    b_left, b_right, c_left, c_right = NONE, NONE, NONE, NONE
-    if not is_leaf(tree, b):
-        b_left, b_right = left(tree, b), right(tree, b)
-        aunt_pairs[b_left] = aunt_pairs[b_right] = 0
-    if not is_leaf(tree, c):
-        c_left, c_right = left(tree, c), right(tree, c)
-        aunt_pairs[c_left] = aunt_pairs[c_right] = 0
-    e = counted.first_pair[v]
+    b, c = left(tree, v), right(tree, v)
+    forget_aunt(tree, counted, b)
+    forget_aunt(tree, counted, c)
+    e = last = as_id(counted.last_edge[v])
     while e != NONE:
         # Leaves are numbered from left to right, so the lower of the two is under b.
-        s, t = starts[graph.ends[e, 0]], starts[graph.ends[e, 1]]
-        under_b, under_c = min(s, t), max(s, t)
-        if b_left != NONE:
-            aunt_pairs[b_left if under_b < starts[b_right] else b_right] += graph.weights[e]
-        if c_left != NONE:
-            aunt_pairs[c_left if under_c < starts[c_right] else c_right] += graph.weights[e]
-        e = counted.next_pair[e]
+        s, t = counted.starts[counted.edges[e, 0]], counted.starts[counted.edges[e, 1]]
+        add_to_child(tree, counted, b, min(s, t), counted.edges[e, WEIGHT])
+        add_to_child(tree, counted, c, max(s, t), counted.edges[e, WEIGHT])
+        e = as_id(counted.edges[e, NEXT])
+        if e == last:
+            break
 
 
 @jitable
-def swap_with_aunts(tree: Links, graph: Graph, counted: Counted, n: int) -> tuple[int, int]:
-    """One sweep over the first n nodes of the queue, children before parents; returns the swaps made and their gain.
+def forget_aunt(tree: TreeArrays, counted: Counted, v: int) -> None:
+    """The children of v have an aunt with whom nothing is counted yet."""
+    if not is_leaf(tree, v):
+        counted.aunt_pairs[left(tree, v)] = counted.aunt_pairs[right(tree, v)] = 0
+
+
+@jitable
+def add_to_child(tree: TreeArrays, counted: Counted, v: int, at: int, weight: int) -> None:
+    """A pair with the aunt of v's children, from the leaf with this number under v."""
+    if not is_leaf(tree, v):
+        child = right(tree, v)
+        if at < counted.starts[child]:
+            child = left(tree, v)
+        counted.aunt_pairs[child] += weight
+
+
+@jitable
+def may_swap(tree: TreeArrays, counted: Counted, v: int) -> bool:
+    """Whether v has an aunt for its children, and all that would be counted again is as it was counted; then v waits no
+    longer. Nodes around a swap wait for the next sweep.
+    """
+    p = parent(tree, v)
+    if p == NONE:
+        return False
+    around = counted.marks[p] | counted.marks[v] | counted.marks[sibling(tree, v)]
+    around |= counted.marks[left(tree, v)] | counted.marks[right(tree, v)]
+    if around & TOUCHED:
+        return False
+    counted.marks[v] = 0
+    return True
+
+
+@jitable
+def swap_gain(tree: TreeArrays, graph: Graph, counted: Counted, b: int) -> int:
+    """What the cost falls by if b's sibling swaps places with b's aunt; 0 if the two have too few pairs to tell.
 
     For v with children b and c and sibling a, each of the three can be the one that stays outside. The pairs of the two
-    that stay together save as many points as are in the third. Nodes around a swap wait for the next sweep.
+    that stay together save as many points as are in the third.
     """
-    sizes, pairs, aunt_pairs = counted.sizes, counted.pairs, counted.aunt_pairs
-    is_touched, is_changed, is_waiting = counted.is_touched, counted.is_changed, counted.is_waiting
-    made, gain = 0, 0
-    for i in range(n - 1, -1, -1):
-        v = as_id(counted.queue[i])
-        p = parent(tree, v)
-        if p == NONE:
-            continue
-        a, b, c = sibling(tree, v), left(tree, v), right(tree, v)
-        if is_touched[p] or is_touched[v] or is_touched[a] or is_touched[b] or is_touched[c]:
-            continue
-        is_waiting[v] = 0
-        now, with_b, with_c = pairs[v] * sizes[a], aunt_pairs[b] * sizes[c], aunt_pairs[c] * sizes[b]
-        if with_c > with_b:
-            b, c, with_b = c, b, with_c
-        if with_b > now:
-            part_again(graph, counted, p, v, c)
-            swap(tree, a, c)
-            sizes[v] = sizes[a] + sizes[b]
-            made += 1
-            gain += with_b - now
-            for node in (p, v, a, b, c):
-                is_touched[node] = is_waiting[node] = 1
-            is_changed[p] = is_changed[v] = 1
-            if parent(tree, p) != NONE:
-                is_changed[parent(tree, p)] = 1
-    return made, gain
+    v, c = parent(tree, b), sibling(tree, b)
+    a, sizes = sibling(tree, v), counted.sizes
+    if counted.aunt_pairs[b] < graph.least * min(sizes[a], sizes[b]):
+        return 0
+    return as_id(counted.aunt_pairs[b] * sizes[c] - counted.pairs[v] * sizes[a])
 
 
 @jitable
-def part_again(graph: Graph, counted: Counted, p: int, v: int, c: int) -> None:
-    """Node c is about to leave v for p, and its sibling to come: whose pairs part where, by the leaves of c."""
-    at_p, at_v = counted.first_pair[p], counted.first_pair[v]
-    counted.first_pair[p] = counted.first_pair[v] = NONE
-    counted.pairs[p] = counted.pairs[v] = 0
-    first, last = counted.starts[c], counted.starts[c] + counted.sizes[c]
-    while at_p != NONE:
-        e, at_p = at_p, counted.next_pair[at_p]
-        s, t = counted.starts[graph.ends[e, 0]], counted.starts[graph.ends[e, 1]]
-        hang(counted, graph, e, p if first <= s < last or first <= t < last else v)
-    while at_v != NONE:
-        e, at_v = at_v, counted.next_pair[at_v]
-        hang(counted, graph, e, p)
+def swap_with_aunt(tree: TreeArrays, counted: Counted, c: int) -> None:
+    """Exchange c and its aunt, and count what changes by that."""
+    v, b = parent(tree, c), sibling(tree, c)
+    p, a = parent(tree, v), sibling(tree, v)
+    pairs, aunt_pairs = counted.pairs, counted.aunt_pairs
+    part_again(tree, counted, p, v, a, b, c)
+    b_and_c, a_and_b, a_and_c = pairs[v], aunt_pairs[b], aunt_pairs[c]
+    if parent(tree, p) != NONE:
+        with_c = pairs_with_great_aunt(tree, counted, b, c)
+        aunt_pairs[v] += aunt_pairs[a] - with_c
+        aunt_pairs[c] = with_c
+    aunt_pairs[a], aunt_pairs[b] = a_and_c, b_and_c
+    pairs[v], pairs[p] = a_and_b, b_and_c + a_and_c
+    swap(tree, a, c)
+    counted.sizes[v] = counted.sizes[a] + counted.sizes[b]
+    for node in (p, v, a, b, c):
+        counted.marks[node] |= TOUCHED | WAITING
+
+
+@jitable
+def part_again(tree: TreeArrays, counted: Counted, p: int, v: int, a: int, b: int, c: int) -> None:
+    """Let the pairs of a and b part at v, and those of c at p; count them for the children that get another aunt."""
+    starts, edges = counted.starts, counted.edges
+    last, others = as_id(counted.last_edge[p]), as_id(counted.last_edge[v])
+    counted.last_edge[p] = counted.last_edge[v] = NONE
+    # The aunt of b's children was c and will be a; that of a's was b and c, and will be b; c's had b and get a too.
+    forget_aunt(tree, counted, a)
+    forget_aunt(tree, counted, b)
+    e = as_id(edges[last, NEXT]) if last != NONE else NONE
+    while e != NONE:
+        following = as_id(edges[e, NEXT]) if e != last else NONE
+        s, t = starts[edges[e, 0]], starts[edges[e, 1]]
+        if not starts[a] <= s < starts[a] + counted.sizes[a]:
+            s, t = t, s
+        if starts[c] <= t < starts[c] + counted.sizes[c]:
+            add_to_child(tree, counted, c, t, edges[e, WEIGHT])
+            hang(counted, e, p)
+        else:
+            add_to_child(tree, counted, a, s, edges[e, WEIGHT])
+            add_to_child(tree, counted, b, t, edges[e, WEIGHT])
+            hang(counted, e, v)
+        e = following
+    hang_all(counted, others, p)
+
+
+@jitable
+def pairs_with_great_aunt(tree: TreeArrays, counted: Counted, b: int, c: int) -> int:
+    """The weight of the pairs of c with the aunt of its parent; b is c's sibling."""
+    v = parent(tree, c)
+    aunt, top = sibling(tree, parent(tree, v)), parent(tree, parent(tree, v))
+    fewer = b if counted.sizes[b] < counted.sizes[c] else c
+    # By the pairs of the fewer leaves, or by all that part at the top, whichever are not so many.
+    if counted.others.shape[0] * counted.sizes[fewer] > counted.pairs[top] * counted.leaves.shape[0]:
+        return pairs_from(counted, top, c)
+    found = pairs_between(counted, fewer, aunt)
+    return found if fewer == c else as_id(counted.aunt_pairs[v] - found)
+
+
+@jitable
+def pairs_from(counted: Counted, v: int, u: int) -> int:
+    """The weight of the pairs that part at v and have a leaf under u."""
+    first, stop, found = counted.starts[u], counted.starts[u] + counted.sizes[u], as_id(0)
+    e = last = as_id(counted.last_edge[v])
+    while e != NONE:
+        s, t = counted.starts[counted.edges[e, 0]], counted.starts[counted.edges[e, 1]]
+        if first <= s < stop or first <= t < stop:
+            found += counted.edges[e, WEIGHT]
+        e = as_id(counted.edges[e, NEXT])
+        if e == last:
+            break
+    return found
+
+
+@jitable
+def pairs_between(counted: Counted, u: int, v: int) -> int:
+    """The weight of the pairs between the leaves of two nodes, by those of the first."""
+    first, stop, found = counted.starts[v], counted.starts[v] + counted.sizes[v], as_id(0)
+    for i in range(counted.starts[u], counted.starts[u] + counted.sizes[u]):
+        leaf = counted.leaves[i]
+        for j in range(counted.first_other[leaf], counted.first_other[leaf + 1]):
+            if first <= counted.starts[counted.others[j, 0]] < stop:
+                found += counted.others[j, 1]
+    return found

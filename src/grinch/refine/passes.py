@@ -1,9 +1,9 @@
 """Refinement: points are inserted again with neighbours from the whole set, and neighbours are brought together.
 
-A pass reinserts points one by one by the moves of the engine, and joins the large groups anew
-(:mod:`grinch.refine.top`), which frees the tree of the order of arrival; then nodes swap places with their aunts as
-long as that brings neighbours together (:mod:`grinch.refine.neighbor_cost`). A pass that does not lower the cost of the
-tree is undone.
+A pass reinserts points one by one by the moves of the engine, which frees the tree of the order of arrival; then nodes
+swap places with their aunts as long as that brings neighbours together (:mod:`grinch.refine.neighbor_cost`) and the
+linkage does not object (:mod:`grinch.refine.approved_swaps`). A pass that does not lower the cost of the tree is
+undone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from grinch._types import Advance, Slots
 from grinch.core import entries
 from grinch.core.engine import Engine
 from grinch.neighbors.base import BATCH
+from grinch.refine.approved_swaps import sweep_with_approval
 from grinch.refine.copies import copies_in_order
-from grinch.refine.neighbor_cost import COUNTED, MOST_SWEEPS, NeighborCost, Swaps, graph_of, without_far
-from grinch.refine.top import rebuild_top
+from grinch.refine.neighbor_cost import MOST_SWEEPS, NeighborCost, Swaps
+from grinch.refine.neighbor_graph import NAMED, graph_of, without_far
 from grinch.tree.links import NONE, PARENT, SIZE
 
 POINTS = ("all", "unsettled")
@@ -34,8 +35,8 @@ LEAST_GAIN = 1e-3
 class Refinement:
     """What a refinement did, and what it gained by two scores that need no labels.
 
-    ``cost`` is the mean number of points under the common ancestor of a point and one of its neighbours (lower is
-    better); ``linkage`` is the mean linkage of siblings. Both are of the points whose neighbours were looked at.
+    ``cost`` is the mean number of points under the common ancestor of two neighbours, where those that name each other
+    count five times (lower is better); ``linkage`` is the mean linkage of siblings.
     """
 
     passes: int
@@ -57,8 +58,9 @@ class Refiner:
 
     def __init__(self, engine: Engine, deadline: float, swaps: bool, progress: Advance | None):
         self.engine, self.deadline, self.with_swaps, self.progress = engine, deadline, swaps, progress
-        self.near = np.full((engine.n_slots, engine.search.k), NONE, np.int32)
-        self.is_known = np.zeros(engine.n_slots, np.bool_)
+        known = engine.known_neighbors()
+        self.near = np.full((engine.n_slots, engine.search.k), NONE, np.int32) if known is None else known
+        self.is_known = np.full(engine.n_slots, known is not None, np.bool_)
         self.reinserted = self.moved = self.swaps = 0
 
     def refine(self, passes: int, points: str) -> Refinement:
@@ -73,12 +75,10 @@ class Refiner:
         for made in range(1, passes + 1):
             before = engine.snapshot()
             self._reinsert(self._chosen(points))
-            near = without_far(np.ascontiguousarray(self.near[:, :COUNTED]), engine.summaries.leaf_rows(engine.n_slots))
+            near = without_far(np.ascontiguousarray(self.near[:, :NAMED]), engine.summaries.leaf_rows(engine.n_slots))
             near = copies_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
             cost_of = NeighborCost(graph_of(near), engine.summaries.capacity)
             if self.with_swaps:
-                if points == "all" and time.perf_counter() < self.deadline:
-                    rebuild_top(engine)
                 self._swap(cost_of)
             # Of the same neighbours, for more of them are known after the first pass.
             was, cost = cost_of.cost(before), cost_of.cost(engine.links)
@@ -92,6 +92,8 @@ class Refiner:
             if not was - cost > LEAST_GAIN * was:
                 ended = "settled"
                 break
+        if self.is_known[engine.slots()].all():
+            engine.remember_neighbors(self.near)
         return Refinement(
             passes=made,
             reinserted=self.reinserted,
@@ -139,19 +141,37 @@ class Refiner:
         return [(lo, self.near[group[lo : lo + BATCH]]) for lo in range(0, len(group), BATCH)]
 
     def _swap(self, cost_of: NeighborCost) -> None:
+        self.engine.tidy()
+        ceiling = score_of_identical(self.engine)
         for _ in range(MOST_SWEEPS):
-            made = sweep(self.engine, cost_of).made
+            made = sweep(self.engine, cost_of, ceiling).made
             self.swaps += made
             # To the end: late sweeps gain little each, and much together.
             if made == 0 or time.perf_counter() >= self.deadline:
-                return
+                break
+        # Those of nodes that kept their leaves are sums of other parts by now.
+        self.engine.summaries.forget()
 
 
-def sweep(engine: Engine, cost: NeighborCost) -> Swaps:
-    """Swap nodes with their aunts, once through the tree, where that brings neighbours together."""
-    # First, so that an interruption on the way leaves no summary that is not up to date.
-    engine.summaries.forget()
-    return cost.sweep(engine.links)
+def sweep(engine: Engine, cost: NeighborCost, ceiling: float) -> Swaps:
+    """Swap nodes with their aunts, once through the tree, where that brings neighbours together and the linkage agrees.
+
+    ``ceiling`` is the score of two identical points; whatever is raised on the way, the tree is valid.
+    """
+    try:
+        with engine.explained():
+            return cost.swept(engine.links, lambda *counted: engine.run(sweep_with_approval, *counted, ceiling))
+    except BaseException:
+        engine.summaries.forget()
+        raise
+
+
+def score_of_identical(engine: Engine) -> float:
+    """The score of two identical points as the engine computes it; where nobody knows, the highest of all siblings."""
+    ceiling = getattr(engine.linkage, "ceiling", None)
+    if ceiling is None:
+        ceiling = np.nanmax(engine.tree().scores)
+    return float(ceiling / engine.summaries.in_units(np.ones(1))[0])
 
 
 def mean_linkage(engine: Engine) -> float:

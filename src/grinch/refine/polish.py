@@ -10,7 +10,8 @@ from grinch._types import Ids, Slots
 from grinch.core.engine import Engine
 from grinch.refine.copies import copies_in_order, is_full_of_copies
 from grinch.refine.known_neighbors import KnownNeighbors
-from grinch.refine.neighbor_cost import Graph, NeighborCost, graph_of, without_far
+from grinch.refine.neighbor_cost import NeighborCost
+from grinch.refine.neighbor_graph import graph_of, without_far
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, OFFSET, ROOT, Links, grown, shrunk
 
@@ -65,11 +66,6 @@ def depth(links: Links) -> int:
     return int(depths.max())
 
 
-def mutual_first(graph: Graph) -> Graph:
-    """The same pairs; those of which only one knows the other count little."""
-    return graph._replace(weights=np.where(graph.weights > 1, MUTUAL, 1).astype(np.int32))
-
-
 def polish(engine: Engine, neighbors: KnownNeighbors) -> None:
     """Bring neighbours together, as far as they are known: swaps until few are left."""
     neighbors.meet(engine)
@@ -82,7 +78,8 @@ def polish(engine: Engine, neighbors: KnownNeighbors) -> None:
     near = without_far(near, engine.summaries.leaf_rows(len(near)))
     near = copies_in_order(near, look, links)
     before = depth(links)
-    NeighborCost(mutual_first(graph_of(near)), engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
+    graph = graph_of(near, mutual=MUTUAL, one_sided=1, least_part=0.0)
+    NeighborCost(graph, engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
     # Points that come along a line are neighbours in a row, and the best tree of a part of the row may be a chain.
     if depth(links) > max(before, DEEP):
         return
