@@ -1,7 +1,7 @@
 """Who counts as a neighbour of whom, and how much.
 
 Two points that name each other are neighbours for good. Where only one names the other, it is often a point of a small
-group that has no more members to name, or one at the edge: such a pair counts a fifth. ``near`` has the neighbours of
+group that has no more members to name, or one at the edge: such a pair counts a tenth. ``near`` has the neighbours of
 each leaf, best first, padded with NONE; a :class:`Graph` has every pair once.
 """
 
@@ -16,9 +16,9 @@ from grinch._types import Floats, Ids, Numbers, Slots
 from grinch.tree.links import NONE
 
 # How many of its neighbours a point may name.
-NAMED = 15
+NAMED = 20
 # What a pair weighs in which both name each other, and in which one does.
-MUTUAL, ONE_SIDED = 5, 1
+MUTUAL, ONE_SIDED = 10, 1
 # Two groups are neighbours if the pairs between them are this part of all pairs of the smaller one; fewer are chance.
 LEAST_PART = 1 / 200
 # Two points this many times as far apart as neighbours mostly are, are none: an outlier stays outside.
@@ -43,7 +43,7 @@ def graph_of(near: Ids, mutual: int = MUTUAL, one_sided: int = ONE_SIDED, least_
     >>> near = np.array([[1, 2], [0, NONE], [3, NONE], [2, NONE]], np.int32)
     >>> graph = graph_of(near)
     >>> graph.ends.tolist(), graph.weights.tolist()
-    ([[0, 1], [0, 2], [2, 3]], [5, 1, 5])
+    ([[0, 1], [0, 2], [2, 3]], [10, 1, 10])
     """
     ends, weights = np.empty((near.size, 2), np.int32), np.empty(near.size, np.int32)
     n = fill_graph(near, mutual, one_sided, ends, weights)
