@@ -192,6 +192,15 @@ def scale_fit() -> str:
     return table(["points", "seconds", "CPU seconds", "memory / points", "purity"], cells)
 
 
+def scale_after() -> str:
+    found = read("scale.json").get("after", {}).get("100000", {})
+    cells = (
+        [name, seconds(row["seconds"]), seconds(row["cpu_seconds"]), share(row["ari"]) if "ari" in row else ""]
+        for name, row in found.items()
+    )
+    return table(["", "seconds", "CPU seconds", "adjusted Rand"], cells)
+
+
 def scale_single() -> str:
     found = read("scale.json")
     rows = dict(found["single"]["100000"])
@@ -410,6 +419,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "scale-tree": scale_tree,
     "scale-fit": scale_fit,
     "scale-single": scale_single,
+    "scale-after": scale_after,
     "scale-peers": scale_peers,
     "targets": targets,
     "since": since,

@@ -103,6 +103,34 @@ def fit(n: int) -> dict[str, float]:
     return {**result, "purity": purity(model.tree_, y)}
 
 
+def after(n: int) -> dict[str, Any]:
+    """What comes after a fit: the automatic cut, a refinement, and the cut again, now that neighbours are known."""
+    from sklearn.metrics import adjusted_rand_score
+
+    from grinch import Grinch
+
+    warm_up()
+    X, y = mixture(n)
+    small = Grinch().fit(X[:20_000]).refine()
+    assert len(small.labels_)
+    result: dict[str, Any] = {}
+    model = Grinch()
+
+    def clocked(name: str, action: Callable[[], Any]) -> None:
+        began, cpu = time.perf_counter(), time.process_time()
+        action()
+        result[name] = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
+
+    clocked("fit", lambda: model.fit(X))
+    clocked("automatic cut", lambda: model.labels_)
+    result["automatic cut"]["ari"] = adjusted_rand_score(y, model.labels_)
+    model.partial_fit(X[:1])  # so that neighbours have to be looked for again
+    clocked("refine", model.refine)
+    clocked("automatic cut, refined", lambda: model.labels_)
+    result["automatic cut, refined"]["ari"] = adjusted_rand_score(y, model.labels_[:n])
+    return result
+
+
 def five() -> dict[str, float]:
     """Five million points of 32 dimensions from a memory map."""
     from grinch import Grinch
@@ -244,6 +272,7 @@ PEERS = {
 TASKS: dict[str, tuple[Callable[..., dict[str, Any]], list[Any]]] = {
     "tree_part": (tree_part, [100_000, 1_000_000]),
     "fit": (fit, [100_000, 500_000, 1_000_000]),
+    "after": (after, [100_000]),
     "single": (single, [100_000]),
     "stream": (stream, [100_000]),
     "window": (window, [100_000]),
