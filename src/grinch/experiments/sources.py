@@ -16,6 +16,9 @@ from grinch.estimators.registry import make_system
 from grinch.metrics import dendrogram_purity
 
 MIXTURE = "gaussian mixture"
+# Kept in the folder of the results by the experiment that makes it.
+UMAP_OF_MNIST = "mnist (UMAP)"
+UMAP_FILE = "mnist-umap.npz"
 SYNTHETIC = "synthetic"
 SYNTHETIC_PER_CLASS = 25
 # A tree of these has seen all there is to compile.
@@ -53,7 +56,12 @@ def points_of(source: Source) -> Labelled:
         return gaussian_mixture(source.most, n_classes=n_classes, random_state=source.seed)
     if source.name == SYNTHETIC:
         return paper_synthetic(source.most // SYNTHETIC_PER_CLASS, SYNTHETIC_PER_CLASS, random_state=source.seed)
-    data = load(source.name, source.folder)
+    if source.name == UMAP_OF_MNIST:
+        assert source.folder is not None
+        with np.load(source.folder / UMAP_FILE, allow_pickle=False) as kept:
+            data = Labelled(kept["X"], kept["y"])
+    else:
+        data = load(source.name, source.folder)
     if len(data.labels) <= source.most:
         return data
     rows = np.random.default_rng(source.seed).permutation(len(data.labels))[: source.most]
