@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import experiment_tables
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -323,7 +325,7 @@ def hint_loss() -> str:
     return table(["choice", "mean loss of purity", "worst", "at most .01 lost"], cells)
 
 
-# From authors/*.json ------------------------------------------------------------------------------------------------
+# From experiments/*.json --------------------------------------------------------------------------------------------
 
 SYSTEMS = {
     "grinch": "Grinch",
@@ -336,7 +338,7 @@ SYSTEMS = {
 
 
 def authors() -> str:
-    rows = read("authors/table3.json")["rows"]
+    rows = read("experiments/table3.json")["rows"]
     cells = []
     for data in dict.fromkeys(row["data"] for row in rows):
         of_data = {row["method"]: row for row in rows if row["data"] == data}
@@ -347,7 +349,7 @@ def authors() -> str:
 
 
 def block_size() -> str:
-    rows = read("authors/block-size.json")["rows"]
+    rows = read("experiments/block-size.json")["rows"]
     columns = ("Grinch (s)", "HAC (s)", "HAC / Grinch", "Grinch F1", "HAC F1")
     cells = ([f"{row['records']:,}", *(f"{row[column]:g}" for column in columns)] for row in rows)
     return table(["records", "Grinch, CPU seconds", "HAC, CPU seconds", "ratio", "F1 of Grinch", "F1 of HAC"], cells)
@@ -379,6 +381,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "hint-loss": hint_loss,
     "authors": authors,
     "block-size": block_size,
+    **experiment_tables.PARTS,
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch.experiments.cells import Cell
-from grinch.experiments.setting import Result, Setting
+from grinch.experiments.setting import Result, Setting, end_at_one
 from grinch.plots import plot_comparison
 from grinch.resolve.authors.clustering.block import cluster_block
 from grinch.resolve.authors.groups.pairs import PairFeatures
@@ -173,6 +173,7 @@ def draw(result: Result) -> Any:
     for ax, name in zip(axes[0], names, strict=True):
         rows = [row for row in result.rows if row["data"] == name]
         plot_comparison(rows, "f1", highlight=("grinch",), xlabel="pairwise F1", title=name, ax=ax)
+        end_at_one(ax)
     return figure
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from grinch import cluster_with
-from grinch.experiments.setting import Result, Setting
+from grinch.experiments.setting import Result, Setting, end_at_one
 from grinch.plots import plot_comparison
 
 SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -119,4 +119,5 @@ def draw(result: Result) -> Any:
         plot_comparison(
             result.rows, f"{kind} share", method="system", highlight=ours, xlabel="share of trees", title=kind, ax=ax
         )
+        end_at_one(ax)
     return figure

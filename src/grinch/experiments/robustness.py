@@ -8,7 +8,7 @@ import numpy as np
 
 from grinch.datasets import ORDERS
 from grinch.experiments.cells import Cell
-from grinch.experiments.setting import Result, Setting, figures, shown
+from grinch.experiments.setting import Result, Setting, end_at_one, figures, shown
 from grinch.experiments.sources import MIXTURE, Source, System, describe
 from grinch.plots import plot_comparison
 
@@ -127,4 +127,5 @@ def draw(result: Result) -> Any:
                 title=title,
                 ax=ax,
             )
+            end_at_one(ax)
     return figure

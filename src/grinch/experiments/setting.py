@@ -18,6 +18,7 @@ from grinch.experiments.cells import Cell, Cells
 from grinch.experiments.sources import MIXTURE, Source, System, digest, measured_tree
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Row = dict[str, Any]
@@ -150,3 +151,8 @@ def shown(cells: Sequence[Cell], measure: str) -> str:
     """Mean and deviation of a measure, and why there are no more of them."""
     failures = [cell.failure for cell in cells if cell.failure]
     return "; ".join(filter(None, [mean_and_deviation(figures(cells, measure)), *failures]))
+
+
+def end_at_one(ax: Axes) -> None:
+    """No ticks beyond 1 on an axis of shares."""
+    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= 1])

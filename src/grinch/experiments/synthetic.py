@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from grinch.experiments.setting import Result, Setting, figures, shown
+from grinch.experiments.setting import Result, Setting, end_at_one, figures, shown
 from grinch.experiments.sources import SYNTHETIC, SYNTHETIC_PER_CLASS, System
 from grinch.plots import plot_comparison
 
@@ -63,4 +63,5 @@ def run(setting: Setting) -> Result:
 def draw(result: Result) -> Any:
     rows = [{"method": title, "purity": found} for title, (_, found) in result.curves.items()]
     ax = plot_comparison(rows, "purity", highlight=("Grinch",), xlabel="dendrogram purity", title=result.title)
+    end_at_one(ax)
     return ax.figure
