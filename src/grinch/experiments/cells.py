@@ -26,7 +26,7 @@ except ImportError:  # Windows
 FILE = "cells.jsonl"
 OUT_OF_MEMORY = "out of memory"
 NOT_RUN = "not run"
-# A worker that is blocked in compiled code ends with these; neither is an error of the program.
+# What ends a process that is over its limit of processor time.
 SIGXCPU: int = getattr(signal, "SIGXCPU", 24)
 
 
@@ -101,7 +101,8 @@ class Cells:
         if self.limit is None:
             cell = _call(function, arguments)
         else:
-            self.worker = self.worker or _Worker()
+            if self.worker is None or self.worker.is_over:
+                self.worker = _Worker()
             cell = self.worker.run(function, arguments, self.limit)
         self.n_measured += 1
         self.kept[key] = cell
@@ -169,30 +170,29 @@ class _Worker:
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_work, args=(theirs,), daemon=True)
         self.process.start()
+        self.is_over = False
         theirs.close()
 
     def run(self, function: Callable[..., Any], arguments: tuple[Any, ...], limit: float) -> Cell:
         self.connection.send((function, arguments, limit))
         # The system stops it at the limit of processor time; where it cannot, it gets as long by the clock.
         if resource is None and not self.connection.poll(limit):
-            self._restart()
+            self.stop()
             return Cell({}, limit, over(limit))
         try:
             answer: Cell = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.process.join()
             code = self.process.exitcode
-            self._restart()
+            self.stop()
             if code == -SIGXCPU:
                 return Cell({}, limit, over(limit))
             return Cell({}, failure=OUT_OF_MEMORY if code == -9 else f"ended with code {code}")
         return answer
 
-    def _restart(self) -> None:
-        self.stop()
-        self.__init__()  # type: ignore[misc]
-
     def stop(self) -> None:
+        """End the process; the next cell needs another worker."""
+        self.is_over = True
         self.process.kill()
         self.process.join()
         self.connection.close()
