@@ -89,10 +89,11 @@ def table2_seconds() -> str:
 
 
 def _by_data(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
+    """By data set and system; without sets that no system was run on."""
     found: dict[str, dict[str, Row]] = {}
     for row in rows:
         found.setdefault(row["data"], {})[row["system"]] = row
-    return found
+    return {name: of for name, of in found.items() if any(row["purities"] for row in of.values())}
 
 
 def _by_system(by_data: dict[str, dict[str, Row]], column: str) -> str:
@@ -105,28 +106,43 @@ def _by_system(by_data: dict[str, dict[str, Row]], column: str) -> str:
 def table4_others() -> str:
     result = read("table4")
     columns = [column for column in result["columns"] if not column.startswith("paper")]
-    rows = [row for row in result["rows"] if row["data"] != "speaker_digits"]
+    rows = [row for row in result["rows"] if row["data"] != "speaker_digits" and any(row["purities"].values())]
     return markdown(columns, ([row[column] for column in columns] for row in rows))
 
 
+REASONS = ("more than", "out of memory", "not run")
+
+
 def open_cells() -> str:
-    """What took too long, and what was not run."""
+    """What took too long, and what was not run: by table and system, the data sets."""
     lines = []
     for path in sorted(FOLDER.glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))
-        found: dict[str, list[str]] = {}
+        found: dict[str, dict[str, list[str]]] = {}
         for row in result["rows"]:
-            # A name of each row is in front of its first figure.
-            name = ", ".join(str(row[column]) for column in result["columns"][:3] if isinstance(row[column], str))
-            for column in result["columns"]:
-                for reason in ("more than", "out of memory", "not run"):
-                    if reason in str(row.get(column, "")):
-                        where = row.get("system") or row.get("method") or ""
-                        of = row.get("data", row.get("points", ""))
-                        what = " ".join(filter(None, [str(where), "on" if where and of else "", str(of)])) or name
-                        found.setdefault(str(row[column]).rpartition("; ")[2], []).append(f"{what} ({column})")
-        lines += [f"- `{result['name']}`, {reason}: {'; '.join(cells)}" for reason, cells in found.items()]
+            for reason, columns in _reasons(row, result["columns"]).items():
+                system = row.get("system") or row.get("method") or row.get("row") or columns[0].removesuffix(" (s)")
+                where = str(row.get("data") or f"{row.get('points', row.get('records', 0)):,}")
+                # In table 4 a row has three orders; one that is open in all of them needs no list.
+                orders = f" ({', '.join(columns)})" if "random" in row and len(columns) < 3 else ""
+                found.setdefault(reason, {}).setdefault(system, []).append(where + orders)
+        for reason, systems in found.items():
+            together: dict[str, list[str]] = {}
+            for system, wheres in systems.items():
+                together.setdefault(", ".join(wheres), []).append(system)
+            told = "; ".join(f"{', '.join(names)} on {wheres}" for wheres, names in together.items())
+            lines.append(f"- **{result['name']}**, {reason}: {told}.")
     return "\n".join(lines or ["Nothing: every cell was measured."]) + "\n"
+
+
+def _reasons(row: Row, columns: Sequence[str]) -> dict[str, list[str]]:
+    """Why there are no figures in which columns."""
+    found: dict[str, list[str]] = {}
+    for column in columns:
+        last = str(row.get(column, "")).rpartition("; ")[2]
+        if last.startswith(REASONS):
+            found.setdefault(last, []).append(column)
+    return found
 
 
 def about() -> str:

@@ -106,7 +106,9 @@ def _verdicts(name: str, found: dict[str, dict[str, list[float]]]) -> list[str]:
 def draw(result: Result) -> Any:
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(row["data"] for row in result.rows))
+    names = list(dict.fromkeys(row["data"] for row in result.rows if any(row["purities"].values())))
+    if not names:
+        return None
     figure, axes = plt.subplots(
         len(names), len(ORDERS), figsize=(5.5 * len(ORDERS), 3 * len(names)), layout="constrained", squeeze=False
     )
