@@ -130,8 +130,10 @@ def open_cells() -> str:
             together: dict[str, list[str]] = {}
             for system, wheres in systems.items():
                 together.setdefault(", ".join(wheres), []).append(system)
-            told = "; ".join(f"{', '.join(names)} on {wheres}" for wheres, names in together.items())
-            lines.append(f"- **{result['name']}**, {reason}: {told}.")
+            lines += [
+                f"- **{result['name']}**, {reason}, on {wheres}: {'; '.join(names)}"
+                for wheres, names in together.items()
+            ]
     return "\n".join(lines or ["Nothing: every cell was measured."]) + "\n"
 
 

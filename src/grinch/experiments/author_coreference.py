@@ -139,7 +139,8 @@ def _rows(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for method, row in found["methods"].items():
         line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
-        line |= {"data": f"{name}, {found['n_test']:,} records", "method": method, "F1": row["failure"]}
+        data = f"{name}, {found['n_test']:,} records" if found["n_test"] else name
+        line |= {"data": data, "method": method, "F1": row["failure"]}
         if "f1" in row:
             line |= {
                 "precision": round(row["precision"], 3),
@@ -168,7 +169,9 @@ def _verdicts(name: str, found: dict[str, Any]) -> list[str]:
 def draw(result: Result) -> Any:
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(row["data"] for row in result.rows))
+    names = list(dict.fromkeys(row["data"] for row in result.rows if not isinstance(row["f1"], str)))
+    if not names:
+        return None
     figure, axes = plt.subplots(1, len(names), figsize=(6 * len(names), 3.6), layout="constrained", squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
         rows = [row for row in result.rows if row["data"] == name]
@@ -219,7 +222,8 @@ class Task(NamedTuple):
     held_out: dict[str, tuple[list[Any], Block | None]]
 
 
-@lru_cache(maxsize=1)
+# As many as a set has splits: the table is filled method by method.
+@lru_cache(maxsize=3)
 def task_of(trial: Trial) -> Task:
     """Training takes longer than clustering, and is the same for all methods and orders."""
     if trial.name == "rexa":

@@ -124,7 +124,7 @@ def draw(result: Result) -> Any:
                 rows,
                 "purity",
                 method="system",
-                highlight=("Grinch", "Grinch, refined"),
+                highlight=[title for title in SYSTEMS if title.startswith("Grinch")],
                 xlabel="purity",
                 title=title,
                 ax=ax,
