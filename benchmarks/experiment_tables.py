@@ -14,6 +14,11 @@ IMAGES = HERE.parent / "docs" / "images" / "experiments"
 # The paper's order of the four sets that are shown beside its own.
 BESIDE_PAPER = ("covtype", "tiny_imagenet", "speaker_digits", "speaker")
 
+# Why there is no figure.
+NOT_RUN = "not run"
+COLUMN_OF = {"NMI with all": "Grinch", "NMI of static HAC": "static HAC"}
+REASONS = ("more than", "out of memory", NOT_RUN)
+
 Row = dict[str, Any]
 
 
@@ -38,10 +43,11 @@ def _cell(value: object) -> str:
 
 
 def whole(name: str, but: Sequence[str] = ()) -> str:
-    """A result as it is, without some of its columns."""
+    """A result as it is, without some of its columns; sets of Table 3 that were not run are listed elsewhere."""
     result = read(name)
     columns = [column for column in result["columns"] if column not in but]
-    return markdown(columns, ([row.get(column, "") for column in columns] for row in result["rows"])) + notes(name)
+    rows = [row for row in result["rows"] if row.get("F1") != NOT_RUN]
+    return markdown(columns, ([row.get(column, "") for column in columns] for row in rows)) + notes(name)
 
 
 def notes(name: str) -> str:
@@ -110,9 +116,6 @@ def table4_others() -> str:
     return markdown(columns, ([row[column] for column in columns] for row in rows))
 
 
-REASONS = ("more than", "out of memory", "not run")
-
-
 def open_cells() -> str:
     """What took too long, and what was not run: by table and system, the data sets."""
     lines = []
@@ -121,14 +124,17 @@ def open_cells() -> str:
         found: dict[str, dict[str, list[str]]] = {}
         for row in result["rows"]:
             for reason, columns in _reasons(row, result["columns"]).items():
-                system = row.get("system") or row.get("method") or row.get("row") or columns[0].removesuffix(" (s)")
+                # Where a row has several systems, each has a column.
+                own = row.get("system") or row.get("method") or row.get("row")
+                systems = [own] if own else [COLUMN_OF.get(column, column.removesuffix(" (s)")) for column in columns]
                 where = str(row.get("data") or f"{row.get('points', row.get('records', 0)):,}")
                 # In table 4 a row has three orders; one that is open in all of them needs no list.
                 orders = f" ({', '.join(columns)})" if "random" in row and len(columns) < 3 else ""
-                found.setdefault(reason, {}).setdefault(system, []).append(where + orders)
-        for reason, systems in found.items():
+                for system in systems:
+                    found.setdefault(reason, {}).setdefault(system, []).append(where + orders)
+        for reason, by_system in found.items():
             together: dict[str, list[str]] = {}
-            for system, wheres in systems.items():
+            for system, wheres in by_system.items():
                 together.setdefault(", ".join(wheres), []).append(system)
             lines += [
                 f"- **{result['name']}**, {reason}, on {wheres}: {'; '.join(names)}"

@@ -69,18 +69,18 @@ def _row(name: str, n: int, ours: Cell, hac: Cell) -> dict[str, Any]:
     row |= {"data": name, "points": n, "NMI with all": ours.failure, "NMI of static HAC": hac.failure}
     if not ours.failure:
         found = ours.found
-        row |= {title: round(found[key], 3) for title, key in _NMI.items()}
+        row |= {title: f"{found[key]:.3f}" for title, key in _NMI.items()}
         row |= {
             f"ms per {what} (p50, p99)": f"{times['mean']:.2f} ({times['p50']:.2f}, {times['p99']:.2f})"
             for what, times in (("insert", found["insert"]), ("removal", found["removal"]))
         }
         row["CPU seconds for 99 %"] = round(found["seconds"], 1)
     if not hac.failure:
-        row["NMI of static HAC"] = round(hac.found["nmi"], 3)
+        row["NMI of static HAC"] = f"{hac.found['nmi']:.3f}"
         row["CPU seconds of static HAC"] = round(hac.found["seconds"], 1)
     if name in DYNHAC:
         nmi, insert, removal, static = DYNHAC[name]
-        row["DynHAC's paper"] = f"{nmi:.3f}, {insert:g} and {removal:g} ms, {static:.3f}"
+        row["DynHAC's paper"] = f"{nmi:.3f}, {insert:,g} and {removal:,g} ms, {static:.3f}"
     return row | {"ours": ours.found, "hac": hac.found}
 
 
@@ -228,12 +228,13 @@ def draw(result: Result) -> Any:
         return None
     figure, axes = plt.subplots(1, 2, figsize=(12, 1.6 + 0.42 * len(rows)), layout="constrained", sharey=True)
     places = np.arange(len(rows))
-    for (title, key), color, marker in zip(_NMI.items(), PALETTE, "o^s", strict=False):
-        axes[0].plot([row["ours"][key] for row in rows], places, marker, color=color, ms=6, label=title[4:], alpha=0.8)
+    axes[0].plot([row["ours"]["nmi"] for row in rows], places, "o", color=PALETTE[0], ms=6, label="Grinch, all points")
     static = [(row["hac"]["nmi"], place) for row, place in zip(rows, places, strict=True) if row["hac"]]
     axes[0].plot(*np.array(static).T.reshape(2, -1), "|", color=INK, ms=14, mew=2, label="static HAC")
     theirs = [(place, DYNHAC[row["data"]]) for row, place in zip(rows, places, strict=True) if row["data"] in DYNHAC]
-    axes[0].plot([t[0] for _, t in theirs], [p for p, _ in theirs], "x", color=GREY, ms=7, label="DynHAC's paper")
+    axes[0].plot(
+        [t[0] for _, t in theirs], [p for p, _ in theirs], "x", color=GREY, ms=7, label="DynHAC's paper, MNIST and ALOI"
+    )
     axes[0].set(xlabel="NMI at the best threshold", xlim=(0, 1))
     for part, what, color, marker, column in (
         ("insert", "an insert", PALETTE[0], "o", 1),
