@@ -28,12 +28,24 @@ def bench(
         typer.Option("--data", metavar="FOLDER", help="Folder with data sets (default: the variable GRINCH_DATA)."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of data and orders.")] = 0,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Measure cells of this name again, as in 'table2: *PERCH*'. Repeatable."),
+    ] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Do not measure cells of this name, if they are not there. Repeatable."),
+    ] = None,
     out: BenchFolder = Path("grinch-bench"),
 ) -> None:
     """Run a table or figure of the paper, ours beside the paper's; what is there of the data decides what is run.
 
     For each experiment NAME.json and NAME.png go into the folder of --out, and with all of them report.html. Without
     any data sets at hand, those of scikit-learn and generated ones are used (docs/datasets.md).
+
+    A cell of a table, one system on one data set in one order, is kept in cells.jsonl as soon as it is measured, and
+    stopped after ten minutes of processor time (--quick: 30 seconds). The same command goes on where it was
+    interrupted; cells of another version, seed or data are measured again.
     """
     if name != "all" and name not in EXPERIMENTS:
         raise unknown_name("NAME", name, ["all", *EXPERIMENTS])
@@ -46,7 +58,7 @@ def bench(
                 seed,
                 lambda text, each=each, status=status: status.update(f"{each}: {text}"),  # type: ignore[misc]
             )
-            result = run_experiment(each, setting, out)
+            result = run_experiment(each, setting, out, again or (), skip or ())
         _show(result)
     report_path = write_report(out)
     console.print(f"Written to [bold]{report_path}[/bold]")
@@ -71,4 +83,6 @@ def _show(result: Result) -> None:
     console.print(table)
     for remark in result.remarks:
         console.print(f"  {remark}", markup=False, style="dim")
-    console.print(f"  {result.about['seconds']} s\n", style="dim")
+    taken = result.about["cells taken over"]
+    earlier = f", {taken:,} of {taken + result.about['cells measured']:,} cells from an earlier run" if taken else ""
+    console.print(f"  {result.about['seconds']} s{earlier}\n", style="dim")

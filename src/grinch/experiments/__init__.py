@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from grinch.errors import unknown_name
+from grinch.experiments.cells import Cells
 from grinch.experiments.setting import Result, Setting, about
 
-# By name: the module, in the order of the paper.
+# By name: the module, in the order of the paper; the last is of another one.
 EXPERIMENTS = {
     "synthetic": "synthetic",
     "table1": "ablation",
@@ -21,17 +24,29 @@ EXPERIMENTS = {
     "grafts": "graft_effect",
     "time": "time_against_n",
     "recovery": "recovery",
+    "dynhac": "insert_and_remove",
 }
 
 
-def run_experiment(name: str, setting: Setting, folder: Path | None = None) -> Result:
-    """Run one experiment; with ``folder``, write NAME.json and NAME.png there."""
+def run_experiment(
+    name: str, setting: Setting, folder: Path | None = None, again: Sequence[str] = (), skip: Sequence[str] = ()
+) -> Result:
+    """Run one experiment; with ``folder``, write NAME.json and NAME.png there.
+
+    Cells that are in the folder already are taken from there, except those that match a pattern of ``again``; those
+    that match ``skip`` and are not there are left open.
+    """
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, EXPERIMENTS)
     module = import_module(f"grinch.experiments.{EXPERIMENTS[name]}")
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    result: Result = module.run(setting)
+    limit = setting.scale.time_limit
+    with Cells(folder, prefix=f"{name}: ", limit=limit, about=setting.about(), again=again, skip=skip) as cells:
+        result: Result = module.run(replace(setting, cells=cells, out=folder))
     result.name, result.about = name, about(setting, time.perf_counter() - start)
+    result.about |= {"cells measured": cells.n_measured, "cells taken over": cells.n_taken_over}
     if folder is not None:
         result.write(folder, module.draw)
     return result

@@ -7,15 +7,17 @@ import json
 import lzma
 import os
 import time
+import zlib
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch.experiments.setting import Result, Setting
+from grinch.experiments.cells import Cell
+from grinch.experiments.setting import Result, Setting, end_at_one
 from grinch.plots import plot_comparison
 from grinch.resolve.authors.clustering.block import cluster_block
 from grinch.resolve.authors.groups.pairs import PairFeatures
@@ -56,6 +58,13 @@ METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
+# What needs no clustering: everyone of a block, or of a name as it is written, is one author.
+BASELINES: dict[str, Callable[[list[Any]], list[Any]]] = {"one-per-block": one_per_block, "one-per-name": one_per_name}
+# Those that depend on the order of the records.
+ORDERED = ("grinch", "rotate", "online", "mb-hac-med", "mb-hac-sm")
+MADE_UP = "made up"
+
+
 class Size(NamedTuple):
     """How much of a set is used: splits, shuffles, records in all, and records of a name."""
 
@@ -76,15 +85,11 @@ def run(setting: Setting) -> Result:
     folder = setting.folder or Path(os.environ.get("GRINCH_DATA", "."))
     paths = {name: folder / file for name, file in {**FILES, "rexa": REXA}.items()}
     there = {} if setting.scale.name == "tiny" else {name: path for name, path in paths.items() if path.exists()}
-    for name, path in there.items():
-        setting.say(name)
-        found = _rexa(path, size) if name == "rexa" else _records(read_blocks(path), size, setting.seed)
+    sets: dict[str, Path | None] = {**there} or {MADE_UP: None}
+    for name, path in sets.items():
+        found = _measured(setting, name, path, size)
         result.rows += _rows(name, found)
         result.remarks += _verdicts(name, found)
-    if not there:
-        setting.say("made-up records")
-        made_up: dict[str, list[Record]] = blocks_of(make_records(60, 6 if setting.scale.name == "tiny" else 12, 1))
-        result.rows += _rows("made up", _records(made_up, size, setting.seed))
     result.remarks.append(
         "Trained on other names than those tested, gradient boosting; mean over splits and shuffled orders (HAC: one"
         " order). MB-HAC's buffers are a half and a tenth of a block, for the paper does not give its own."
@@ -92,27 +97,68 @@ def run(setting: Setting) -> Result:
     return result
 
 
+def _measured(setting: Setting, name: str, path: Path | None, size: Size) -> dict[str, Any]:
+    """The figures of every method, cell by cell: one split, one method and one shuffled order each."""
+    n_splits = (3 if size.splits > 1 else 1) if name == "rexa" else size.splits
+    code = "" if path is None else f"{zlib.crc32(path.read_bytes()):08x}"
+    methods = [*METHODS, "one-per-block", *([] if name == "rexa" else ["one-per-name"])]
+    by_method: dict[str, Any] = {}
+    n_test: dict[int, int] = {}
+    for method in methods:
+        cells: list[list[Cell]] = []
+        for split in range(setting.seed, setting.seed + n_splits):
+            trial = Trial(name, path, size, split, setting.seed)
+            # HAC looks at all pairs at once: one order is enough.
+            shuffles = size.shuffles if method in ORDERED else 1
+            cells.append([])
+            for shuffle in range(shuffles):
+                title = f"{name}, {method}, split {split}, order {shuffle}"
+                cells[-1].append(setting.measure(title, clustered_names, trial, method, shuffle, data=code))
+                n_test[split] = cells[-1][-1].found.get("n_test", n_test.get(split, 0))
+                if cells[-1][-1].failure:
+                    break
+        by_method[method] = _summed_up(cells)
+    return {"methods": by_method, "n_test": int(np.mean(list(n_test.values()))), "n_splits": n_splits}
+
+
+def _summed_up(cells: list[list[Cell]]) -> dict[str, Any]:
+    """Means over splits and orders; the deviation is of the orders, for splits differ by their names."""
+    done = [[cell.found for cell in of_split if not cell.failure] for of_split in cells]
+    failures = [cell.failure for of_split in cells for cell in of_split if cell.failure]
+    told: dict[str, Any] = {"failure": failures[0] if failures else ""}
+    if not all(done):
+        return told
+    for measure in ("precision", "recall", "f1", "macro", "bcubed", "seconds"):
+        told[measure] = float(np.mean([found[measure] for of_split in done for found in of_split]))
+    told["deviation"] = float(np.mean([np.std([found["f1"] for found in of_split]) for of_split in done]))
+    told["f1_by_split"] = [float(np.mean([found["f1"] for found in of_split])) for of_split in done]
+    return told
+
+
 def _rows(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "data": f"{name}, {found['n_test']:,} records",
-            "method": method,
-            "precision": round(row["precision"], 3),
-            "recall": round(row["recall"], 3),
-            "F1": f"{row['f1']:.3f} ± {row['deviation']:.3f}",
-            "macro F1": round(row["macro"], 3),
-            "B-cubed F1": round(row["bcubed"], 3),
-            "CPU seconds": round(row["seconds"], 2),
-            "paper (F1)": PAPER.get(name, {}).get(method, ""),
-            "f1": row["f1"],
-        }
-        for method, row in found["methods"].items()
-    ]
+    rows = []
+    for method, row in found["methods"].items():
+        line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
+        data = f"{name}, {found['n_test']:,} records" if found["n_test"] else name
+        line |= {"data": data, "method": method, "F1": row["failure"]}
+        if "f1" in row:
+            line |= {
+                "precision": round(row["precision"], 3),
+                "recall": round(row["recall"], 3),
+                "F1": f"{row['f1']:.3f} ± {row['deviation']:.3f}",
+                "macro F1": round(row["macro"], 3),
+                "B-cubed F1": round(row["bcubed"], 3),
+                "CPU seconds": round(row["seconds"], 2),
+            }
+        rows.append({**line, "paper (F1)": PAPER.get(name, {}).get(method, ""), "f1": row.get("f1", row["failure"])})
+    return rows
 
 
 def _verdicts(name: str, found: dict[str, Any]) -> list[str]:
     """Where Grinch is below another method, or more than 0.01 below HAC."""
-    f1 = {method: row["f1"] for method, row in found["methods"].items()}
+    f1 = {method: row["f1"] for method, row in found["methods"].items() if "f1" in row}
+    if "grinch" not in f1:
+        return []
     return [
         f"{name}: Grinch at {f1['grinch']:.3f} is below {method} at {value:.3f}."
         for method, value in f1.items()
@@ -123,11 +169,14 @@ def _verdicts(name: str, found: dict[str, Any]) -> list[str]:
 def draw(result: Result) -> Any:
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(row["data"] for row in result.rows))
+    names = list(dict.fromkeys(row["data"] for row in result.rows if not isinstance(row["f1"], str)))
+    if not names:
+        return None
     figure, axes = plt.subplots(1, len(names), figsize=(6 * len(names), 3.6), layout="constrained", squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
         rows = [row for row in result.rows if row["data"] == name]
         plot_comparison(rows, "f1", highlight=("grinch",), xlabel="pairwise F1", title=name, ax=ax)
+        end_at_one(ax)
     return figure
 
 
@@ -156,19 +205,73 @@ def read_blocks(path: Path) -> dict[str, list[Record]]:
     return dict(blocks)
 
 
-def _records(blocks: dict[str, list[Record]], size: Size, seed: int) -> dict[str, Any]:
+class Trial(NamedTuple):
+    """A set of records and the names of it that are held out."""
+
+    name: str
+    path: Path | None
+    size: Size
+    split: int
+    seed: int
+
+
+class Task(NamedTuple):
+    """A model, and the names that it was not trained on: their records, and for features of pairs, the block."""
+
+    model: Model
+    held_out: dict[str, tuple[list[Any], Block | None]]
+
+
+# As many as a set has splits: the table is filled method by method.
+@lru_cache(maxsize=3)
+def task_of(trial: Trial) -> Task:
+    """Training takes longer than clustering, and is the same for all methods and orders."""
+    if trial.name == "rexa":
+        assert trial.path is not None
+        return _rexa(trial.path, trial.split - trial.seed, trial.size)
+    if trial.path is None:
+        n_blocks = 6 if trial.size == SIZES["tiny"] else 12
+        return _records(blocks_of(make_records(60, n_blocks, 1)), trial.size, trial.split)
+    return _records(read_blocks(trial.path), trial.size, trial.split)
+
+
+def clustered_names(trial: Trial, method: str, shuffle: int) -> dict[str, float]:
+    """A method on all held-out names, in one random order of the records: how good, and the processor time."""
+    model, held_out = task_of(trial)
+    found: dict[str, Any] = {}
+    seconds = 0.0
+    for name, (records, block) in held_out.items():
+        order = np.random.default_rng(shuffle).permutation(len(records))
+        shuffled = [records[i] for i in order]
+        true = [r.author for r in shuffled] if block is None else block.authors[order].tolist()
+        if method in BASELINES:
+            found[name] = true, BASELINES[method](shuffled)
+            continue
+        groups = None if block is None else block.new_groups()
+        began = time.process_time()
+        authors = cluster_block(shuffled, model, groups=groups, **METHODS[method](len(records))).authors
+        seconds += time.process_time() - began
+        ids = [record.id if isinstance(record, Record) else str(record) for record in shuffled]
+        found[name] = true, [authors[each] for each in ids]
+    told = evaluate(found)
+    return {
+        **told.pairwise._asdict(),
+        "macro": told.pairwise_macro.f1,
+        "bcubed": told.bcubed.f1,
+        "seconds": seconds,
+        "n_test": sum(len(records) for records, _ in held_out.values()),
+    }
+
+
+def _records(blocks: dict[str, list[Record]], size: Size, split: int) -> Task:
     blocks = {name: _sample(records, size.of_a_name) for name, records in blocks.items() if len(records) > 1}
     everything = [record for records in blocks.values() for record in records]
-    tally = _Tally()
-    for split in range(seed, seed + size.splits):
-        names = np.random.default_rng(split).permutation(sorted(blocks)).tolist()
-        # Of many names some are enough, and keep a run within minutes; at least two to train on and two to test.
-        n_names = int(np.searchsorted(np.cumsum([len(blocks[name]) for name in names]), size.records, side="right"))
-        names = names[: max(n_names, 4)]
-        model = train({name: blocks[name] for name in names[::2]}, random_state=split, unlabelled=everything)
-        for shuffle in range(size.shuffles):
-            tally.add(model, {name: (blocks[name], None) for name in names[1::2]}, shuffle)
-    return tally.told(size.splits)
+    names = np.random.default_rng(split).permutation(sorted(blocks)).tolist()
+    # Of many names some are enough, and keep a run within minutes; at least two to train on and two to test.
+    n_names = int(np.searchsorted(np.cumsum([len(blocks[name]) for name in names]), size.records, side="right"))
+    names = names[: max(n_names, 4)]
+    model = train({name: blocks[name] for name in names[::2]}, random_state=split, unlabelled=everything)
+    return Task(model, {name: (blocks[name], None) for name in names[1::2]})
 
 
 def _sample(records: list[Record], most: int) -> list[Record]:
@@ -177,7 +280,7 @@ def _sample(records: list[Record], most: int) -> list[Record]:
     return [records[i] for i in np.random.default_rng(0).permutation(len(records))[:most]]
 
 
-def _rexa(path: Path, size: Size) -> dict[str, Any]:
+def _rexa(path: Path, split: int, size: Size) -> Task:
     """Two or three of seven names held out in turn."""
     with np.load(path, allow_pickle=False) as data:
         names = sorted({key.split("__")[0] for key in data if key.endswith("__feat")})
@@ -187,70 +290,10 @@ def _rexa(path: Path, size: Size) -> dict[str, Any]:
         name: Block(list(range(len(parts[name][0]))), parts[name][0].astype(np.int64), partial(_same, groups[name]))
         for name in names
     }
-    tally, n_splits = _Tally(), 3 if size.splits > 1 else 1
-    for split in range(n_splits):
-        test = names[split::3]
-        model = train_blocks({name: blocks[name] for name in names if name not in test}, random_state=split)
-        for shuffle in range(size.shuffles):
-            tally.add(model, {name: (blocks[name].records, blocks[name]) for name in test}, shuffle)
-    return tally.told(n_splits)
+    test = names[split::3]
+    model = train_blocks({name: blocks[name] for name in names if name not in test}, random_state=split)
+    return Task(model, {name: (blocks[name].records, blocks[name]) for name in test})
 
 
 def _same(groups: PairFeatures) -> PairFeatures:
     return groups
-
-
-class _Tally:
-    def __init__(self) -> None:
-        self.rows: dict[str, list[list[float]]] = defaultdict(list)
-        self.n_test: list[int] = []
-        # HAC looks at all pairs at once: one order is enough. By block, the author of each record and the seconds.
-        self.by_hac: dict[str, tuple[dict[str, int], float]] = {}
-
-    def add(self, model: Model, blocks: dict[str, tuple[list[Any], Block | None]], shuffle: int) -> None:
-        """All methods on all blocks, in one random order of the records; the first order of a model is order 0."""
-        found: dict[str, dict[str, Any]] = defaultdict(dict)
-        seconds: dict[str, float] = defaultdict(float)
-        for name, (records, block) in blocks.items():
-            order = np.random.default_rng(shuffle).permutation(len(records))
-            shuffled = [records[i] for i in order]
-            true = [r.author for r in shuffled] if block is None else block.authors[order].tolist()
-            for method, settings in METHODS.items():
-                groups = None if block is None else block.new_groups()
-                if method != "hac" or shuffle == 0:
-                    began = time.process_time()
-                    result = cluster_block(shuffled, model, groups=groups, **settings(len(records)))
-                    authors, spent = result.authors, time.process_time() - began
-                    if method == "hac":
-                        self.by_hac[name] = authors, spent
-                else:
-                    authors, spent = self.by_hac[name]
-                seconds[method] += spent
-                ids = [record.id if isinstance(record, Record) else str(record) for record in shuffled]
-                found[method][name] = true, [authors[each] for each in ids]
-            found["one-per-block"][name] = true, one_per_block(shuffled)
-            if block is None:
-                found["one-per-name"][name] = true, one_per_name(shuffled)
-        for method, by_block in found.items():
-            told = evaluate(by_block)
-            row = [*told.pairwise, told.pairwise_macro.f1, told.bcubed.f1, seconds[method]]
-            self.rows[method].append(row)
-        self.n_test.append(sum(len(records) for records, _ in blocks.values()))
-
-    def told(self, n_splits: int) -> dict[str, Any]:
-        methods = {}
-        for method, rows in self.rows.items():
-            precision, recall, f1, macro, cubed, seconds = np.mean(rows, axis=0).tolist()
-            # Of the shuffles; splits differ by their names, not by what the method does.
-            by_split = np.array([row[2] for row in rows]).reshape(n_splits, -1)
-            methods[method] = {
-                "precision": precision,
-                "recall": recall,
-                "f1": f1,
-                "deviation": float(by_split.std(axis=1).mean()),
-                "macro": macro,
-                "bcubed": cubed,
-                "seconds": seconds,
-                "f1_by_split": by_split.mean(axis=1).tolist(),
-            }
-        return {"methods": methods, "n_test": int(np.mean(self.n_test)), "n_splits": n_splits}

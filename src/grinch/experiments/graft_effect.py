@@ -10,31 +10,22 @@ import numpy as np
 from grinch import Grinch
 from grinch.experiments.ablation import title_of
 from grinch.experiments.setting import Result, Setting
+from grinch.experiments.sources import Source, describe, digest, in_order
 from grinch.metrics import dendrogram_purity
 from grinch.plots import plot_curves
 
-MOST = {"full": 2000, "quick": 600, "tiny": 150}
+MOST = {"full": 5000, "quick": 600, "tiny": 150}
 
 
 def run(setting: Setting) -> Result:
     result = Result("grafts", "Change in purity due to grafts", ["points", "largest change", "sum of changes"])
-    name, data = setting.aloi_like(MOST[setting.scale.name])
-    order = np.random.default_rng(setting.seed).permutation(len(data.labels))
-    X, y = data.vectors[order], data.labels[order]
-    model, changes = Grinch(), []
-    model.partial_fit(X[:1])
-    for i in range(1, len(y)):
-        # A copy takes the point in without grafts: what Rotate would do to this very tree.
-        twin = pickle.loads(pickle.dumps(model))
-        engine = twin._fitted.builder
-        engine.rules = engine.rules._replace(graft=False)
-        twin._fitted.builder.insert(X[i : i + 1])
-        model.partial_fit(X[i : i + 1])
-        before, after = (dendrogram_purity(tree, y[: i + 1]) for tree in (engine.tree(), model.tree_))
-        changes.append(0.0 if np.isnan(before) else after - before)
-        if i % 100 == 0:
-            setting.say(f"{i:,} of {len(y):,} points")
-    points = list(map(float, range(2, len(y) + 1)))
+    source = setting.aloi_like(MOST[setting.scale.name])
+    cell = setting.measure("changes", changes_by_grafts, source, setting.seed, data=digest(source))
+    if cell.failure:
+        result.remarks.append(cell.failure)
+        return result
+    changes = cell.found["changes"]
+    points = list(map(float, range(2, len(changes) + 2)))
     summed = np.cumsum(changes)
     result.curves = {"at once": (points, list(map(float, changes))), "in sum": (points, summed.tolist())}
     for share in (0.25, 0.5, 0.75, 1.0):
@@ -49,10 +40,28 @@ def run(setting: Setting) -> Result:
         )
     late = np.abs(changes[len(changes) // 2 :]).max()
     result.remarks.append(
-        f"On {title_of(name)}, {len(y):,} points. In the second half no insert's grafts change purity by more than"
-        f" {late:.4f} (paper, ALOI: about 0.001); in sum {summed[-1]:+.3f}."
+        f"On {title_of(source.name)}, {describe(source).n:,} points. In the second half no insert's grafts change"
+        f" purity by more than {late:.4f} (paper, ALOI: about 0.001); in sum {summed[-1]:+.3f}."
     )
     return result
+
+
+def changes_by_grafts(source: Source, seed: int) -> dict[str, list[float]]:
+    """The purity after each point's grafts minus that before them."""
+    X, y = in_order(source, "random", seed)
+    model = Grinch()
+    changes: list[float] = []
+    model.partial_fit(X[:1])
+    for i in range(1, len(y)):
+        # A copy takes the point in without grafts: what Rotate would do to this very tree.
+        twin = pickle.loads(pickle.dumps(model))
+        engine = twin._fitted.builder
+        engine.rules = engine.rules._replace(graft=False)
+        engine.insert(X[i : i + 1])
+        model.partial_fit(X[i : i + 1])
+        before, after = (dendrogram_purity(tree, y[: i + 1]) for tree in (engine.tree(), model.tree_))
+        changes.append(0.0 if np.isnan(before) else round(after - before, 8))
+    return {"changes": changes}
 
 
 def draw(result: Result) -> Any:

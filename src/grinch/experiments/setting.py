@@ -1,4 +1,4 @@
-"""What all experiments share: how large they are, what data they run on, and what they leave behind."""
+"""What all experiments share: how large they are, how they are measured, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from grinch import __version__
-from grinch.datasets import Labelled, available, gaussian_mixture, load
+from grinch.datasets import available
+from grinch.experiments.cells import Cell, Cells
+from grinch.experiments.sources import MIXTURE, Source, System, digest, measured_tree
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Row = dict[str, Any]
 
 
 class Scale(NamedTuple):
-    """How much is done: the most points of a data set, the shuffled orders, the seconds a method may take."""
+    """How much is done: the most points of a data set, the shuffled orders, the processor time of a cell in seconds."""
 
     name: str
     points: int
     orders: int
-    time_limit: float
+    time_limit: float | None
 
 
 SCALES = {
     "full": Scale("full", 100_000, 5, 600.0),
     "quick": Scale("quick", 2_000, 2, 30.0),
-    "tiny": Scale("tiny", 150, 1, 30.0),
+    "tiny": Scale("tiny", 150, 1, None),
 }
 
 
@@ -45,28 +48,46 @@ class Setting:
     folder: Path | None = None
     seed: int = 0
     say: Callable[[str], None] = lambda text: None
+    cells: Cells = field(default_factory=Cells)
+    out: Path | None = None
 
-    def at_most(self, n: int) -> int:
-        return min(n, self.scale.points)
+    def about(self) -> dict[str, Any]:
+        """What a cell depends on besides its name and data."""
+        limited = {"points": self.scale.points, "time_limit": self.scale.time_limit}
+        return {"version": __version__, "seed": self.seed, "scale": self.scale.name, **limited}
 
-    def load(self, name: str, n: int | None = None) -> Labelled:
-        """A data set by name, or a sample of it if it has more points."""
-        data, most = load(name, self.folder), self.at_most(n or self.scale.points)
-        if len(data.labels) <= most:
-            return data
-        rows = np.random.default_rng(self.seed).permutation(len(data.labels))[:most]
-        return Labelled(data.vectors[rows], data.labels[rows])
+    def source(self, name: str, n: int | None = None, per_class: int = 20) -> Source:
+        """A data set by name, or a sample of it if it has more points than ``n`` or the scale."""
+        most = min(n or self.scale.points, self.scale.points)
+        return Source(name, most, self.folder, self.seed, per_class)
 
     def available(self, names: Sequence[str]) -> list[str]:
         there = available(self.folder)
         return [name for name in names if name in there]
 
-    def aloi_like(self, n: int) -> tuple[str, Labelled]:
+    def aloi_like(self, n: int) -> Source:
         """ALOI where it is at hand; else the nearest thing to many small compact classes."""
         for name in self.available(["aloi", "speaker_digits"]):
-            return name, self.load(name, n)
-        n = self.at_most(n)
-        return "gaussian mixture", gaussian_mixture(n, n_classes=max(n // 8, 2), n_features=64, random_state=self.seed)
+            return self.source(name, n)
+        return self.source(MIXTURE, n, per_class=8)
+
+    def measure(self, cell: str, function: Callable[..., Any], *arguments: Any, data: str = "") -> Cell:
+        """A cell of the table, measured now or earlier."""
+        self.say(cell)
+        return self.cells.measure(cell, function, *arguments, data=data)
+
+    def tree(self, cell: str, source: Source, system: System, order: str | None = "random", seed: int = 0) -> Cell:
+        """Purity, processor time and moves of a system's tree of the data in one order; None: as they are."""
+        return self.measure(cell, measured_tree, source, system, order, seed, data=digest(source))
+
+    def trees(self, cell: str, source: Source, system: System, order: str, orders: int) -> list[Cell]:
+        """The same for several seeds of an order; after one that takes too long, the others would too."""
+        found: list[Cell] = []
+        for seed in range(self.seed, self.seed + orders):
+            found.append(self.tree(f"{cell}, {seed}", source, system, order, seed))
+            if found[-1].failure:
+                break
+        return found
 
 
 @dataclass
@@ -119,3 +140,19 @@ def mean_and_deviation(values: Sequence[float]) -> str:
         return ""
     mean = f"{np.mean(values):.3f}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values):.3f}"
+
+
+def figures(cells: Sequence[Cell], measure: str) -> list[float]:
+    """The measure of every cell that was finished."""
+    return [cell.found[measure] for cell in cells if not cell.failure]
+
+
+def shown(cells: Sequence[Cell], measure: str) -> str:
+    """Mean and deviation of a measure, and why there are no more of them."""
+    failures = [cell.failure for cell in cells if cell.failure]
+    return "; ".join(filter(None, [mean_and_deviation(figures(cells, measure)), *failures]))
+
+
+def end_at_one(ax: Axes) -> None:
+    """No ticks beyond 1 on an axis of shares."""
+    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= 1])
