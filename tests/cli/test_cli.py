@@ -46,6 +46,7 @@ def test_cluster_writes_all_it_promises(table, tmp_path):
     assert sorted(p.name for p in res.iterdir()) == [
         "clusters.csv",
         "dendrogram.png",
+        "layers.csv",
         "linkage.npy",
         "summary.json",
         "tree.nwk",

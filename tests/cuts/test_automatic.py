@@ -216,6 +216,42 @@ def test_without_vectors_heights_and_a_graph_count(rng):
     assert adjusted_rand_score(y, cut_auto(tree, graph=neighbor_graph(vectors, "euclidean"))) == 1
 
 
+def test_copies_count_as_one_point(rng):
+    vectors, y = blobs(rng, [20] * 5, n_features=30)
+    twice = np.repeat(vectors, 2, axis=0)
+    tree = Tree.from_scipy(sch.linkage(twice, "average"))
+    assert adjusted_rand_score(np.repeat(y, 2), cut_auto(tree, twice, metric="euclidean")) == 1
+
+
+def test_a_graph_of_all_pairs_says_nothing():
+    vectors = np.array([[0.0], [1.0], [1.5], [20.0], [21.0], [20.3]])
+    tree = Tree.from_scipy(sch.linkage(vectors))
+    graph = neighbor_graph(vectors, "euclidean", n_neighbors=25)
+    assert graph.near.shape == (6, 5)
+    assert cut_auto(tree, graph=graph).tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_what_cut_auto_cannot_take(rng):
+    vectors = rng.normal(size=(20, 3))
+    matrix = sch.linkage(vectors)
+    tree, graph = Tree.from_scipy(matrix), neighbor_graph(np.vstack([vectors] * 2), n_neighbors=5)
+    with pytest.raises(TypeError, match=r"tree must be a grinch.Tree; got ndarray: Tree.from_scipy makes one"):
+        cut_auto(matrix)
+    with pytest.raises(ValueError, match="metric must be one of 'cosine', 'euclidean', 'sqeuclidean'; got 'foo'"):
+        cut_auto(tree, vectors, graph=neighbor_graph(vectors), metric="foo")
+    with pytest.raises(ValueError, match="graph must have neighbours and weights in a row for each of the 20 points"):
+        cut_auto(tree, graph=graph)
+    with pytest.raises(ValueError, match="graph must name points from 0 to 19, or -1 for none; got numbers from"):
+        cut_auto(tree, graph=NeighborGraph(graph.near[20:], graph.weights[20:]))
+    with pytest.raises(ValueError, match="graph must have finite weights of at least 0"):
+        cut_auto(tree, graph=NeighborGraph(graph.near[:20] % 20, -graph.weights[:20]))
+
+
+def test_heights_that_overflow_are_compared_all_the_same(rng):
+    tree = Tree.from_scipy(sch.linkage(rng.normal(size=(30, 2))))
+    assert np.isfinite(automatic_cut(tree, None, tree.heights() * 1e308).sure).all()
+
+
 # Noise ----------------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 
 from grinch import HAC, Grinch, Rules
@@ -117,6 +118,20 @@ def test_records_of_any_kind(search):
     assert adjusted_rand_score(y, HAC(linkage=Overlap()).fit(texts).labels_) == 1
 
 
+def test_few_records_are_divided_too():
+    texts = ["deep tree", "soup recipe", "tree search", "bread soup", "graph tree search", "soup bread recipe"]
+    model = Grinch(linkage=Overlap()).fit(texts)
+    assert model.labels_.tolist() == [0, 1, 0, 1, 0, 1]
+    assert model.n_clusters_ == 2
+
+
+def test_copies_of_a_refined_model_of_records_cut_alike():
+    rng = np.random.default_rng(1)
+    numbers = rng.permutation(np.concatenate([rng.normal(c * 3, 1, 40) for c in range(4)])).tolist()
+    model = Grinch(linkage=lambda a, b: -abs(np.mean(a) - np.mean(b))).fit(numbers).refine()
+    np.testing.assert_array_equal(model.labels_, copy.deepcopy(model).labels_)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_few_points(n):
     model = Grinch().fit(np.eye(4)[:n])
@@ -127,6 +142,9 @@ def test_few_points(n):
 
 def test_copies_of_one_point_are_one_cluster():
     assert Grinch().fit(np.ones((50, 3))).labels_.max() == 0
+    digits, y = load_digits(return_X_y=True)
+    twice = Grinch().fit(np.repeat(digits[:400], 2, axis=0)).labels_
+    assert adjusted_rand_score(np.repeat(y[:400], 2), twice) > 0.5
     three = np.repeat(np.eye(3), 30, axis=0)
     assert adjusted_rand_score(np.repeat(np.arange(3), 30), Grinch().fit(three).labels_) == 1
 

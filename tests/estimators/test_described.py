@@ -23,6 +23,12 @@ from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.linkage import Pairwise
 from systems import SMALL
 
+
+def named(each):
+    """An id that is the same in every process."""
+    return getattr(each, "__name__", str(each)[:50].replace("\n", ""))
+
+
 every_system = pytest.mark.parametrize("name", SYSTEMS)
 
 
@@ -86,7 +92,7 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize(("model", "expected"), VECTORS, ids=lambda each: str(each)[:50].replace("\n", ""))
+@pytest.mark.parametrize(("model", "expected"), VECTORS, ids=named)
 @pytest.mark.parametrize("wrap", [np.asarray, scipy.sparse.csr_matrix])
 def test_transform_is_the_distance_to_the_centre(rng, model, expected, wrap):
     X, queries = rng.normal(size=(70, 4)) + 0.2, rng.normal(size=(9, 4))
@@ -98,7 +104,7 @@ def test_transform_is_the_distance_to_the_centre(rng, model, expected, wrap):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(queries), found)
 
 
-@pytest.mark.parametrize(("model", "expected"), VECTORS[:8], ids=lambda each: str(each)[:50].replace("\n", ""))
+@pytest.mark.parametrize(("model", "expected"), VECTORS[:8], ids=named)
 def test_points_that_came_and_went_are_told_apart(rng, model, expected):
     rows = dict(enumerate(rng.normal(size=(60, 4)) + 0.2))
     model = clone(model).set_params(n_clusters=4).fit(np.array(list(rows.values())))

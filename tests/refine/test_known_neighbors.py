@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import grinch.refine.polish as polish_module
 from grinch import Grinch
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
@@ -220,3 +221,21 @@ def test_sorted_arrival_is_level_with_random():
         rows = [arrival(y, order, seed) for seed in range(2)]
         purity[order] = np.mean([dendrogram_purity(Grinch().fit(X[o]).tree_, y[o]) for o in rows])
     assert purity["sorted"] > purity["random"] - 0.03
+
+
+def test_a_polishing_that_was_interrupted_is_made_up_for(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(300, 8))
+    whole, interrupted, real = Grinch().fit(X), Grinch(), polish_module.polish
+
+    def once(engine, neighbors):
+        if engine.n_slots > 100:
+            monkeypatch.setattr(polish_module, "polish", real)
+            raise KeyboardInterrupt
+        real(engine, neighbors)
+
+    monkeypatch.setattr(polish_module, "polish", once)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.fit(X)
+    assert 100 < interrupted.n_leaves_ < 300
+    interrupted.partial_fit(X[interrupted.n_leaves_ :])
+    assert interrupted.tree_.to_newick() == whole.tree_.to_newick()

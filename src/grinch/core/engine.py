@@ -122,6 +122,8 @@ class Engine:
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
         self.found = FoundOnArrival(self.search.k) if isinstance(self.summaries, RecordSummaries) else None
         """Of records, whose neighbours are dear to find, the candidates that were found when they came."""
+        self._is_due = (False, False)
+        """Whether the tree is to be tended, and to be put in order, before the next point comes."""
         self._forget_readers()
         self._is_owned = True
         """Whether all arrays can be written to."""
@@ -236,6 +238,7 @@ class Engine:
 
     def _insert_found(self, first: int, candidates: Ids) -> None:
         """Insert points from slot ``first`` on, and let the tree be tended where it is time, whatever the batches."""
+        self._tend_if_due()
         last = first + len(candidates)
         stops = [] if self.gardener is None else self.gardener.stops(first, last)
         tidied = [n for n in TIDIED_AT if first < n <= last]
@@ -246,10 +249,18 @@ class Engine:
             if self.found is not None:
                 self.found.note(lo, found)
             self.change(entries.insert_all, np.arange(lo, hi), found)
-            if self.gardener is not None and hi in stops:
-                self.gardener.tend(self)
-            if hi in tidied:
-                self.tidy()
+            self._is_due = hi in stops, hi in tidied
+            self._tend_if_due()
+
+    def _tend_if_due(self) -> None:
+        """Let the tree be tended and put in order; what an interrupt prevents is made up for before the next point."""
+        is_tending_due, is_tidying_due = self._is_due
+        if is_tending_due and self.gardener is not None:
+            self.gardener.tend(self)
+        self._is_due = False, is_tidying_due
+        if is_tidying_due:
+            self.tidy()
+        self._is_due = False, False
 
     def place(self, rows: Any) -> Places:
         """Where points would go, without inserting them."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grinch._types import Counts, Floats, Labels, Mask
 from grinch.cuts.flat import labels_of
-from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, neighbor_graph
+from grinch.cuts.graph import METRICS, N_NEIGHBORS, NeighborGraph, check_graph, neighbor_graph
 from grinch.cuts.persistence import Edges, Family, by_height, by_resolution, edges_under, mean_gaps
+from grinch.errors import unknown_name
 from grinch.tree import NONE, Tree
 
 # Of the cuts with about as many clusters, within this factor, only the best is looked at.
@@ -22,6 +23,8 @@ COMBINED = 3
 MOST_LAYERS = 8
 # A cut that lasts a smaller share than this of what the best does is no layer.
 LEAST_SHARE = 1 / 3
+# Heights beyond cannot be compared.
+HIGHEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,15 @@ def cut_auto(
     >>> cut_auto(Tree.from_scipy(linkage(vectors)), vectors, metric="euclidean", n_neighbors=2).tolist()
     [0, 0, 0, 1, 1, 1, 2, 2]
     """
-    if vectors is not None and graph is None and tree.n_leaves > 1:
+    if not isinstance(tree, Tree):
+        raise TypeError(
+            f"tree must be a grinch.Tree; got {type(tree).__name__}: Tree.from_scipy makes one of scipy's matrix"
+        )
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+    if graph is not None:
+        graph = check_graph(graph, tree.n_leaves)
+    elif vectors is not None and tree.n_leaves > 1:
         graph = neighbor_graph(vectors, metric, n_neighbors)
     heights = tree.heights() if vectors is None else mean_gaps(tree, vectors, metric)
     return labels_of(tree, automatic_cut(tree, graph, heights).is_split)
@@ -112,7 +123,9 @@ def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> A
 
     ``heights`` are by node id, none below 0, and must not fall towards the root; without a graph, only they count.
     """
-    edges = None if graph is None or tree.n_leaves < 3 or not graph.near.shape[1] else edges_under(tree, graph)
+    heights = np.minimum(heights, HIGHEST)
+    graph = None if graph is None or tree.n_leaves < 3 or not graph.near.shape[1] else _telling(graph)
+    edges = None if graph is None else edges_under(tree, graph)
     sure = _sure(tree, edges, heights)
     found: list[Candidate] = []
     if tree.n_leaves > 2 and heights[tree.root] > 0:
@@ -124,10 +137,22 @@ def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> A
             values += weights * measure.life / (most or 1.0) / len(families)
         peaks = [_peaks(tree, family, values) for family in families]
         found = [peak for some in peaks for peak in some] + _combined(tree, peaks, values)
+    if not found and graph is not None:
+        # The graph says nothing of any cluster.
+        return replace(automatic_cut(tree, None, heights), graph=graph)
     if not found:
-        return AutomaticCut(tree, [Layer(np.zeros(tree.n_ids, np.bool_), 1.0)], 0, sure, graph)
+        # Of points that are apart or copies of each other, and nothing in between, copies are the clusters there are.
+        is_apart = np.isin(np.arange(tree.n_ids), tree.internal_nodes()) & (heights > 0)
+        is_split = is_apart if 0 < is_apart.sum() < tree.n_leaves - 1 else np.zeros(tree.n_ids, np.bool_)
+        return AutomaticCut(tree, [Layer(is_split, 1.0)], 0, sure, graph)
     layers, chosen = _nested(tree, found, max(found, key=lambda candidate: candidate.persistence), values)
     return AutomaticCut(tree, layers, chosen, sure, graph)
+
+
+def _telling(graph: NeighborGraph) -> NeighborGraph:
+    """The same graph, but with no more neighbours than a quarter of the points: where all are neighbours, none are."""
+    k = max(len(graph.near) // 4, 2)
+    return NeighborGraph(graph.near[:, :k], graph.weights[:, :k])
 
 
 def _held(tree: Tree, graph: NeighborGraph | None, edges: Edges | None) -> Floats:
@@ -214,7 +239,8 @@ def _nested(tree: Tree, found: list[Candidate], best: Candidate, values: Floats)
     # Making them nest may have made two the same, or left one cluster of all points.
     finer = [one for one, before in zip(finer[1:], finer, strict=False) if one.n_clusters > before.n_clusters]
     coarser = [one for one, before in zip(coarser[1:], coarser, strict=False) if 1 < one.n_clusters < before.n_clusters]
-    layers = [Layer(one.is_split, one.persistence) for one in (*finer[::-1], best, *coarser)]
+    # Together, two cuts may last longer than any of one family.
+    layers = [Layer(one.is_split, min(one.persistence, 1.0)) for one in (*finer[::-1], best, *coarser)]
     return layers, int(np.argmax([layer.persistence for layer in layers]))
 
 

@@ -61,6 +61,23 @@ def neighbor_graph(vectors: Any, metric: str = "cosine", n_neighbors: int = N_NE
     return weighted(_nearest(rows, min(n_neighbors, len(rows) - 1)), rows)
 
 
+def check_graph(graph: Any, n: int) -> NeighborGraph:
+    """A graph of ``n`` points."""
+    near, weights = np.asarray(graph[0]), np.asarray(graph[1])
+    if near.ndim != 2 or len(near) != n or weights.shape != near.shape or near.dtype.kind not in "iu":
+        raise ValueError(
+            f"graph must have neighbours and weights in a row for each of the {n} points; got shapes {near.shape} and"
+            f" {weights.shape}: neighbor_graph(vectors) makes one"
+        )
+    if near.size and not (near.min() >= NONE and near.max() < n):
+        raise ValueError(
+            f"graph must name points from 0 to {n - 1}, or -1 for none; got numbers from {near.min()} to {near.max()}"
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError("graph must have finite weights of at least 0; got others")
+    return NeighborGraph(near.astype(np.int32), weights.astype(np.float32))
+
+
 def comparable(vectors: Any, metric: str) -> Vectors32:
     """The points as rows whose Euclidean distances are those that count: of length 1 by cosine, else centred."""
     if metric not in METRICS:

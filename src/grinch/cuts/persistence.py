@@ -31,8 +31,8 @@ HEIGHT_POWER = 0.75
 class Family(NamedTuple):
     """Nested cuts of a tree, coarse to fine, in steps: nodes are clusters from ``born`` until before ``split``.
 
-    By node id; ``life`` is how long that is (0 for leaves and the root, which say nothing). A node whose parent is
-    split later than itself is never a cluster: ``born`` is then not before ``split``.
+    By node id; ``life`` is how long that is (0 for points, copies of one and the root, which say nothing). A node whose
+    parent is split later than itself is never a cluster: ``born`` is then not before ``split``.
     """
 
     born: Ids
@@ -79,7 +79,7 @@ def by_resolution(tree: Tree, edges: Edges, heights: Floats) -> Family:
     nodes, children = tree.internal_nodes(), tree.child_pairs()
     inside, shares = edges.inside / total, (edges.ends / (2 * total)) ** 2
     _fill_splits(nodes, children, tree.offset, inside, shares, heights, RESOLUTIONS, split, np.zeros(tree.n_ids))
-    return _family(tree, split, np.log10(np.append(RESOLUTIONS, RESOLUTIONS[-1])))
+    return _family(tree, split, heights, np.log10(np.append(RESOLUTIONS, RESOLUTIONS[-1])))
 
 
 def by_height(tree: Tree, heights: Floats) -> Family:
@@ -92,7 +92,7 @@ def by_height(tree: Tree, heights: Floats) -> Family:
     levels, place = np.unique(-heights[apart], return_inverse=True)
     split = np.full(tree.n_ids, len(levels), np.int32)
     split[apart] = place
-    return _family(tree, split, np.append(-((-levels) ** HEIGHT_POWER), 0.0))
+    return _family(tree, split, heights, np.append(-((-levels) ** HEIGHT_POWER), 0.0))
 
 
 def mean_gaps(tree: Tree, vectors: Any, metric: str = "cosine") -> Floats:
@@ -118,11 +118,12 @@ def mean_gaps(tree: Tree, vectors: Any, metric: str = "cosine") -> Floats:
     return tree.max_upward(gaps)
 
 
-def _family(tree: Tree, split: Ids, places: Floats) -> Family:
+def _family(tree: Tree, split: Ids, heights: Floats, places: Floats) -> Family:
     born = np.zeros(tree.n_ids, np.int32)
     nodes = tree.internal_nodes()
     _fill_births(nodes, tree.child_pairs(), split, born)
-    life, below = np.zeros(tree.n_ids), nodes[1:]
+    # Copies say no more than a single point.
+    life, below = np.zeros(tree.n_ids), nodes[1:][heights[nodes[1:]] > 0]
     life[below] = np.maximum(places[split[below]] - places[born[below]], 0.0)
     return Family(born, split, life, len(places) - 1)
 

@@ -138,6 +138,11 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         return self._read(self._labels)
 
     @property
+    def n_clusters_(self) -> int:
+        """How many flat clusters there are in ``labels_``."""
+        return int(self.labels_.max(initial=-1)) + 1
+
+    @property
     def layers_(self) -> list[npt.NDArray[np.int64]]:
         """Flat clusters at each resolution that lasts, finest first; each holds the clusters of the finer ones whole.
 

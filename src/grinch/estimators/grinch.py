@@ -93,6 +93,8 @@ class Grinch(IncrementalClusterer):
     labels_ : ndarray of shape (n_points,)
         Flat clusters, from 0, in the order in which their first points arrived: where clusters last longest, unless
         ``n_clusters`` or ``threshold`` say otherwise.
+    n_clusters_ : int
+        How many flat clusters there are.
     layers_ : list of ndarrays
         The flat clusters of all resolutions that last, finest first, each within the next.
     layer_persistence_ : ndarray

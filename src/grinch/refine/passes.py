@@ -92,7 +92,8 @@ class Refiner:
             if not was - cost > LEAST_GAIN * was:
                 ended = "settled"
                 break
-        if self.is_known[engine.slots()].all():
+        # Of records, a copy of the engine could not find them again.
+        if engine.found is None and self.is_known[engine.slots()].all():
             engine.remember_neighbors(self.near)
         return Refinement(
             passes=made,
