@@ -49,8 +49,9 @@ from grinch.tree.links import (
 )
 from grinch.tree.live_cut import LiveCut
 
-# Branches that a refinement joins at a time, of as many points as there can be.
-MOST_BRANCHES = 2**18
+# There is room for at least this many questions to a linkage at a time. The moves ask about candidates and the way up
+# to a cap; how little room would do has not been looked into.
+LEAST_ROOM = 2**18
 # Numbers of points at which nodes are numbered anew: a quarter apart, once a tree no longer fits into a cache.
 TIDIED_AT = [int(2**12 * 1.25**i) for i in range(60)]
 
@@ -115,8 +116,8 @@ class Engine:
         self.summaries: Summaries = make_summaries(linkage, n_features, check)
         self.summaries.arrays = self.summaries.arrays._replace(lag=rules.lag)
         if rules.single_search:
-            # Candidates, the way up to a cap, or the branches that a refinement joins again.
-            self.summaries.most_asked = max(n_neighbors, rules.size_limit, MOST_BRANCHES)
+            # Candidates, or the way up to a cap.
+            self.summaries.most_asked = max(n_neighbors, rules.size_limit, LEAST_ROOM)
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
