@@ -7,7 +7,7 @@ import sys
 from rich.console import Console
 from rich.markup import escape
 
-from grinch.cli import bench, cluster, compare, hint
+from grinch.cli import add, bench, changes, cluster, compare, hint
 from grinch.cli.app import app
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
@@ -15,7 +15,18 @@ from grinch.resolve.authors.cli.app import app as coref
 app.add_typer(coref, name="coref")
 
 # In the order in which a newcomer needs them.
-ORDER = (cluster.cluster, cluster.demo, hint.hint, compare.compare_methods, bench.bench, bench.report)
+ORDER = (
+    cluster.cluster,
+    cluster.demo,
+    hint.hint,
+    compare.compare_methods,
+    add.add,
+    add.remove,
+    changes.clusters,
+    changes.changes,
+    bench.bench,
+    bench.report,
+)
 app.registered_commands.sort(key=lambda command: ORDER.index(command.callback))
 
 
