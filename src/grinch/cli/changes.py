@@ -71,7 +71,7 @@ def changes(
     """
     with open_existing(store, readonly=True) as opened:
         found = opened.changes(since=since, cut=cut)
-        names, times, version = opened.names(cut), _times(opened), opened.version
+        names, times, version = opened.names(cut), opened.times(), opened.version
     if not found:
         console.print(f"No cluster changed after version {since}; the store is at version {version}")
         return
@@ -82,47 +82,68 @@ def changes(
 
 
 def _print_version(found: list[Any], names: dict[int, str], top: int) -> None:
-    ordered = sorted(found, key=lambda change: (KINDS.index(change.kind), -change.count, change.cluster))
+    told = telling(found)
+    ordered = sorted(told, key=lambda change: (KINDS.index(change.kind), -change.count, change.cluster))
+    sizes = {change.cluster: change.size for change in found}
     for change in ordered[:top]:
-        console.print(f"  {sentence(change, names)}", markup=False)
+        console.print(f"  {sentence(change, names, sizes)}", markup=False)
     left = ordered[top:]
     for kind in KINDS:
         same = [change for change in left if change.kind == kind]
         if same:
             by = f" by {sum(change.count for change in same):,} in all" if kind in ("grew", "shrank") else ""
-            were = {"grew": "grew", "shrank": "shrank", "renamed": "got names"}.get(kind, f"were {kind}")
+            were = {"grew": "grew", "shrank": "shrank", "renamed": "got a name"}.get(kind, f"were {kind}")
             more = "more cluster" if any(change.kind == kind for change in ordered[:top]) else "cluster"
             console.print(f"  … and {count_of(len(same), more)} {were}{by}")
     console.print()
 
 
-def sentence(change: Any, names: dict[int, str]) -> str:
-    """What became of a cluster, in a sentence."""
+def telling(found: list[Any]) -> list[Any]:
+    """The changes of a version without those that follow from others: of a split, what was born and what shrank."""
+    split = {change.cluster: change for change in found if change.kind == "split"}
+    merged = {change.cluster: change for change in found if change.kind == "merged"}
+    parts = {other for change in split.values() for other in change.others}
+    gone = {other for change in merged.values() for other in change.others}
+
+    def is_known(change: Any) -> bool:
+        if change.kind == "born":
+            return change.cluster in parts or change.cluster in merged
+        if change.kind == "dissolved":
+            return change.cluster in gone
+        why = {"shrank": split, "grew": merged}.get(change.kind, {}).get(change.cluster)
+        return why is not None and why.count == change.count
+
+    return [change for change in found if not is_known(change)]
+
+
+def sentence(change: Any, names: dict[int, str], sizes: dict[int, int]) -> str:
+    """What became of a cluster, in a sentence; ``sizes`` are those of other clusters that changed."""
 
     def called(cluster: int) -> str:
         return f"{cluster} {names[cluster]!r}" if cluster in names else str(cluster)
 
-    who, others = f"cluster {called(change.cluster)}", _listed([called(other) for other in change.others])
-    few = f" ({', '.join(_text(each) for each in change.exemplars[:EXEMPLARS])}{', …' * (change.size > EXEMPLARS)})"
+    def sized(cluster: int) -> str:
+        return f"{called(cluster)} ({count_of(sizes[cluster], 'point')})" if cluster in sizes else called(cluster)
+
+    me, who, others = change.cluster, f"cluster {called(change.cluster)}", [called(other) for other in change.others]
+    where = f"cluster{'s' * (len(others) > 1)} {_listed(others)}"
     match change.kind:
         case "born":
-            return f"{who} was born with {count_of(change.size, 'point')}{few if change.exemplars else ''}"
-        case "grew":
-            return f"{who} grew by {change.count:,} to {change.size:,}"
-        case "shrank":
-            return f"{who} shrank by {change.count:,} to {change.size:,}"
+            few = [_text(each) for each in change.exemplars[:EXEMPLARS]]
+            some = f" ({', '.join(few)}{', …' * (change.size > len(few))})" if few else ""
+            return f"{who} was born with {count_of(change.size, 'point')}{some}" + (f", of {where}" if others else "")
+        case "grew" | "shrank":
+            return f"{who} {change.kind} by {change.count:,} to {change.size:,}"
         case "split":
-            return f"{who} was split into {others}"
+            return f"{who} was split into {_listed([sized(each) for each in (me, *change.others)])}"
         case "merged":
-            return f"clusters {others} were merged into {called(change.cluster)}, now {count_of(change.size, 'point')}"
+            merged = others if change.count == change.size else [called(me), *others]
+            return f"clusters {_listed(merged)} were merged into {sized(me)}"
         case "dissolved":
-            return f"{who} was dissolved" + (f" into {others}" if others else "")
+            its = f"its {count_of(change.count, 'point')}"
+            return f"{who} was dissolved: {its} went to {where}" if others else f"{who} was dissolved with {its}"
         case "renamed":
-            return (
-                f"cluster {change.cluster} was named {names[change.cluster]!r}"
-                if change.cluster in names
-                else (f"cluster {change.cluster} lost its name")
-            )
+            return f"cluster {me} was named {names[me]!r}" if me in names else f"cluster {me} lost its name"
     return f"{who}: {change.kind}"
 
 
@@ -137,11 +158,6 @@ def _since(found: list[Any]) -> dict[int, int]:
         for cluster in (change.cluster, *change.others):
             since.setdefault(cluster, change.version)
     return since
-
-
-def _times(opened: Any) -> dict[int, float]:
-    """When each version was written."""
-    return dict(opened.history())
 
 
 def _text(value: object) -> str:

@@ -14,6 +14,7 @@ from grinch.cli.app import app, console, make_folder
 from grinch.export.parquet import write_clusters_parquet, write_tree_parquet
 from grinch.export.writers import write_clusters, write_newick
 from grinch.files.read import FileError
+from grinch.store.lock import describe
 
 FormatName = Literal["parquet", "newick", "csv"]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
@@ -58,19 +59,24 @@ def count_of(n: int, what: str) -> str:
 def info(store: StorePath) -> None:
     """Show how many points, features, versions and clusters a store has, and what it takes on disk."""
     with open_existing(store, readonly=True) as opened:
-        about = opened.info()
+        about, cuts, sizes = opened.info(), opened.cuts(), {}
+        for name in cuts:
+            sizes[name] = len(set(opened.labels(name).tolist()) - {-1})
+        metric = f" ({about['metric']})" if about["metric"] else ""
         facts = {
-            "points": f"{len(opened):,}",
-            "features": f"{about['features']:,}" if about.get("features") else "none yet",
-            "linkage": about.get("linkage"),
-            "version": f"{opened.version:,}",
-            **{_cut_title(name): f"{len(set(opened.labels(name).tolist())):,}" for name in opened.cuts()},
-            "writer": about.get("writer") or "nobody",
+            "points": f"{about['points']:,}",
+            "features": f"{about['n_features']:,}, as {about['dtype']}" if about["n_features"] else "none yet",
+            "linkage": f"{about['linkage']}{metric}",
+            "version": f"{about['version']:,}, the last snapshot is {about['operations_since_snapshot']:,} behind",
+            **{_cut_title(name): f"{size:,}" for name, size in sizes.items()},
+            "removed": f"{count_of(about['rows_of_removed_points'], 'row')} on disk until grinch store compact",
+            "writer": describe(about["writer"]) if about["writer"] else "nobody",
         }
-        for name, fact in facts.items():
-            if fact is not None:
-                console.print(f"  {name:17} {fact}", markup=False)
-        _print_bytes(about.get("bytes", {}), len(opened))
+        if not about["rows_of_removed_points"]:
+            del facts["removed"]
+    for name, fact in facts.items():
+        console.print(f"  {name:17} {fact}", markup=False)
+    _print_bytes(about["bytes"], about["points"])
 
 
 @upkeep.command(short_help="Verify that a store is whole.")
