@@ -254,7 +254,7 @@ class Faults:
 # Processes ----------------------------------------------------------------------------------------------------------
 
 
-def fork(work: Callable[[], None]) -> int:
+def fork(work: Callable[[], None], errors: Path | None = None) -> int:
     """Run ``work`` in a fork and let it end there, whatever happens; the number of the process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -266,7 +266,10 @@ def fork(work: Callable[[], None]) -> int:
         work()
         code = 0
     except BaseException:
-        traceback.print_exc()
+        if errors is None:
+            traceback.print_exc()
+        else:
+            errors.write_text(traceback.format_exc(), encoding="utf-8")
     finally:
         os._exit(code)
 
@@ -289,30 +292,34 @@ class Twin:
         self._pipe, theirs = Pipe()
         self._pid = fork(lambda: self._serve(theirs, folder, seed))
         theirs.close()
-        self.state: dict[str, Any] = self._pipe.recv()
 
-    def apply(self, k: int) -> dict[str, Any]:
-        """The state after the next operation."""
-        self._pipe.send(k)
-        answer = self._pipe.recv()
-        if isinstance(answer, str):
-            raise RuntimeError(f"operation {k} failed without a kill: {answer}")
-        self.state = answer
-        return self.state
+    def apply(self, k: int) -> int:
+        """Do the k-th operation; the version afterwards."""
+        return int(self._ask(k))
+
+    def state(self) -> dict[str, Any]:
+        return dict(self._ask("state"))
 
     def close(self) -> None:
         self._pipe.send(None)
         os.waitpid(self._pid, 0)
         self._pipe.close()
 
+    def _ask(self, what: int | str) -> Any:
+        self._pipe.send(what)
+        answer = self._pipe.recv()
+        if isinstance(answer, str):
+            raise RuntimeError(f"{what} failed without a kill: {answer}")
+        return answer
+
     @staticmethod
     def _serve(pipe: Connection, folder: Path, seed: int) -> None:
         store = open_store(folder, **SETTINGS)
-        pipe.send(state_of(store))
-        while (k := pipe.recv()) is not None:
+        while (what := pipe.recv()) is not None:
             try:
-                operate(store, seed, k)
-                pipe.send(state_of(store))
+                if what != "state":
+                    operate(store, seed, what)
+                pipe.send(state_of(store) if what == "state" else store.version)
             except Exception:
                 pipe.send(traceback.format_exc())
 
@@ -358,7 +365,7 @@ def write_until_killed(folder: Path, seed: int, k: int, moment: Moment, acknowle
         return Fate(moment.ending, None, moment.with_power)
 
     with Calls(decide) as calls:
-        store = open_store(folder, **(SETTINGS if k == 0 else {}))
+        store = open_store(folder, **SETTINGS)
         for number in range(k, k + most):
             operate(store, seed, number)
             calls._real["write"](acknowledged, ACKNOWLEDGED.pack(number, store.version))
@@ -372,7 +379,7 @@ def look(folder: Path, how: str) -> dict[str, Any]:
 
     def work() -> None:
         try:
-            store = open_patiently(folder, readonly=how == "reader")
+            store = open_patiently(folder, **({"readonly": True} if how == "reader" else SETTINGS))
             store.check()
             theirs.send(state_of(store))
             if how == "writer":
@@ -390,16 +397,16 @@ def look(folder: Path, how: str) -> dict[str, Any]:
     return state
 
 
-def open_patiently(folder: Path, readonly: bool) -> Any:
+def open_patiently(folder: Path, **settings: Any) -> Any:
     """Open a folder; a process that took a snapshot for a killed writer may be about to end."""
     from grinch.store import StoreLocked
 
     for _ in range(50):
         try:
-            return open_store(folder, readonly=readonly)
+            return open_store(folder, **settings)
         except StoreLocked:
             time.sleep(0.02)
-    return open_store(folder, readonly=readonly)
+    return open_store(folder, **settings)
 
 
 class Life:
@@ -407,12 +414,16 @@ class Life:
 
     def __init__(self, place: Path, seed: int):
         self.folder, self.seed, self.k = place / "store", seed, 0
-        self.twin = Twin(place / "twin", seed)
+        # In memory, where the system has files there: a twin need not survive.
+        memory = Path("/dev/shm")
+        self._twin_place = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else place))
+        self.twin = Twin(self._twin_place / "store", seed)
 
     def kill_once(self, moment: Moment, how: str, most: int = 60) -> tuple[str, str | None]:
         """Let a writer work until it is killed; what it was at, and what is wrong with what it left (None: nothing)."""
         read, write = os.pipe()
-        pid = fork(lambda: write_until_killed(self.folder, self.seed, self.k, moment, write, most))
+        errors = self.folder.with_name("errors")
+        pid = fork(lambda: write_until_killed(self.folder, self.seed, self.k, moment, write, most), errors)
         os.close(write)
         if moment.name == "timer":
             time.sleep(moment.seconds)
@@ -422,33 +433,34 @@ class Life:
         received = os.read(read, 2**20) if select.select([read], [], [], 0)[0] else b""
         os.close(read)
         if not os.WIFSIGNALED(status):
-            return "", "the writer ended with an error of its own"
+            return "", f"the writer ended with an error of its own: {errors.read_text(encoding='utf-8')}"
         for number, version in ACKNOWLEDGED.iter_unpack(received):
-            if self.twin.apply(number)["version"] != version:
-                return "", f"operation {number} made version {version}; its twin is at {self.twin.state['version']}"
             self.k = number + 1
+            if (expected := self.twin.apply(number)) != version:
+                return "", f"operation {number} made version {version}; its twin is at {expected}"
         return kind_of(self.seed, self.k), self._compare(how)
 
     def _compare(self, how: str) -> str | None:
-        if not (self.folder / "store.sqlite").exists() and self.k == 0:
-            return None  # killed before there was a store
-        state = look(self.folder, how)
-        if state == self.twin.state:
+        # At first there may be no store to read yet.
+        state = look(self.folder, how if self.k else "writer")
+        before = after = self.twin.state()
+        if state == before:
             return None
-        before = self.twin.state
-        if "error" not in state and state == self.twin.apply(self.k):
-            self.k += 1
-            return None
+        if "error" not in state:
+            self.twin.apply(self.k)
+            after = self.twin.state()
+            if state == after:
+                self.k += 1
+                return None
         about = f"seed {self.seed}, operation {self.k} ({kind_of(self.seed, self.k)}) not acknowledged, seen by a {how}"
         if "error" in state:
             return f"{about}: {state['error']}"
-        differs = [
-            name for name in before | state if state.get(name) not in (before.get(name), self.twin.state.get(name))
-        ]
+        differs = [name for name in before | state if state.get(name) not in (before.get(name), after.get(name))]
         return f"{about}: version {state['version']}, differs in {', '.join(differs) or 'a mixture of both'}"
 
     def close(self) -> None:
         self.twin.close()
+        shutil.rmtree(self._twin_place)
 
 
 def warm_up() -> None:

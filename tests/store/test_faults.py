@@ -133,14 +133,18 @@ def insert_until_it_fails(store, states, first):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of 2 MB; mounting takes rights that not everybody has."""
-    mount = tmp_path / "disk"
+    """A disk of 4 MB; mounting takes rights and tools that not everybody has."""
+    mount, image = tmp_path / "disk", tmp_path / "image"
     mount.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(mount)], capture_output=True)
-    if done.returncode:
-        pytest.skip("mounting a small disk is not permitted")
+    image.write_bytes(bytes(4_000_000))
+    commands = [["mkfs.ext4", "-q", "-F", "-m", "0", image], ["mount", "-o", "loop", image, mount]]
+    try:
+        for command in commands:
+            subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting a small disk is not possible here")
     yield mount
-    subprocess.run(["umount", str(mount)], check=True)
+    subprocess.run(["umount", mount], check=True)
 
 
 def test_a_disk_that_is_full(small_disk):

@@ -29,9 +29,10 @@ def write(folder):
 def test_a_reader_sees_only_what_was_committed(tmp_path):
     kills.warm_up()
     twin = kills.Twin(tmp_path / "twin", SEED)
-    states = {twin.state["version"]: twin.state}
+    states = {0: twin.state()}
     for k in range(N_OPERATIONS):
-        state = twin.apply(k)
+        twin.apply(k)
+        state = twin.state()
         assert states.setdefault(state["version"], state) == state, "a change without a version"
     twin.close()
 
