@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grinch.estimators.perch import Perch
     from grinch.estimators.registry import cluster_with
     from grinch.linkage import Linkage
+    from grinch.store import Store, open
     from grinch.tree import Tree
 
 __version__ = "0.1.0"
@@ -32,9 +33,11 @@ __all__ = [
     "Perch",
     "Rotate",
     "Rules",
+    "Store",
     "Tree",
     "__version__",
     "cluster_with",
+    "open",
 ]
 
 # Imported when first asked for: scikit-learn alone takes a second.
@@ -48,8 +51,10 @@ _HOMES = {
     "Perch": "grinch.estimators.perch",
     "Rules": "grinch.core.rules",
     "Rotate": "grinch.estimators.grinch",
+    "Store": "grinch.store",
     "Tree": "grinch.tree",
     "cluster_with": "grinch.estimators.registry",
+    "open": "grinch.store",
 }
 
 
@@ -67,6 +72,7 @@ _ROOMS = (
     "neighbors",
     "plots",
     "resolve",
+    "store",
     "tree",
 )
 

@@ -348,14 +348,16 @@ class Engine:
         with self.busy():
             remove_points(self, slots, repair, progress)
 
-    def compact(self) -> Slots | None:
-        """Close the gaps that removed points left, once they are more than the points in the tree.
+    def compact(self, at_once: bool = False) -> Slots | None:
+        """Close the gaps that removed points left, once they are more than the points in the tree, or ``at_once``.
 
         Returns the old slots of the points, by new slot; None if it is not yet time. The work is in proportion to the
-        points that were removed since the last time.
+        points that were removed since the last time, unless it is asked for.
         """
-        if self.n_slots - self.n_leaves <= self.n_leaves:
+        gaps = self.n_slots - self.n_leaves
+        if gaps <= (0 if at_once else self.n_leaves):
             return None
+        self.own_arrays()
         self.outdate()
         capacity = self.n_leaves + SPARE
         self.links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
