@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grinch.estimators.perch import Perch
     from grinch.estimators.registry import cluster_with
     from grinch.linkage import Linkage
+    from grinch.saving.file import load
     from grinch.tree import Tree
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __all__ = [
     "Tree",
     "__version__",
     "cluster_with",
+    "load",
 ]
 
 # Imported when first asked for: scikit-learn alone takes a second.
@@ -50,6 +52,7 @@ _HOMES = {
     "Rotate": "grinch.estimators.grinch",
     "Tree": "grinch.tree",
     "cluster_with": "grinch.estimators.registry",
+    "load": "grinch.saving.file",
 }
 
 
@@ -67,6 +70,7 @@ _ROOMS = (
     "neighbors",
     "plots",
     "resolve",
+    "saving",
     "tree",
 )
 
