@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grinch.estimators.perch import Perch
     from grinch.estimators.registry import cluster_with
     from grinch.linkage import Linkage
+    from grinch.saving.file import load
     from grinch.store import Store, open
     from grinch.tree import Tree
 
@@ -37,6 +38,7 @@ __all__ = [
     "Tree",
     "__version__",
     "cluster_with",
+    "load",
     "open",
 ]
 
@@ -54,6 +56,7 @@ _HOMES = {
     "Store": "grinch.store",
     "Tree": "grinch.tree",
     "cluster_with": "grinch.estimators.registry",
+    "load": "grinch.saving.file",
     "open": "grinch.store",
 }
 
@@ -72,6 +75,7 @@ _ROOMS = (
     "neighbors",
     "plots",
     "resolve",
+    "saving",
     "store",
     "tree",
 )
