@@ -1,0 +1,1 @@
+"""A tree that outlives the process."""
