@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from grinch.estimators.perch import Perch
     from grinch.estimators.registry import cluster_with
     from grinch.linkage import Linkage
+    from grinch.saving.file import load
+    from grinch.store import Store, open
     from grinch.tree import Tree
 
 __version__ = "0.1.0"
@@ -32,9 +34,12 @@ __all__ = [
     "Perch",
     "Rotate",
     "Rules",
+    "Store",
     "Tree",
     "__version__",
     "cluster_with",
+    "load",
+    "open",
 ]
 
 # Imported when first asked for: scikit-learn alone takes a second.
@@ -48,8 +53,11 @@ _HOMES = {
     "Perch": "grinch.estimators.perch",
     "Rules": "grinch.core.rules",
     "Rotate": "grinch.estimators.grinch",
+    "Store": "grinch.store",
     "Tree": "grinch.tree",
     "cluster_with": "grinch.estimators.registry",
+    "load": "grinch.saving.file",
+    "open": "grinch.store",
 }
 
 
@@ -67,6 +75,8 @@ _ROOMS = (
     "neighbors",
     "plots",
     "resolve",
+    "saving",
+    "store",
     "tree",
 )
 

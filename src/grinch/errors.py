@@ -50,3 +50,11 @@ class LinkageError(ValueError):
 
         where = " and ".join(map(listed, self.groups))
         return f"linkage {self.complaint} (for {where}). {self.outcome}"
+
+
+class NotSavable(ValueError):
+    """A model that cannot be written to a file, with the reason and what to do. Nothing was written."""
+
+
+class SavedModelError(ValueError):
+    """A saved model that cannot be opened: damaged, of a later version, not one, or it needs something handed in."""

@@ -76,6 +76,26 @@ class Gardener(Protocol):
         ...
 
 
+class Follower(Protocol):
+    """Follows a tree by the numbers of its nodes: it has to hear when they change (:mod:`grinch.tree.follow`)."""
+
+    def follow(self, links: Links) -> Links:
+        """The same tree, which writes down its moves for the follower; what moved before is not known."""
+        ...
+
+    def grown(self, capacity: int) -> None:
+        """There is room for more leaves, and internal nodes have moved to a new offset."""
+        ...
+
+    def reordered(self, source: Ids) -> None:
+        """Internal row i is what row ``source[i]`` was."""
+        ...
+
+    def compacted(self, leaves: Slots, internal: Slots, capacity: int) -> None:
+        """Only these nodes are left, counted from 0, and from the node after the offset."""
+        ...
+
+
 class Engine:
     """A cluster tree under construction.
 
@@ -130,7 +150,7 @@ class Engine:
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end", "_epoch", "_near")}
+        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end", "_epoch", "_near", "follower")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -139,6 +159,8 @@ class Engine:
 
     def _forget_readers(self) -> None:
         self._cut: LiveCut | None = None
+        self.follower: Follower | None = None
+        """Who follows the tree from change to change."""
         # Held by whoever writes to the slots at the end.
         self._at_end = threading.Lock()
         # Another one when points get other slots or vectors.
@@ -179,7 +201,7 @@ class Engine:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
         internal, scores = nodes_in(self.links)[1], np.full(len(self.links.table), np.nan)
-        scores[internal] = self._scored(internal)
+        scores[internal] = self.sibling_scores(internal)
         return Tree.from_links(self.links, scores, getattr(self.linkage, "ceiling", None))
 
     def cut(self, n_clusters: int) -> LiveCut:
@@ -188,12 +210,18 @@ class Engine:
         if self._cut is None or not self._cut.follows(self.links):
             self._cut = LiveCut(self.summaries.capacity, getattr(self.linkage, "ceiling", None))
             self.links = self.links._replace(moved=self._cut.moved)
-        self._cut.update(self.links, n_clusters, self._scored)
+        self._cut.update(self.links, n_clusters, self.sibling_scores)
         return self._cut
 
     def look_again(self) -> None:
         """Nodes have other numbers or other scores, who knows which: the next cut looks at all of them."""
         self._cut = None
+        self._follow_again()
+
+    def _follow_again(self) -> None:
+        """The tree has other arrays, or what changed in it is not known: whoever follows it looks at all of it."""
+        if self.follower is not None:
+            self.links = self.follower.follow(self.links)
 
     def outdate(self) -> None:
         """Points are about to get other slots or other vectors: nobody goes on with what was there before."""
@@ -201,7 +229,7 @@ class Engine:
             self._epoch += 1
         self.look_again()
 
-    def _scored(self, nodes: Slots) -> Floats:
+    def sibling_scores(self, nodes: Slots) -> Floats:
         """The scores of the children of these nodes."""
         scores = np.empty(len(nodes))
         with self.busy(), self.explained():
@@ -348,18 +376,23 @@ class Engine:
         with self.busy():
             remove_points(self, slots, repair, progress)
 
-    def compact(self) -> Slots | None:
-        """Close the gaps that removed points left, once they are more than the points in the tree.
+    def compact(self, at_once: bool = False) -> Slots | None:
+        """Close the gaps that removed points left, once they are more than the points in the tree, or ``at_once``.
 
         Returns the old slots of the points, by new slot; None if it is not yet time. The work is in proportion to the
-        points that were removed since the last time.
+        points that were removed since the last time, unless it is asked for.
         """
-        if self.n_slots - self.n_leaves <= self.n_leaves:
+        gaps = self.n_slots - self.n_leaves
+        if gaps <= (0 if at_once else self.n_leaves):
             return None
+        self.own_arrays()
         self.outdate()
         capacity = self.n_leaves + SPARE
         self.links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
         self.summaries.compact(leaves, internal, capacity)
+        if self.follower is not None:
+            self.follower.compacted(leaves, internal, capacity)
+            self._follow_again()
         self.search.compacted(leaves)
         if self.found is not None:
             self.found.compacted(leaves)
@@ -420,6 +453,9 @@ class Engine:
             links = grown(self.links, capacity, self.summaries.is_undoable)
             self.summaries.grow(capacity)
             self.links = links
+            if self.follower is not None:
+                self.follower.grown(capacity)
+                self._follow_again()
 
     def tidy(self) -> None:
         """Put what is near in the tree near in memory; the tree is the same."""
@@ -427,7 +463,10 @@ class Engine:
         walks.fill_preorder(self.links.table, int(self.links.head[ROOT]), int(self.links.head[OFFSET]), preorder)
         with uninterrupted():
             self.look_again()
-            self.summaries.reorder(in_order_of_walk(self.links, preorder))
+            source = in_order_of_walk(self.links, preorder)
+            self.summaries.reorder(source)
+            if self.follower is not None:
+                self.follower.reordered(source)
 
     def snapshot(self) -> Links:
         """A copy of the tree, to go back to."""
@@ -437,6 +476,7 @@ class Engine:
         """Go back to the tree of a snapshot; the points are the same."""
         self.summaries.forget()
         self.links = links
+        self._follow_again()
 
     def own_arrays(self) -> None:
         """Copy arrays that were loaded read-only (joblib's memory maps)."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
+from importlib import import_module
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import numpy as np
@@ -182,6 +184,21 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
     def n_leaves_(self) -> int:
         """How many points are in the tree."""
         return self._read(lambda seen: seen.n_leaves)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all; :func:`grinch.load` opens it, and it goes on where it was.
+
+        A linkage or search of your own is saved by its name, ``module:name``; one without a name (a lambda, a function
+        within another) has to be handed in again when the file is opened. See docs/saving.md.
+
+        >>> import grinch, tempfile
+        >>> path = tempfile.mkdtemp() + "/model.grinch"
+        >>> grinch.Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).save(path)
+        >>> grinch.load(path).partial_fit([[3, 0.2]]).labels_.tolist()
+        [0, 1, 0, 1, 0]
+        """
+        # By name, for what saves models knows them, and not the other way round.
+        import_module("grinch.saving.file").save(self, path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but who is using it; where other threads could go on, a copy, which they do not change."""

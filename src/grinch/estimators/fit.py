@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class Fit:
         self._tree = None
         self.ids.forget(np.array([slot for slot in slots.tolist() if not self._has(slot)], np.intp))
 
-    def slot_of(self) -> dict[Hashable, int]:
+    def slot_of(self) -> Mapping[Hashable, int]:
         """The slot of each point in the tree, by id."""
         return self.ids.slot_of(self._has)
 

@@ -328,9 +328,13 @@ class Grinch(IncrementalClusterer):
             self._raise_with_ids(error)
         finally:
             fitted.removed(slots)
-        kept = engine.compact()
+        self._close_gaps()
+
+    def _close_gaps(self, at_once: bool = False) -> None:
+        """Let nothing be left of points that were removed, once they are many, or at once."""
+        kept = self._engine().compact(at_once)
         if kept is not None:
-            fitted.ids.compact(kept)
+            self._fitted.ids.compact(kept)
 
     def _engine(self) -> Engine:
         engine = self._check_fitted().builder

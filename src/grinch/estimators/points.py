@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,14 +28,21 @@ class PointIds:
         self._next = 0
         # Where the points that came last begin: their first slot and position, and whether they were shuffled.
         self._latest: tuple[int, int, bool] = (0, 0, False)
-        # By name, or by position, the slot; filled when it is needed, up to a slot.
+        # By name, the slot; filled when it is needed, up to a slot.
         self._slot_of: dict[Hashable, int] = {}
         self._filed = 0
+        # By position, the slot, where positions do not rise with the slots; None until it is needed.
+        self._by_position: Slots | None = None
 
     @property
     def positions(self) -> Counts:
         """By slot, the position of the point."""
         return self._positions[: self.n_slots]
+
+    @property
+    def n_given(self) -> int:
+        """How many positions were given: that of the next point to come."""
+        return self._next
 
     # Points come and go -------------------------------------------------------------------------------------------
 
@@ -66,13 +73,13 @@ class PointIds:
             if is_shuffled:
                 came = self._positions[first_slot:n_slots]
                 came[:] = first_position + np.argsort(np.argsort(came))
-        self.n_slots = n_slots
+        self.n_slots, self._by_position = n_slots, None
         if self.names is not None:
             del self.names[n_slots:]
 
     def forget(self, slots: Slots) -> None:
         """These slots were emptied."""
-        for slot in slots.tolist():
+        for slot in slots.tolist() if self._filed else ():
             name = self.name_of(slot)
             if slot < self._filed and self._slot_of.get(name) == slot:
                 del self._slot_of[name]
@@ -82,7 +89,7 @@ class PointIds:
         self._positions, self.n_slots = self.positions[slots], len(slots)
         self.is_in_order = bool((np.diff(self._positions) > 0).all())
         self.names = None if self.names is None else [self.names[slot] for slot in slots.tolist()]
-        self._slot_of, self._filed = {}, 0
+        self._slot_of, self._filed, self._by_position = {}, 0, None
 
     def _add_names(self, names: list[Any]) -> None:
         # The same list, so that a stream of single points costs no copies.
@@ -97,7 +104,7 @@ class PointIds:
             room[: self.n_slots] = self.positions
             self._positions = room
         self._positions[self.n_slots : need] = positions
-        self.n_slots = need
+        self.n_slots, self._by_position = need, None
 
     # Who is who ---------------------------------------------------------------------------------------------------
 
@@ -117,9 +124,44 @@ class PointIds:
         """Ascending slots by position."""
         return slots if self.is_in_order else slots[np.argsort(self._positions[slots], kind="stable")]
 
-    def slot_of(self, is_there: Any) -> dict[Hashable, int]:
+    def slot_of(self, is_there: Callable[[int], bool]) -> Mapping[Hashable, int]:
         """The slot of each point by id; ``is_there(slot)`` says whether there is still a point in it."""
+        if self.names is None:
+            return SlotsByPosition(self, is_there)
         new = [slot for slot in range(self._filed, self.n_slots) if is_there(slot)]
         self._slot_of.update(zip(map(self.name_of, new), new, strict=True))
         self._filed = self.n_slots
         return self._slot_of
+
+    def slots_at(self, positions: Counts) -> Slots:
+        """The slots that had points of these positions last; -1 for positions that were never given."""
+        if self.is_in_order:
+            slots = np.searchsorted(self.positions, positions)
+            found = np.append(self.positions, -1)[slots] == positions
+            return np.where(found, slots, -1)
+        if self._by_position is None:
+            # Of an updated point, the last of its slots counts.
+            self._by_position = np.full(self._next + 1, -1, np.intp)
+            self._by_position[self.positions] = np.arange(self.n_slots)
+        return self._by_position[np.where((positions >= 0) & (positions < self._next), positions, self._next)]
+
+
+class SlotsByPosition(Mapping[Hashable, int]):
+    """The slots of points that have no names, by position: nothing is filed, so that a look costs next to nothing."""
+
+    def __init__(self, ids: PointIds, is_there: Callable[[int], bool]):
+        self._ids, self._is_there = ids, is_there
+
+    def __getitem__(self, position: Hashable) -> int:
+        if isinstance(position, (int, np.integer)) and 0 <= position < 2**62:
+            slot = int(self._ids.slots_at(np.array([position], np.int64))[0])
+            if slot >= 0 and self._is_there(slot):
+                return slot
+        raise KeyError(position)
+
+    def __iter__(self) -> Iterator[int]:
+        is_there = [self._is_there(slot) for slot in range(self._ids.n_slots)]
+        return iter(self._ids.positions[np.array(is_there, np.bool_)].tolist())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -53,12 +53,23 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
         if target.exists():
             temporary.chmod(target.stat().st_mode)
         os.replace(temporary, target)
+        _sync_folder(target.parent)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(path)  # a full disk does not say which file it was
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the new name of a file survive a crash, where folders can be synced."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _open(path: Path, mode: str) -> IO[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -18,6 +19,10 @@ from grinch.tree.rows import reorder_rows
 STALE, LARGE = 1, 2
 # Numbers of formulas besides the named ones: a compiled function of the user's own, and a linkage written in Python.
 CUSTOM, PYTHON = len(FORMULAS), len(FORMULAS) + 1
+
+
+Enlarge = Callable[[npt.NDArray[Any], int, int, float], npt.NDArray[Any]]
+"""What :func:`enlarged` does."""
 
 
 class Arrays(NamedTuple):
@@ -120,11 +125,13 @@ class GrowingArrays:
         self.arrays, self.capacity = arrays, 0
         self.most_asked = NO_LIMIT
         """At most so many questions are put to the linkage at a time."""
+        self.enlarge: Enlarge = enlarged
+        """How an array gets more rows: in memory, unless somebody has another place for large ones."""
 
     def grow(self, capacity: int) -> None:
         """Make room for this many leaves."""
         arrays = {name: getattr(self.arrays, name) for name in self._by_node}
-        larger = {name: _regrown(old, self.capacity, capacity, self._by_node[name]) for name, old in arrays.items()}
+        larger = {name: self.enlarge(old, self.capacity, capacity, self._by_node[name]) for name, old in arrays.items()}
         gone = np.concatenate([self.arrays.gone, np.zeros(capacity - self.capacity, np.uint8)])
         self._replace(larger, gone, capacity)
 
@@ -166,7 +173,7 @@ class GrowingArrays:
         self.arrays.sibling_scores[:] = np.nan
 
 
-def _regrown(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
+def enlarged(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
     """Copy leaf rows to the front and internal rows to the new offset; what is new holds ``fill``."""
     new = np.zeros((2 * capacity, *old.shape[1:]), old.dtype)
     if fill != 0:

@@ -39,7 +39,7 @@ class Links(NamedTuple):
     the size limit: a node with more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not
     walk to the root to count. ``marks`` is scratch space, all zero between calls.
     ``log`` has a row per node where changes can be undone, and none where they cannot (:func:`note`).
-    ``moved`` has the nodes whose parent changed (:func:`write_down`), for whoever follows the tree, and no room where
+    ``moved`` has the nodes whose parent changed, and leaves that left (:func:`write_down`), for whoever follows the tree, and no room where
     nobody does. A tree that was copied, grown or compacted is a new one, which nobody follows yet.
     """
 
@@ -202,7 +202,7 @@ def undo_change(links: Links) -> None:
 
 @jitable
 def write_down(tree: TreeArrays, v: int) -> None:
-    """Node v has another parent; every function that writes to one calls this. What has no room is only counted."""
+    """Node v has another parent, or left; every function that writes to one calls this. What has no room is counted."""
     if tree.moved.shape[0] > 0:
         at = tree.head[MOVED]
         if at < tree.moved.shape[0]:
@@ -391,6 +391,7 @@ def attach(tree: TreeArrays, x: int, target: int, p: int) -> None:
 def take_out(tree: TreeArrays, x: int) -> int:
     """Leaf x leaves; returns the internal node that is free now, or NONE if x was the whole tree."""
     note(tree, x)
+    write_down(tree, x)
     tree.table[x, SIZE] = NONE
     tree.head[LEAVES] -= 1
     if parent(tree, x) == NONE:

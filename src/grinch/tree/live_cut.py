@@ -101,7 +101,7 @@ class LiveCut:
         above = self._above(links, n_moved)
         # Whatever is raised from here on, all of it is done again the next time.
         is_all, self._links = above is None, None
-        above = _all_internal(links) if above is None else above
+        above = all_internal(links) if above is None else above
         raise_keys(links, ask(above), self.ceiling, above, self._marked.keys)
         # A step more, so that no node is known as one of the cut's before.
         self._update += 2 if is_all else 1
@@ -147,7 +147,7 @@ class LiveCut:
         return found
 
 
-def _all_internal(links: Links) -> Slots:
+def all_internal(links: Links) -> Slots:
     """All internal nodes, children first."""
     order = walks.no_nodes(max(2 * int(links.head[LEAVES]) - 1, 0))
     if len(order):

@@ -1,0 +1,253 @@
+"""Plain values as JSON and back: nothing but data, so that nothing can be run by reading it.
+
+JSON has no tuples, sets, bytes, infinities or arrays; these are written as an object with a single key that says what
+it is, so that an object in JSON is never a dict of the user's.
+
+>>> decode(encode({"a": (1, 2.5), "b": {3}}))
+{'a': (1, 2.5), 'b': {3}}
+>>> encode((1, float("inf")))
+{'tuple': [1, {'float': 'inf'}]}
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import math
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from grinch.errors import NotSavable, SavedModelError
+from grinch.linkage.bayesian import Evidence
+from grinch.linkage.pairwise import Member
+from grinch.linkage.rules import Ruled
+from grinch.linkage.weighted import Means
+
+# JSON numbers beyond this are not read alike by everyone.
+LARGEST_INT = 2**53
+# Values within values; deeper ones would need recursion that Python does not allow.
+DEEPEST = 100
+# A text longer than this is written once, and then referred to.
+LONG_TEXT = 16
+# What an array may hold: numbers, flags, texts of fixed length, times. No objects.
+ARRAY_KINDS = "biufcSUmM"
+# Summaries of our own linkages that are tuples.
+OUR_TUPLES: dict[str, type] = {"evidence": Evidence, "means": Means, "ruled": Ruled, "member": Member}
+_TUPLE_NAMES = {kind: name for name, kind in OUR_TUPLES.items()}
+_SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+def number_out(value: Any) -> Any:
+    """A number, flag or text as JSON has it."""
+    if type(value) is float and not math.isfinite(value):
+        return {"float": repr(value)}
+    if type(value) is int and abs(value) > LARGEST_INT:
+        return {"int": hex(value)}
+    return value
+
+
+def number_in(data: Any) -> Any:
+    if isinstance(data, dict) and len(data) == 1:
+        if data.get("float") in ("nan", "inf", "-inf"):
+            return float(data["float"])
+        if isinstance(data.get("int"), str):
+            return int(data["int"], 16)
+    return data
+
+
+def encode(value: Any, own: Callable[[Any], Any] | None = None) -> Any:
+    """A plain value as JSON; see :class:`Encoder`."""
+    return Encoder(own).encode(value)
+
+
+def decode(data: Any, own: Callable[[str, Any], Any] | None = None) -> Any:
+    """The value that :func:`encode` wrote."""
+    return Decoder(own).decode(data)
+
+
+class Encoder:
+    """Writes values as JSON. What occurs twice is written once, over all calls of one encoder.
+
+    ``own`` may take values that are not plain: it returns what is to be written, or None.
+    """
+
+    def __init__(self, own: Callable[[Any], Any] | None = None):
+        self._own = own
+        # By identity: which of the values written it is; the values, so that no other gets the same identity.
+        self._index: dict[int, int] = {}
+        self._kept: list[Any] = []
+
+    def encode(self, value: Any, depth: int = 0) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int, float) or (kind is str and len(value) <= LONG_TEXT):
+            return number_out(value)
+        if id(value) in self._index:
+            return {"same": self._index[id(value)]}
+        if depth > DEEPEST:
+            raise NotSavable(f"values are nested more than {DEEPEST} deep, or hold themselves")
+        found = self._compound(value, kind, depth + 1)
+        self._index[id(value)] = len(self._kept)
+        self._kept.append(value)
+        return found
+
+    def _compound(self, value: Any, kind: type, depth: int) -> Any:
+        def each(values: Any) -> list[Any]:
+            return [self.encode(x, depth) for x in values]
+
+        if kind is str:
+            return value
+        if kind is list:
+            return each(value)
+        if kind in (tuple, set, frozenset):
+            return {kind.__name__: each(value)}
+        if kind in (dict, Counter):
+            return {kind.__name__.lower(): [each(pair) for pair in value.items()]}
+        if kind in (bytes, bytearray):
+            return {kind.__name__: _text_of(bytes(value))}
+        if kind is np.ndarray and value.dtype.kind in ARRAY_KINDS:
+            return {"ndarray": [value.dtype.str, list(value.shape), _text_of(np.ascontiguousarray(value).tobytes())]}
+        if isinstance(value, np.generic) and value.dtype.kind in ARRAY_KINDS:
+            return {"scalar": [value.dtype.str, _text_of(value.tobytes())]}
+        if kind in _TUPLE_NAMES:
+            return {_TUPLE_NAMES[kind]: each(value)}
+        if kind is complex:
+            return {"complex": each((value.real, value.imag))}
+        if kind is Decimal:
+            return {"decimal": str(value)}
+        if kind is Fraction:
+            return {"fraction": each((value.numerator, value.denominator))}
+        if kind is datetime.date:
+            return {"date": value.isoformat()}
+        if kind is datetime.datetime and (value.tzinfo is None or type(value.tzinfo) is datetime.timezone):
+            return {"datetime": value.isoformat()}
+        if scipy.sparse.issparse(value) and value.format == "csr":
+            is_matrix = isinstance(value, scipy.sparse.spmatrix)
+            parts = (value.data, value.indices, value.indptr)
+            return {"csr": [is_matrix, list(value.shape), *each(parts)]}
+        found = None if self._own is None else self._own(value)
+        if found is None:
+            raise NotSavable(
+                f"{value!r:.60} is a {kind.__module__}.{kind.__qualname__}, and a file holds plain values only: None,"
+                " numbers, texts, bytes, lists, tuples, sets, dicts, dates and numpy arrays. Use one of these instead"
+            )
+        return found
+
+
+class Decoder:
+    """Reads what an :class:`Encoder` wrote, in the same order; ``own(tag, data)`` reads what its ``own`` wrote."""
+
+    def __init__(self, own: Callable[[str, Any], Any] | None = None):
+        self._own = own
+        self._kept: list[Any] = []
+
+    def decode(self, data: Any, depth: int = 0) -> Any:
+        if data is None or isinstance(data, (bool, int, float)):
+            return data
+        if isinstance(data, str) and len(data) <= LONG_TEXT:
+            return data
+        if depth > DEEPEST:
+            raise SavedModelError(f"values are nested more than {DEEPEST} deep")
+        if isinstance(data, str):
+            found: Any = data
+        elif isinstance(data, list):
+            found = [self.decode(x, depth + 1) for x in data]
+        elif isinstance(data, dict) and len(data) == 1:
+            ((tag, content),) = data.items()
+            if tag in ("float", "int"):
+                return number_in(data)
+            if tag == "same":
+                if not isinstance(content, int) or not 0 <= content < len(self._kept):
+                    raise SavedModelError(f"a value is referred to that is not there ({content!r:.60})")
+                return self._kept[content]
+            found = self._compound(tag, content, depth + 1)
+        else:
+            raise SavedModelError(f"{data!r:.60} is no value")
+        self._kept.append(found)
+        return found
+
+    def _compound(self, tag: str, content: Any, depth: int) -> Any:
+        def each(values: Any) -> list[Any]:
+            if not isinstance(values, list):
+                raise SavedModelError(f"{tag} must have a list; it has {values!r:.60}")
+            return [self.decode(x, depth) for x in values]
+
+        if tag in _SEQUENCES:
+            return _SEQUENCES[tag](each(content))
+        if tag in ("dict", "counter"):
+            pairs = [each(pair) for pair in content]
+            found: dict[Any, Any] = Counter() if tag == "counter" else {}
+            for key, value in pairs:
+                found[key] = value
+            return found
+        if tag in ("bytes", "bytearray"):
+            return {"bytes": bytes, "bytearray": bytearray}[tag](_bytes_of(content))
+        if tag == "ndarray":
+            return _array(*content)
+        if tag == "scalar":
+            return _array(content[0], [1], content[1])[0]
+        if tag in OUR_TUPLES:
+            return OUR_TUPLES[tag](*each(content))
+        if tag == "complex":
+            return complex(*each(content))
+        if tag == "decimal":
+            return Decimal(content)
+        if tag == "fraction":
+            return Fraction(*each(content))
+        if tag == "date":
+            return datetime.date.fromisoformat(content)
+        if tag == "datetime":
+            return datetime.datetime.fromisoformat(content)
+        if tag == "csr":
+            return _sparse(content[0], content[1], *each(content[2:]))
+        if self._own is None:
+            raise SavedModelError(f"{tag!r} is no kind of value that this version knows")
+        return self._own(tag, content)
+
+
+def _text_of(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+def _bytes_of(text: Any) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def array_type(text: Any) -> np.dtype[Any]:
+    """The dtype of an array in a file: numbers and the like, never objects."""
+    dtype = np.dtype(text) if isinstance(text, str) else np.dtype(object)
+    if dtype.kind not in ARRAY_KINDS or dtype.names is not None or dtype.subdtype is not None:
+        raise SavedModelError(f"an array may hold numbers, flags, texts and times; this one is of {text!r:.60}")
+    return dtype
+
+
+def array_shape(shape: Any) -> tuple[int, ...]:
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 32:
+        raise SavedModelError(f"{shape!r:.60} is no shape of an array")
+    return tuple(shape)
+
+
+def _array(dtype: Any, shape: Any, text: Any) -> Any:
+    kind, sides, content = array_type(dtype), array_shape(shape), _bytes_of(text)
+    if kind.itemsize * math.prod(sides) != len(content) or (kind.itemsize == 0 and math.prod(sides)):
+        raise SavedModelError(f"an array of shape {sides} has {len(content)} bytes")
+    return np.frombuffer(content, kind).reshape(sides).copy()
+
+
+def _sparse(is_matrix: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
+    """A sparse matrix whose pointers lead somewhere: scipy's own routines trust them."""
+    sides = array_shape(shape)
+    whole = all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (data, indices, indptr))
+    if len(sides) != 2 or not whole or indices.dtype.kind != "i" or indptr.dtype.kind != "i":
+        raise SavedModelError("a sparse matrix is not one")
+    if len(indptr) != sides[0] + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        raise SavedModelError("the rows of a sparse matrix do not follow each other")
+    if len(indices) != len(data) or (len(indices) and not (0 <= indices.min() and indices.max() < sides[1])):
+        raise SavedModelError("a column of a sparse matrix is outside it")
+    kind = scipy.sparse.csr_matrix if is_matrix is True else scipy.sparse.csr_array
+    return kind((data, indices, indptr), shape=sides)

@@ -1,0 +1,136 @@
+"""What happened to clusters from one version to the next.
+
+Four kinds of change say, together, whose points changed and how:
+
+=========  =========================================================================================================
+born       a cluster with an id that was never given before; ``count`` is its size, ``others`` the clusters that its
+           points were in
+dissolved  a cluster that is no more; ``count`` is how many points it had, ``others`` the clusters they went to
+grew       ``count`` points came to a cluster that lives on; ``others`` are the clusters they were in
+shrank     ``count`` points left a cluster that lives on; ``others`` are the clusters they went to
+=========  =========================================================================================================
+
+A cluster can have grown and shrunk at once; one that has none of the four has the same points as before. Two more kinds
+say what else there was to it:
+
+=========  =========================================================================================================
+split      part of a cluster that lives on is a cluster of its own now: ``others`` are those that were born of it, and
+           ``count`` how many of its points they have
+merged     clusters that are no more went into this one, more of each than into any other: ``others`` are these, and
+           ``count`` is how many points came from them
+=========  =========================================================================================================
+
+``others`` are in the order of how many points they share with the cluster, the most first. A point that came from
+nowhere, or was removed, is counted and has no other cluster. Records are in the order of the clusters' ids, and of the
+kinds in :data:`KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from grinch._types import Counts, Labels
+
+KINDS = ("born", "dissolved", "split", "merged", "grew", "shrank")
+# Points that were in no cluster before.
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that happened to a cluster.
+
+    ``version``: the version in which it happened; ``cut``: the name of the cut; ``kind``: one of :data:`KINDS`;
+    ``cluster``: its id; ``others``: ids of the clusters that had to do with it; ``size``: how many points it has now;
+    ``count``: how many points it is about; ``exemplars``: the positions of a few of these points, the oldest first.
+
+    >>> Change(3, "news", "split", cluster=7, others=(12,), size=40, count=9, exemplars=(4, 17, 20)).kind
+    'split'
+    """
+
+    version: int
+    cut: str
+    kind: str
+    cluster: int
+    others: tuple[int, ...]
+    size: int
+    count: int
+    exemplars: tuple[int, ...] = ()
+
+
+class Parts(NamedTuple):
+    """Where points were and where they are: ``counts[i]`` points of cluster ``old[i]`` are in cluster ``new[i]`` now.
+
+    Both are ids; NOWHERE as the old one for new points. Each pair is there at most once. ``removed``: by old cluster,
+    how many points were removed.
+    """
+
+    old: Labels
+    new: Labels
+    counts: Counts
+    removed: dict[int, int]
+
+
+class Found(NamedTuple):
+    """A change, and which of the parts it is about; ``removed``: whether points that were removed are among them."""
+
+    kind: str
+    cluster: int
+    others: tuple[int, ...]
+    size: int
+    count: int
+    parts: tuple[int, ...]
+    removed: bool = False
+
+
+def find_changes(parts: Parts) -> list[Found]:
+    """The changes that made one set of clusters of another.
+
+    >>> import numpy as np
+    >>> parts = Parts(np.array([7, 7, 8]), np.array([7, 9, 9]), np.array([4, 2, 1]), removed={})
+    >>> for change in find_changes(parts):
+    ...     print(change.kind, change.cluster, change.others, change.size, change.count)
+    split 7 (9,) 4 2
+    shrank 7 (9,) 4 2
+    dissolved 8 (9,) 0 1
+    born 9 (7, 8) 3 3
+    """
+    into: dict[int, list[int]] = defaultdict(list)
+    out_of: dict[int, list[int]] = defaultdict(list)
+    old, new, counts = parts.old.tolist(), parts.new.tolist(), parts.counts.tolist()
+    for i in sorted(range(len(old)), key=lambda i: (-counts[i], old[i], new[i])):
+        into[new[i]].append(i)
+        out_of[old[i]].append(i)
+    out_of.pop(NOWHERE, None)
+    is_old = {*out_of, *parts.removed}
+    # By part, whether the cluster it came from is no more and has no larger part, or where it is has no larger part.
+    ended = {cluster: out_of[cluster][0] for cluster in out_of if cluster not in into}
+    largest = {cluster: next((i for i in rows if old[i] != NOWHERE), None) for cluster, rows in into.items()}
+
+    def change(kind: str, cluster: int, rows: list[int], others: list[int], removed: int = 0) -> Found:
+        size, count = sum(counts[i] for i in into.get(cluster, ())), sum(counts[i] for i in rows) + removed
+        return Found(kind, cluster, tuple(others), size, count, tuple(rows), removed > 0)
+
+    found = []
+    for cluster in sorted({*into, *is_old}):
+        came = [i for i in into.get(cluster, ()) if old[i] != cluster]
+        left = [i for i in out_of.get(cluster, ()) if new[i] != cluster]
+        removed, sources = parts.removed.get(cluster, 0), [old[i] for i in came if old[i] != NOWHERE]
+        if cluster not in is_old:
+            found.append(change("born", cluster, came, sources))
+        if cluster not in into:
+            found.append(change("dissolved", cluster, left, [new[i] for i in left], removed))
+            continue
+        split = [i for i in left if new[i] not in is_old and largest[new[i]] == i]
+        if split:
+            found.append(change("split", cluster, split, [new[i] for i in split]))
+        merged = [i for i in came if old[i] in ended and ended[old[i]] == i]
+        if merged and cluster in is_old or len(merged) > 1:
+            found.append(change("merged", cluster, merged, [old[i] for i in merged]))
+        if came and cluster in is_old:
+            found.append(change("grew", cluster, came, sources))
+        if left or removed:
+            found.append(change("shrank", cluster, left, [new[i] for i in left], removed))
+    return found

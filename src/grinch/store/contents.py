@@ -1,0 +1,233 @@
+"""A store in memory: a model, the cuts that follow its tree, and where the row of each point is.
+
+It changes by operations alone, each of which makes a version; the same operations from the same beginning give the
+same contents, bit by bit. That is what a store rests on: what is on disk is a snapshot and the operations since.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._types import Counts
+from grinch.estimators.grinch import Grinch
+from grinch.saving.parts import Parts, put_together, take_apart
+from grinch.store import disk
+from grinch.store.changes import Change
+from grinch.store.database import Operation
+from grinch.store.following import Followed
+from grinch.store.snapshots import Snapshot
+from grinch.summaries.arrays import enlarged
+
+# Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
+LARGE = 2**26
+
+
+class Contents:
+    """What is in a store at a version.
+
+    ``row_of`` is by position: where in the store's rows the point is; ``n_rows`` is how many rows there are in all,
+    those of removed points and earlier versions of updated ones among them.
+    """
+
+    def __init__(self, model: Grinch, followed: Followed, folder: Path):
+        self.model, self.followed, self.folder = model, followed, folder
+        self.version = self.n_rows = 0
+        self.n_begun = 0
+        """How many changes were begun: if one is raised out of, these contents are good for nothing any more."""
+        self._row_of: Counts = np.empty(0, np.int64)
+        self._use_files()
+
+    def _use_files(self) -> None:
+        """Let large arrays grow in files of the store's folder."""
+        if self.is_fitted:
+            self.model._engine().summaries.enlarge = InFiles(self.folder)
+
+    # What there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.model.__sklearn_is_fitted__()
+
+    @property
+    def n_points(self) -> int:
+        return self.model._engine().n_leaves if self.is_fitted else 0
+
+    @property
+    def n_given(self) -> int:
+        """The position of the next point."""
+        return self.model._fitted.ids.n_given if self.is_fitted else 0
+
+    @property
+    def row_of(self) -> Counts:
+        return self._row_of[: self.n_given]
+
+    def positions(self) -> Counts:
+        """The positions of all points, in ascending order."""
+        if not self.is_fitted:
+            return np.empty(0, np.int64)
+        fitted = self.model._fitted
+        found = fitted.ids.positions[fitted.builder.slots()]  # type: ignore[attr-defined]
+        return found if fitted.ids.is_in_order else np.sort(found)
+
+    def has(self, positions: Counts) -> npt.NDArray[np.bool_]:
+        """Which of these positions have a point."""
+        if not self.is_fitted:
+            return np.zeros(len(positions), np.bool_)
+        engine, slots = self.model._engine(), self.model._fitted.ids.slots_at(positions)
+        return np.array([slot >= 0 and engine.has(slot) for slot in slots.tolist()], np.bool_)
+
+    # Operations ---------------------------------------------------------------------------------------------------
+
+    def insert(self, version: int, rows: Any, first_row: int) -> list[Change]:
+        """Points come, and their rows are those from ``first_row`` on."""
+        self.n_begun += 1
+        first = self.n_given
+        self.model.partial_fit(rows)
+        self._use_files()
+        self._note_rows(np.arange(first, self.n_given), first_row)
+        return self._committed(version)
+
+    def remove(self, version: int, positions: Counts) -> list[Change]:
+        self.n_begun += 1
+        self.model.remove(positions)
+        return self._committed(version)
+
+    def update(self, version: int, positions: Counts, rows: Any, first_row: int) -> list[Change]:
+        """Points get other rows: those from ``first_row`` on."""
+        self.n_begun += 1
+        self.model.update(positions, rows)
+        self._note_rows(positions, first_row)
+        return self._committed(version)
+
+    def refine(self, version: int, passes: int) -> list[Change]:
+        self.n_begun += 1
+        self.model.refine(passes)
+        return self._committed(version)
+
+    def compact(self, version: int) -> Counts:
+        """Let nothing be left of removed points; rows are numbered anew. The old numbers of the rows, by new number."""
+        self.n_begun += 1
+        if self.is_fitted:
+            self.model._close_gaps(at_once=True)
+            self._use_files()
+        positions = self.positions()
+        kept: Counts = np.sort(self.row_of[positions])
+        row_of = np.full(self.n_given, -1, np.int64)
+        row_of[positions] = np.searchsorted(kept, self.row_of[positions])
+        self._row_of, self.n_rows = row_of, len(kept)
+        self._committed(version)
+        return kept
+
+    def add_cut(self, version: int, name: str, n_clusters: int | None, threshold: float | None) -> list[Change]:
+        self.n_begun += 1
+        self.followed.add(name, n_clusters=n_clusters, threshold=threshold, model=self.model)
+        return self._committed(version)
+
+    def drop_cut(self, version: int, name: str) -> list[Change]:
+        self.n_begun += 1
+        self.followed.drop(name)
+        return self._committed(version)
+
+    def recut(self, version: int, name: str) -> list[Change]:
+        self.n_begun += 1
+        self.version = version
+        return self.followed.recut(name, self.model, version)
+
+    def nothing(self, version: int) -> list[Change]:
+        """An operation that the model has no part in."""
+        self.n_begun += 1
+        self.version = version
+        return []
+
+    def replay(self, done: Operation, rows_of: Callable[[Operation], Any]) -> None:
+        """Do an operation of the log again; ``rows_of`` finds the rows that came with it."""
+        data = done.data or b""
+        if done.kind == "insert":
+            self.insert(done.version, rows_of(done), done.first_row)
+        elif done.kind == "remove":
+            self.remove(done.version, np.frombuffer(data, "<i8"))
+        elif done.kind == "update":
+            self.update(done.version, np.frombuffer(data, "<i8"), rows_of(done), done.first_row)
+        elif done.kind == "add_cut":
+            self.add_cut(done.version, **json.loads(data))
+        elif done.kind == "drop_cut":
+            self.drop_cut(done.version, **json.loads(data))
+        elif done.kind == "recut":
+            self.recut(done.version, **json.loads(data))
+        else:
+            self.nothing(done.version)
+
+    def _committed(self, version: int) -> list[Change]:
+        self.version = version
+        return self.followed.commit(self.model, version)
+
+    def _note_rows(self, positions: Counts, first_row: int) -> None:
+        need = self.n_given
+        if need > len(self._row_of):
+            larger = np.full(max(need, len(self._row_of) * 3 // 2), -1, np.int64)
+            larger[: len(self._row_of)] = self._row_of
+            self._row_of = larger
+        self._row_of[positions] = first_row + np.arange(len(positions))
+        self.n_rows = first_row + len(positions)
+
+    # On disk ------------------------------------------------------------------------------------------------------
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """All there is, as JSON and arrays; nothing is copied."""
+        model = take_apart(self.model)
+        state, followed = self.followed.state()
+        manifest = {"version": self.version, "rows": self.n_rows, "model": model.manifest, "followed": state}
+        arrays = {f"model/{name}": array for name, array in model.arrays.items()}
+        arrays |= {f"followed/{name}": array for name, array in followed.items()}
+        return manifest, arrays | {"row_of": self._row_of}
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Snapshot, folder: Path, linkage: Any, search: Any) -> Self:
+        """What was written; arrays are used as they are mapped."""
+        manifest = snapshot.manifest
+
+        def under(name: str) -> dict[str, npt.NDArray[Any]]:
+            return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
+
+        model = put_together(Parts(manifest["model"], under("model/")), linkage=linkage, search=search)
+        followed = Followed.from_state(manifest["followed"], under("followed/"))
+        followed.attach(model)
+        contents = cls(model, followed, folder)
+        contents.version, contents.n_rows = int(manifest["version"]), int(manifest["rows"])
+        contents._row_of = snapshot.arrays["row_of"]
+        return contents
+
+
+class InFiles:
+    """Gives arrays more rows as :func:`~grinch.summaries.arrays.enlarged` does; large ones are mapped from files.
+
+    A file has no name any more once it is mapped, so nothing of it is left when the process ends, however it ends.
+    What is written to the array is not written to the file: pages that were read only can be dropped from memory.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __call__(self, old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
+        row_bytes = old.dtype.itemsize * int(np.prod(old.shape[1:], dtype=np.int64))
+        if fill != 0 or 2 * capacity * row_bytes < LARGE or os.name == "nt":
+            return enlarged(old, old_capacity, capacity, fill)
+        with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
+            number = file.fileno()
+            os.ftruncate(number, 2 * capacity * row_bytes)
+            rows_at_once = max(disk.CHUNK * 16 // row_bytes, 1)
+            for source, target in ((0, 0), (old_capacity, capacity)):
+                for start in range(0, old_capacity, rows_at_once):
+                    piece = old[source + start : source + min(start + rows_at_once, old_capacity)]
+                    disk.write_at(number, piece, (target + start) * row_bytes)
+            whole = mmap.mmap(number, 2 * capacity * row_bytes, access=mmap.ACCESS_COPY)
+        return np.frombuffer(whole, old.dtype).reshape(2 * capacity, *old.shape[1:])

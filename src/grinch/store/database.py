@@ -1,0 +1,318 @@
+"""What a store keeps in SQLite: operations, ids, payloads, changes, names, and where the last snapshot is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+
+from grinch._types import Counts
+from grinch.store.snapshots import DamagedStore
+
+FORMAT = 1
+FILE = "store.sqlite"
+Id = int | str
+
+# The last column of each table is a checksum of what else is in the row (without its number, where that may change).
+TABLES = {
+    "about": ("name text primary key", "value text not null"),
+    "operations": (
+        "version integer primary key",
+        "kind text not null",
+        "at real not null",
+        "first_row integer not null",
+        "n_rows integer not null",
+        "checksum integer not null",
+        "data blob",
+    ),
+    "points": ("position integer primary key", "id unique", "payload text"),
+    "records": ("number integer primary key", "record text not null"),
+    "removed": ("id primary key",),
+    "changes": (
+        "version integer not null",
+        "cut text not null",
+        "kind text not null",
+        "cluster integer not null",
+        "others text not null",
+        "size integer not null",
+        "count integer not null",
+        "exemplars text not null",
+    ),
+    "names": ("cut text", "cluster integer", "name text not null"),
+}
+OTHERS = ("create index changes_by_version on changes (version)", "create unique index by_name on names (cut, cluster)")
+
+
+class Operation(NamedTuple):
+    """A line of the log: what was done, and which rows came with it."""
+
+    version: int
+    kind: str
+    first_row: int
+    n_rows: int
+    checksum: int
+    data: bytes | None
+
+
+class Database:
+    """The SQLite file of a store; one connection, which the threads of a process share (the store takes turns)."""
+
+    def __init__(self, folder: Path, readonly: bool):
+        self.path = folder / FILE
+        mode = "ro" if readonly else "rwc"
+        uri = f"file:{quote(str(self.path.resolve()))}?mode={mode}"
+        try:
+            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+            if not readonly:
+                self._connection.execute("pragma journal_mode = wal")
+                self._connection.execute("pragma synchronous = full")
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> DamagedStore:
+        return DamagedStore(f"{self.path} is not the database of a store, or is damaged: {error}")
+
+    def create(self, about: dict[str, Any]) -> None:
+        """Make the tables of a new store, in one transaction."""
+        with self.changing():
+            for table, columns in TABLES.items():
+                self._connection.execute(f"create table {table} ({', '.join(columns)}, row_checksum integer not null)")
+            for statement in OTHERS:
+                self._connection.execute(statement)
+            for name, value in {"format": FORMAT, **about}.items():
+                self.set(name, value)
+
+    def is_new(self) -> bool:
+        """Whether nothing has been made here yet."""
+        try:
+            return self._one("select count(*) from sqlite_master")[0] == 0
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+
+    def check_format(self) -> None:
+        try:
+            version = self.get("format")
+        except (sqlite3.DatabaseError, KeyError, ValueError) as error:
+            raise self._damaged(error) from None
+        if not isinstance(version, int) or version > FORMAT:
+            raise DamagedStore(
+                f"{self.path} is of format {version}, written by a later version of grinch; this one reads up to"
+                f" {FORMAT}. Upgrade grinch"
+            )
+
+    # Transactions -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """All changes within are on disk when this ends, or none of them is made."""
+        self._connection.execute("begin immediate")
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            raise
+
+    def commit(self) -> None:
+        self._connection.execute("commit")
+
+    def look_again(self) -> None:
+        """For a reader: what was committed by now; until the next call nothing of it changes."""
+        if self._connection.in_transaction:
+            self._connection.execute("rollback")
+        self._connection.execute("begin")
+        self._one("select count(*) from about")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _write(self, table: str, rows: Iterable[tuple[Any, ...]], how: str = "insert or replace") -> None:
+        """Write rows with their checksums."""
+        marks = ", ".join("?" * (len(TABLES[table]) + 1))
+        summed = ((*row, row_checksum(table, row)) for row in rows)
+        self._connection.executemany(f"{how} into {table} values ({marks})", summed)
+
+    def _one(self, query: str, *values: Any) -> Any:
+        return self._connection.execute(query, values).fetchone()
+
+    # What the store is --------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> Any:
+        found = self._one("select value from about where name = ?", name)
+        if found is None:
+            raise KeyError(name)
+        return json.loads(found[0])
+
+    def set(self, name: str, value: Any) -> None:
+        self._write("about", [(name, json.dumps(value))])
+
+    # Operations ---------------------------------------------------------------------------------------------------
+
+    def version(self) -> int:
+        return int(self._one("select coalesce(max(version), 0) from operations")[0])
+
+    def add_operation(self, done: Operation) -> None:
+        values = (done.version, done.kind, time.time(), done.first_row, done.n_rows, done.checksum, done.data)
+        self._write("operations", [values], "insert")
+
+    def operations(self, after: int) -> Iterator[Operation]:
+        """Those after a version, in order."""
+        query = (
+            "select version, kind, first_row, n_rows, checksum, data from operations where version > ? order by version"
+        )
+        for row in self._connection.execute(query, (after,)):
+            yield Operation(*row)
+
+    def times(self) -> dict[int, float]:
+        """When each version was made, in seconds since 1970."""
+        return dict(self._connection.execute("select version, at from operations"))
+
+    def forget_operations(self) -> None:
+        """A snapshot has it all: what is needed to do operations again goes, that they were done stays."""
+        done = self._connection.execute("select version, kind, at from operations").fetchall()
+        self._write("operations", [(*row, 0, 0, 0, None) for row in done])
+        self._connection.execute("delete from removed")
+
+    # Points -------------------------------------------------------------------------------------------------------
+
+    def add_points(self, first: int, ids: Sequence[Id] | None, payloads: Sequence[str | None] | None, n: int) -> None:
+        """File points from position ``first`` on; raises sqlite3.IntegrityError if an id is known."""
+        nothing: list[None] = [None] * n
+        rows = zip(range(first, first + n), ids or nothing, payloads or nothing, strict=True)
+        self._write("points", rows, "insert")
+
+    def file_positions(self, positions: Iterable[int]) -> None:
+        """File points that have neither an id nor a payload yet."""
+        self._write("points", ((p, None, None) for p in positions), "insert or ignore")
+
+    def positions_of(self, ids: Sequence[Id]) -> list[int | None]:
+        """The position of each id; None for those that are not there."""
+        found = self._connection.cursor()
+        rows = (found.execute("select position from points where id = ?", (name,)).fetchone() for name in ids)
+        return [None if row is None else int(row[0]) for row in rows]
+
+    def were_removed(self, ids: Sequence[Id]) -> list[bool]:
+        """Which of these ids were there before and were removed."""
+        return [self._one("select 1 from removed where id = ?", name) is not None for name in ids]
+
+    def ids_at(self, positions: Iterable[int]) -> list[Id | None]:
+        """The ids at these positions; None where there is no point any more."""
+        cursor = self._connection.cursor()
+        rows = (cursor.execute("select id from points where position = ?", (p,)).fetchone() for p in positions)
+        return [None if row is None else row[0] for row in rows]
+
+    def all_ids(self) -> list[Id]:
+        """The ids of all points, by position."""
+        return [row[0] for row in self._connection.execute("select id from points order by position")]
+
+    def all_positions(self) -> Counts:
+        rows = self._connection.execute("select position from points order by position")
+        return np.fromiter((row[0] for row in rows), np.int64)
+
+    def count_points(self) -> int:
+        return int(self._one("select count(*) from points")[0])
+
+    def remove_points(self, positions: Iterable[int], ids: Iterable[Id]) -> None:
+        self._connection.executemany("delete from points where position = ?", ((p,) for p in positions))
+        self._write("removed", ((name,) for name in ids))
+
+    def set_payloads(self, positions: Sequence[int], payloads: Sequence[str | None]) -> None:
+        self._write("points", zip(positions, self.ids_at(positions), payloads, strict=True))
+
+    def payloads_at(self, positions: Iterable[int]) -> list[str | None]:
+        cursor = self._connection.cursor()
+        rows = (cursor.execute("select payload from points where position = ?", (p,)).fetchone() for p in positions)
+        return [None if row is None else row[0] for row in rows]
+
+    def all_payloads(self) -> Iterator[tuple[int, str | None]]:
+        yield from self._connection.execute("select position, payload from points order by position")
+
+    # Records, where points are not vectors ------------------------------------------------------------------------
+
+    def add_records(self, first: int, records: Sequence[str]) -> None:
+        self._write("records", enumerate(records, first))
+
+    def records_at(self, rows: Iterable[int]) -> list[str]:
+        cursor = self._connection.cursor()
+        found = [cursor.execute("select record from records where number = ?", (int(row),)).fetchone() for row in rows]
+        if None in found:
+            raise self._damaged(ValueError(f"{found.count(None)} records are not there"))
+        return [row[0] for row in found]
+
+    def renumber_records(self, kept: Counts) -> None:
+        """Keep these records only, in ascending order, numbered from 0."""
+        last = -1
+        for new, old in enumerate(kept.tolist()):
+            self._connection.execute("delete from records where number > ? and number < ?", (last, old))
+            # Never later than before, and the place is free by now.
+            self._connection.execute("update records set number = ? where number = ?", (new, old))
+            last = old
+        self._connection.execute("delete from records where number > ?", (last,))
+
+    # Changes and names --------------------------------------------------------------------------------------------
+
+    def add_changes(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._write("changes", rows, "insert")
+
+    def changes(self, since: int, cut: str | None) -> Iterator[tuple[Any, ...]]:
+        query = "select version, cut, kind, cluster, others, size, count, exemplars from changes where version > ?"
+        values: tuple[Any, ...] = (since,)
+        if cut is not None:
+            query, values = f"{query} and cut = ?", (since, cut)
+        yield from self._connection.execute(f"{query} order by version, rowid", values)
+
+    def set_name(self, cut: str, cluster: int, name: str | None) -> None:
+        if name is None:
+            self._connection.execute("delete from names where cut = ? and cluster = ?", (cut, cluster))
+        else:
+            self._write("names", [(cut, cluster, name)])
+
+    def names(self, cut: str) -> dict[int, str]:
+        return dict(self._connection.execute("select cluster, name from names where cut = ? order by cluster", (cut,)))
+
+    def drop_names(self, cut: str) -> None:
+        self._connection.execute("delete from names where cut = ?", (cut,))
+
+    # Care ---------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Let SQLite verify the file."""
+        try:
+            found = self._connection.execute("pragma integrity_check").fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+        if found != [("ok",)]:
+            raise self._damaged(ValueError("; ".join(str(row[0]) for row in found[:5])))
+        for table in TABLES:
+            for *row, checksum in self._connection.execute(f"select * from {table}"):
+                if row_checksum(table, tuple(row)) != checksum:
+                    raise self._damaged(ValueError(f"the checksum of a row in {table!r} is wrong ({row!r:.100})"))
+
+    def vacuum(self) -> None:
+        """Write the file again without what was deleted."""
+        self._connection.execute("vacuum")
+        self._connection.execute("pragma wal_checkpoint(truncate)")
+
+    def copy_to(self, path: Path) -> None:
+        """A copy of what is committed, while others may write."""
+        target = sqlite3.connect(path)
+        try:
+            self._connection.backup(target)
+            target.execute("pragma journal_mode = delete")
+        finally:
+            target.close()
+
+
+def row_checksum(table: str, row: tuple[Any, ...]) -> int:
+    """A number that changes with any bit of a row; records may be numbered anew."""
+    told = row[1:] if table == "records" else row
+    return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"))

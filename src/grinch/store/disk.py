@@ -1,0 +1,112 @@
+"""Bytes that are on disk when a function returns: the few calls on which durability rests."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# Bytes that are looked at, written and summed up at a time.
+CHUNK = 2**20
+
+
+def write_at(file: int, data: npt.NDArray[Any] | bytes, offset: int) -> None:
+    """Write all of it, however little the system takes at a time."""
+    left = memoryview(data).cast("B") if len(data) else memoryview(b"")
+    while left:
+        written = os.pwrite(file, left, offset)
+        left, offset = left[written:], offset + written
+
+
+def sync(file: int) -> None:
+    """All that was written to the file is on disk, and the file's length."""
+    getattr(os, "fdatasync", os.fsync)(file)
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in a folder are on disk; Windows has no such call."""
+    if os.name == "nt":
+        return
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def sizes_in(folder: Path) -> dict[str, int]:
+    """Bytes that each file of a folder takes on disk, without the holes in it."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            status = path.stat()
+            found[str(path.relative_to(folder))] = getattr(status, "st_blocks", -(-status.st_size // 512)) * 512
+    return found
+
+
+def mapped(path: Path, length: int | None = None, *, private: bool) -> mmap.mmap | bytes:
+    """The bytes of a file in memory, read when they are looked at.
+
+    ``private``: they can be written to, and what is written is nobody else's and never in the file.
+    """
+    with open(path, "rb") as file:
+        length = os.fstat(file.fileno()).st_size if length is None else length
+        if not length:
+            return b""
+        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY if private else mmap.ACCESS_READ)
+
+
+class RowFile:
+    """Rows of numbers in a file, one after the other, to which rows are added at the end.
+
+    Whoever adds rows says where the end is: what is written beyond, and never counted, is written over.
+
+    >>> import tempfile
+    >>> file = RowFile(Path(tempfile.mkdtemp()) / "rows.f32", np.dtype("float32"), 2)
+    >>> file.append(0, np.array([[1, 2], [3, 4]], np.float32))
+    >>> file.rows(2)[[1]].tolist()
+    [[3.0, 4.0]]
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], width: int):
+        self.path, self.dtype, self.width = path, dtype.newbyteorder("<"), width
+        self._map: npt.NDArray[Any] = np.empty((0, width), self.dtype)
+        self._file: int | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dtype.itemsize * self.width
+
+    def append(self, at: int, rows: npt.NDArray[Any]) -> None:
+        """Let these be the rows from number ``at`` on, on disk when this returns."""
+        if self._file is None:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+            sync_folder(self.path.parent)
+        write_at(self._file, np.ascontiguousarray(rows, self.dtype), at * self.row_bytes)
+        sync(self._file)
+
+    def rows(self, count: int) -> npt.NDArray[Any]:
+        """The first rows, mapped; they are read from disk when they are looked at."""
+        if count > len(self._map):
+            # All there are by now, so that adding a row does not mean mapping again; those beyond mean nothing yet.
+            there = self.path.stat().st_size // self.row_bytes if self.path.exists() else 0
+            if there < count:
+                raise OSError(f"{self.path} must hold {count:,} rows of {self.row_bytes} bytes; it has {there:,}")
+            whole = mapped(self.path, there * self.row_bytes, private=False)
+            self._map = np.frombuffer(whole, self.dtype).reshape(there, self.width)
+        return self._map[:count]
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+        self._file, self._map = None, np.empty((0, self.width), self.dtype)
+
+
+def checksum(data: npt.NDArray[Any] | bytes, before: int = 0) -> int:
+    """A number that changes with any bit of the data; ``before`` is that of the data before it."""
+    return zlib.crc32(memoryview(data).cast("B"), before) if len(data) else before

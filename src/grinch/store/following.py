@@ -1,0 +1,523 @@
+"""Named cuts of one model, followed from version to version: clusters with ids that stay, and what changed.
+
+>>> from grinch import Grinch
+>>> model, followed = Grinch().fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]), Followed()
+>>> followed.add("two", n_clusters=2, model=model)
+>>> followed.labels("two", model).tolist()
+[0, 1, 0, 1]
+>>> for change in followed.commit(model.partial_fit([[0, 2], [0.2, 3]]), version=1):
+...     print(change.kind, change.cluster, change.size, change.exemplars)
+grew 1 4 (4, 5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import adjusted_rand_score
+
+from grinch import cuts
+from grinch._types import Counts, Labels, Slots, count_rows
+from grinch.core.engine import Engine
+from grinch.estimators.fit import Fit
+from grinch.estimators.grinch import Grinch
+from grinch.store.changes import NOWHERE, Change, Parts, find_changes
+from grinch.store.identity import NO_CLUSTER, match
+from grinch.tree import follow_cut
+from grinch.tree.follow import Follower, Region
+from grinch.tree.follow_cut import ABOVE, NEW, Local, Pieces
+
+# The automatic cut of fewer points than this says little: it is made again each time they have doubled.
+FEW = 64
+FORMAT = 1
+
+
+class Drift(NamedTuple):
+    """How far a followed cut is from its last recut, which is free to ask.
+
+    ``points``: how many points there were then; ``came`` and ``left``: how many came and left since; ``born`` and
+    ``ended``: how many clusters were made and ended since. What a recut would give is not known without making one
+    (:meth:`Followed.would_recut`).
+    """
+
+    points: int
+    came: int
+    left: int
+    born: int
+    ended: int
+
+    @property
+    def share(self) -> float:
+        """The points that came and left, by those that there were."""
+        return (self.came + self.left) / max(self.points, 1)
+
+
+class Recut(NamedTuple):
+    """What a recut would give: how many clusters instead of how many now, and the ARI of the two."""
+
+    n_clusters: int
+    n_clusters_now: int
+    agreement: float
+
+
+class Subject(NamedTuple):
+    """A model and who follows it."""
+
+    model: Grinch
+    fitted: Fit
+    engine: Engine
+    follower: Follower
+
+
+class ClusterIds:
+    """One named cut, and the ids of its clusters.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    n_clusters, threshold : int, float, optional
+        How to cut, as :class:`grinch.Grinch` does; without both, the automatic cut.
+    """
+
+    def __init__(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None):
+        cuts.check_cut(n_clusters, threshold)
+        self.name, self.n_clusters, self.threshold = name, n_clusters, threshold
+        self.number = 0
+        """By which its arrays are called."""
+        self.next_id = 0
+        self.drift = Drift(0, 0, 0, 0, 0)
+
+    @property
+    def is_automatic(self) -> bool:
+        return self.n_clusters is None and self.threshold is None
+
+    def array(self, subject: Subject, name: str) -> npt.NDArray[Any]:
+        return subject.follower.arrays[self.called(name)]
+
+    def called(self, name: str) -> str:
+        return f"cut{self.number}.{name}"
+
+    def kept(self) -> dict[str, Any]:
+        """The names and types of the arrays by node that it keeps."""
+        if self.n_clusters is not None:
+            return {"owners": np.int64, "keys": np.float64}
+        if self.threshold is not None:
+            return {"owners": np.int64, "marks": np.uint8}
+        return {"owners": np.int64, "marks": np.uint8, "levels": np.float64, "exempt": np.uint8}
+
+    # Cutting ------------------------------------------------------------------------------------------------------
+
+    def begin(self, subject: Subject) -> None:
+        """Cut the whole tree, in which no point has a cluster yet, and give ids."""
+        follower = subject.follower
+        self.array(subject, "owners")[:] = NEW
+        nodes = follower.all_nodes(subject.engine.links)
+        slots, none = subject.engine.slots(), np.empty(0, np.int64)
+        region = Region(nodes, follower.arrays["oldest"][nodes], slots, np.full(len(slots), -1), none, {})
+        self._follow_new(subject, slots)
+        ends = self._recut(subject) if self.is_automatic else self._ends(subject, region)
+        self._settle(subject, ends)
+        if self.is_automatic:
+            self._choose_levels(subject, ends)
+
+    def update(self, subject: Subject, region: Region, version: int) -> list[Change]:
+        """Follow the tree to where it is."""
+        owners, n = self.array(subject, "owners"), subject.engine.n_leaves
+        was = region.left_by[self.called("owners")]
+        owners[region.came] = NEW
+        is_again = region.came_from >= 0
+        owners[region.came[is_again]] = was[region.came_from[is_again]]
+        self._follow_new(subject, region.came)
+        follow_cut.raise_owners(subject.engine.links, region.nodes, owners)
+        is_removed = np.ones(len(was), np.bool_)
+        is_removed[region.came_from[is_again]] = False
+        removed = was[is_removed], region.left[is_removed]
+        n_before = n - len(region.came) + len(was)
+        is_small = self.drift.points < FEW and n >= 2 * self.drift.points
+        if self.is_automatic and n and (n_before == 0 or is_small):
+            return self._recut_and_tell(subject, version, removed)
+        changes, born, ended = self._tell(subject, self._ends(subject, region), version, removed)
+        came, left = len(region.came) - int(is_again.sum()), len(removed[0])
+        before = self.drift
+        self.drift = Drift(
+            before.points, before.came + came, before.left + left, before.born + born, before.ended + ended
+        )
+        return changes
+
+    def recut(self, subject: Subject, version: int) -> list[Change]:
+        """Make the automatic cut again; other cuts are always as if they had just been made."""
+        nothing = np.empty(0, np.int64)
+        return self._recut_and_tell(subject, version, (nothing, nothing)) if self.is_automatic else []
+
+    def _recut_and_tell(self, subject: Subject, version: int, removed: tuple[Labels, Counts]) -> list[Change]:
+        ends = self._recut(subject)
+        changes, _, _ = self._tell(subject, ends, version, removed)
+        self._choose_levels(subject, ends)
+        return changes
+
+    def _follow_new(self, subject: Subject, slots: Slots) -> None:
+        if self.n_clusters is not None:
+            self.array(subject, "keys")[slots] = -np.inf
+        if self.is_automatic:
+            self.array(subject, "levels")[slots] = np.nan
+
+    def _ends(self, subject: Subject, region: Region) -> Slots:
+        """The clusters, or those of them that are in the region or at its edge."""
+        links, follower = subject.engine.links, subject.follower
+        if self.n_clusters is not None:
+            given = getattr(subject.engine.linkage, "ceiling", None)
+            ceiling = np.inf if given is None else float(given)
+            keys = self.array(subject, "keys")
+            return follow_cut.cut_into(links, region.nodes, follower, keys, ceiling, self.n_clusters)
+        marks, owners = self.array(subject, "marks"), self.array(subject, "owners")
+        if self.threshold is not None:
+            return follow_cut.cut_by_height(links, region, follower, marks, owners, float(self.threshold))
+        local = self._local(subject)
+        follow_cut.raise_levels(links, region.nodes, follower, local)
+        return follow_cut.cut_by_height(links, region, follower, marks, owners, 0.0, local)
+
+    def _local(self, subject: Subject) -> Local:
+        # Only where it is written to does memory cost anything.
+        below = np.zeros(2 * subject.follower.capacity, np.uint8)
+        return Local(self.array(subject, "levels"), self.array(subject, "exempt"), below)
+
+    def _recut(self, subject: Subject) -> Slots:
+        """Mark the nodes of the automatic cut of the model; returns its clusters."""
+        engine = subject.engine
+        if engine.n_leaves == 0:
+            return np.empty(0, np.intp)
+        is_split = automatic_splits(subject)
+        numbers = engine.numbered(np.arange(2 * subject.follower.capacity, dtype=np.int32))
+        return follow_cut.from_whole(engine.links, is_split, numbers, self.array(subject, "marks"))
+
+    def _choose_levels(self, subject: Subject, ends: Slots) -> None:
+        """Let each cluster keep the resolution that it has now."""
+        links, follower, slots = subject.engine.links, subject.follower, subject.engine.slots()
+        self.drift = Drift(len(slots), 0, 0, 0, 0)
+        if not len(slots):
+            return
+        owners, local = self.array(subject, "owners"), self._local(subject)
+        by_id = ends[np.argsort(owners[ends])]
+        levels = follow_cut.choose_levels(links, by_id, follower)
+        local.levels[slots] = levels[np.searchsorted(owners[by_id], owners[slots])]
+        follow_cut.raise_levels(links, follower.all_nodes(links), follower, local)
+        follow_cut.exempt_others(links, ends, follower, self.array(subject, "marks"), local)
+
+    # Ids ----------------------------------------------------------------------------------------------------------
+
+    def _tell(
+        self, subject: Subject, ends: Slots, version: int, removed: tuple[Labels, Counts]
+    ) -> tuple[list[Change], int, int]:
+        """Give the clusters their ids; returns what changed, and how many clusters were born and ended."""
+        pieces, ids = self._settle(subject, ends)
+        counts = subject.follower.arrays["counts"][pieces.nodes].astype(np.int64)
+        old = np.where(pieces.owners == NEW, NOWHERE, pieces.owners)
+        rows = _affected(old, ids[pieces.ends], removed[0])
+        told = Told(subject, old[rows], ids[pieces.ends[rows]], counts[rows], pieces.nodes[rows], *removed)
+        changes = list(told.changes(version, self.name))
+        kinds = [change.kind for change in changes]
+        return changes, kinds.count("born"), kinds.count("dissolved")
+
+    def _settle(self, subject: Subject, ends: Slots) -> tuple[Pieces, Labels]:
+        """Give these clusters their ids; returns where their points were, and the ids."""
+        links, arrays, owners = subject.engine.links, subject.follower.arrays, self.array(subject, "owners")
+        if not len(ends):
+            nothing = np.empty(0, np.intp)
+            return Pieces(nothing, nothing, np.empty(0, np.int64)), np.empty(0, np.int64)
+        pieces, oldest = follow_cut.pieces_of(links, ends, owners), arrays["oldest"][ends]
+        is_known = pieces.owners >= 0
+        counts = arrays["counts"][pieces.nodes[is_known]].astype(np.int64)
+        old, new, counts = _summed(pieces.owners[is_known], pieces.ends[is_known], counts)
+        ids = match(old, new, counts, oldest)
+        fresh = np.flatnonzero(ids == NO_CLUSTER)
+        ids[fresh[np.argsort(oldest[fresh])]] = self.next_id + np.arange(len(fresh))
+        self.next_id += len(fresh)
+        follow_cut.relabel(links, ends, ids, pieces.nodes, pieces.ends, owners)
+        return pieces, ids
+
+    # Saving -------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "n_clusters": self.n_clusters,
+            "threshold": self.threshold,
+            "number": self.number,
+            "next_id": self.next_id,
+            "drift": list(self.drift),
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> ClusterIds:
+        cut = cls(state["name"], n_clusters=state["n_clusters"], threshold=state["threshold"])
+        cut.number, cut.next_id, cut.drift = state["number"], state["next_id"], Drift(*state["drift"])
+        return cut
+
+
+class Told(NamedTuple):
+    """Pieces of clusters that changed, and points that were removed from some."""
+
+    subject: Subject
+    old: Labels
+    new: Labels
+    counts: Counts
+    nodes: Slots
+    removed_from: Labels
+    removed: Counts
+
+    def changes(self, version: int, name: str) -> Iterator[Change]:
+        """What changed, with a few points for each."""
+        if not len(self.old) and not len(self.removed):
+            return
+        pairs, which = np.unique(np.stack([self.old, self.new]), axis=1, return_inverse=True)
+        which = which.ravel()
+        totals = np.zeros(pairs.shape[1], np.int64)
+        np.add.at(totals, which, self.counts)
+        clusters, n_removed = np.unique(self.removed_from, return_counts=True)
+        removed = dict(zip(clusters.tolist(), n_removed.tolist(), strict=True))
+        found = find_changes(Parts(pairs[0], pairs[1], totals, removed))
+        by_pair = np.split(self.nodes[np.argsort(which, kind="stable")], np.cumsum(np.bincount(which))[:-1])
+        nothing = np.empty(0, np.intp)
+        groups = [np.concatenate([nothing, *(by_pair[i] for i in change.parts)]) for change in found]
+        oldest = follow_cut.oldest_under(self.subject.engine.links, self.subject.follower, groups)
+        for change, exemplars in zip(found, oldest, strict=True):
+            if change.removed:
+                exemplars = sorted([*exemplars, *np.sort(self.removed[self.removed_from == change.cluster])[:3]])
+            few = tuple(int(position) for position in exemplars[:3])
+            kind, cluster, others, size, count = change[:5]
+            yield Change(version, name, kind, cluster, others, size, count, few)
+
+
+def _summed(old: Labels, new: Slots, counts: Counts) -> tuple[Labels, Slots, Counts]:
+    """Each pair of an old and a new cluster once, with the sum of its counts."""
+    if not len(old):
+        return old, new, counts
+    order = np.lexsort((new, old))
+    old, new = old[order], new[order]
+    starts = np.flatnonzero(np.append(True, (old[1:] != old[:-1]) | (new[1:] != new[:-1])))
+    return old[starts], new[starts], np.add.reduceat(counts[order], starts)
+
+
+def _affected(old: Labels, new: Labels, removed_from: Labels) -> Slots:
+    """Which pieces are in clusters that changed: all but those that are whole clusters, before and after."""
+    if not len(old):
+        return np.empty(0, np.intp)
+    # Ids that stay are the same before and after: then whoever has another one, has changed, and both have.
+    others = (old != new).nonzero()[0]
+    changed = np.unique(np.concatenate([old[others], new[others], removed_from]))
+    return np.flatnonzero(np.isin(old, changed) | np.isin(new, changed))
+
+
+def automatic_splits(subject: Subject) -> npt.NDArray[np.bool_]:
+    """By node of the model's tree, whether the automatic cut goes through it."""
+    return subject.model._automatic(subject.fitted).is_split
+
+
+class Followed:
+    """All named cuts of one model, from version to version.
+
+    The model's points have no names: positions say who is who. After every change of the model :meth:`commit` has to
+    be called before anything else is asked. ``state`` and ``from_state`` are for what outlives the process; a
+    ``Followed`` that goes on from a state gives the same ids as one that was never interrupted.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._cuts: dict[str, ClusterIds] = {}
+        self._follower: Follower | None = None
+        self._next_number = 0
+        # Of cuts that were dropped, the next id: it is not given again if a cut of this name comes back.
+        self._retired: dict[str, int] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the cuts, in the order they were added."""
+        return list(self._cuts)
+
+    def add(
+        self, name: str, *, n_clusters: int | None = None, threshold: float | None = None, model: Grinch
+    ) -> None:
+        """Follow one more cut, as ``Grinch(n_clusters=..., threshold=...)`` makes it; the work is that of a cut."""
+        if name in self._cuts:
+            raise ValueError(f"there is a cut called {name!r} already; drop it first, or choose another name")
+        cut = ClusterIds(name, n_clusters=n_clusters, threshold=threshold)
+        cut.number, cut.next_id = self._next_number, self._retired.pop(name, 0)
+        self._next_number += 1
+        subject = self._subject(model)
+        self._cuts[name] = cut
+        if subject is not None:
+            self._keep(cut, subject.follower)
+            cut.begin(subject)
+
+    def drop(self, name: str) -> None:
+        """Follow a cut no longer. Should one of this name be added again, its ids go on from here."""
+        cut = self._cuts.pop(self._known(name))
+        self._retired[name] = cut.next_id
+        if self._follower is not None:
+            self._follower.noted.remove(cut.called("owners"))
+            for array in cut.kept():
+                self._follower.drop(cut.called(array))
+
+    def commit(self, model: Grinch, version: int) -> list[Change]:
+        """Follow the model to where it is after a change; returns what happened to the clusters of all cuts."""
+        self.version = version
+        subject = self._subject(model, is_changed=True)
+        if subject is None:
+            return []
+        engine, follower, positions = subject.engine, subject.follower, subject.fitted.ids.positions
+        region = follower.update(engine.links, positions, engine.sibling_scores, version)
+        engine.links = follower.go_on(engine.links)
+        if region.is_empty:
+            return []
+        return [change for cut in self._cuts.values() for change in cut.update(subject, region, version)]
+
+    def recut(self, name: str, model: Grinch, version: int) -> list[Change]:
+        """Make the automatic cut again, at the resolution that suits best now; other cuts are always up to date."""
+        cut, subject = self._cuts[self._known(name)], self._subject(model)
+        self.version = version
+        return [] if subject is None else cut.recut(subject, version)
+
+    def would_recut(self, name: str, model: Grinch) -> Recut:
+        """What a recut would give, and how it agrees with the clusters there are. It costs what a recut costs."""
+        cut, subject = self._cuts[self._known(name)], self._subject(model)
+        now = self.labels(name, model)
+        count = len(np.unique(now))
+        if subject is None or not cut.is_automatic:
+            return Recut(count, count, 1.0)
+        labels = cuts.labels_of(subject.fitted.tree(), automatic_splits(subject))
+        return Recut(int(labels.max(initial=-1)) + 1, count, float(adjusted_rand_score(now, labels)))
+
+    def drift(self, name: str) -> Drift:
+        """How far the cut is from its last recut; free to ask."""
+        return self._cuts[self._known(name)].drift
+
+    # What there is ------------------------------------------------------------------------------------------------
+
+    def labels(self, name: str, model: Grinch) -> Labels:
+        """The ids of the clusters, by leaf of ``model.tree_``."""
+        cut, subject = self._cuts[self._known(name)], self._subject(model)
+        if subject is None:
+            return np.empty(0, np.int64)
+        owners: Labels = cut.array(subject, "owners")
+        return owners[subject.fitted.ids.sorted(subject.engine.slots())]
+
+    def members(self, name: str, model: Grinch) -> dict[int, Counts]:
+        """By the id of a cluster, the positions of its points in ascending order."""
+        subject = self._subject(model)
+        if subject is None:
+            return {}
+        labels = self.labels(name, model)
+        positions = np.sort(subject.fitted.ids.positions[subject.engine.slots()])
+        order = np.argsort(labels, kind="stable")
+        ids, starts = np.unique(labels[order], return_index=True)
+        parts = np.split(positions[order], starts[1:])
+        return dict(zip(ids.tolist(), parts, strict=False))
+
+    def cluster_of_places(self, name: str, model: Grinch, X: Any) -> Labels:
+        """The clusters that points would join, as ``predict`` finds them, by their ids; -1 for none."""
+        cut, subject = self._cuts[self._known(name)], self._subject(model)
+        if subject is None:
+            return np.full(count_rows(X), NO_CLUSTER, np.int64)
+        rows = model._validate(X, reset=False).rows
+        if subject.engine.n_leaves == 0:
+            return np.full(count_rows(rows), NO_CLUSTER, np.int64)
+        places, owners = subject.engine.place(rows), cut.array(subject, "owners")
+        found = owners[places.sibling]
+        if cut.threshold is None:
+            nearest = np.where(places.nearest < 0, NO_CLUSTER, owners[places.nearest])
+            return np.where(found < 0, nearest, found)
+        above = follow_cut.owners_above(subject.engine.links, places.sibling, owners)
+        is_refused = (above == ABOVE) & (places.score < cut.threshold)
+        return np.where((found < 0) | is_refused, NO_CLUSTER, found)
+
+    def touched(self, model: Grinch, since: int) -> Counts:
+        """The nodes of ``model.tree_`` whose points changed after a version, and the leaves that came since."""
+        subject = self._subject(model)
+        if subject is None:
+            return np.empty(0, np.int64)
+        engine = subject.engine
+        nodes = subject.follower.touched(engine.links, since)
+        return np.sort(subject.fitted.public_ids(engine.numbered(nodes.astype(np.int32))))
+
+    # Saving -------------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """What is known, as something that JSON can hold and arrays, which are those in use and no copies."""
+        state = {
+            "format": FORMAT,
+            "version": self.version,
+            "next_number": self._next_number,
+            "retired": dict(self._retired),
+            "cuts": [cut.state() for cut in self._cuts.values()],
+        }
+        return state, {} if self._follower is None else dict(self._follower.arrays)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Followed:
+        """The other way round. The arrays are written to from now on; :meth:`attach` says which model they are of."""
+        if state["format"] != FORMAT:
+            raise ValueError(f"this was saved in format {state['format']!r}; this version reads format {FORMAT}")
+        followed = cls()
+        followed.version, followed._next_number = state["version"], state["next_number"]
+        followed._retired = dict(state["retired"])
+        followed._cuts = {cut["name"]: ClusterIds.from_state(cut) for cut in state["cuts"]}
+        if arrays:
+            followed._follower = Follower.of(dict(arrays))
+            followed._follower.noted = [cut.called("owners") for cut in followed._cuts.values()]
+        return followed
+
+    def attach(self, model: Grinch) -> None:
+        """Go on with this model, which has to be as it was at the last commit."""
+        if self._follower is None:
+            return
+        engine = model._engine()
+        if len(engine.links.table) != 2 * self._follower.capacity:
+            raise ValueError("this model is not the one that was followed: it has room for another number of points")
+        engine.own_arrays()
+        engine.follower = self._follower
+        engine.links = self._follower.go_on(engine.links)
+
+    # Within -------------------------------------------------------------------------------------------------------
+
+    def _known(self, name: str) -> str:
+        if name not in self._cuts:
+            raise KeyError(f"there is no cut called {name!r}; there are {', '.join(map(repr, self._cuts)) or 'none'}")
+        return name
+
+    def _keep(self, cut: ClusterIds, follower: Follower) -> None:
+        follower.noted.append(cut.called("owners"))
+        for name, dtype in cut.kept().items():
+            follower.add(cut.called(name), dtype)
+
+    def _subject(self, model: Grinch, is_changed: bool = False) -> Subject | None:
+        """The model and who follows it, from now on if nobody did; None for a model that has never had points."""
+        if not model.__sklearn_is_fitted__():
+            return None
+        fitted, engine = model._check_fitted(), model._engine()
+        if self._follower is None:
+            self._start(fitted, engine, is_changed)
+        follower = self._follower
+        assert follower is not None
+        if engine.follower is not follower:
+            raise RuntimeError("this model is not the one that is followed; attach says to go on with another copy")
+        if not is_changed and not follower.is_up_to_date(engine.links):
+            raise RuntimeError("the model has changed since the last commit; call commit first")
+        return Subject(model, fitted, engine, follower)
+
+    def _start(self, fitted: Fit, engine: Engine, is_changed: bool) -> None:
+        """Follow a model for the first time: cuts that were added before it had points find all of them new."""
+        if self._cuts and not is_changed:
+            raise RuntimeError("the model has got its first points since the last commit; call commit first")
+        engine.own_arrays()
+        self._follower = follower = Follower(engine.summaries.capacity)
+        for cut in self._cuts.values():
+            self._keep(cut, follower)
+        engine.follower = follower
+        engine.links = follower.follow(engine.links)
+        if not is_changed:
+            follower.update(engine.links, fitted.ids.positions, engine.sibling_scores, self.version)
+            engine.links = follower.go_on(engine.links)

@@ -1,0 +1,148 @@
+"""What comes into a store is checked here, before anything changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.estimators.grinch import Grinch
+from grinch.saving import plain
+from grinch.store.database import Id
+from grinch.summaries.vectors import dense_rows
+
+MOST_SHOWN = 80
+
+
+def check_rows(model: Grinch, X: Any, dtype: np.dtype[Any] | None) -> Any:
+    """X as the store keeps it: a matrix of ``dtype`` (None: float32 if X is in float32 or less), or a list of records.
+
+    What the model sees is what is kept, so that a store that is opened again goes on as if it had never been closed.
+    """
+    face = model._face()
+    # Of a frame the columns are checked by the store, which knows them by name; the model is given plain rows.
+    rows = face._validate(X, reset=not model.__sklearn_is_fitted__()).rows
+    if isinstance(rows, list):
+        return decode_records(encode_records(rows))
+    if dtype is None:
+        dtype = np.dtype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
+    return np.ascontiguousarray(dense_rows(rows), dtype)
+
+
+def encode_records(records: Sequence[Any]) -> list[str]:
+    return [json.dumps(plain.encode(record), ensure_ascii=False) for record in records]
+
+
+def decode_records(texts: Sequence[str]) -> list[Any]:
+    return [plain.decode(json.loads(text)) for text in texts]
+
+
+def columns_of(X: Any) -> list[str] | None:
+    """The names of the columns of a frame."""
+    columns = getattr(X, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
+
+
+def check_ids(ids: Any, n: int, is_named: bool | None) -> list[Id] | None:
+    """The ids of points that come: whole numbers or texts, one for each point. ``is_named``: what the others have."""
+    if is_named is not None and is_named != (ids is not None):
+        raise ValueError(
+            "ids must be given for all points of a store or for none; the points in it"
+            f" {'have' if is_named else 'do not have'} them, and these {'do not' if ids is None else 'do'}"
+        )
+    if ids is None:
+        return None
+    names = [check_id(name) for name in listed(ids)]
+    if len(names) != n:
+        raise ValueError(f"ids must have one entry for each of the {n} points; got {len(names)}")
+    check_each_once(names)
+    return names
+
+
+def listed(ids: Any) -> list[Any]:
+    """A list of ids, whatever they came in."""
+    if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
+        raise ValueError(f"ids must be a list of ids; got {ids!r:.80}. Put a single id into a list")
+    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
+
+
+def check_each_once(names: list[Id]) -> None:
+    seen: set[tuple[type, Id]] = set()
+    for name in names:
+        if (type(name), name) in seen:
+            raise ValueError(f"ids must name each point once; {name!r} is there twice. Nothing was changed")
+        seen.add((type(name), name))
+
+
+def check_id(name: Any) -> Id:
+    """A whole number or a text that SQLite keeps as it is."""
+    if isinstance(name, np.generic):
+        name = name.item()
+    if type(name) is str:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"ids must be text that can be written in UTF-8; got {name!r:.80}") from None
+        return str(name)
+    if type(name) is int and -(2**63) <= name < 2**63:
+        return int(name)
+    raise ValueError(
+        f"ids of a store must be texts, or whole numbers of up to 64 bits; got {name!r:.80} ({type(name).__name__})."
+        " Convert them, for example with str()"
+    )
+
+
+def check_payload(payload: Any, n: int) -> list[str | None] | None:
+    """What is kept beside each point, as JSON; None for nothing."""
+    if payload is None:
+        return None
+    if hasattr(payload, "to_dicts"):
+        payload = payload.to_dicts()
+    elif hasattr(payload, "columns") and hasattr(payload, "to_dict"):
+        payload = payload.to_dict("records")
+    elif hasattr(payload, "tolist"):
+        payload = payload.tolist()
+    if isinstance(payload, (str, bytes, dict)) or not hasattr(payload, "__iter__"):
+        raise ValueError(f"payload must be a list with an entry for each point; got {type(payload).__name__}")
+    rows = list(payload)
+    if len(rows) != n:
+        raise ValueError(f"payload must have one entry for each of the {n} points; got {len(rows)}")
+    return [None if row is None else _as_json(i, row) for i, row in enumerate(rows)]
+
+
+def _as_json(i: int, row: Any) -> str:
+    try:
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=_plain)
+        text.encode()
+        return text
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"payload must be anything that JSON can hold (texts, finite numbers, lists, dicts of them); entry {i} is"
+            f" not: {error}. It is {row!r:.{MOST_SHOWN}}"
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of numpy, and times, as JSON has them."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not JSON serializable")
+
+
+def same_rows(one: Any, other: Any) -> npt.NDArray[np.bool_]:
+    """Which rows, or records, of two of the same number are the same."""
+    if isinstance(one, np.ndarray):
+        return np.asarray((one == other).all(axis=1))
+    return np.array([a == b for a, b in zip(encode_records(one), encode_records(other), strict=True)], np.bool_)
+
+
+def taken(rows: Any, kept: npt.NDArray[np.intp]) -> Any:
+    """Some of the rows, or records."""
+    return rows[kept] if hasattr(rows, "shape") else [rows[i] for i in kept.tolist()]

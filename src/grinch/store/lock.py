@@ -1,0 +1,104 @@
+"""One writer at a time: a lock that the system takes back when its holder dies, and that says who holds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+
+class StoreLocked(RuntimeError):
+    """Somebody else is writing to the store."""
+
+
+class WriterLock:
+    """The right to write to a folder, as long as this process lives or until it is given back.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> first = WriterLock(folder)
+    >>> try:
+    ...     WriterLock(folder)
+    ... except StoreLocked as error:
+    ...     print(f"process {os.getpid()} " in str(error))
+    True
+    >>> first.release()
+    >>> WriterLock(folder).release()
+    """
+
+    def __init__(self, folder: Path):
+        self.path = folder / "writer.lock"
+        self._file: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _take(self._file)
+        except OSError:
+            os.close(self._file)
+            self._file = None
+            raise StoreLocked(
+                f"{folder} is being written to by {describe(holder(folder))}. Open it with readonly=True to read beside"
+                " it, or wait until it is closed"
+            ) from None
+        about = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, json.dumps(about).encode(), 0)
+
+    def forget(self) -> None:
+        """In a forked process: the lock is the parent's, and does not outlive it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.close(self._file)
+            self._file = None
+
+
+def holder(folder: Path) -> dict[str, Any] | None:
+    """Who holds the lock of a folder, or held it when it died: host, pid and since when; None if nobody does."""
+    try:
+        about = json.loads((folder / "writer.lock").read_text() or "null")
+        return about if isinstance(about, dict) else None
+    except (OSError, ValueError):
+        return None
+
+
+def is_held(folder: Path) -> bool:
+    """Whether somebody is writing to a folder right now."""
+    try:
+        file = os.open(folder / "writer.lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        _take(file)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+
+
+def describe(about: dict[str, Any] | None) -> str:
+    if about is None:
+        return "another process"
+    since = datetime.fromtimestamp(float(about.get("since", 0))).isoformat(" ", "seconds")
+    return f"process {about.get('pid')} on {about.get('host')} since {since}"
+
+
+def _take(file: int) -> None:
+    """Take the lock of an open file, or raise OSError at once."""
+    if os.name == "nt":
+        import msvcrt
+
+        # Far behind what is written in the file, which others read.
+        os.lseek(file, 2**30, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

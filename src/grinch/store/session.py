@@ -1,0 +1,332 @@
+"""A store that is open: what is in memory, the files it goes with, and how a change gets from the one to the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import sqlite3
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from grinch._types import Counts, count_rows
+from grinch.store import disk, inputs
+from grinch.store.changes import Change
+from grinch.store.contents import Contents
+from grinch.store.database import Database, Id, Operation
+from grinch.store.lock import WriterLock
+from grinch.store.snapshots import CAN_FORK, DamagedStore, Snapshot, read_snapshot, run_aside, write_snapshot
+
+# A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
+LEAST_CHANGED, CHANGED_SHARE = 4096, 0.25
+# Or when there were this many operations, however small: each of them is done again when the store is opened.
+MOST_OPERATIONS = 2000
+SNAPSHOT_NAME = re.compile(r"snapshot-\d+-[0-9a-f]+\.grinch")
+VECTORS_NAME = re.compile(r"vectors-[0-9a-f]+\.bin")
+
+
+def snapshot_name(version: int) -> str:
+    return f"snapshot-{version}-{secrets.token_hex(4)}.grinch"
+
+
+def vectors_name() -> str:
+    return f"vectors-{secrets.token_hex(4)}.bin"
+
+
+class StoreClosed(RuntimeError):
+    """The store was closed, and is used."""
+
+
+class Session:
+    """One process, or one part of it, that has a store open, to write or to read.
+
+    Operations are done in memory first and then written down, in one transaction of the database; if anything fails,
+    memory is read again from disk. ``lock`` is None for readers, ``given`` what the user said of the model.
+    """
+
+    def __init__(self, folder: Path, lock: WriterLock | None, given: dict[str, Any], verbose: bool | int):
+        self.folder = folder
+        self._lock, self._given, self._verbose = lock, given, verbose
+        self._turn = threading.RLock()
+        self._database: Database | None = Database(folder, readonly=lock is None)
+        self._contents: Contents | None = None
+        self._vectors: disk.RowFile | None = None
+        self._changed = self._n_operations = 0
+        self._aside: threading.Thread | None = None
+        try:
+            self._db.check_format()
+            if self.is_readonly:
+                self._db.look_again()
+            self._contents = self._read()
+            self._check_given()
+            if not self.is_readonly:
+                self._clean()
+        except BaseException:
+            self._database.close()
+            raise
+
+    @property
+    def is_readonly(self) -> bool:
+        return self._lock is None
+
+    def close(self) -> None:
+        """Take a snapshot, if there is anything new, and let others write. A store is closed once."""
+        self._wait_for_aside()
+        with self._turn:
+            if self._database is None:
+                return
+            try:
+                if not self.is_readonly and self._contents is not None:
+                    self.snapshot()
+            except (OSError, sqlite3.Error) as error:
+                warnings.warn(
+                    f"{self.folder} was closed without a new snapshot, so opening takes longer, and nothing is lost:"
+                    f" {error}",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            finally:
+                self._database.close()
+                self._database = self._contents = None
+                if self._vectors is not None:
+                    self._vectors.close()
+                if self._lock is not None:
+                    self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # Reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _db(self) -> Database:
+        if self._database is None:
+            raise StoreClosed(f"the store in {str(self.folder)!r} is closed; open it again with grinch.open")
+        return self._database
+
+    def _now(self) -> Contents:
+        """What is in the store; read again from disk if a change failed half way."""
+        with self._turn:
+            if self._contents is None or self._database is None:
+                self._contents = self._read()
+            return self._contents
+
+    def _read(self) -> Contents:
+        """What is on disk, to go on with."""
+        self._open_rows()
+        self._snapshot_version, contents, done = self._read_beside()
+        self._changed, self._n_operations = sum(one.n_rows for one in done), len(done)
+        contents.model.verbose = self._verbose
+        if not self.is_readonly and self._db.get("is_to_be_vacuumed"):
+            self._vacuum()
+        return contents
+
+    def _read_beside(self) -> tuple[int, Contents, list[Operation]]:
+        """What is on disk: the version of the last snapshot, the contents by now, and the operations in between."""
+        snapshot = self._find_snapshot()
+        own = {name: value for name, value in self._given.items() if name in ("linkage", "search")}
+        own = {name: value for name, value in own.items() if not isinstance(value, str)}
+        contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
+        version, later = contents.version, list(self._db.operations(contents.version))
+        for done in later:
+            contents.replay(done, self._rows_of)
+        return version, contents, later
+
+    def _find_snapshot(self) -> Snapshot:
+        for _ in range(20):
+            name = self._db.get("snapshot")
+            if not isinstance(name, str) or not SNAPSHOT_NAME.fullmatch(name):
+                raise DamagedStore(f"{self._db.path} is damaged: it names {name!r} as the snapshot")
+            try:
+                return read_snapshot(self.folder / name)
+            except FileNotFoundError:
+                if not self.is_readonly:
+                    break
+                # The writer has just taken another one.
+                self._db.look_again()
+        raise DamagedStore(f"{self.folder} is damaged: its snapshot {name} is not there. Restore it from a backup")
+
+    def _open_rows(self) -> None:
+        """The file of vectors, once there are any."""
+        if self._vectors is not None:
+            self._vectors.close()
+        self._vectors = None
+        width = self._db.get("n_features")
+        if width is not None:
+            name, dtype = self._db.get("vectors"), self._db.get("dtype")
+            if not VECTORS_NAME.fullmatch(name) or dtype not in ("float32", "float64") or not 0 < width < 2**31:
+                raise DamagedStore(f"{self._db.path} is damaged: it names {name!r}, {width} x {dtype}, as the vectors")
+            self._vectors = disk.RowFile(self.folder / name, np.dtype(dtype), width)
+
+    def _rows_of(self, done: Operation) -> Any:
+        """The rows that came with an operation."""
+        rows = self._rows_at(np.arange(done.first_row, done.first_row + done.n_rows))
+        if isinstance(rows, np.ndarray) and disk.checksum(rows) != done.checksum:
+            raise DamagedStore(
+                f"{self.folder} is damaged: the vectors of version {done.version} are not those that were written."
+                " Restore it from a backup"
+            )
+        return rows
+
+    def _rows_at(self, rows: Counts) -> Any:
+        if self._vectors is None:
+            return inputs.decode_records(self._db.records_at(rows.tolist()))
+        try:
+            return np.ascontiguousarray(self._vectors.rows(int(rows.max(initial=-1)) + 1)[rows])
+        except (OSError, ValueError) as error:
+            raise DamagedStore(f"{self.folder} is damaged: {error}. Restore it from a backup") from None
+
+    def _check_given(self) -> None:
+        """What was given to open the store must be what it was made with."""
+        known = self._now().model.get_params()
+        for name, value in self._given.items():
+            if isinstance(value, (str, int, tuple)) and value != known[name]:
+                raise ValueError(
+                    f"{name} cannot change: {str(self.folder)!r} was made with {name}={known[name]!r}, got {value!r}."
+                    " Leave it out, or give another folder"
+                )
+
+    # Changing -----------------------------------------------------------------------------------------------------
+
+    def _writable(self) -> Contents:
+        if self.is_readonly:
+            raise PermissionError(
+                f"the store in {str(self.folder)!r} was opened with readonly=True; open it without to change it"
+            )
+        return self._now()
+
+    @contextmanager
+    def _changing(self, n_points: int) -> Iterator[int]:
+        """The version that a change makes; if anything is raised on the way, the store is as it was."""
+        contents = self._now()
+        n_begun = contents.n_begun
+        try:
+            with self._db.changing():
+                yield contents.version + 1
+        except BaseException:
+            if contents.n_begun != n_begun:
+                # Memory is ahead of the disk: it is read again.
+                self._contents = None
+            self._open_rows()
+            raise
+        self._changed += n_points
+        self._n_operations += 1
+        self._snapshot_if_due(contents)
+
+    def _done(self, done: Operation, changes: list[Change]) -> None:
+        self._db.add_operation(done)
+        self._db.add_changes(
+            (c.version, c.cut, c.kind, c.cluster, json.dumps(c.others), c.size, c.count, json.dumps(c.exemplars))
+            for c in changes
+        )
+
+    def _append(self, kind: str, version: int, rows: Any, data: bytes | None) -> Operation:
+        """Put rows on disk, behind those there are."""
+        first = self._now().n_rows
+        if self._vectors is None:
+            self._db.add_records(first, inputs.encode_records(rows))
+            return Operation(version, kind, first, count_rows(rows), 0, data)
+        self._vectors.append(first, rows)
+        return Operation(version, kind, first, count_rows(rows), disk.checksum(rows), data)
+
+    def _begin_rows(self, rows: Any, names: list[Id] | None, columns: list[str] | None) -> None:
+        """The first points: they say what all are like."""
+        self._db.set("is_named", names is not None)
+        if isinstance(rows, np.ndarray):
+            self._db.set("n_features", rows.shape[1])
+            self._db.set("dtype", rows.dtype.name)
+            self._db.set("columns", columns)
+            self._open_rows()
+
+    # Snapshots ----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> None:
+        """Write all there is to a new snapshot, so that opening has nothing to do again; done by itself in time."""
+        self._wait_for_aside()
+        with self._turn:
+            contents = self._writable()
+            if contents.version > self._snapshot_version:
+                name = self._write_snapshot(contents)
+                with self._db.changing():
+                    self._db.set("snapshot", name)
+                self._snapshot_taken(contents.version)
+
+    def _write_snapshot(self, contents: Contents) -> str:
+        name = snapshot_name(contents.version)
+        write_snapshot(self.folder / name, *contents.parts())
+        return name
+
+    def _snapshot_taken(self, version: int) -> None:
+        """Another snapshot counts from here on."""
+        self._snapshot_version = version
+        if version == self._now().version:
+            self._changed = self._n_operations = 0
+        self._clean()
+
+    def _snapshot_if_due(self, contents: Contents) -> None:
+        is_due = self._changed >= max(LEAST_CHANGED, CHANGED_SHARE * contents.n_points)
+        if self._aside is not None or not (is_due or self._n_operations >= MOST_OPERATIONS):
+            return
+        if not CAN_FORK:
+            self.snapshot()
+            return
+        version, name = contents.version, snapshot_name(contents.version)
+        manifest, arrays = contents.parts()
+        path, lock = self.folder / name, self._lock
+        assert lock is not None
+
+        def write() -> None:
+            lock.forget()
+            write_snapshot(path, manifest, arrays)
+
+        pid = run_aside(write)
+        self._changed = self._n_operations = 0
+        self._aside = threading.Thread(target=self._await, args=(pid, version, name), daemon=True)
+        self._aside.start()
+
+    def _await(self, pid: int, version: int, name: str) -> None:
+        """Wait for a snapshot that is written aside, and let it count."""
+        _, status = os.waitpid(pid, 0)
+        with self._turn:
+            self._aside = None
+            if status != 0 or self._database is None or version <= self._snapshot_version:
+                with suppress(OSError):
+                    (self.folder / name).unlink()
+                return
+            # A full disk, say: the snapshot before counts on, and nothing is lost.
+            with suppress(sqlite3.Error):
+                with self._db.changing():
+                    self._db.set("snapshot", name)
+                self._snapshot_taken(version)
+
+    def _wait_for_aside(self) -> None:
+        """Wait for a snapshot that is written aside; not by whoever has the turn, for which that waits in turn."""
+        aside = self._aside
+        if aside is not None and not self._turn._is_owned():  # type: ignore[attr-defined]
+            aside.join()
+
+    def _clean(self) -> None:
+        """Take away files that no longer count, or never did."""
+        counting = {self._db.get("snapshot"), self._db.get("vectors")}
+        for path in self.folder.iterdir():
+            is_ours = SNAPSHOT_NAME.fullmatch(path.name) or VECTORS_NAME.fullmatch(path.name)
+            is_left_over = self._aside is None and re.fullmatch(r"\.[0-9a-f]{16}\.tmp", path.name)
+            if (is_ours and path.name not in counting and self._aside is None) or is_left_over:
+                with suppress(OSError):
+                    path.unlink()
+
+    def _vacuum(self) -> None:
+        self._db.vacuum()
+        with self._db.changing():
+            self._db.set("is_to_be_vacuumed", False)
