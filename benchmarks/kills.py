@@ -275,12 +275,11 @@ def fork(work: Callable[[], None], errors: Path | None = None) -> int:
 
 
 def open_store(folder: Path, **settings: Any) -> Any:
-    from grinch.store import store
-
     import grinch
+    from grinch.store import session
 
     # Snapshots in the background, often.
-    store.LEAST_CHANGED = 100
+    session.LEAST_CHANGED = 100
 
     return grinch.open(folder, **settings)
 

@@ -165,9 +165,8 @@ def size(place: Path, n: int) -> dict[str, Any]:
 
 def stall(place: Path, n: int) -> dict[str, Any]:
     """Milliseconds of single inserts at n points, while snapshots are taken in the background and while none is."""
-    from grinch.store import store as module
-
     import grinch
+    from grinch.store import session
 
     X = mixture(n + 3000)[0]
     with grinch.open(place / "stall") as store:
@@ -175,7 +174,7 @@ def stall(place: Path, n: int) -> dict[str, Any]:
             store.insert(batch)
         store.snapshot()
         # A snapshot every 500 points, so that there are several.
-        module.LEAST_CHANGED, module.CHANGED_SHARE = 500, 0.0
+        session.LEAST_CHANGED, session.CHANGED_SHARE = 500, 0.0
         aside: list[float] = []
         alone: list[float] = []
         for row in batches(X, n, n + 3000, 1):
@@ -206,14 +205,13 @@ def _spread(times: list[float]) -> dict[str, float]:
 
 def follow(place: Path, n: int) -> dict[str, Any]:
     """Milliseconds per commit of 100 points at n points: matching clusters and noting changes, and reading them."""
-    from grinch.store.following import Followed
-
     import grinch
+    from grinch.store.following import Followed
 
     X = mixture(n + 3000)[0]
     found: dict[str, Any] = {"points": n}
-    for title, settings in (("automatic cut", {}), ("n_clusters=1000", {"n_clusters": 1000})):
-        with grinch.open(place / "follow", **settings) as store:
+    for title, n_clusters in (("automatic cut", None), ("n_clusters=1000", 1000)):
+        with grinch.open(place / "follow", n_clusters=n_clusters) as store:
             for batch in batches(X, 0, n, 10_000):
                 store.insert(batch)
             matching: list[float] = []
@@ -225,7 +223,7 @@ def follow(place: Path, n: int) -> dict[str, Any]:
                 with timed(matching):
                     return real(*values)
 
-            Followed.commit = commit  # type: ignore[method-assign]
+            Followed.commit = commit  # type: ignore[assignment, method-assign]
             n_changes = 0
             for batch in batches(X, n, n + 3000, 100):
                 with timed(whole):

@@ -110,7 +110,7 @@ def add(
 @app.command(short_help="Remove points from a store.")
 def remove(
     store: StorePath,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The points to remove.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The points to remove.")] = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", "-f", metavar="FILE", help="A file with an id in each line; - is the standard input."),

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from grinch.cli.app import app, console
@@ -45,10 +46,11 @@ def clusters(
             table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name != "name")
     table.add_column("for example", overflow="ellipsis", no_wrap=True)
     for cluster in shown:
-        cells = [str(cluster), *([_text(names.get(cluster, ""))] if names else []), f"{len(found[cluster]):,}"]
+        named = [escape(_text(names.get(cluster, "")))] if names else []
         members = set(found[cluster])
         some = [each for each in exemplars.get(cluster, ()) if each in members] or found[cluster]
-        table.add_row(*cells, str(since.get(cluster, "")), ", ".join(_text(each) for each in some[:EXEMPLARS]))
+        few = escape(", ".join(_text(each) for each in some[:EXEMPLARS]))
+        table.add_row(str(cluster), *named, f"{len(found[cluster]):,}", str(since.get(cluster, "")), few)
     console.print()
     console.print(table)
 

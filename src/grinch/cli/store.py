@@ -33,7 +33,7 @@ For example:
   grinch store info news
   grinch store export news --format parquet --out tables
   grinch store backup news /backups/news-monday""",
-    short_help="Look after a store: check, compact, export, info, snapshot, backup.",
+    short_help="Look after a store: check it, copy it, export it.",
 )
 app.add_typer(upkeep, name="store")
 
