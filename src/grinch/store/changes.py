@@ -57,7 +57,7 @@ class Change:
     others: tuple[int, ...]
     size: int
     count: int
-    exemplars: tuple[int, ...] = ()
+    exemplars: tuple[int | str, ...] = ()
 
 
 class Parts(NamedTuple):

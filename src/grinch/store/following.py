@@ -338,9 +338,10 @@ class Followed:
         """The names of the cuts, in the order they were added."""
         return list(self._cuts)
 
-    def add(
-        self, name: str, *, n_clusters: int | None = None, threshold: float | None = None, model: Grinch
-    ) -> None:
+    def __getitem__(self, name: str) -> ClusterIds:
+        return self._cuts[self._known(name)]
+
+    def add(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None, model: Grinch) -> None:
         """Follow one more cut, as ``Grinch(n_clusters=..., threshold=...)`` makes it; the work is that of a cut."""
         if name in self._cuts:
             raise ValueError(f"there is a cut called {name!r} already; drop it first, or choose another name")
