@@ -12,12 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from oracle import changes_between, ids_after
+from sklearn.datasets import load_digits
 
 from grinch import Grinch, cuts
 from grinch.store.changes import KINDS
-from grinch.store.following import Followed
+from grinch.store.following import FEW, Followed
 from grinch.tree import follow
+from oracle import changes_between, ids_after
 
 CUTS: dict[str, dict[str, Any]] = {
     "one": {"n_clusters": 1},

@@ -57,7 +57,7 @@ class Change:
     others: tuple[int, ...]
     size: int
     count: int
-    exemplars: tuple[int, ...] = ()
+    exemplars: tuple[int | str, ...] = ()
 
 
 class Parts(NamedTuple):
@@ -127,7 +127,7 @@ def find_changes(parts: Parts) -> list[Found]:
         if split:
             found.append(change("split", cluster, split, [new[i] for i in split]))
         merged = [i for i in came if old[i] in ended and ended[old[i]] == i]
-        if (merged and cluster in is_old) or len(merged) > 1:
+        if merged and cluster in is_old or len(merged) > 1:
             found.append(change("merged", cluster, merged, [old[i] for i in merged]))
         if came and cluster in is_old:
             found.append(change("grew", cluster, came, sources))

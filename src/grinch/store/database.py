@@ -32,6 +32,7 @@ TABLES = {
         "n_rows integer not null",
         "checksum integer not null",
         "data blob",
+        "rows blob",
     ),
     "points": ("position integer primary key", "id unique", "payload text"),
     "records": ("number integer primary key", "record text not null"),
@@ -52,14 +53,18 @@ OTHERS = ("create index changes_by_version on changes (version)", "create unique
 
 
 class Operation(NamedTuple):
-    """A line of the log: what was done, and which rows came with it."""
+    """A line of the log: what was done, and which rows came with it.
+
+    Few rows are in the log themselves (``rows``): then one file is on disk sooner than two.
+    """
 
     version: int
     kind: str
-    first_row: int
-    n_rows: int
-    checksum: int
-    data: bytes | None
+    first_row: int = 0
+    n_rows: int = 0
+    checksum: int = 0
+    data: bytes | None = None
+    rows: bytes | None = None
 
 
 class Database:
@@ -161,14 +166,12 @@ class Database:
         return int(self._one("select coalesce(max(version), 0) from operations")[0])
 
     def add_operation(self, done: Operation) -> None:
-        values = (done.version, done.kind, time.time(), done.first_row, done.n_rows, done.checksum, done.data)
-        self._write("operations", [values], "insert")
+        self._write("operations", [(done.version, done.kind, time.time(), *done[2:])], "insert")
 
     def operations(self, after: int) -> Iterator[Operation]:
         """Those after a version, in order."""
-        query = (
-            "select version, kind, first_row, n_rows, checksum, data from operations where version > ? order by version"
-        )
+        columns = ", ".join(Operation._fields)
+        query = f"select {columns} from operations where version > ? order by version"
         for row in self._connection.execute(query, (after,)):
             yield Operation(*row)
 
@@ -179,8 +182,13 @@ class Database:
     def forget_operations(self) -> None:
         """A snapshot has it all: what is needed to do operations again goes, that they were done stays."""
         done = self._connection.execute("select version, kind, at from operations").fetchall()
-        self._write("operations", [(*row, 0, 0, 0, None) for row in done])
+        self._write("operations", [(*row, 0, 0, 0, None, None) for row in done])
         self._connection.execute("delete from removed")
+
+    def forget_rows(self, up_to: int) -> None:
+        """The rows of operations up to a version are on disk elsewhere."""
+        query = "update operations set rows = null where version <= ? and rows is not null"
+        self._connection.execute(query, (up_to,))
 
     # Points -------------------------------------------------------------------------------------------------------
 
@@ -313,6 +321,6 @@ class Database:
 
 
 def row_checksum(table: str, row: tuple[Any, ...]) -> int:
-    """A number that changes with any bit of a row; records may be numbered anew."""
-    told = row[1:] if table == "records" else row
+    """A number that changes with any bit of a row; records may be numbered anew, and rows have another checksum."""
+    told = row[1:] if table == "records" else row[:-1] if table == "operations" else row
     return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"))

@@ -17,7 +17,7 @@ CHUNK = 2**20
 
 def write_at(file: int, data: npt.NDArray[Any] | bytes, offset: int) -> None:
     """Write all of it, however little the system takes at a time."""
-    left = memoryview(data).cast("B") if len(data) else memoryview(b"")
+    left = as_bytes(data)
     while left:
         written = os.pwrite(file, left, offset)
         left, offset = left[written:], offset + written
@@ -82,13 +82,19 @@ class RowFile:
     def row_bytes(self) -> int:
         return self.dtype.itemsize * self.width
 
-    def append(self, at: int, rows: npt.NDArray[Any]) -> None:
-        """Let these be the rows from number ``at`` on, on disk when this returns."""
+    def append(self, at: int, rows: npt.NDArray[Any], *, is_kept: bool = False) -> None:
+        """Let these be the rows from number ``at`` on; on disk when this returns, unless they are kept elsewhere."""
         if self._file is None:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             sync_folder(self.path.parent)
         write_at(self._file, np.ascontiguousarray(rows, self.dtype), at * self.row_bytes)
-        sync(self._file)
+        if not is_kept:
+            sync(self._file)
+
+    def sync(self) -> None:
+        """All rows are on disk."""
+        if self._file is not None:
+            sync(self._file)
 
     def rows(self, count: int) -> npt.NDArray[Any]:
         """The first rows, mapped; they are read from disk when they are looked at."""
@@ -109,4 +115,11 @@ class RowFile:
 
 def checksum(data: npt.NDArray[Any] | bytes, before: int = 0) -> int:
     """A number that changes with any bit of the data; ``before`` is that of the data before it."""
-    return zlib.crc32(memoryview(data).cast("B"), before) if len(data) else before
+    return zlib.crc32(as_bytes(data), before)
+
+
+def as_bytes(data: npt.NDArray[Any] | bytes) -> memoryview:
+    """The bytes of an array in one piece, not copied."""
+    if isinstance(data, bytes):
+        return memoryview(data)
+    return data.data.cast("B") if data.size else memoryview(b"")

@@ -338,6 +338,9 @@ class Followed:
         """The names of the cuts, in the order they were added."""
         return list(self._cuts)
 
+    def __getitem__(self, name: str) -> ClusterIds:
+        return self._cuts[self._known(name)]
+
     def add(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None, model: Grinch) -> None:
         """Follow one more cut, as ``Grinch(n_clusters=..., threshold=...)`` makes it; the work is that of a cut."""
         if name in self._cuts:

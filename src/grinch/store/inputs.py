@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,11 +71,9 @@ def listed(ids: Any) -> list[Any]:
 
 
 def check_each_once(names: list[Id]) -> None:
-    seen: set[tuple[type, Id]] = set()
-    for name in names:
-        if (type(name), name) in seen:
-            raise ValueError(f"ids must name each point once; {name!r} is there twice. Nothing was changed")
-        seen.add((type(name), name))
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise ValueError(f"ids must name each point once; {twice!r} is there twice. Nothing was changed")
 
 
 def check_id(name: Any) -> Id:

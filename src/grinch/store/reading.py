@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,7 +120,7 @@ class Reading(Session):
             return {name: self._about_cut(contents, name) for name in contents.followed.names}
 
     def _about_cut(self, contents: Contents, name: str) -> dict[str, Any]:
-        cut, drift = contents.followed._cuts[name], contents.followed.drift(name)
+        cut, drift = contents.followed[name], contents.followed.drift(name)
         return {
             "kind": "automatic" if cut.is_automatic else "n_clusters" if cut.threshold is None else "threshold",
             "n_clusters": cut.n_clusters,
@@ -143,12 +142,12 @@ class Reading(Session):
             check_count("since", since, 0)
             if cut is not None:
                 self._check_cut_name(cut)
-            found = [
-                Change(version, name, kind, cluster, tuple(json.loads(others)), size, count, tuple(json.loads(some)))
-                for version, name, kind, cluster, others, size, count, some in self._db.changes(since, cut)
-                if version <= contents.version
-            ]
-            return [replace(change, exemplars=self._ids_at(change.exemplars)) for change in found]
+            is_named, found = self._db.get("is_named"), []
+            for *what, others, size, count, exemplars in list(self._db.changes(since, cut)):
+                if what[0] <= contents.version:
+                    ids = self._ids_at(json.loads(exemplars), is_named)
+                    found.append(Change(*what, tuple(json.loads(others)), size, count, ids))
+            return found
 
     def touched(self, since: int) -> Slots:
         """The nodes of :attr:`tree` whose members changed after version ``since``.
@@ -267,9 +266,9 @@ class Reading(Session):
         numbers = np.array([name if isinstance(name, int) else -1 for name in names], np.int64)
         return [int(n) if there else None for n, there in zip(numbers, contents.has(numbers), strict=True)], names
 
-    def _ids_at(self, positions: tuple[int, ...]) -> tuple[Id, ...]:
+    def _ids_at(self, positions: list[int], is_named: bool) -> tuple[Id, ...]:
         """The ids of those points that are still there."""
-        if self._db.get("is_named"):
+        if is_named:
             return tuple(name for name in self._db.ids_at(positions) if name is not None)
         there = self._now().has(np.array(positions, np.int64)) if positions else ()
         return tuple(position for position, is_there in zip(positions, there, strict=True) if is_there)

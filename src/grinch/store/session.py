@@ -29,6 +29,8 @@ from grinch.store.snapshots import CAN_FORK, DamagedStore, Snapshot, read_snapsh
 LEAST_CHANGED, CHANGED_SHARE = 4096, 0.25
 # Or when there were this many operations, however small: each of them is done again when the store is opened.
 MOST_OPERATIONS = 2000
+# Rows of up to this many bytes are put into the log.
+LOGGED = 2**15
 SNAPSHOT_NAME = re.compile(r"snapshot-\d+-[0-9a-f]+\.grinch")
 VECTORS_NAME = re.compile(r"vectors-[0-9a-f]+\.bin")
 
@@ -127,6 +129,10 @@ class Session:
         self._open_rows()
         self._snapshot_version, contents, done = self._read_beside()
         self._changed, self._n_operations = sum(one.n_rows for one in done), len(done)
+        for one in done if not self.is_readonly else ():
+            if one.rows is not None and self._vectors is not None:
+                # They may have been in the log alone when the machine went down.
+                self._vectors.append(one.first_row, self._rows_of(one), is_kept=True)
         contents.model.verbose = self._verbose
         if not self.is_readonly and self._db.get("is_to_be_vacuumed"):
             self._vacuum()
@@ -171,7 +177,10 @@ class Session:
 
     def _rows_of(self, done: Operation) -> Any:
         """The rows that came with an operation."""
-        rows = self._rows_at(np.arange(done.first_row, done.first_row + done.n_rows))
+        if done.rows is not None and self._vectors is not None:
+            rows = np.frombuffer(done.rows, self._vectors.dtype).reshape(done.n_rows, -1)
+        else:
+            rows = self._rows_at(np.arange(done.first_row, done.first_row + done.n_rows))
         if isinstance(rows, np.ndarray) and disk.checksum(rows) != done.checksum:
             raise DamagedStore(
                 f"{self.folder} is damaged: the vectors of version {done.version} are not those that were written."
@@ -236,9 +245,10 @@ class Session:
         first = self._now().n_rows
         if self._vectors is None:
             self._db.add_records(first, inputs.encode_records(rows))
-            return Operation(version, kind, first, count_rows(rows), 0, data)
-        self._vectors.append(first, rows)
-        return Operation(version, kind, first, count_rows(rows), disk.checksum(rows), data)
+            return Operation(version, kind, first, count_rows(rows), data=data)
+        log = rows.tobytes() if rows.nbytes <= LOGGED else None
+        self._vectors.append(first, rows, is_kept=log is not None)
+        return Operation(version, kind, first, len(rows), disk.checksum(rows), data, log)
 
     def _begin_rows(self, rows: Any, names: list[Id] | None, columns: list[str] | None) -> None:
         """The first points: they say what all are like."""
@@ -259,19 +269,25 @@ class Session:
             if contents.version > self._snapshot_version:
                 name = self._write_snapshot(contents)
                 with self._db.changing():
-                    self._db.set("snapshot", name)
-                self._snapshot_taken(contents.version)
+                    self._let_count(name, contents.version)
+                self._changed = self._n_operations = 0
+                self._counts(contents.version)
 
     def _write_snapshot(self, contents: Contents) -> str:
         name = snapshot_name(contents.version)
         write_snapshot(self.folder / name, *contents.parts())
         return name
 
-    def _snapshot_taken(self, version: int) -> None:
+    def _let_count(self, name: str, version: int) -> None:
+        """Within a transaction: from its end on, this snapshot counts, and the log before it is history."""
+        if self._vectors is not None:
+            self._vectors.sync()
+        self._db.set("snapshot", name)
+        self._db.forget_rows(version)
+
+    def _counts(self, version: int) -> None:
         """Another snapshot counts from here on."""
         self._snapshot_version = version
-        if version == self._now().version:
-            self._changed = self._n_operations = 0
         self._clean()
 
     def _snapshot_if_due(self, contents: Contents) -> None:
@@ -296,19 +312,21 @@ class Session:
         self._aside.start()
 
     def _await(self, pid: int, version: int, name: str) -> None:
-        """Wait for a snapshot that is written aside, and let it count."""
-        _, status = os.waitpid(pid, 0)
+        """Wait for a snapshot that is written aside, and let it count; if it failed, the one before counts on."""
+        with suppress(ChildProcessError):  # somebody else has waited for it
+            os.waitpid(pid, 0)
         with self._turn:
             self._aside = None
-            if status != 0 or self._database is None or version <= self._snapshot_version:
-                with suppress(OSError):
-                    (self.folder / name).unlink()
+            # It has its name once it is whole.
+            if self._database is None or version <= self._snapshot_version or not (self.folder / name).exists():
                 return
-            # A full disk, say: the snapshot before counts on, and nothing is lost.
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.Error, OSError):
                 with self._db.changing():
-                    self._db.set("snapshot", name)
-                self._snapshot_taken(version)
+                    self._let_count(name, version)
+                self._counts(version)
+                if self._contents is not None and self._contents.version == version:
+                    # Read again when it is next asked for, by a memory map: what was written to is in memory no more.
+                    self._contents = None
 
     def _wait_for_aside(self) -> None:
         """Wait for a snapshot that is written aside; not by whoever has the turn, for which that waits in turn."""

@@ -52,7 +52,7 @@ class Snapshot(NamedTuple):
         """Compare arrays with their checksums; before anything is written to them."""
         for name in self.arrays if names is None else names:
             for i, (piece, expected) in enumerate(zip(_pieces(self.arrays[name]), self.checksums[name], strict=True)):
-                is_right = not piece.any() if expected is None else zlib.crc32(piece) == expected
+                is_right = not piece.any() if expected is None else disk.checksum(piece) == expected
                 if not is_right:
                     raise DamagedStore(
                         f"{self.path} is damaged: the checksum of {name!r} is wrong at byte {i * CHUNK:,} of it."
@@ -61,7 +61,7 @@ class Snapshot(NamedTuple):
 
 
 def _pieces(array: npt.NDArray[Any]) -> list[npt.NDArray[np.uint8]]:
-    flat = np.frombuffer(memoryview(array).cast("B"), np.uint8) if array.size else np.empty(0, np.uint8)
+    flat = np.frombuffer(disk.as_bytes(array), np.uint8)
     return [flat[start : start + CHUNK] for start in range(0, len(flat), CHUNK)]
 
 
@@ -95,7 +95,7 @@ def _write(file: int, manifest: dict[str, Any], arrays: Arrays) -> None:
         array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
         checksums: list[int | None] = []
         for i, piece in enumerate(_pieces(array)):
-            checksums.append(zlib.crc32(piece) if piece.any() else None)
+            checksums.append(disk.checksum(piece) if piece.any() else None)
             if checksums[-1] is not None:
                 disk.write_at(file, piece, at + i * CHUNK)
         described[name] = {

@@ -111,7 +111,7 @@ class Store(Reading):
                 return contents.version
             with self._changing(len(positions)) as version:
                 self._db.remove_points(positions.tolist(), names if self._db.get("is_named") else ())
-                done = Operation(version, "remove", contents.n_rows, 0, 0, positions.astype("<i8").tobytes())
+                done = Operation(version, "remove", data=positions.astype("<i8").tobytes())
                 self._done(done, contents.remove(version, positions))
             return version
 
@@ -139,7 +139,7 @@ class Store(Reading):
                 if payloads is not None:
                     self._set_payloads(positions, payloads)
                 if not len(moved):
-                    done = Operation(version, "payload", contents.n_rows, 0, 0, None)
+                    done = Operation(version, "payload")
                     self._done(done, contents.nothing(version))
                 else:
                     at, new = positions[moved], inputs.taken(rows, moved)
@@ -156,9 +156,9 @@ class Store(Reading):
                 return contents.version
             with self._changing(0) as version:
                 found = contents.refine(version, passes)
-                self._done(Operation(version, "refine", contents.n_rows, 0, 0, None), found)
-                self._db.set("snapshot", self._write_snapshot(contents))
-            self._snapshot_taken(version)
+                self._done(Operation(version, "refine"), found)
+                self._let_count(self._write_snapshot(contents), version)
+            self._counts(version)
             return version
 
     def add_cut(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None) -> int:
@@ -171,7 +171,7 @@ class Store(Reading):
             # A later cut of the same name is another one, and its clusters have other ids.
             with self._changing(0) as version:
                 how = {"name": name, "n_clusters": n_clusters, "threshold": threshold}
-                done = Operation(version, "add_cut", contents.n_rows, 0, 0, json.dumps(how).encode())
+                done = Operation(version, "add_cut", data=json.dumps(how).encode())
                 self._done(done, contents.add_cut(version, **how))  # type: ignore[arg-type]
             return version
 
@@ -184,7 +184,7 @@ class Store(Reading):
                 raise ValueError(f"name must be that of another cut than {DEFAULT_CUT!r}, which every store has")
             with self._changing(0) as version:
                 self._db.drop_names(name)
-                done = Operation(version, "drop_cut", contents.n_rows, 0, 0, json.dumps({"name": name}).encode())
+                done = Operation(version, "drop_cut", data=json.dumps({"name": name}).encode())
                 self._done(done, contents.drop_cut(version, name))
             return version
 
@@ -196,7 +196,7 @@ class Store(Reading):
             if not contents.n_points:
                 return contents.version
             with self._changing(0) as version:
-                done = Operation(version, "recut", contents.n_rows, 0, 0, json.dumps({"name": cut}).encode())
+                done = Operation(version, "recut", data=json.dumps({"name": cut}).encode())
                 self._done(done, contents.recut(version, cut))
             return version
 
@@ -215,7 +215,7 @@ class Store(Reading):
             with self._changing(0) as version:
                 self._db.set_name(cut, int(cluster), name)
                 renamed = Change(version, cut, "renamed", int(cluster), (), size, 0, ())
-                done = Operation(version, "label", contents.n_rows, 0, 0, None)
+                done = Operation(version, "label")
                 self._done(done, [*contents.nothing(version), renamed])
             return version
 
@@ -247,12 +247,12 @@ class Store(Reading):
                     self._vectors = disk.RowFile(self.folder / vectors_name(), vectors.dtype, vectors.width)
                     checksum = self._copy_rows(vectors, kept)
                     self._db.set("vectors", self._vectors.path.name)
-                self._done(Operation(version, "compact", 0, contents.n_rows, checksum, None), [])
-                self._db.set("snapshot", self._write_snapshot(contents))
+                self._done(Operation(version, "compact", 0, contents.n_rows, checksum), [])
+                self._let_count(self._write_snapshot(contents), version)
                 self._db.set("is_to_be_vacuumed", True)
             if vectors is not None:
                 vectors.close()
-            self._snapshot_taken(version)
+            self._counts(version)
             self._vacuum()
             return version
 

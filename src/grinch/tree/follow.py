@@ -152,7 +152,9 @@ class Follower:
         self.capacity = capacity
 
     def _note_departed(self, slots: Slots) -> None:
-        self._departed.append((self.arrays["oldest"][slots], {name: self.arrays[name][slots] for name in self.noted}))
+        self._departed.append(
+            (self.arrays["oldest"][slots], {name: self.arrays[name][slots] for name in self.noted})
+        )
         self.arrays["counts"][slots] = 0
 
     # The tree has changed -----------------------------------------------------------------------------------------
