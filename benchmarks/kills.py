@@ -145,11 +145,11 @@ class Calls:
     NAMES = ("write", "pwrite", "fsync", "fdatasync", "replace", "rename", "ftruncate", "unlink")
 
     def __init__(self, decide: Callable[[str], Fate | None]):
-        self.decide = decide
+        self.decide, self._pid = decide, os.getpid()
         self._real: dict[str, Any] = {name: getattr(os, name) for name in self.NAMES if hasattr(os, name)}
         self._connect = sqlite3.connect
         # What was written and not synced: by file, places and lengths. What was renamed, and no folder synced since.
-        self._unsynced: dict[int, list[tuple[int, int]]] = {}
+        self._unsynced: dict[str, list[tuple[int, int]]] = {}
         self._renamed: list[tuple[str, str]] = []
 
     def __enter__(self) -> Calls:
@@ -197,31 +197,41 @@ class Calls:
             half()
         if fate.error is not None:
             raise fate.error
-        if fate.with_power:
+        # A process that takes a snapshot for the writer has not written what the writer has.
+        if fate.with_power and os.getpid() == self._pid:
             self._lose()
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("killed")
 
     def _note(self, name: str, values: tuple[Any, ...], result: Any) -> None:
         if name == "pwrite":
-            self._unsynced.setdefault(values[0], []).append((values[2], result))
+            self._unsynced.setdefault(_path_of(values[0]), []).append((values[2], result))
         elif name in ("fsync", "fdatasync"):
-            self._unsynced.pop(values[0], None)
-            with suppress(OSError):
-                if os.path.isdir(f"/proc/self/fd/{values[0]}"):
-                    self._renamed.clear()
+            path = _path_of(values[0])
+            self._unsynced.pop(path, None)
+            if os.path.isdir(path):
+                self._renamed.clear()
         elif name in ("replace", "rename"):
-            self._renamed.append((str(values[0]), str(values[1])))
+            before, after = os.path.abspath(values[0]), os.path.abspath(values[1])
+            self._renamed.append((before, after))
+            self._unsynced[after] = self._unsynced.pop(before, [])
 
     def _lose(self) -> None:
         """Lose what was not synced: bytes become zero, names of files become what they were."""
-        for file, places in self._unsynced.items():
-            for offset, length in places:
-                with suppress(OSError):
+        for path, places in self._unsynced.items():
+            with suppress(OSError):
+                file = os.open(path, os.O_WRONLY)
+                for offset, length in places:
                     self._real["pwrite"](file, bytes(length), offset)
         for temporary, path in reversed(self._renamed):
             with suppress(OSError):
                 self._real["rename"](path, temporary)
+
+
+def _path_of(file: int) -> str:
+    with suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{file}")
+    return ""
 
 
 class Faults:

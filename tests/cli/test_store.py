@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from grinch.store.changes import Change
 
 import grinch
 from commands import run_command
 from grinch.cli import add as adding
 from grinch.cli.changes import sentence, telling
+from grinch.store.changes import Change
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ SCHEMAS: dict[str, Schema] = {
         {"n_slots": int, "is_in_order": bool, "_next": int},
         {"_positions": ("<i8", 1)},
         ("names", "_latest"),
-        ("_slot_of", "_filed"),
+        ("_slot_of", "_filed", "_by_position"),
     ),
     "engine": Schema(
         Engine,

@@ -345,6 +345,8 @@ class Session:
                     path.unlink()
 
     def _vacuum(self) -> None:
-        self._db.vacuum()
-        with self._db.changing():
-            self._db.set("is_to_be_vacuumed", False)
+        # It needs room for another copy. Where there is none, what was compacted counts, and this is done another time.
+        with suppress(sqlite3.Error):
+            self._db.vacuum()
+            with self._db.changing():
+                self._db.set("is_to_be_vacuumed", False)
