@@ -242,7 +242,8 @@ def _check_perch(builder: PerchBuilder) -> None:
     must(boxes.low.shape == boxes.high.shape == (capacity, width), "nodes have no boxes")
     must(np.isfinite(boxes.low).all() and np.isfinite(boxes.high).all(), "a box is not finite")
     must(boxes.witness.shape == boxes.collapsed.shape == (capacity,), "nodes have no witnesses")
-    must(are_within(boxes.witness, 0, max(n, 1)), "a witness is none of the points")
+    # A collapsed node counts as a leaf.
+    must(are_within(boxes.witness, 0, max(2 * capacity, 1)), "a witness is none of the nodes")
     must(are_within(boxes.collapsed, 0, 2), "nodes are neither collapsed nor not")
     must(len(boxes.sample) == 3 and 1 <= boxes.sample.shape[1] <= MANY, "there is no room for a sample")
     must(len(boxes.beam) == len(boxes.gaps) == 2 * max(rules.beam_width, 1), "there is no room for the search")
