@@ -234,7 +234,8 @@ def array_shape(shape: Any) -> tuple[int, ...]:
 
 def _array(dtype: Any, shape: Any, text: Any) -> Any:
     kind, sides, content = array_type(dtype), array_shape(shape), _bytes_of(text)
-    if kind.itemsize * math.prod(sides) != len(content) or (kind.itemsize == 0 and math.prod(sides)):
+    count: int = math.prod(sides)
+    if kind.itemsize * count != len(content) or (kind.itemsize == 0 and count):
         raise SavedModelError(f"an array of shape {sides} has {len(content)} bytes")
     return np.frombuffer(content, kind).reshape(sides).copy()
 
