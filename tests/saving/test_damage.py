@@ -168,7 +168,9 @@ def test_wild_numbers_in_any_array(kind, tmp_path):
             parts = packed(MODELS[kind])
             changed = parts.arrays[name]
             flat = changed.reshape(-1)
-            low, high = (np.iinfo(flat.dtype).min, np.iinfo(flat.dtype).max) if flat.dtype.kind in "iu" else (wild, wild)
+            low, high = (
+                (np.iinfo(flat.dtype).min, np.iinfo(flat.dtype).max) if flat.dtype.kind in "iu" else (wild, wild)
+            )
             flat[rng.integers(len(flat))] = min(max(wild, low), high)
             written(tmp_path / "model", parts)
             still_works(tmp_path / "model")

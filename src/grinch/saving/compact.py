@@ -255,7 +255,7 @@ def _shift_members(arrays: Arrays, prefix: str, means: Any, moments: Floats, for
     n = len(ids)
     if (codes.shape, centres.shape) != ((n, width), (len(sizes), width)) or not scales.shape == shifts.shape == (n,):
         raise SavedModelError("the cells do not fit together")
-    if ids.ndim != 1 or (n and not (0 <= ids.min() and ids.max() < len(means) // 2)):
+    if ids.ndim != 1 or (n and not (ids.min() >= 0 and ids.max() < len(means) // 2)):
         raise SavedModelError("a member of a cell is none of the points")
     cell_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     expected = np.empty((n, width), np.int8), np.empty(n, np.float32), np.empty(n, np.float32)

@@ -24,7 +24,7 @@ from grinch.saving.proposers import put_proposer, take_proposer
 from grinch.saving.records import put_records, take_records
 from grinch.saving.schema import Source, Taken, check_part, entry, put_fields, scalar, take_fields
 from grinch.summaries import RecordSummaries, Summaries, VectorSummaries
-from grinch.summaries.arrays import CUSTOM, PYTHON, Arrays, new_arrays
+from grinch.summaries.arrays import CUSTOM, PYTHON, Arrays, enlarged, new_arrays
 from grinch.summaries.frame import Frame
 from grinch.tree.links import CHANGED_IN, MOVED, NOTED, OFFSET, Links
 
@@ -182,6 +182,7 @@ def _put_arrays(data: Any, source: Source, summaries: Summaries, n_features: int
         raise SavedModelError(f"vectors must have {n_features} columns; they have {kept['means'].shape[1]}")
     if not 0 <= summaries.capacity <= len(kept["stale"]):
         raise SavedModelError(f"there cannot be room for {summaries.capacity} leaves")
+    summaries.enlarge = enlarged
     asked = max(0, min(summaries.capacity, summaries.most_asked))
     room: dict[str, Any] = {"nodes": np.zeros(asked, np.int32), "answers": np.zeros(asked)}
     return new_arrays(0, formula)._replace(**kept, **room)

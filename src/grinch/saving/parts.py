@@ -171,7 +171,7 @@ def _put_ids(data: Any, source: Source) -> PointIds:
     if type(slot) is not int or type(position) is not int or type(is_shuffled) is not bool:
         raise SavedModelError(f"'latest' must be two numbers and a flag; it is {data['latest']!r:.60}")
     ids._latest = (slot, position, is_shuffled)
-    ids._slot_of, ids._filed = {}, 0
+    ids._slot_of, ids._filed, ids._by_position = {}, 0, None
     return ids
 
 

@@ -67,7 +67,7 @@ SCHEMAS: dict[str, Schema] = {
         {"n_slots": int, "is_in_order": bool, "_next": int},
         {"_positions": ("<i8", 1)},
         ("names", "_latest"),
-        ("_slot_of", "_filed"),
+        ("_slot_of", "_filed", "_by_position"),
     ),
     "engine": Schema(
         Engine,
@@ -78,13 +78,13 @@ SCHEMAS: dict[str, Schema] = {
         VectorSummaries,
         {"capacity": int, "most_asked": int, "n_features": int, "longest": float, "is_whole": bool, "_unsaid": str},
         parts=("arrays", "frame"),
-        made_again=("linkage", "is_undoable"),
+        made_again=("linkage", "is_undoable", "enlarge"),
     ),
     "record_summaries": Schema(
         RecordSummaries,
         {"capacity": int, "most_asked": int, "check": bool},
         parts=("arrays", "items"),
-        made_again=("linkage", "_around", "_batched", "_callbacks"),
+        made_again=("linkage", "enlarge", "_around", "_batched", "_callbacks"),
     ),
     "frame": Schema(
         Frame,
