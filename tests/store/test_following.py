@@ -16,9 +16,9 @@ from sklearn.datasets import load_digits
 
 from grinch import Grinch, cuts
 from grinch.store.changes import KINDS
-from grinch.store.following import FEW, Followed
+from grinch.store.following import FEW, Followed, Recut
 from grinch.tree import follow
-from oracle import changes_between, ids_after
+from partitions import changes_between, ids_after
 
 CUTS: dict[str, dict[str, Any]] = {
     "one": {"n_clusters": 1},
@@ -73,7 +73,6 @@ class Following(RuleBasedStateMachine):
         self.next_ids = dict.fromkeys(CUTS, 0)
         self.since: dict[frozenset[int], int] = {}
         self.updated: set[int] = set()
-        self.is_recut = False
         if before:
             self.add_all()
         self.model.partial_fit(batch)
@@ -84,7 +83,6 @@ class Following(RuleBasedStateMachine):
             self.since = dict.fromkeys(self.sets(), 0)
             assert same_partition(self.followed.labels("auto", self.model), self.model.labels_)
             assert list(dict.fromkeys(self.clusters["near"].values())) == list(range(self.next_ids["near"]))
-        self.twin = pickle.loads(pickle.dumps((self.model, None)))[0]
         self.commit(twin=False)
         self.twin, self.twin_followed = reloaded(self.model, self.followed)
 
@@ -248,3 +246,213 @@ TestFollowing = Following.TestCase
 TestFollowing.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
 TestFollowingExactly = FollowingExactly.TestCase
 TestFollowingExactly.settings = settings(max_examples=8, stateful_step_count=8, deadline=None)
+
+
+# A few more -----------------------------------------------------------------------------------------------------------
+
+
+def steady(before, after):
+    """By point, whether its cluster changed by no more than a fifth of its points."""
+    is_steady = np.zeros(len(before), np.bool_)
+    for cluster in np.unique(before):
+        mine = before == cluster
+        for other in np.unique(after[mine]):
+            theirs = after == other
+            is_steady[mine & theirs] = (mine ^ theirs).sum() <= mine.sum() / 5
+    return is_steady
+
+
+def followed_by_all(model, **more):
+    followed = Followed()
+    for name, how in {**CUTS, **more}.items():
+        followed.add(name, **how, model=model)
+    return followed
+
+
+def test_ids_over_ten_days_of_digits():
+    X = load_digits().data[np.random.default_rng(0).permutation(1797)]
+    days = np.array_split(X, 10)
+    model = Grinch().partial_fit(days[0])
+    followed = followed_by_all(model, ten={"n_clusters": 10}, close={"threshold": 0.8})
+    kept = total = 0
+    for version, day in enumerate(days[1:], 1):
+        before = {name: followed.labels(name, model) for name in followed.names}
+        model.partial_fit(day)
+        changes = followed.commit(model, version)
+        for name, old in before.items():
+            now = followed.labels(name, model)[: len(old)]
+            is_steady = steady(old, now)
+            kept, total = kept + (old == now)[is_steady].sum(), total + is_steady.sum()
+            changed = {change.cluster for change in changes if change.cut == name}
+            same = ~np.isin(old, list(changed))
+            assert (old == now)[same].all()
+    assert total > 10_000
+    assert kept >= 0.95 * total
+
+
+def test_to_remove_one_point_renames_no_other_cluster():
+    X = load_digits().data[:600]
+    model = Grinch().fit(X)
+    followed = followed_by_all(model, ten={"n_clusters": 10}, close={"threshold": 0.8})
+    for version, point in enumerate(range(0, 600, 50), 1):
+        before = {name: followed.labels(name, model) for name in followed.names}
+        at = model.ids_.index(point)
+        model.remove([point])
+        changes = followed.commit(model, version)
+        for name, old in before.items():
+            old, now = np.delete(old, at), followed.labels(name, model)
+            changed = {change.cluster for change in changes if change.cut == name}
+            assert (old == now)[~np.isin(old, list(changed))].all()
+            assert (old == now)[steady(old, now)].all()
+
+
+@pytest.mark.parametrize("most", [1, 2**17])
+def test_a_tree_that_outgrows_its_room_and_is_put_in_order(monkeypatch, most):
+    """Beyond 4,096 points nodes are numbered again, and there is room for more and more points."""
+    monkeypatch.setattr(follow, "MOST_MOVED", most)
+    X = np.random.default_rng(1).normal(size=(4600, 3)).astype(np.float32)
+    model = Grinch().partial_fit(X[:3900])
+    followed = followed_by_all(model)
+    for version, first in enumerate(range(3900, 4600, 100), 1):
+        model.partial_fit(X[first : first + 100])
+        if version == 5:
+            model.remove(list(range(0, 3000, 7)))
+        followed.commit(model, version)
+        for name, how in CUTS.items():
+            if how:
+                assert same_partition(followed.labels(name, model), own_labels(model, **how))
+    state = followed.state()[1]
+    engine = model._engine()
+    slots = engine.slots()
+    assert (state["counts"][slots] == 1).all()
+    assert state["counts"][engine.links.head[0]] == engine.n_leaves
+    keys = follow.keys_of(model._fitted.ids.positions[slots])
+    assert state["keys"][engine.links.head[0]] == keys.sum()
+
+
+def infinitely_apart(a, b):
+    """Groups with nothing in common are infinitely far apart."""
+    a, b = {x[0] for x in a}, {x[0] for x in b}
+    return len(a & b) / len(a | b) if a & b else -float("inf")
+
+
+def test_records_that_are_infinitely_far_apart():
+    records = [(letter,) for letter in "abacadbbccddeeffabcdefzzzzyx" * 5]
+    model = Grinch(infinitely_apart, n_neighbors=4).partial_fit(records[:70])
+    followed = followed_by_all(model)
+    for version, first in enumerate(range(70, 140, 10), 1):
+        model.partial_fit(records[first : first + 10])
+        followed.commit(model, version)
+        for name, how in CUTS.items():
+            if how:
+                assert same_partition(followed.labels(name, model), own_labels(model, **how))
+    followed.recut("auto", model, 100)
+    assert same_partition(followed.labels("auto", model), model.labels_)
+
+
+def test_a_tree_as_deep_as_it_has_points():
+    X = np.cumsum(np.linspace(1, 2, 1500))[:, None].astype(np.float32)
+    model = Grinch(metric="euclidean", mode="paper", n_neighbors=3).partial_fit(X[:1400])
+    followed = Followed()
+    for name, how in {"k": {"n_clusters": 7}, "t": {"threshold": -50.0}, "auto": {}}.items():
+        followed.add(name, **how, model=model)
+    for version, first in enumerate(range(1400, 1500, 20), 1):
+        model.partial_fit(X[first : first + 20])
+        followed.commit(model, version)
+    assert same_partition(followed.labels("k", model), cuts.cut_n_clusters(model.tree_, 7))
+    assert same_partition(followed.labels("t", model), cuts.cut_threshold(model.tree_, -50.0))
+
+
+def test_beside_a_large_cluster_little_is_written():
+    """A point that comes beside the node of a cluster leaves the points of the cluster alone."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(400, 8)) * 0.01 + 5, rng.normal(size=(100, 8)) * 0.01 - 5])
+    model = Grinch(metric="euclidean").partial_fit(X)
+    followed = Followed()
+    followed.add("two", n_clusters=2, model=model)
+    # Were they written to, they would have the id of the cluster again.
+    owners = followed._follower.arrays["cut0.owners"]
+    slots = np.flatnonzero(owners[:400] == 0)
+    owners[slots] = 77
+    model.partial_fit(np.full((1, 8), 5.5))
+    changes = followed.commit(model, 1)
+    assert [(change.kind, change.size, change.exemplars) for change in changes] == [("grew", 401, (500,))]
+    assert (owners[slots] == 77).sum() > 390
+
+
+def test_the_resolution_is_kept_until_the_next_recut():
+    X = load_digits().data[np.random.default_rng(0).permutation(1797)]
+    model = Grinch().partial_fit(X[:400])
+    followed = Followed()
+    followed.add("auto", model=model)
+    assert followed.would_recut("auto", model) == Recut(model.n_clusters_, model.n_clusters_, 1.0)
+    assert followed.drift("auto") == (400, 0, 0, 0, 0)
+    for version, first in enumerate(range(400, 1797, 50), 1):
+        model.partial_fit(X[first : first + 50])
+        followed.commit(model, version)
+    drift = followed.drift("auto")
+    assert (drift.points, drift.came, drift.left) == (400, 1397, 0)
+    assert drift.share == pytest.approx(1397 / 400)
+    would = followed.would_recut("auto", model)
+    assert would.n_clusters == model.n_clusters_
+    assert 0.5 < would.agreement < 1
+    before = followed.labels("auto", model)
+    changes = followed.recut("auto", model, 100)
+    assert changes
+    after = followed.labels("auto", model)
+    expected, _ = ids_after(dict(enumerate(before.tolist())), dict(enumerate(after.tolist())), before.max() + 1)
+    assert after.tolist() == list(expected.values())
+
+
+def test_few_points_are_cut_again_as_they_double():
+    X = load_digits().data[:300]
+    model, followed = Grinch(), Followed()
+    followed.add("auto", model=model)
+    assert followed.commit(model, 0) == []
+    assert followed.members("auto", model) == {}
+    assert followed.labels("auto", model).tolist() == []
+    assert followed.cluster_of_places("auto", model, X[:2]).tolist() == [-1, -1]
+    assert followed.touched(model, 0).tolist() == []
+    for version, x in enumerate(X, 1):
+        model.partial_fit([x])
+        followed.commit(model, version)
+        if version in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+            assert followed.drift("auto").points == version
+            assert same_partition(followed.labels("auto", model), model.labels_)
+    assert followed.drift("auto").points == FEW
+
+
+def test_cuts_come_and_go():
+    X = load_digits().data[:100]
+    model, followed = Grinch().fit(X), Followed()
+    followed.add("a", n_clusters=5, model=model)
+    with pytest.raises(ValueError, match="there is a cut called 'a' already"):
+        followed.add("a", model=model)
+    followed.drop("a")
+    with pytest.raises(KeyError, match="there is no cut called 'a'; there are none"):
+        followed.labels("a", model)
+    followed.add("a", n_clusters=4, model=model)
+    assert sorted(followed.members("a", model)) == [5, 6, 7, 8]
+    assert not [name for name in followed.state()[1] if name.startswith("cut0.")]
+    assert followed.recut("a", model, 1) == []
+    assert followed.would_recut("a", model) == Recut(4, 4, 1.0)
+
+
+def test_what_is_refused():
+    X = load_digits().data[:100]
+    model, followed = Grinch().fit(X), Followed()
+    with pytest.raises(ValueError, match="two ways to cut"):
+        followed.add("a", n_clusters=2, threshold=0.5, model=model)
+    followed.add("a", n_clusters=2, model=model)
+    model.partial_fit(X[:3])
+    with pytest.raises(RuntimeError, match="call commit first"):
+        followed.labels("a", model)
+    followed.commit(model, 1)
+    with pytest.raises(RuntimeError, match="not the one that is followed"):
+        followed.commit(Grinch().fit(X), 2)
+    state, arrays = followed.state()
+    other = Followed.from_state(state, arrays)
+    with pytest.raises(ValueError, match="not the one that was followed"):
+        other.attach(Grinch().fit(X[:50]))
+    with pytest.raises(ValueError, match="format 99"):
+        Followed.from_state({**state, "format": 99}, arrays)

@@ -272,7 +272,11 @@ class BestFirst:
         import copy
 
         twin = copy.copy(self)
-        twin.pool = copy.deepcopy(self.pool, {id(self.pool.linkage): self.pool.linkage})
+        shared = [self.pool.linkage]
+        if isinstance(self.pool.summaries, RecordSummaries):
+            # No merge changes its arguments; and what they refer to may be as deep as the tree.
+            shared += self.pool.summaries.items
+        twin.pool = copy.deepcopy(self.pool, {id(thing): thing for thing in shared})
         twin._heaps = {node: (keys.copy(), partners.copy()) for node, (keys, partners) in self._heaps.items()}
         twin._tops = self._tops.copy()
         return twin

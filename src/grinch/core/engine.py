@@ -150,7 +150,11 @@ class Engine:
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_cut", "_at_end", "_epoch", "_near", "follower")}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_cut", "_at_end", "_epoch", "_near", "follower")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

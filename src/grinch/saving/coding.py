@@ -39,7 +39,7 @@ def code_array(array: npt.NDArray[Any]) -> Coded:
     array, steps = np.ascontiguousarray(array), []
     if array.dtype == np.float64 and _fits_in_half(array):
         array, steps = array.astype(np.float32), ["f4"]
-    content = memoryview(array.reshape(-1).view(np.uint8))
+    content = array.reshape(-1).view(np.uint8).data
     if array.nbytes < 64 or not _is_worth_it(array):
         return Coded(content, steps)
     return Coded(zlib.compress(_shuffled(array), 1), [*steps, "zlib"])

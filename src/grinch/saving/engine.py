@@ -12,6 +12,7 @@ from grinch.core.engine import Engine
 from grinch.core.rules import Rules, checked_rules
 from grinch.errors import SavedModelError
 from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.vector import FORMULAS
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import BATCH, Guard
 from grinch.neighbors.cell_kernels import Cells, Metric
@@ -23,7 +24,7 @@ from grinch.saving.proposers import put_proposer, take_proposer
 from grinch.saving.records import put_records, take_records
 from grinch.saving.schema import Source, Taken, check_part, entry, put_fields, scalar, take_fields
 from grinch.summaries import RecordSummaries, Summaries, VectorSummaries
-from grinch.summaries.arrays import CUSTOM, PYTHON, Arrays, new_arrays
+from grinch.summaries.arrays import CUSTOM, PYTHON, Arrays, enlarged, new_arrays
 from grinch.summaries.frame import Frame
 from grinch.tree.links import CHANGED_IN, MOVED, NOTED, OFFSET, Links
 
@@ -88,8 +89,9 @@ def put_engine(data: Any, source: Source, linkage: VectorLinkage | Linkage, sour
     engine.found = None if found is None else put_fields("found_on_arrival", found, source)
     engine.gardener = None
     if gardener is not None:
-        engine.gardener = put_fields("polisher", gardener, source)
-        engine.gardener.neighbors = put_fields("known_neighbors", entry(gardener, "neighbors"), source)
+        polisher: Polisher = put_fields("polisher", gardener, source)
+        engine.gardener = polisher
+        polisher.neighbors = put_fields("known_neighbors", entry(gardener, "neighbors"), source)
     engine._forget_readers()
     # Arrays that cannot be written to are copied before the first change.
     engine._is_owned = False
@@ -121,7 +123,7 @@ def put_links(data: Any, source: Source, undoable: bool = False) -> Links:
         raise SavedModelError(f"the tree is of shape {table.shape}, with {len(head)} numbers about it")
     head = head if head.flags.writeable else head.copy()
     # No change is under way, and nobody follows the tree.
-    head[NOTED] = 0
+    head[NOTED] = head[MOVED] = 0
     log = np.zeros((len(table) if undoable else 0, CHANGED_IN + 1), np.int32)
     return Links(table, head, np.zeros(int(head[OFFSET]), np.uint8), log, np.zeros(0, np.int32))
 
@@ -137,6 +139,8 @@ def take_summaries(summaries: Summaries, links: Links | None, out: Taken, prefix
         found["items"] = take_records(summaries, links, out, f"{prefix}.items")
     else:
         found = take_fields("vector_summaries", summaries, out, prefix)
+        formula = summaries.arrays.formula
+        found["formula"] = FORMULAS[formula] if formula < len(FORMULAS) else "custom"
         found["frame"] = take_frame(summaries.frame, summaries.n_features, out, f"{prefix}.frame")
     return found | {"arrays": arrays}
 
@@ -153,6 +157,8 @@ def _put_vectors(data: Any, source: Source, linkage: VectorLinkage) -> VectorSum
     summaries: VectorSummaries = put_fields("vector_summaries", data, source)
     summaries.linkage, summaries.is_undoable = linkage, linkage.is_custom
     formula = CUSTOM if linkage.is_custom else linkage.formula
+    if entry(data, "formula") != ("custom" if linkage.is_custom else FORMULAS[formula]):
+        raise SavedModelError(f"the model was built by the formula {data['formula']!r:.60}, not by {linkage.name!r}")
     summaries.arrays = _put_arrays(entry(data, "arrays"), source, summaries, summaries.n_features, formula)
     summaries.frame = put_frame(entry(data, "frame"), source, summaries.n_features)
     summaries._find_formula()
@@ -176,6 +182,7 @@ def _put_arrays(data: Any, source: Source, summaries: Summaries, n_features: int
         raise SavedModelError(f"vectors must have {n_features} columns; they have {kept['means'].shape[1]}")
     if not 0 <= summaries.capacity <= len(kept["stale"]):
         raise SavedModelError(f"there cannot be room for {summaries.capacity} leaves")
+    summaries.enlarge = enlarged
     asked = max(0, min(summaries.capacity, summaries.most_asked))
     room: dict[str, Any] = {"nodes": np.zeros(asked, np.int32), "answers": np.zeros(asked)}
     return new_arrays(0, formula)._replace(**kept, **room)

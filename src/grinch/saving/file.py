@@ -176,7 +176,7 @@ def _check_sizes(sections: list[Any], left: int) -> None:
 
 
 def _section(file: IO[bytes], section: dict[str, Any]) -> npt.NDArray[Any]:
-    content = np.fromfile(file, np.uint8, section["size"])
+    content = np.fromfile(file, np.uint8, section["size"]).data
     if len(content) != section["size"] or zlib.crc32(content) != section["crc"]:
         raise SavedModelError(f"the file is damaged: array {section['name']!r} does not have its checksum")
-    return decode_array(memoryview(content), section["dtype"], section["shape"], section["steps"], section["name"])
+    return decode_array(content, section["dtype"], section["shape"], section["steps"], section["name"])

@@ -234,7 +234,8 @@ def array_shape(shape: Any) -> tuple[int, ...]:
 
 def _array(dtype: Any, shape: Any, text: Any) -> Any:
     kind, sides, content = array_type(dtype), array_shape(shape), _bytes_of(text)
-    if kind.itemsize * math.prod(sides) != len(content) or (kind.itemsize == 0 and math.prod(sides)):
+    count: int = math.prod(sides)
+    if kind.itemsize * count != len(content) or (kind.itemsize == 0 and count):
         raise SavedModelError(f"an array of shape {sides} has {len(content)} bytes")
     return np.frombuffer(content, kind).reshape(sides).copy()
 
@@ -247,7 +248,7 @@ def _sparse(is_matrix: Any, shape: Any, data: Any, indices: Any, indptr: Any) ->
         raise SavedModelError("a sparse matrix is not one")
     if len(indptr) != sides[0] + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
         raise SavedModelError("the rows of a sparse matrix do not follow each other")
-    if len(indices) != len(data) or (len(indices) and not (0 <= indices.min() and indices.max() < sides[1])):
+    if len(indices) != len(data) or (len(indices) and not (indices.min() >= 0 and indices.max() < sides[1])):
         raise SavedModelError("a column of a sparse matrix is outside it")
     kind = scipy.sparse.csr_matrix if is_matrix is True else scipy.sparse.csr_array
     return kind((data, indices, indptr), shape=sides)

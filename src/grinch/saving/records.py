@@ -129,7 +129,7 @@ def _is_union(whole: list[Any], a: Any, b: Any) -> bool:
 def _join(items: list[Any], joined: Counts, how: Any, capacity: int) -> None:
     if joined.shape[1:] != (3,) or len(joined) != int((how == JOINED).sum()):
         raise SavedModelError("the members of some groups are missing")
-    if len(joined) and not (0 <= joined.min() and joined.max() < 2 * how.shape[1]):
+    if len(joined) and not (joined.min() >= 0 and joined.max() < 2 * how.shape[1]):
         raise SavedModelError("members are those of a node that is not there")
     room, used = (available_memory() or USUAL_MEMORY) // 8, 0
     for node, left, right in (joined // 2 + joined % 2 * capacity).tolist():

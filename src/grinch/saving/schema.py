@@ -7,6 +7,8 @@ the classes, and with the list of each format.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,8 +50,8 @@ class Schema(NamedTuple):
     """
 
     kind: type
-    scalars: dict[str, type] = {}
-    arrays: dict[str, tuple[str, int]] = {}
+    scalars: Mapping[str, type] = MappingProxyType({})
+    arrays: Mapping[str, tuple[str, int]] = MappingProxyType({})
     parts: tuple[str, ...] = ()
     made_again: tuple[str, ...] = ()
 
@@ -76,13 +78,13 @@ SCHEMAS: dict[str, Schema] = {
         VectorSummaries,
         {"capacity": int, "most_asked": int, "n_features": int, "longest": float, "is_whole": bool, "_unsaid": str},
         parts=("arrays", "frame"),
-        made_again=("linkage", "is_undoable"),
+        made_again=("linkage", "is_undoable", "enlarge"),
     ),
     "record_summaries": Schema(
         RecordSummaries,
         {"capacity": int, "most_asked": int, "check": bool},
         parts=("arrays", "items"),
-        made_again=("linkage", "_around", "_batched", "_callbacks"),
+        made_again=("linkage", "enlarge", "_around", "_batched", "_callbacks"),
     ),
     "frame": Schema(
         Frame,
@@ -220,7 +222,7 @@ def put_fields(tag: str, data: Any, source: Source) -> Any:
     """A thing with its scalars and arrays; parts are added by whoever knows them."""
     check_part(tag, data)
     schema = SCHEMAS[tag]
-    thing = object.__new__(schema.kind)
+    thing: Any = object.__new__(schema.kind)
     for attribute, kind in schema.scalars.items():
         setattr(thing, attribute, scalar(data, name_in_file(attribute), kind))
     for attribute, (dtype, ndim) in schema.arrays.items():

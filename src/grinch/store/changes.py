@@ -31,6 +31,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from grinch._types import Counts, Labels
 
 KINDS = ("born", "dissolved", "split", "merged", "grew", "shrank")
@@ -80,7 +82,7 @@ class Found(NamedTuple):
     cluster: int
     others: tuple[int, ...]
     size: int
-    count: int
+    n_points: int
     parts: tuple[int, ...]
     removed: bool = False
 
@@ -91,7 +93,7 @@ def find_changes(parts: Parts) -> list[Found]:
     >>> import numpy as np
     >>> parts = Parts(np.array([7, 7, 8]), np.array([7, 9, 9]), np.array([4, 2, 1]), removed={})
     >>> for change in find_changes(parts):
-    ...     print(change.kind, change.cluster, change.others, change.size, change.count)
+    ...     print(change.kind, change.cluster, change.others, change.size, change.n_points)
     split 7 (9,) 4 2
     shrank 7 (9,) 4 2
     dissolved 8 (9,) 0 1
@@ -99,38 +101,41 @@ def find_changes(parts: Parts) -> list[Found]:
     """
     into: dict[int, list[int]] = defaultdict(list)
     out_of: dict[int, list[int]] = defaultdict(list)
+    sizes: dict[int, int] = defaultdict(int)
     old, new, counts = parts.old.tolist(), parts.new.tolist(), parts.counts.tolist()
-    for i in sorted(range(len(old)), key=lambda i: (-counts[i], old[i], new[i])):
+    for i in np.lexsort((parts.new, parts.old, -parts.counts)).tolist():
         into[new[i]].append(i)
+        sizes[new[i]] += counts[i]
         out_of[old[i]].append(i)
     out_of.pop(NOWHERE, None)
     is_old = {*out_of, *parts.removed}
-    # By part, whether the cluster it came from is no more and has no larger part, or where it is has no larger part.
-    ended = {cluster: out_of[cluster][0] for cluster in out_of if cluster not in into}
-    largest = {cluster: next((i for i in rows if old[i] != NOWHERE), None) for cluster, rows in into.items()}
-
-    def change(kind: str, cluster: int, rows: list[int], others: list[int], removed: int = 0) -> Found:
-        size, count = sum(counts[i] for i in into.get(cluster, ())), sum(counts[i] for i in rows) + removed
-        return Found(kind, cluster, tuple(others), size, count, tuple(rows), removed > 0)
-
     found = []
+
+    def tell(kind: str, cluster: int, rows: list[int], others: list[int], removed: int = 0) -> None:
+        count = removed + sum([counts[i] for i in rows])
+        found.append(Found(kind, cluster, tuple(others), sizes.get(cluster, 0), count, tuple(rows), removed > 0))
+
+    def is_largest_source(i: int) -> bool:
+        return next(j for j in into[new[i]] if old[j] != NOWHERE) == i
+
     for cluster in sorted({*into, *is_old}):
         came = [i for i in into.get(cluster, ()) if old[i] != cluster]
         left = [i for i in out_of.get(cluster, ()) if new[i] != cluster]
         removed, sources = parts.removed.get(cluster, 0), [old[i] for i in came if old[i] != NOWHERE]
-        if cluster not in is_old:
-            found.append(change("born", cluster, came, sources))
+        targets = [new[i] for i in left]
         if cluster not in into:
-            found.append(change("dissolved", cluster, left, [new[i] for i in left], removed))
+            tell("dissolved", cluster, left, targets, removed)
             continue
-        split = [i for i in left if new[i] not in is_old and largest[new[i]] == i]
+        if cluster not in is_old:
+            tell("born", cluster, came, sources)
+        split = [i for i in left if new[i] not in is_old and is_largest_source(i)]
         if split:
-            found.append(change("split", cluster, split, [new[i] for i in split]))
-        merged = [i for i in came if old[i] in ended and ended[old[i]] == i]
-        if merged and cluster in is_old or len(merged) > 1:
-            found.append(change("merged", cluster, merged, [old[i] for i in merged]))
+            tell("split", cluster, split, [new[i] for i in split])
+        merged = [i for i in came if old[i] != NOWHERE and old[i] not in into and out_of[old[i]][0] == i]
+        if (merged and cluster in is_old) or len(merged) > 1:
+            tell("merged", cluster, merged, [old[i] for i in merged])
         if came and cluster in is_old:
-            found.append(change("grew", cluster, came, sources))
+            tell("grew", cluster, came, sources)
         if left or removed:
-            found.append(change("shrank", cluster, left, [new[i] for i in left], removed))
+            tell("shrank", cluster, left, targets, removed)
     return found

@@ -13,6 +13,7 @@ grew 1 4 (4, 5)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,9 @@ from grinch.tree.follow import Follower, Region
 from grinch.tree.follow_cut import ABOVE, NEW, Local, Pieces
 
 # The automatic cut of fewer points than this says little: it is made again each time they have doubled.
-FEW = 64
+FEW = 256
+# How many points a change shows.
+FEW_POINTS = 3
 FORMAT = 1
 
 
@@ -132,6 +135,8 @@ class ClusterIds:
         is_again = region.came_from >= 0
         owners[region.came[is_again]] = was[region.came_from[is_again]]
         self._follow_new(subject, region.came)
+        was_above = np.zeros(len(owners), np.uint8)
+        was_above[region.nodes] = owners[region.nodes] == ABOVE
         follow_cut.raise_owners(subject.engine.links, region.nodes, owners)
         is_removed = np.ones(len(was), np.bool_)
         is_removed[region.came_from[is_again]] = False
@@ -140,7 +145,9 @@ class ClusterIds:
         is_small = self.drift.points < FEW and n >= 2 * self.drift.points
         if self.is_automatic and n and (n_before == 0 or is_small):
             return self._recut_and_tell(subject, version, removed)
-        changes, born, ended = self._tell(subject, self._ends(subject, region), version, removed)
+        ends = self._ends(subject, region)
+        ends = follow_cut.without_same(subject.engine.links, ends, subject.follower, owners, was_above)
+        changes, born, ended = self._tell(subject, ends, version, removed)
         came, left = len(region.came) - int(is_again.sum()), len(removed[0])
         before = self.drift
         self.drift = Drift(
@@ -273,23 +280,33 @@ class Told(NamedTuple):
         """What changed, with a few points for each."""
         if not len(self.old) and not len(self.removed):
             return
-        pairs, which = np.unique(np.stack([self.old, self.new]), axis=1, return_inverse=True)
-        which = which.ravel()
-        totals = np.zeros(pairs.shape[1], np.int64)
-        np.add.at(totals, which, self.counts)
+        links, follower = self.subject.engine.links, self.subject.follower
+        # The pieces of each pair of clusters, those with the oldest points first.
+        order = np.lexsort((follower.arrays["oldest"][self.nodes], self.new, self.old))
+        old, new, nodes = self.old[order], self.new[order], self.nodes[order]
+        starts = _starts(old, new)
+        totals = np.add.reduceat(self.counts[order], starts) if len(starts) else self.counts
         clusters, n_removed = np.unique(self.removed_from, return_counts=True)
         removed = dict(zip(clusters.tolist(), n_removed.tolist(), strict=True))
-        found = find_changes(Parts(pairs[0], pairs[1], totals, removed))
-        by_pair = np.split(self.nodes[np.argsort(which, kind="stable")], np.cumsum(np.bincount(which))[:-1])
-        nothing = np.empty(0, np.intp)
-        groups = [np.concatenate([nothing, *(by_pair[i] for i in change.parts)]) for change in found]
-        oldest = follow_cut.oldest_under(self.subject.engine.links, self.subject.follower, groups)
+        found = find_changes(Parts(old[starts], new[starts], totals, removed))
+        few = [nodes[i : min(i + FEW_POINTS, j)].tolist() for i, j in pairwise([*starts.tolist(), len(old)])]
+        groups = [few[change.parts[0]] if len(change.parts) == 1 else _all_of(few, change.parts) for change in found]
+        oldest = follow_cut.oldest_under(links, follower, groups, FEW_POINTS)
         for change, exemplars in zip(found, oldest, strict=True):
             if change.removed:
-                exemplars = sorted([*exemplars, *np.sort(self.removed[self.removed_from == change.cluster])[:3]])
-            few = tuple(int(position) for position in exemplars[:3])
+                gone = np.sort(self.removed[self.removed_from == change.cluster])[:FEW_POINTS]
+                exemplars = sorted([*exemplars, *gone.tolist()])[:FEW_POINTS]
             kind, cluster, others, size, count = change[:5]
-            yield Change(version, name, kind, cluster, others, size, count, few)
+            yield Change(version, name, kind, cluster, others, size, count, tuple(exemplars))
+
+
+def _all_of(few: list[list[int]], parts: tuple[int, ...]) -> list[int]:
+    return [node for part in parts for node in few[part]]
+
+
+def _starts(old: Labels, new: Labels) -> Slots:
+    """Where each pair of clusters begins, of pairs in order."""
+    return np.flatnonzero(np.append(len(old) > 0, (old[1:] != old[:-1]) | (new[1:] != new[:-1]))[: len(old)])
 
 
 def _summed(old: Labels, new: Slots, counts: Counts) -> tuple[Labels, Slots, Counts]:
@@ -298,7 +315,7 @@ def _summed(old: Labels, new: Slots, counts: Counts) -> tuple[Labels, Slots, Cou
         return old, new, counts
     order = np.lexsort((new, old))
     old, new = old[order], new[order]
-    starts = np.flatnonzero(np.append(True, (old[1:] != old[:-1]) | (new[1:] != new[:-1])))
+    starts = _starts(old, new)
     return old[starts], new[starts], np.add.reduceat(counts[order], starts)
 
 

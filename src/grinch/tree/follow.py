@@ -79,6 +79,8 @@ class Follower:
         self._update = 0
         # Points that left before their slots were numbered again: positions, and what was noted of them.
         self._departed: list[tuple[Counts, dict[str, npt.NDArray[Any]]]] = []
+        # Of nodes that are free since the last update, the keys, and when they had changed.
+        self._earlier: list[tuple[Keys, Counts]] = []
 
     @classmethod
     def of(cls, arrays: dict[str, npt.NDArray[Any]]) -> Follower:
@@ -97,7 +99,7 @@ class Follower:
 
     @property
     def met(self) -> Ids:
-        """By node, ``now`` if it is in the region of the last update."""
+        """By node, ``now`` if it is in the region of the last update, or a leaf that moved."""
         return self._met
 
     @property
@@ -137,6 +139,9 @@ class Follower:
         gone = self.arrays["counts"][: self.capacity] > 0
         gone[leaves] = False
         self._note_departed(np.flatnonzero(gone))
+        is_free = self.arrays["keys"][self.capacity :] != 0
+        is_free[internal - self.capacity] = False
+        self._note_free(self.capacity + np.flatnonzero(is_free))
 
         def kept(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
             new = np.zeros(2 * capacity, array.dtype)
@@ -152,9 +157,7 @@ class Follower:
         self.capacity = capacity
 
     def _note_departed(self, slots: Slots) -> None:
-        self._departed.append(
-            (self.arrays["oldest"][slots], {name: self.arrays[name][slots] for name in self.noted})
-        )
+        self._departed.append((self.arrays["oldest"][slots], {name: self.arrays[name][slots] for name in self.noted}))
         self.arrays["counts"][slots] = 0
 
     # The tree has changed -----------------------------------------------------------------------------------------
@@ -173,18 +176,11 @@ class Follower:
         self._departed = []
         self._fill_leaves(came, positions, version)
         nodes = self.all_nodes(links) if is_all else self._above(links, self.moved[:n_moved])
-        before, came_from = self._raise(links, nodes, ask, version), _same(positions[came], left)
-        self._mark_above(links, nodes, came[came_from >= 0], version)
+        free = self._free_of_all(links) if is_all else self._free_among(links, self.moved[:n_moved])
+        self._note_free(free)
+        before = self._raise(links, nodes, came, ask, version)
         links.head[MOVED] = 0
-        return Region(nodes, before, came, came_from, left, left_by)
-
-    def _mark_above(self, links: Links, nodes: Slots, slots: Slots, version: int) -> None:
-        """Points in these slots are other than before: what has them has changed, though they are the same points."""
-        if len(slots):
-            is_above = np.zeros(2 * self.capacity, np.uint8)
-            is_above[slots] = 1
-            spread_up(links, nodes, is_above)
-            self.arrays["changed_at"][nodes[is_above[nodes] == 1]] = version
+        return Region(nodes, before, came, _same(positions[came], left), left, left_by)
 
     def _leaves_of_all(self, links: Links) -> tuple[Slots, Slots]:
         """The slots that were filled, and those that were emptied, of all."""
@@ -197,6 +193,21 @@ class Follower:
         is_in, was_in = links.table[slots, SIZE] != NONE, self.arrays["counts"][slots] > 0
         return slots[is_in & ~was_in], slots[was_in & ~is_in]
 
+    def _free_of_all(self, links: Links) -> Slots:
+        """The internal nodes that are no longer in the tree, or have not been for long."""
+        is_free = (links.table[self.capacity :, SIZE] == NONE) & (self.arrays["keys"][self.capacity :] != 0)
+        return self.capacity + np.flatnonzero(is_free)
+
+    def _free_among(self, links: Links, moved: Ids) -> Slots:
+        """The same, of those that moved; the others had points that are no longer there."""
+        nodes = moved[moved >= self.capacity]
+        return np.unique(nodes[links.table[nodes, SIZE] == NONE]).astype(np.intp)
+
+    def _note_free(self, nodes: Slots) -> None:
+        """The points of these nodes may all be under another one now."""
+        self._earlier.append((self.arrays["keys"][nodes], self.arrays["changed_at"][nodes]))
+        self.arrays["keys"][nodes] = 0
+
     def _fill_leaves(self, slots: Slots, positions: Counts, version: int) -> None:
         arrays = self.arrays
         arrays["oldest"][slots] = positions[slots]
@@ -207,31 +218,39 @@ class Follower:
         self._update += 1
         most = max(int(links.head[LEAVES]), 1)
         room = [np.empty(size, np.intp) for size in (most, len(moved) + 1, most)]
-        return room[-1][: gather_above(links, moved, self._met, self._update, *room)]
+        n = gather_above(links, moved, self._met, self._update, *room)
+        self._met[moved[moved < self.capacity]] = self._update
+        return room[-1][:n]
 
     def all_nodes(self, links: Links) -> Slots:
         """All internal nodes, children first: the region of whoever looks at the whole tree."""
         self._update += 1
-        nodes = all_internal(links)
-        self._met[nodes] = self._update
-        return nodes
+        self._met[:] = self._update
+        return all_internal(links)
 
-    def _raise(self, links: Links, nodes: Slots, ask: Ask, version: int) -> Counts:
+    def _raise(self, links: Links, nodes: Slots, came: Slots, ask: Ask, version: int) -> Counts:
         """Bring the nodes of a region up to date; returns the oldest point that each had."""
         arrays = self.arrays
-        keys, changed_at, oldest = (arrays[name][nodes] for name in ("keys", "changed_at", "oldest"))
+        keys, oldest = arrays["keys"][nodes], arrays["oldest"][nodes]
         arrays["scores"][nodes] = ask(nodes)
-        sum_up(links, nodes, arrays["keys"], arrays["counts"], arrays["oldest"])
-        is_other = arrays["keys"][nodes] != keys
-        # A group of points that only has another node now has not changed.
-        earlier, found = keys[is_other], arrays["keys"][nodes[is_other]]
-        order = np.argsort(earlier, kind="stable")
-        at = np.minimum(np.searchsorted(earlier, found, sorter=order), max(len(order) - 1, 0))
-        if len(order):
-            match = order[at]
-            changed_at[is_other] = np.where(earlier[match] == found, changed_at[is_other][match], version)
-            arrays["changed_at"][nodes] = changed_at
+        has_new = np.zeros(2 * self.capacity, np.uint8)
+        has_new[came] = 1
+        sum_up(links, nodes, arrays["keys"], arrays["counts"], arrays["oldest"], has_new)
+        is_new = has_new[nodes] == 1
+        others = np.flatnonzero(~is_new & (arrays["keys"][nodes] != keys))
+        self._earlier.append((keys, arrays["changed_at"][nodes]))
+        if len(others):
+            arrays["changed_at"][nodes[others]] = self._changed_before(nodes[others], version)
+        arrays["changed_at"][nodes[is_new]] = version
+        self._earlier = []
         return oldest
+
+    def _changed_before(self, nodes: Slots, version: int) -> Counts:
+        """When the points under these last changed: now, unless they were all under another node before."""
+        keys, changed_at = (np.concatenate(some) for some in zip(*self._earlier, strict=True))
+        found, order = self.arrays["keys"][nodes], np.argsort(keys)
+        match = order[np.minimum(np.searchsorted(keys, found, sorter=order), len(keys) - 1)]
+        return np.where(keys[match] == found, changed_at[match], version)
 
     def is_up_to_date(self, links: Links) -> bool:
         """Whether the tree is as it was when it was last looked at, as far as that is known here."""
@@ -268,7 +287,7 @@ def keys_of(positions: Counts) -> Keys:
 
 
 @kernel
-def sum_up(tree: Links, nodes: Slots, keys: Keys, counts: Ids, oldest: Counts) -> None:
+def sum_up(tree: Links, nodes: Slots, keys: Keys, counts: Ids, oldest: Counts, has_new: Flags) -> None:
     """What is known of these nodes, which come children first, from their children."""
     for i in range(nodes.shape[0]):
         v = nodes[i]
@@ -276,10 +295,4 @@ def sum_up(tree: Links, nodes: Slots, keys: Keys, counts: Ids, oldest: Counts) -
         keys[v] = keys[a] + keys[b]
         counts[v] = counts[a] + counts[b]
         oldest[v] = min(oldest[a], oldest[b])
-
-
-@kernel
-def spread_up(tree: Links, nodes: Slots, is_above: Flags) -> None:
-    """Mark the nodes with a child that is marked; they come children first."""
-    for i in range(nodes.shape[0]):
-        is_above[nodes[i]] = is_above[left(tree, nodes[i])] | is_above[right(tree, nodes[i])]
+        has_new[v] = has_new[a] | has_new[b]

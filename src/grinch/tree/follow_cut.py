@@ -22,6 +22,8 @@ from grinch.tree.live_cut import all_internal, raise_keys
 
 # Owners: of nodes above the cut, whose points are in several clusters; and of points that are new.
 ABOVE, NEW = -1, -2
+# Where between its own node and the one above a cluster should end.
+HALFWAY = 0.5
 
 
 class Pieces(NamedTuple):
@@ -289,7 +291,7 @@ def choose_levels(links: Links, ends: Slots, follower: Follower) -> Floats:
     upper = np.where(above == NONE, np.nan, heights[above])
     for bound in (lower, upper):
         bound[~np.isfinite(bound)] = np.nan
-    half = (upper - lower) / 2
+    half = (upper - lower) * HALFWAY
     margin = _median(half[half > 0], np.ones(int((half > 0).sum())))
     if np.isnan(margin):
         inner = heights[all_internal(links)]
@@ -328,6 +330,21 @@ def raise_owners(tree: Links, nodes: Slots, owners: Labels) -> None:
     for i in range(nodes.shape[0]):
         a, b = owners[left(tree, nodes[i])], owners[right(tree, nodes[i])]
         owners[nodes[i]] = a if a == b else ABOVE
+
+
+def without_same(links: Links, ends: Slots, follower: Follower, owners: Labels, was_above: Flags | None) -> Slots:
+    """Those of the clusters that may have changed: the others were clusters before, and nothing moved in them.
+
+    ``was_above`` has, for the nodes of the region, whether they were above the cut before; without it there is none.
+    """
+    above = links.table[ends, PARENT]
+    is_same = (owners[above] == ABOVE) | (above == NONE)
+    if was_above is not None:
+        met, now = follower.met, follower.now
+        is_same &= (met[above] != now) | (above == NONE)
+        is_same |= (met[above] == now) & (above != NONE) & (was_above[above] == 1)
+        is_same &= met[ends] != now
+    return ends[~is_same | (owners[ends] < 0)]
 
 
 def owners_above(links: Links, nodes: Ids, owners: Labels) -> Labels:
@@ -397,15 +414,15 @@ def _fill_under(tree: Links, owners: Labels, top: int, new: int) -> None:
         v = right(tree, parent(tree, v))
 
 
-def oldest_under(links: Links, follower: Follower, groups: list[Slots], most: int = 3) -> list[list[int]]:
+def oldest_under(links: Links, follower: Follower, groups: list[list[int]], most: int) -> list[list[int]]:
     """The positions of the few oldest points under the nodes of each group, from the oldest on."""
     oldest, rows = follower.arrays["oldest"], np.full((len(groups), most), NONE)
-    for row, nodes in zip(rows, groups, strict=True):
+    for row, nodes in enumerate(groups):
         # Each node has at least one point, so no more of them matter than points are looked for.
-        first = nodes[np.argsort(oldest[nodes], kind="stable")[:most]] if len(nodes) > 1 else nodes
-        row[: len(first)] = first
+        nodes = nodes if len(nodes) < 2 else sorted(nodes, key=oldest.item)[:most]
+        rows[row, : len(nodes)] = nodes
     _descend_to_oldest(links, oldest, rows)
-    return [[int(oldest[v]) for v in row if v != NONE] for row in rows.tolist()]
+    return [[p for p in row if p != NONE] for row in np.where(rows == NONE, NONE, oldest[rows]).tolist()]
 
 
 @kernel

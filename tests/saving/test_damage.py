@@ -1,0 +1,267 @@
+"""Files that are cut off, damaged or made to do harm are refused, with the reason."""
+
+from __future__ import annotations
+
+import copy
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import grinch
+from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch
+from grinch.datasets import gaussian_mixture
+from grinch.errors import SavedModelError
+from grinch.linkage import Pairwise
+from grinch.saving import Parts, check_model, put_together, take_apart
+from hostile_files import packed, write_header, written
+
+X = gaussian_mixture(120, n_features=4, n_classes=5, random_state=0)[0]
+
+
+def near(a, b):
+    return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+
+def refused(path, match=""):
+    with pytest.raises(SavedModelError, match=match) as caught:
+        grinch.load(path)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    path = tmp_path_factory.mktemp("small") / "model"
+    Grinch("ward").fit(X[:6], ids=list("abcdef")).save(path)
+    return path.read_bytes()
+
+
+def test_cut_off_anywhere(small, tmp_path):
+    path = tmp_path / "model"
+    for length in [*range(0, 60), *range(60, len(small), 37), len(small) - 1]:
+        path.write_bytes(small[:length])
+        refused(path)
+    path.write_bytes(small + b"x")
+    refused(path, "1 bytes are too many")
+
+
+def test_any_bit_flipped(small, tmp_path):
+    path, rng = tmp_path / "model", np.random.default_rng(0)
+    places = [*range(32), *rng.integers(32, len(small), 300).tolist(), len(small) - 1]
+    for place in places:
+        damaged = bytearray(small)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        refused(path)
+
+
+def test_later_versions(tmp_path):
+    write_header(tmp_path / "model", {"manifest": {}, "sections": []}, format=2)
+    refused(tmp_path / "model", r"of format 2, and this version .* knows formats up to 1. Install a later one")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b"{}",
+        b"nan",
+        b"\xff",
+        b"[" * 100_000,
+        {"manifest": {}, "sections": []},
+        {"manifest": {"fitted": None}, "sections": []},
+        {"manifest": {"fitted": None, "format": 1, "class": "object"}, "sections": []},
+        {"manifest": {"fitted": None, "format": 1, "class": "Grinch", "parameters": {}}, "sections": []},
+        {"manifest": {}, "sections": [{"name": "a"}]},
+    ],
+    ids=lambda header: repr(header)[:40],
+)
+def test_headers(header, tmp_path):
+    write_header(tmp_path / "model", header)
+    refused(tmp_path / "model")
+
+
+SECTIONS = {
+    "huge": {"shape": [2**40, 2**20]},
+    "negative": {"shape": [-1, 4]},
+    "objects": {"dtype": "|O"},
+    "structured": {"dtype": "[('a', '<i4')]"},
+    "no such dtype": {"dtype": "x9"},
+    "unknown steps": {"steps": ["pickle"]},
+    "size": {"size": 10**15},
+    "minus": {"size": -1},
+    "wrong checksum": {"crc": 0},
+    "another shape": {"shape": [7]},
+}
+
+
+@pytest.mark.parametrize("change", SECTIONS)
+def test_sections(change, tmp_path):
+    parts = packed(Grinch().fit(X[:50]))
+    for name in parts.arrays:
+
+        def harm(section, name=name):
+            if section["name"] == name:
+                section.update(SECTIONS[change])
+
+        written(tmp_path / "model", parts, harm)
+        refused(tmp_path / "model")
+
+
+def test_a_bomb_takes_no_memory(tmp_path):
+    parts = packed(Grinch().fit(X[:50]))
+    parts.arrays["builder.summaries.off_by"] = np.zeros((2_000, 100), np.int32)
+
+    def swell(section):
+        if section["name"] == "builder.summaries.off_by":
+            section["shape"] = [10_000_000, 100]
+
+    written(tmp_path / "model", parts, swell)
+    tracemalloc.start()
+    refused(tmp_path / "model")
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+def models():
+    yield "vectors", Grinch("ward").fit(X[:100]).remove([5])
+    yield "cells", Grinch("cosine", search="index").fit(gaussian_mixture(600, n_features=4)[0])
+    yield "records", Grinch(near).fit(X[:40, 0].tolist())
+    yield "pairwise", Grinch(Pairwise("average", distance="euclidean")).fit(X[:40])
+    yield "hac", HAC().fit(X[:40])
+    yield "buffer", MiniBatchHAC(buffer_size=10).fit(X[:40])
+    yield "perch", Perch(max_leaves=20).fit(X[:40])
+    yield "birch", Birch(branching_factor=3).fit(X[:40])
+
+
+MODELS = dict(models())
+# What is read and means something else, but can do no harm: numbers that no index comes from.
+HARMLESS = ("sibling_scores", "counted", "changes", "counts", "known.scores", "frame.rows", "frame.origin", "rows.0")
+
+
+def still_works(path) -> None:
+    """Either a file is refused, or what is opened can be used without a crash."""
+    try:
+        model = grinch.load(path)
+    except SavedModelError:
+        return
+    check_model(model)
+    try:
+        model.labels_
+        if hasattr(model, "partial_fit") and not isinstance(model, Birch):
+            records = X[:30, 0].tolist() if model.n_leaves_ and callable(getattr(model, "linkage", None)) else X[:30]
+            model.partial_fit(records)
+    except (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, AttributeError):
+        return
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", MODELS)
+def test_wild_numbers_in_any_array(kind, tmp_path):
+    """Every array in turn gets numbers from far outside; nothing may crash."""
+    rng = np.random.default_rng(0)
+    for name, array in packed(MODELS[kind]).arrays.items():
+        if not array.size:
+            continue
+        for wild in (2**30, -7, 1):
+            parts = packed(MODELS[kind])
+            changed = parts.arrays[name]
+            flat = changed.reshape(-1)
+            low, high = (
+                (np.iinfo(flat.dtype).min, np.iinfo(flat.dtype).max) if flat.dtype.kind in "iu" else (wild, wild)
+            )
+            flat[rng.integers(len(flat))] = min(max(wild, low), high)
+            written(tmp_path / "model", parts)
+            still_works(tmp_path / "model")
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_arrays_of_another_kind_or_shape(kind, tmp_path):
+    for name, array in packed(MODELS[kind]).arrays.items():
+        others = [
+            array.astype("<f2" if array.dtype.kind == "f" else "<i2"),
+            array.reshape(*array.shape, 1),
+            np.concatenate([array, array]) if len(array) else np.zeros((3, *array.shape[1:]), array.dtype),
+        ]
+        for other in others:
+            parts = packed(MODELS[kind])
+            parts.arrays[name] = other
+            written(tmp_path / "model", parts)
+            still_works(tmp_path / "model")
+        parts = packed(MODELS[kind])
+        del parts.arrays[name]
+        written(tmp_path / "model", parts)
+        refused(tmp_path / "model")
+
+
+def places_in(data, path=()):
+    """Where a manifest has numbers and flags."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from places_in(value, (*path, key))
+    elif isinstance(data, list):
+        for i, value in enumerate(data):
+            yield from places_in(value, (*path, i))
+    else:
+        yield path
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", MODELS)
+def test_wild_values_in_the_manifest(kind, tmp_path):
+    start = packed(MODELS[kind])
+    for path in places_in(start.manifest):
+        if path[:1] == ("parameters",) and path[1] in ("n_clusters", "threshold", "verbose", "noise", "random_state"):
+            continue
+        for wild in (None, -1, 10**12, "x", [1], 0.5):
+            manifest = copy.deepcopy(start.manifest)
+            at = manifest
+            for step in path[:-1]:
+                at = at[step]
+            at[path[-1]] = wild
+            written(tmp_path / "model", Parts(manifest, start.arrays))
+            try:
+                grinch.load(tmp_path / "model")
+            except SavedModelError:
+                pass
+
+
+CRIMES = {
+    "a circle": lambda engine: engine.links.table.__setitem__((engine.summaries.capacity + 3, 1), engine.links.head[0]),
+    "a parent outside": lambda engine: engine.links.table.__setitem__((4, 0), 10**6),
+    "a child outside": lambda engine: engine.links.table.__setitem__((engine.summaries.capacity + 3, 2), 10**6),
+    "a negative child": lambda engine: engine.links.table.__setitem__((engine.summaries.capacity + 3, 2), -5),
+    "a wrong size": lambda engine: engine.links.table.__setitem__((engine.summaries.capacity + 3, 3), 99),
+    "a root outside": lambda engine: engine.links.head.__setitem__(0, 10**6),
+    "too many leaves": lambda engine: engine.links.head.__setitem__(1, 10**6),
+    "too many slots": lambda engine: engine.links.head.__setitem__(2, 10**6),
+    "an offset": lambda engine: engine.links.head.__setitem__(3, 7),
+    "a stale leaf": lambda engine: engine.summaries.arrays.stale.__setitem__(3, 1),
+    "a neighbour outside": lambda engine: engine.gardener.neighbors.near.__setitem__((3, 0), 10**6),
+    "a gap": lambda engine: engine.gardener.neighbors.near.__setitem__((50, 0), -1),
+    "a vector that is not finite": lambda engine: engine.summaries.arrays.means.__setitem__((3, 0), np.nan),
+    "met": lambda engine: engine.gardener.neighbors.met.__setitem__(0, -3),
+}
+
+
+@pytest.mark.parametrize("crime", CRIMES)
+def test_parts_are_checked_whoever_carries_them(crime):
+    parts = take_apart(Grinch("ward").fit(X[:100]))
+    model = put_together(Parts(parts.manifest, {name: array.copy() for name, array in parts.arrays.items()}))
+    check_model(model)
+    CRIMES[crime](model._fitted.builder)
+    with pytest.raises(SavedModelError, match="damaged"):
+        check_model(model)
+
+
+def test_parts_of_arrays_that_cannot_be_written_to():
+    model = Grinch("ward").fit(X[:100])
+    parts = take_apart(model)
+    locked = {name: array.copy() for name, array in parts.arrays.items()}
+    for array in locked.values():
+        array.flags.writeable = False
+    twin = put_together(Parts(parts.manifest, locked), n_known=100)
+    assert twin.partial_fit(X[100:]).labels_.tolist() == model.partial_fit(X[100:]).labels_.tolist()
+    with pytest.raises(SavedModelError, match="there must be 99 points; there are 100"):
+        put_together(parts, n_known=99)

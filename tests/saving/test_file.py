@@ -1,0 +1,256 @@
+"""A model that was saved and opened goes on exactly where it was, for every estimator."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import grinch
+from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Rules
+from grinch.datasets import gaussian_mixture
+from grinch.errors import NotSavable, SavedModelError
+from twins import assert_same, go_on, reopened, same_bits
+
+X = gaussian_mixture(1200, n_features=8, n_classes=12, random_state=0)[0]
+MODELS = [
+    Grinch(),
+    Grinch("average", metric="dot"),
+    Grinch("average", metric="sqeuclidean", n_clusters=7),
+    Grinch("cosine", threshold=0.5),
+    Grinch("ward", noise=True),
+    Grinch("centroid", search="index"),
+    Grinch("cosine", search="exact", mode="paper"),
+    Grinch("ward", mode="exact"),
+    Grinch(mode=Rules.fast(cap=20)),
+    Rotate("ward"),
+    Online(),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_an_engine_goes_on(model, tmp_path):
+    n = 150 if model.get_params().get("mode") == "exact" else 600
+    model.fit(X[:n])
+    go_on(
+        (model, reopened(model, tmp_path)),
+        [(X[n : n + 1],), (X[n + 1 : n + 90],)],
+        gone=list(range(10, 60)),
+        updated=([3, 4, 70], X[-3:]),
+        queries=X[-40:],
+        refine=True,
+    )
+
+
+@pytest.mark.parametrize("when", ["not read", "labels read", "half removed", "compacted", "emptied"])
+@pytest.mark.parametrize("linkage", ["average", "ward"])
+def test_whenever_it_is_saved(linkage, when, tmp_path):
+    model = Grinch(linkage).fit(X[:400])
+    if when == "labels read":
+        model.labels_
+    if when in ("half removed", "compacted", "emptied"):
+        model.remove(range(0, 400, 2))
+    if when in ("compacted", "emptied"):
+        model.remove(range(1, 201, 2))
+        assert model._fitted.builder.n_slots < 400
+    if when == "emptied":
+        model.remove(list(model.ids_))
+    twin = reopened(model, tmp_path)
+    if when == "labels read":
+        # The tree that was read is not in the file, and to read it again asks for scores again, which are counted.
+        model._fitted._tree = None
+    go_on((model, twin), [(X[400:700],)], gone=list(model.ids_)[:5], queries=X[-20:], refine=True)
+    assert_same(model, reopened(twin, tmp_path))
+
+
+IDS = {
+    "numbers": [10**30, -5, *range(100, 298)],
+    "texts": [f"né-{i}" for i in range(199)] + ["\ud800"],
+    "tuples": [("a", i, None, 1.5, b"x") for i in range(200)],
+    "mixed": [True, "1", 2.5, None, *range(10, 206)],
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_ids(kind, shuffle, tmp_path):
+    ids = IDS[kind]
+    model = Grinch(shuffle=shuffle, random_state=np.random.RandomState(3)).fit(X[:200], ids=ids)
+    twin = reopened(model, tmp_path)
+    assert [type(name) for name in twin.ids_] == [type(name) for name in ids]
+    go_on((model, twin), [(X[200:230], [f"new {i}" for i in range(30)])], gone=ids[:7], updated=(ids[50:52], X[:2]))
+    with pytest.raises(ValueError, match="new 3"):
+        twin.partial_fit(X[:1], ids=["new 3"])
+    model.fit(X[:50])
+    twin.fit(X[:50])
+    assert_same(model, twin)
+
+
+OTHERS = [
+    HAC(),
+    HAC("ward", lean=True),
+    HAC("cosine", n_clusters=4),
+    HAC("average", metric="cityblock"),
+    MiniBatchHAC(buffer_size=60),
+    MiniBatchHAC("ward", buffer_size=60),
+    MiniBatchHAC("single", buffer_size=40),
+    Perch(),
+    Perch(metric="cosine", balance=True, n_clusters=5),
+    Perch(search="beam", max_leaves=80),
+    Birch(),
+    Birch(metric="cosine", radius=0.3, branching_factor=5),
+]
+
+
+@pytest.mark.parametrize("rows", ["dense", "float32", "sparse"])
+@pytest.mark.parametrize("model", OTHERS, ids=repr)
+def test_other_systems_go_on(model, rows, tmp_path):
+    n, stop = (60, 90) if isinstance(model, Birch) else (250, 400)
+    points = {"dense": X, "float32": X.astype(np.float32), "sparse": scipy.sparse.csr_matrix(X)}[rows]
+    model.fit(points[:n])
+    twin = reopened(model, tmp_path)
+    batches = [] if isinstance(model, HAC) else [(points[n : n + 10],), (points[n + 10 : stop],)]
+    go_on((model, twin), batches, queries=points[-20:])
+    assert_same(model, reopened(twin, tmp_path))
+
+
+@pytest.mark.parametrize("kind", [Grinch, Rotate, Online, HAC, MiniBatchHAC, Perch, Birch])
+def test_models_that_are_not_fitted(kind, tmp_path):
+    model = reopened(kind(n_clusters=3, verbose=0), tmp_path)
+    assert type(model) is kind
+    assert model.get_params() == kind(n_clusters=3, verbose=0).get_params()
+    assert_same(model.fit(X[:50]), kind(n_clusters=3).fit(X[:50]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("kind", [Grinch, HAC, MiniBatchHAC, Perch, Birch])
+def test_few_points(kind, n, tmp_path):
+    model = kind().fit(X[:n])
+    assert_same(model, reopened(model, tmp_path))
+
+
+def test_parameters_that_changed_since_the_fit(tmp_path):
+    model = Grinch("ward", n_clusters=3).fit(X[:60]).set_params(linkage="average", n_clusters=4)
+    twin = reopened(model, tmp_path)
+    assert twin.linkage == "average"
+    assert same_bits(twin.labels_, model.labels_)
+    with pytest.raises(ValueError, match="begun with linkage='ward'"):
+        twin.partial_fit(X[:5])
+    assert_same(model.set_params(linkage="ward"), twin.set_params(linkage="ward"))
+
+
+def test_feature_names(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X[:40], columns=[f"c{i}" for i in range(8)])
+    twin = reopened(Grinch().fit(frame), tmp_path)
+    assert twin.feature_names_in_.tolist() == list(frame.columns)
+    assert twin.n_features_in_ == 8
+    twin.partial_fit(frame)
+
+
+def test_cells_above_their_turn(tmp_path):
+    points = gaussian_mixture(17_300, n_features=4, n_classes=40, random_state=1)[0]
+    model = Grinch("ward").fit(points[:16_900])
+    assert model._fitted.builder.search._cells.n_cells > 1
+    twin = reopened(model, tmp_path)
+    go_on((model, twin), [(points[16_900:],)], gone=list(range(100, 400)), queries=points[:50])
+    model.refine()
+    twin = reopened(model, tmp_path)
+    assert_same(model, twin)
+
+
+def test_an_interrupted_polish_is_made_up_for(tmp_path, monkeypatch):
+    from grinch.refine import polish
+
+    model = Grinch()
+    monkeypatch.setattr(polish, "polish", lambda engine, neighbors: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:300])
+    monkeypatch.undo()
+    assert model._fitted.builder._is_due[0]
+    twin = reopened(model, tmp_path)
+    go_on((model, twin), [(X[300:500],)], queries=X[-5:])
+
+
+def test_an_interrupted_fit_with_cells(tmp_path):
+    calls = []
+
+    @contextmanager
+    def progress(what, total):
+        def advance(count):
+            calls.append(count)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+
+        yield advance
+
+    model = Grinch(search="index").fit(X[:300])
+    model._progress = progress
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X[300:])
+    del model._progress
+    assert 300 < model.n_leaves_ < 1200
+    twin = reopened(model, tmp_path)
+    go_on((model, twin), [(X[600:900],)], queries=X[-5:])
+
+
+def test_what_is_kept_is_kept_to_the_last_bit(tmp_path):
+    model = Grinch("ward").fit(X[:900])
+    twin = reopened(model, tmp_path)
+    a, b = model._fitted.builder, twin._fitted.builder
+    n, at, to = a.n_slots, a.summaries.capacity, b.summaries.capacity
+    fresh = np.flatnonzero((a.links.table[at : at + n, 3] != -1) & (a.summaries.arrays.stale[at : at + n] & 1 == 0))
+    for name in ("means", "moments", "sibling_scores", "stale", "counted", "changes"):
+        x, y = getattr(a.summaries.arrays, name), getattr(b.summaries.arrays, name)
+        assert same_bits(x[:n], y[:n]), name
+        assert same_bits(x[at : at + n][fresh], y[to : to + n][fresh]), name
+    for name in ("near", "met"):
+        x, y = (getattr(engine.gardener.neighbors, name) for engine in (a, b))
+        assert same_bits(x[:n], y[:n]), name
+    known = a.gardener.neighbors.near[:n] != -1
+    assert same_bits(a.gardener.neighbors.scores[:n][known], b.gardener.neighbors.scores[:n][known])
+    assert same_bits(np.array(a.summaries.frame.rows), np.array(b.summaries.frame.rows))
+
+
+def test_the_same_model_gives_the_same_file(tmp_path):
+    model = Grinch().fit(X[:100])
+    model.save(tmp_path / "a")
+    model.save(tmp_path / "b")
+    grinch.load(tmp_path / "a").save(tmp_path / "c")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+
+
+@pytest.mark.parametrize("linkage", ["average", "cosine", "ward"])
+def test_size(linkage, tmp_path):
+    points = gaussian_mixture(4000, n_features=64, random_state=0)[0]
+    Grinch(linkage).fit(points).save(tmp_path / "model")
+    assert os.path.getsize(tmp_path / "model") <= 1.3 * 4 * points.size + 60 * len(points)
+
+
+def test_a_refused_save_changes_nothing(tmp_path):
+    path = tmp_path / "model"
+    Grinch().fit(X[:10]).save(path)
+    before = path.read_bytes()
+    with pytest.raises(NotSavable, match="parameter threshold cannot be written"):
+        Grinch(threshold=object()).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model"]
+
+    class Mine(Grinch):
+        pass
+
+    with pytest.raises(NotSavable, match=r"must be one of Grinch, .* got .*Mine"):
+        Mine().save(path)
+
+
+def test_files_that_are_not_there_or_not_ours(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        grinch.load(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError):
+        Grinch().save(tmp_path / "no" / "folder")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(SavedModelError, match=r"text: this is not a model that grinch saved"):
+        grinch.load(tmp_path / "text")

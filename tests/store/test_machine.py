@@ -1,0 +1,167 @@
+"""A store against an estimator in memory, with reopening between any two steps."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import grinch
+from grinch import Grinch
+from grinch.store import session
+from grinch.store.following import Followed
+
+CENTRES = np.random.default_rng(7).normal(size=(6, 4)) * 3
+
+
+def rows_of(seed: int, n: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (CENTRES[rng.integers(6, size=n)] + rng.normal(size=(n, 4)) * 0.7).astype(np.float32)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """The model in memory is told the same as the store; so are the cuts that follow it."""
+
+    @initialize(
+        linkage=st.sampled_from(["average", "ward"]),
+        cut=st.sampled_from([{}, {"n_clusters": 4}, {"threshold": 0.5}]),
+    )
+    def begin(self, linkage, cut):
+        self.folder = Path(tempfile.mkdtemp()) / "store"
+        self.linkage = linkage
+        self.store = grinch.open(self.folder, linkage=linkage, **cut)
+        self.model, self.followed = Grinch(linkage=linkage), Followed()
+        self.followed.add("default", model=self.model, **{"n_clusters": None, "threshold": None, **cut})
+        self.version, self.given, self.rows, self.payloads, self.changes = 0, 0, {}, {}, []
+
+    def done(self, version):
+        """Whatever the store has done made the next version."""
+        self.version += 1
+        assert version == self.version
+        self.changes += self.followed.commit(self.model, version)
+
+    @rule(seed=st.integers(0, 999), n=st.sampled_from([1, 2, 7, 30]), payload=st.booleans())
+    def insert(self, seed, n, payload):
+        X, ids = rows_of(seed, n), list(range(self.given, self.given + n))
+        names = [f"p{i}" for i in ids]
+        self.model.partial_fit(X)
+        self.done(self.store.insert(X, ids=names, payload=names if payload else None))
+        self.rows |= dict(zip(ids, X, strict=True))
+        self.payloads |= {i: f"p{i}" if payload else None for i in ids}
+        self.given += n
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data())
+    def insert_again(self, data):
+        some = data.draw(st.lists(st.sampled_from(sorted(self.rows)), unique=True, min_size=1, max_size=5))
+        X = np.array([self.rows[i] for i in some])
+        assert self.store.insert(X, ids=[f"p{i}" for i in some]) == self.version
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data())
+    def remove(self, data):
+        some = data.draw(st.lists(st.sampled_from(sorted(self.rows)), unique=True, min_size=1, max_size=20))
+        self.model.remove(some)
+        self.done(self.store.remove([f"p{i}" for i in some]))
+        assert self.store.remove([f"p{i}" for i in some]) == self.version
+        for i in some:
+            del self.rows[i], self.payloads[i]
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), seed=st.integers(0, 999))
+    def update(self, data, seed):
+        some = data.draw(st.lists(st.sampled_from(sorted(self.rows)), unique=True, min_size=1, max_size=4))
+        X = rows_of(seed + 1000, len(some))
+        is_new = [not np.array_equal(self.rows[i], row) for i, row in zip(some, X, strict=True)]
+        if not any(is_new):
+            return
+        new = [i for i, is_it in zip(some, is_new, strict=True) if is_it]
+        self.model.update(new, X[is_new])
+        self.done(self.store.update([f"p{i}" for i in some], X))
+        self.rows |= dict(zip(some, X, strict=True))
+
+    @precondition(lambda self: len(self.rows) > 2)
+    @rule()
+    def refine(self):
+        self.model.refine()
+        self.done(self.store.refine())
+
+    @precondition(lambda self: self.rows)
+    @rule()
+    def recut(self):
+        self.version = self.store.recut()
+        self.changes += self.followed.recut("default", self.model, self.version)
+
+    @precondition(lambda self: self.rows)
+    @rule()
+    def compact(self):
+        self.model._close_gaps(at_once=True)
+        self.done(self.store.compact())
+
+    @rule(how=st.sampled_from(["close", "die", "snapshot"]))
+    def reopen(self, how):
+        if how == "snapshot":
+            self.store.snapshot()
+            return
+        if how == "close":
+            self.store.close()
+        else:
+            die(self.store)
+        self.store = grinch.open(self.folder)
+
+    @rule()
+    def read_beside(self):
+        with grinch.open(self.folder, readonly=True) as reader:
+            self.compare(reader)
+
+    @invariant()
+    def same(self):
+        self.compare(self.store)
+
+    def compare(self, store):
+        assert (store.version, len(store)) == (self.version, len(self.rows))
+        assert store.ids == [f"p{i}" for i in sorted(self.rows)]
+        assert store.changes() == [with_names(change, self.rows) for change in self.changes]
+        if not self.rows:
+            return
+        tree = self.model.tree_
+        np.testing.assert_array_equal(store.tree.child_pairs(), tree.child_pairs())
+        np.testing.assert_array_equal(store.tree.scores, tree.scores)
+        np.testing.assert_array_equal(store.labels(), self.followed.labels("default", self.model))
+        some = sorted(self.rows)[::3]
+        np.testing.assert_array_equal(store.vectors([f"p{i}" for i in some]), [self.rows[i] for i in some])
+        assert store.payload([f"p{i}" for i in some]) == [self.payloads[i] for i in some]
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            self.store.check()
+            self.store.close()
+            shutil.rmtree(self.folder.parent)
+
+
+def die(store) -> None:
+    """What is left of a store when its process is killed: the files as they are, and no lock."""
+    store._wait_for_aside()
+    store._database.close()
+    store._database = None
+    store._lock.release()
+
+
+def with_names(change, rows):
+    from dataclasses import replace
+
+    return replace(change, exemplars=tuple(f"p{i}" for i in change.exemplars if i in rows))
+
+
+@pytest.mark.parametrize("least_changed", [20, 10**9])
+def test_store_is_the_estimator(least_changed, monkeypatch):
+    monkeypatch.setattr(session, "LEAST_CHANGED", least_changed)
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=12, stateful_step_count=25, deadline=None))

@@ -1,0 +1,54 @@
+"""A model and the same one saved and opened: whatever is done to both, they must stay the same."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import grinch
+
+
+def reopened(model, folder, **given):
+    path = folder / "model.grinch"
+    model.save(path)
+    return grinch.load(path, **given)
+
+
+def same_bits(a, b) -> bool:
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def assert_same(a, b) -> None:
+    """The same trees to the last bit, and everything that is read off them."""
+    assert a.stats_ == b.stats_
+    assert a.tree_.names == b.tree_.names
+    assert same_bits(a.tree_.links.table, b.tree_.links.table)
+    assert same_bits(a.tree_.links.head, b.tree_.links.head)
+    assert same_bits(a.tree_._scores, b.tree_._scores)
+    assert a.ids_ == b.ids_
+    assert same_bits(a.labels_, b.labels_)
+    assert a.clusters_ == b.clusters_
+
+
+def go_on(models, batches, gone=(), updated=None, queries=None, refine=False) -> None:
+    """Do the same to both, and compare them after each step."""
+    a, b = models
+
+    def both(change) -> None:
+        for model in models:
+            change(model)
+        assert_same(a, b)
+
+    assert_same(a, b)
+    for batch in batches:
+        both(lambda model, batch=batch: model.partial_fit(*batch[:1], ids=batch[1] if len(batch) > 1 else None))
+    if len(gone):
+        both(lambda model: model.remove(gone))
+    if updated is not None:
+        both(lambda model: model.update(*updated))
+    if refine:
+        both(lambda model: model.refine())
+        costs = [[(r.cost_before, r.cost_after, r.moved) for r in model.refinements_] for model in models]
+        assert costs[0] == costs[1]
+    if queries is not None:
+        assert same_bits(a.predict(queries), b.predict(queries))
