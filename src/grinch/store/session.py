@@ -9,11 +9,11 @@ import secrets
 import sqlite3
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,9 @@ def snapshot_name(version: int) -> str:
 
 def vectors_name() -> str:
     return f"vectors-{secrets.token_hex(4)}.bin"
+
+
+Found = TypeVar("Found")
 
 
 class StoreClosed(RuntimeError):
@@ -126,8 +129,7 @@ class Session:
 
     def _read(self) -> Contents:
         """What is on disk, to go on with."""
-        self._open_rows()
-        self._snapshot_version, contents, done = self._read_beside()
+        self._snapshot_version, contents, done = self._while_others_write(self._read_all)
         self._changed, self._n_operations = sum(one.n_rows for one in done), len(done)
         for one in done if not self.is_readonly else ():
             if one.rows is not None and self._vectors is not None:
@@ -137,6 +139,22 @@ class Session:
         if not self.is_readonly and self._db.get("is_to_be_vacuumed"):
             self._vacuum()
         return contents
+
+    def _read_all(self) -> tuple[int, Contents, list[Operation]]:
+        self._open_rows()
+        return self._read_beside()
+
+    def _while_others_write(self, look: Callable[[], Found]) -> Found:
+        """Look at files; for a reader, at later ones if those that counted were taken away meanwhile."""
+        for _ in range(20):
+            try:
+                return look()
+            except FileNotFoundError as error:
+                missing = error
+                if not self.is_readonly:
+                    break
+                self._db.look_again()
+        raise DamagedStore(f"{self.folder} is damaged: {missing.filename} is not there. Restore it from a backup")
 
     def _read_beside(self) -> tuple[int, Contents, list[Operation]]:
         """What is on disk: the version of the last snapshot, the contents by now, and the operations in between."""
@@ -150,18 +168,10 @@ class Session:
         return version, contents, later
 
     def _find_snapshot(self) -> Snapshot:
-        for _ in range(20):
-            name = self._db.get("snapshot")
-            if not isinstance(name, str) or not SNAPSHOT_NAME.fullmatch(name):
-                raise DamagedStore(f"{self._db.path} is damaged: it names {name!r} as the snapshot")
-            try:
-                return read_snapshot(self.folder / name)
-            except FileNotFoundError:
-                if not self.is_readonly:
-                    break
-                # The writer has just taken another one.
-                self._db.look_again()
-        raise DamagedStore(f"{self.folder} is damaged: its snapshot {name} is not there. Restore it from a backup")
+        name = self._db.get("snapshot")
+        if not isinstance(name, str) or not SNAPSHOT_NAME.fullmatch(name):
+            raise DamagedStore(f"{self._db.path} is damaged: it names {name!r} as the snapshot")
+        return read_snapshot(self.folder / name)
 
     def _open_rows(self) -> None:
         """The file of vectors, once there are any."""
@@ -174,6 +184,9 @@ class Session:
             if not VECTORS_NAME.fullmatch(name) or dtype not in ("float32", "float64") or not 0 < width < 2**31:
                 raise DamagedStore(f"{self._db.path} is damaged: it names {name!r}, {width} x {dtype}, as the vectors")
             self._vectors = disk.RowFile(self.folder / name, np.dtype(dtype), width)
+            if self.is_readonly:
+                # The writer may take it away.
+                self._vectors.hold()
 
     def _rows_of(self, done: Operation) -> Any:
         """The rows that came with an operation."""
