@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +29,8 @@ def blocks(page: Path, kind: str = "python") -> list[str]:
 
 
 def run(block: str) -> dict:
-    """Run a block as its reader would; returns the names it leaves."""
+    """Run a block as its reader would, in a folder of its own; returns the names it leaves."""
     names: dict = {}
-    exec(BEFORE + block, names)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(BEFORE + block, names)
     return names

@@ -143,10 +143,10 @@ class Reading(Session):
             if cut is not None:
                 self._check_cut_name(cut)
             is_named, found = self._db.get("is_named"), []
-            for *what, others, size, count, exemplars in list(self._db.changes(since, cut)):
-                if what[0] <= contents.version:
+            for version, of, kind, cluster, others, size, count, exemplars in list(self._db.changes(since, cut)):
+                if version <= contents.version:
                     ids = self._ids_at(json.loads(exemplars), is_named)
-                    found.append(Change(*what, tuple(json.loads(others)), size, count, ids))
+                    found.append(Change(version, of, kind, cluster, tuple(json.loads(others)), size, count, ids))
             return found
 
     def touched(self, since: int) -> Slots:
