@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,11 +25,12 @@ from grinch.store import disk
 from grinch.store.changes import Change
 from grinch.store.database import Operation
 from grinch.store.following import Followed
-from grinch.store.snapshots import Snapshot
+from grinch.store.snapshots import DamagedStore, Snapshot
 from grinch.summaries.arrays import enlarged
 
 # Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
 LARGE = 2**26
+POINTERS = re.compile(r"model/(builder\.(links|known|found)\..*|.*\.cells\.(ids|sizes|head|homes)|ids\.positions)")
 
 
 class Contents:
@@ -194,6 +196,7 @@ class Contents:
     def from_snapshot(cls, snapshot: Snapshot, folder: Path, linkage: Any, search: Any) -> Self:
         """What was written; arrays are used as they are mapped."""
         manifest = snapshot.manifest
+        check_pointers(snapshot)
 
         def under(name: str) -> dict[str, npt.NDArray[Any]]:
             return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
@@ -205,6 +208,17 @@ class Contents:
         contents.version, contents.n_rows = int(manifest["version"]), int(manifest["rows"])
         contents._row_of = snapshot.arrays["row_of"]
         return contents
+
+
+def check_pointers(snapshot: Snapshot) -> None:
+    """Arrays that compiled code follows from number to number must be as they were written, and stay inside.
+
+    All others are verified when somebody asks for it (:meth:`Store.check`), for it takes as long as to read them.
+    """
+    snapshot.verify(name for name in snapshot.arrays if POINTERS.fullmatch(name))
+    table = snapshot.arrays.get("model/builder.links.table")
+    if table is not None and len(table) and not (table[:, :3].min() >= -1 and table[:, :3].max() < len(table)):
+        raise DamagedStore(f"{snapshot.path} is damaged: nodes of its tree are not there")
 
 
 class InFiles:
