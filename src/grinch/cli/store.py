@@ -62,12 +62,13 @@ def info(store: StorePath) -> None:
         about, cuts, sizes = opened.info(), opened.cuts(), {}
         for name in cuts:
             sizes[name] = len(set(opened.labels(name).tolist()) - {-1})
+        behind = about["operations_since_snapshot"]
         metric = f" ({about['metric']})" if about["metric"] else ""
         facts = {
             "points": f"{about['points']:,}",
             "features": f"{about['n_features']:,}, as {about['dtype']}" if about["n_features"] else "none yet",
             "linkage": f"{about['linkage']}{metric}",
-            "version": f"{about['version']:,}, the last snapshot is {about['operations_since_snapshot']:,} behind",
+            "version": f"{about['version']:,}" + (f", {behind:,} of them since the last snapshot" if behind else ""),
             **{_cut_title(name): f"{size:,}" for name, size in sizes.items()},
             "removed": f"{count_of(about['rows_of_removed_points'], 'row')} on disk until grinch store compact",
             "writer": describe(about["writer"]) if about["writer"] else "nobody",

@@ -85,15 +85,21 @@ class RowFile:
 
     def append(self, at: int, rows: npt.NDArray[Any], *, is_kept: bool = False) -> None:
         """Let these be the rows from number ``at`` on; on disk when this returns, unless they are kept elsewhere."""
-        if not self._is_to_write:
-            self.close()
-            self._is_to_write = True
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-            sync_folder(self.path.parent)
-        assert self._file is not None
-        write_at(self._file, np.ascontiguousarray(rows, self.dtype), at * self.row_bytes)
+        file = self._to_write()
+        write_at(file, np.ascontiguousarray(rows, self.dtype), at * self.row_bytes)
         if not is_kept:
-            sync(self._file)
+            sync(file)
+
+    @property
+    def blank(self) -> npt.NDArray[Any]:
+        """A row of zeros."""
+        return np.zeros(self.width, self.dtype)
+
+    def count(self) -> int:
+        """How many rows the file has room for, those that mean nothing among them."""
+        self.hold()
+        assert self._file is not None
+        return os.fstat(self._file).st_size // self.row_bytes
 
     def hold(self) -> None:
         """Keep the file at hand, to read it also when it has lost its name."""
@@ -101,17 +107,23 @@ class RowFile:
             self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
     def sync(self) -> None:
-        """All rows are on disk."""
-        if self._file is not None and self._is_to_write:
-            sync(self._file)
+        """All rows are on disk, also those that came before the file was opened."""
+        sync(self._to_write())
+
+    def _to_write(self) -> int:
+        if not self._is_to_write or self._file is None:
+            self.close()
+            self._is_to_write = True
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+            sync_folder(self.path.parent)
+        return self._file
 
     def rows(self, count: int) -> npt.NDArray[Any]:
         """The first rows, mapped; they are read from disk when they are looked at."""
         if count > len(self._map):
             # All there are by now, so that adding a row does not mean mapping again; those beyond mean nothing yet.
-            self.hold()
+            there = self.count()
             assert self._file is not None
-            there = os.fstat(self._file).st_size // self.row_bytes
             if there < count:
                 raise OSError(f"{self.path} must hold {count:,} rows of {self.row_bytes} bytes; it has {there:,}")
             whole = mmap.mmap(self._file, there * self.row_bytes, access=mmap.ACCESS_READ)

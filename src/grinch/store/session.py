@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from grinch._types import Counts, count_rows
 from grinch.store import disk, inputs
@@ -64,6 +65,8 @@ class Session:
         self._database: Database | None = Database(folder, readonly=lock is None)
         self._contents: Contents | None = None
         self._vectors: disk.RowFile | None = None
+        # By number, rows that a reader finds in the log, but not in the file.
+        self._in_log_alone: dict[int, npt.NDArray[Any]] = {}
         self._changed = self._n_operations = 0
         self._aside: threading.Thread | None = None
         try:
@@ -131,10 +134,10 @@ class Session:
         """What is on disk, to go on with."""
         self._snapshot_version, contents, done = self._while_others_write(self._read_all)
         self._changed, self._n_operations = sum(one.n_rows for one in done), len(done)
-        for one in done if not self.is_readonly else ():
+        self._in_log_alone = {}
+        for one in done:
             if one.rows is not None and self._vectors is not None:
-                # They may have been in the log alone when the machine went down.
-                self._vectors.append(one.first_row, self._rows_of(one), is_kept=True)
+                self._restore(one)
         contents.model.verbose = self._verbose
         if not self.is_readonly and self._db.get("is_to_be_vacuumed"):
             self._vacuum()
@@ -155,6 +158,15 @@ class Session:
                     break
                 self._db.look_again()
         raise DamagedStore(f"{self.folder} is damaged: {missing.filename} is not there. Restore it from a backup")
+
+    def _restore(self, one: Operation) -> None:
+        """Rows may have been in the log alone when the machine went down; only a writer can put them where they go."""
+        assert self._vectors is not None
+        rows, at = self._rows_of(one), np.arange(one.first_row, one.first_row + one.n_rows)
+        if not self.is_readonly:
+            self._vectors.append(one.first_row, rows, is_kept=True)
+        elif at[-1] >= self._vectors.count() or not np.array_equal(self._rows_at(at), rows):
+            self._in_log_alone |= zip(at.tolist(), rows, strict=True)
 
     def _read_beside(self) -> tuple[int, Contents, list[Operation]]:
         """What is on disk: the version of the last snapshot, the contents by now, and the operations in between."""
@@ -204,6 +216,13 @@ class Session:
     def _rows_at(self, rows: Counts) -> Any:
         if self._vectors is None:
             return inputs.decode_records(self._db.records_at(rows.tolist()))
+        if self._in_log_alone and len(rows):
+            alone = self._in_log_alone
+            in_file = {row: i for i, row in enumerate(rows.tolist()) if row not in alone}
+            found = np.stack([alone.get(row, self._vectors.blank) for row in rows.tolist()])
+            if in_file:
+                found[list(in_file.values())] = self._vectors.rows(max(in_file) + 1)[list(in_file)]
+            return found
         try:
             return np.ascontiguousarray(self._vectors.rows(int(rows.max(initial=-1)) + 1)[rows])
         except (OSError, ValueError) as error:
