@@ -273,6 +273,10 @@ def fork(work: Callable[[], None], errors: Path | None = None) -> int:
         return pid
     code = 1
     try:
+        from grinch.store import session
+
+        # Snapshots in the background, often.
+        session.LEAST_CHANGED = 100
         work()
         code = 0
     except BaseException:
@@ -286,10 +290,6 @@ def fork(work: Callable[[], None], errors: Path | None = None) -> int:
 
 def open_store(folder: Path, **settings: Any) -> Any:
     import grinch
-    from grinch.store import session
-
-    # Snapshots in the background, often.
-    session.LEAST_CHANGED = 100
 
     return grinch.open(folder, **settings)
 
