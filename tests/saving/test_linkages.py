@@ -245,7 +245,20 @@ def test_names_of_what_is_no_linkage(monkeypatch):
 
 def test_records_of_all_plain_kinds(tmp_path):
     records = [
-        *(None, True, 2**200, -7, 1.5, float("inf"), float("nan"), "é\ud800", "long " * 10, b"\0\xff", [1, [2]], (1, (2,))),
+        *(
+            None,
+            True,
+            2**200,
+            -7,
+            1.5,
+            float("inf"),
+            float("nan"),
+            "é\ud800",
+            "long " * 10,
+            b"\0\xff",
+            [1, [2]],
+            (1, (2,)),
+        ),
         *({1, "a"}, frozenset([2]), {"a": {1: 2}}, Counter("abca"), np.arange(3), np.float32(2.5), np.int8(-3), 1 + 2j),
         *(datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 3, 4, tzinfo=datetime.UTC), Decimal("1.50")),
         *(Fraction(1, 3), np.array(["x", "yz"]), np.array([[True], [False]])),

@@ -1,7 +1,7 @@
 """Whether what was put together is a model: checked before compiled code sees it.
 
 Compiled code trusts its arrays: a node or a neighbour that is not there would be read all the same. So whatever it uses
-as an index is looked at here, and so are the sizes of all arrays. A file is not trusted because its checksums are right.
+as an index is looked at here, and so are the sizes of all arrays. Right checksums are no reason to trust a file.
 """
 
 from __future__ import annotations
@@ -220,7 +220,9 @@ def _check_proposer(proposer: Any, capacity: int) -> None:
             _check_search(proposer.search, proposer.inserted)
         return
     must(isinstance(proposer, _SharedKeys), "candidates are proposed by nobody")
-    must(type(proposer.of_record) is list and 0 <= proposer.filed <= len(proposer.of_record) <= capacity, "keys are lost")
+    must(
+        type(proposer.of_record) is list and 0 <= proposer.filed <= len(proposer.of_record) <= capacity, "keys are lost"
+    )
     must(all(type(keys) is tuple for keys in proposer.of_record), "the keys of a record are none")
     for positions in proposer.of_key.values():
         must(type(positions) is list and all(type(each) is int for each in positions), "keys are of no records")
@@ -238,7 +240,7 @@ def _check_perch(builder: PerchBuilder) -> None:
     must(int(links.head[LIMIT]) == builder._size_limit, "sizes are counted up to another limit")
     must(builder.summaries.most_asked == NO_LIMIT, "there is no room for scores")
     _check_summaries(builder.summaries)
-    must(0 <= rules.max_leaves and 0 <= rules.beam_width <= MANY, "rules are none")
+    must(rules.max_leaves >= 0 and 0 <= rules.beam_width <= MANY, "rules are none")
     must(boxes.low.shape == boxes.high.shape == (capacity, width), "nodes have no boxes")
     must(np.isfinite(boxes.low).all() and np.isfinite(boxes.high).all(), "a box is not finite")
     must(boxes.witness.shape == boxes.collapsed.shape == (capacity,), "nodes have no witnesses")
@@ -267,7 +269,9 @@ def _check_hac(builder: HACBuilder) -> None:
         return
     links = builder._tree.links
     check_tree(links)
-    must(int(links.head[LEAVES]) == int(links.head[USED]) == n == len(links.table) // 2, "the tree is not of the points")
+    must(
+        int(links.head[LEAVES]) == int(links.head[USED]) == n == len(links.table) // 2, "the tree is not of the points"
+    )
     scores = builder._tree._scores
     must(scores is None or scores.shape == (2 * n,), "scores are not there for every node")
 

@@ -170,7 +170,7 @@ def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
     moments, stale = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T), arrays[f"{SUMMARIES}.stale"]
     width = leaves.shape[1] if leaves.ndim == 2 else -1
     shapes = leaves.shape, off_by.shape, moments.shape, stale.shape
-    kinds = leaves.dtype, off_by.dtype, moments.dtype, stale.dtype
+    kinds = leaves.dtype.str, off_by.dtype.str, moments.dtype.str, stale.dtype.str
     if shapes != ((n, width), (n, width), (2 * n, 3), (2 * n,)) or kinds != ("<f4", "<i4", "<f8", "|u1"):
         raise SavedModelError("the summaries are not those of the nodes of the tree")
     means = np.zeros((2 * n, width), np.float32)
@@ -255,7 +255,7 @@ def _shift_members(arrays: Arrays, prefix: str, means: Any, moments: Floats, for
     n = len(ids)
     if (codes.shape, centres.shape) != ((n, width), (len(sizes), width)) or not scales.shape == shifts.shape == (n,):
         raise SavedModelError("the cells do not fit together")
-    if ids.ndim != 1 or (n and not (0 <= ids.min() and ids.max() < len(means) // 2)):
+    if ids.ndim != 1 or (n and not (ids.min() >= 0 and ids.max() < len(means) // 2)):
         raise SavedModelError("a member of a cell is none of the points")
     cell_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     expected = np.empty((n, width), np.int8), np.empty(n, np.float32), np.empty(n, np.float32)

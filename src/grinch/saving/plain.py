@@ -248,7 +248,7 @@ def _sparse(is_matrix: Any, shape: Any, data: Any, indices: Any, indptr: Any) ->
         raise SavedModelError("a sparse matrix is not one")
     if len(indptr) != sides[0] + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
         raise SavedModelError("the rows of a sparse matrix do not follow each other")
-    if len(indices) != len(data) or (len(indices) and not (0 <= indices.min() and indices.max() < sides[1])):
+    if len(indices) != len(data) or (len(indices) and not (indices.min() >= 0 and indices.max() < sides[1])):
         raise SavedModelError("a column of a sparse matrix is outside it")
     kind = scipy.sparse.csr_matrix if is_matrix is True else scipy.sparse.csr_array
     return kind((data, indices, indptr), shape=sides)

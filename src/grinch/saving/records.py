@@ -97,7 +97,7 @@ def put_records(data: Any, source: Source, linkage: Any, capacity: int) -> list[
 
 
 def _joined(items: list[Any], links: Links, how: Any) -> Counts:
-    """Nodes whose members are those of their children, and these: children first, leaf i as 2i, internal i as 2i + 1."""
+    """Nodes whose members are those of their children, and these: children first, leaf i as 2i, others as 2i + 1."""
     offset, n_leaves = int(links.head[OFFSET]), int(links.head[LEAVES])
     if n_leaves < 2:
         return np.zeros((0, 3), np.int64)
@@ -129,7 +129,7 @@ def _is_union(whole: list[Any], a: Any, b: Any) -> bool:
 def _join(items: list[Any], joined: Counts, how: Any, capacity: int) -> None:
     if joined.shape[1:] != (3,) or len(joined) != int((how == JOINED).sum()):
         raise SavedModelError("the members of some groups are missing")
-    if len(joined) and not (0 <= joined.min() and joined.max() < 2 * how.shape[1]):
+    if len(joined) and not (joined.min() >= 0 and joined.max() < 2 * how.shape[1]):
         raise SavedModelError("members are those of a node that is not there")
     room, used = (available_memory() or USUAL_MEMORY) // 8, 0
     for node, left, right in (joined // 2 + joined % 2 * capacity).tolist():
