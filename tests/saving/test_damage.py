@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import tracemalloc
 
@@ -15,7 +16,6 @@ from grinch.errors import SavedModelError
 from grinch.linkage import Pairwise
 from grinch.saving import Parts, check_model, put_together, take_apart
 from hostile_files import packed, write_header, written
-import contextlib
 
 X = gaussian_mixture(120, n_features=4, n_classes=5, random_state=0)[0]
 
