@@ -23,6 +23,7 @@ from grinch.errors import SavedModelError
 from grinch.linkage.vector import FORMULAS
 from grinch.neighbors.cell_kernels import CELLS, ENTERED, TILE
 from grinch.neighbors.predicted import predict_members
+from grinch.saving.engine import MOST_ROOM
 from grinch.saving.parts import Parts
 from grinch.saving.trees import children_of, preorder_of, table_of
 from grinch.summaries.arrays import LARGE, STALE
@@ -269,7 +270,12 @@ def _shift_members(arrays: Arrays, prefix: str, means: Any, moments: Floats, for
 def _unpack_cells(arrays: Arrays, prefix: str) -> None:
     sizes, room = arrays[f"{prefix}.sizes"], int(arrays.pop(f"{prefix}.room")[0])
     centres, codes = arrays[f"{prefix}.centres"], arrays[f"{prefix}.codes"]
-    if sizes.ndim != 1 or codes.ndim != 2 or centres.shape != (len(sizes), codes.shape[1]) or room < 1:
+    if (
+        sizes.ndim != 1
+        or codes.ndim != 2
+        or centres.shape != (len(sizes), codes.shape[1])
+        or not 1 <= room <= MOST_ROOM
+    ):
         raise SavedModelError("the cells do not fit together")
     if (sizes < 0).any() or (sizes > room).any():
         raise SavedModelError(f"cells cannot have more than {room} members")
