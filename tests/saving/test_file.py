@@ -142,6 +142,11 @@ def test_parameters_that_changed_since_the_fit(tmp_path):
     assert_same(model.set_params(linkage="ward"), twin.set_params(linkage="ward"))
 
 
+def test_neighbors_that_changed_since_the_fit(tmp_path):
+    model = Grinch(n_neighbors=10).fit(X[:60]).set_params(n_neighbors=30)
+    assert_same(model, reopened(model, tmp_path))
+
+
 def test_feature_names(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X[:40], columns=[f"c{i}" for i in range(8)])
