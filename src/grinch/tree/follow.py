@@ -194,12 +194,12 @@ class Follower:
         return slots[is_in & ~was_in], slots[was_in & ~is_in]
 
     def _free_of_all(self, links: Links) -> Slots:
-        """The internal nodes that are no longer in the tree, or have not been for long."""
+        """The internal nodes that are no longer in the tree."""
         is_free = (links.table[self.capacity :, SIZE] == NONE) & (self.arrays["keys"][self.capacity :] != 0)
         return self.capacity + np.flatnonzero(is_free)
 
     def _free_among(self, links: Links, moved: Ids) -> Slots:
-        """The same, of those that moved; the others had points that are no longer there."""
+        """The same, of those that moved."""
         nodes = moved[moved >= self.capacity]
         return np.unique(nodes[links.table[nodes, SIZE] == NONE]).astype(np.intp)
 

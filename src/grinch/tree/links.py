@@ -39,7 +39,7 @@ class Links(NamedTuple):
     the size limit: a node with more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not
     walk to the root to count. ``marks`` is scratch space, all zero between calls.
     ``log`` has a row per node where changes can be undone, and none where they cannot (:func:`note`).
-    ``moved`` has the nodes whose parent changed, and the leaves that left (:func:`write_down`), for whoever follows the
+    ``moved`` has the nodes whose parent changed, and those that left (:func:`write_down`), for whoever follows the
     tree, and no room where nobody does. A tree that was copied, grown or compacted is a new one, which nobody follows.
     """
 
@@ -399,6 +399,7 @@ def take_out(tree: TreeArrays, x: int) -> int:
         return NONE
     p = detach(tree, x)
     note(tree, p)
+    write_down(tree, p)
     tree.table[p, SIZE] = NONE
     return p
 
