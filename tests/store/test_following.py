@@ -422,6 +422,20 @@ def test_few_points_are_cut_again_as_they_double():
     assert followed.drift("auto").points == FEW
 
 
+def test_a_copy_of_the_model_is_not_followed():
+    X = load_digits().data[:200]
+    model = Grinch().partial_fit(X[:100])
+    followed = followed_by_all(model)
+    other = pickle.loads(pickle.dumps(model))
+    assert len(other._engine().links.moved) == 0
+    before = followed.labels("three", model)
+    other.partial_fit(X[100:])
+    assert followed.commit(model, 1) == []
+    assert (followed.labels("three", model) == before).all()
+    with pytest.raises(RuntimeError, match="not the one that is followed"):
+        followed.commit(other, 2)
+
+
 def test_cuts_come_and_go():
     X = load_digits().data[:100]
     model, followed = Grinch().fit(X), Followed()

@@ -104,6 +104,11 @@ def copied(links: Links) -> Links:
     return Links(links.table.copy(), links.head.copy(), links.marks.copy(), links.log.copy(), _nobody_follows())
 
 
+def unfollowed(links: Links) -> Links:
+    """The same tree, which nobody follows."""
+    return links._replace(moved=_nobody_follows())
+
+
 def _nobody_follows() -> Ids:
     return np.zeros(0, dtype=np.int32)
 
