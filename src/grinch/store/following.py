@@ -141,9 +141,10 @@ class ClusterIds:
         is_removed = np.ones(len(was), np.bool_)
         is_removed[region.came_from[is_again]] = False
         removed = was[is_removed], region.left[is_removed]
-        n_before = n - len(region.came) + len(was)
+        # Without a point that was there before there is no resolution to keep.
+        is_other = len(region.came) == n
         is_small = self.drift.points < FEW and n >= 2 * self.drift.points
-        if self.is_automatic and n and (n_before == 0 or is_small):
+        if self.is_automatic and n and (is_other or is_small):
             return self._recut_and_tell(subject, version, removed)
         ends = self._ends(subject, region)
         ends = follow_cut.without_same(subject.engine.links, ends, subject.follower, owners, was_above)
