@@ -249,9 +249,13 @@ class Follower:
     def _changed_before(self, nodes: Slots, version: int) -> Counts:
         """When the points under these last changed: now, unless they were all under another node before."""
         keys, changed_at = (np.concatenate(some) for some in zip(*self._earlier, strict=True))
-        found, order = self.arrays["keys"][nodes], np.argsort(keys)
-        match = order[np.minimum(np.searchsorted(keys, found, sorter=order), len(keys) - 1)]
-        return np.where(keys[match] == found, changed_at[match], version)
+        found, when = self.arrays["keys"][nodes], np.full(len(nodes), version)
+        # Few of many: it is the few that are sorted.
+        order = np.argsort(found)
+        match = order[np.minimum(np.searchsorted(found, keys, sorter=order), len(found) - 1)]
+        is_match = found[match] == keys
+        when[match[is_match]] = changed_at[is_match]
+        return when
 
     def is_up_to_date(self, links: Links) -> bool:
         """Whether the tree is as it was when it was last looked at, as far as that is known here."""
