@@ -38,6 +38,9 @@ def test_every_format_is_read_alike(table, tmp_path):
         np.testing.assert_allclose(points.vectors, features, rtol=1e-6, err_msg=name)
         assert points.labels.tolist() == labels.tolist()
         assert points.ids.tolist() == ids.tolist()
+        points = read_points(tmp_path / name, id="name", keep=["species", "name"])
+        assert points.vectors.shape == (120, 6)
+        assert points.kept == {"species": labels.tolist(), "name": ids.tolist()}
     np.save(tmp_path / "t.npy", features)
     points = read_points(tmp_path / "t.npy")
     np.testing.assert_array_equal(points.vectors, features)

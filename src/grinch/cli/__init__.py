@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 
 from rich.console import Console
 from rich.markup import escape
 
-from grinch.cli import bench, cluster, compare, hint
+from grinch.cli import add, bench, changes, cluster, compare, hint
 from grinch.cli.app import app
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
+from grinch.store.lock import StoreLocked
 
-app.add_typer(coref, name="coref")
+app.add_typer(coref, name="coref", short_help="Find which records are of the same author.")
 
 # In the order in which a newcomer needs them.
-ORDER = (cluster.cluster, cluster.demo, hint.hint, compare.compare_methods, bench.bench, bench.report)
+ORDER = (
+    cluster.cluster,
+    cluster.demo,
+    hint.hint,
+    compare.compare_methods,
+    add.add,
+    add.remove,
+    changes.clusters,
+    changes.changes,
+    bench.bench,
+    bench.report,
+)
 app.registered_commands.sort(key=lambda command: ORDER.index(command.callback))
 
 
@@ -23,7 +36,7 @@ def main() -> None:
     """Run the command line; what is wrong with the input is said in one line."""
     try:
         app(prog_name="grinch")
-    except (FileError, ValueError, ImportError, MemoryError, OSError) as error:
+    except (FileError, StoreLocked, ValueError, ImportError, MemoryError, OSError, sqlite3.Error) as error:
         Console(stderr=True, highlight=False).print(
             f"[red]error:[/red] {escape(' '.join(str(error).split()) or type(error).__name__)}",
             markup=True,

@@ -33,6 +33,8 @@ Try it:
   grinch cluster features.npz --linkage ward --threshold -5 --out results
   grinch hint vectors.npy                   (which linkage suits them)
   grinch compare table.csv --label species --id name
+  grinch add news monday.csv --id doc       (into a store that stays)
+  grinch changes news --since 3             (what became of its clusters)
   grinch coref --help                       (which records are of one author)
 
 FILE may be - for a table in CSV on the standard input. Every command has a help page of its own: grinch cluster

@@ -221,7 +221,7 @@ def _flat(model: TreeClusterer, cut: str | None) -> Labels:
 
 def _inserted(points: Points, n: int) -> Points:
     """The first n points."""
-    ids, labels = (values if values is None else values[:n] for values in points[1:])
+    ids, labels = (values if values is None else values[:n] for values in (points.ids, points.labels))
     return Points(points.vectors[:n], ids, labels)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,17 +49,19 @@ def write_clusters(
     clusters: npt.NDArray[np.int64],
     names: Sequence[object] | None = None,
     labels: Sequence[object] | None = None,
+    columns: Mapping[str, Sequence[object]] | None = None,
 ) -> None:
-    """The flat clusters as CSV: id, cluster and, where it is known, label.
+    """The flat clusters as CSV: id, cluster, where it is known label, and any further columns.
 
-    It is for people: an id or label that a spreadsheet would run as a formula gets a single quote in front.
+    It is for people: text that a spreadsheet would run as a formula gets a single quote in front.
     """
+    further = {**({"label": labels} if labels is not None else {}), **(columns or {})}
     with replacing(path) as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["id", "cluster"] + (["label"] if labels is not None else []))
+        writer.writerow(["id", "cluster", *further])
         for i, cluster in enumerate(clusters.tolist()):
-            row = [i if names is None else names[i], cluster]
-            writer.writerow(harmless(row + ([labels[i]] if labels is not None else [])))
+            cells = [values[i] for values in further.values()]
+            writer.writerow(harmless([i if names is None else names[i], cluster, *cells]))
 
 
 def write_layers(path: Path, layers: Sequence[npt.NDArray[np.int64]], names: Sequence[object] | None = None) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from grinch.files.points import MOST_NAMES, FileError, Points, check_names, shown
+from grinch.files.points import MOST_NAMES, Asked, FileError, Points, check_names, shown
 from grinch.files.sizes import check_unpacked_size
 
 # The third version is for records with field names beyond Latin-1: no matrix has one.
@@ -25,9 +25,9 @@ class Header(NamedTuple):
     dtype: np.dtype[Any]
 
 
-def read_npy(path: Path, label: str | None, id: str | None) -> Points:
+def read_npy(path: Path, asked: Asked) -> Points:
     """The matrix of an .npy file, left on disk until it is used."""
-    if label or id:
+    if asked.beside:
         raise FileError(
             f"FILE {path.name!r} is a single array and has no columns; --label and --id need .npz or a table"
         )
@@ -37,22 +37,23 @@ def read_npy(path: Path, label: str | None, id: str | None) -> Points:
     return Points(np.load(path, mmap_mode="r", allow_pickle=False), None, None)
 
 
-def read_npz(path: Path, label: str | None, id: str | None) -> Points:
+def read_npz(path: Path, asked: Asked) -> Points:
     """The points of an .npz file and their names and classes; other arrays in it are not touched."""
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-        check_names(names, label, id)
-        main = _find_points(archive, path.name, [name for name in names if name not in (label, id)])
-        label = "y" if label is None and "y" in names else label
+        check_names(names, asked._replace(drop=()))
+        main = _find_points(archive, path.name, [name for name in names if name not in asked.beside])
+        if asked.label is None and "y" in names:
+            asked = asked._replace(label="y")
         n = _member_header(archive, main).shape[0]
-        for name in (label, id):
-            if name is not None:
-                check_list(name, _member_header(archive, name), n)
-        wanted = {name for name in (main, label, id) if name is not None}
+        for name in asked.beside:
+            check_list(name, _member_header(archive, name), n)
+        wanted = {main, *asked.beside}
         check_unpacked_size(path.name, sum(archive.getinfo(f"{name}.npy").file_size for name in wanted))
         arrays = {name: _member(archive, name) for name in wanted}
     vectors = arrays[main].reshape(n, -1)
-    return Points(vectors, arrays[id] if id else None, arrays[label] if label else None)
+    ids, labels = (arrays[name] if name else None for name in (asked.id, asked.label))
+    return Points(vectors, ids, labels, {name: arrays[name].tolist() for name in asked.keep})
 
 
 def read_header(name: str, file: IO[bytes], size: int) -> Header:

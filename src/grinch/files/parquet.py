@@ -9,19 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.errors import missing_extra
-from grinch.files.points import FileError, Points, choose_features, shown
+from grinch.files.points import Asked, FileError, Points, choose_features, shown
 from grinch.files.sizes import check_unpacked_size
 
 
-def read_parquet(path: Path, label: str | None, id: str | None, drop: set[str]) -> Points:
+def read_parquet(path: Path, asked: Asked) -> Points:
     """The points of a .parquet file; columns that are dropped are not read."""
     try:
         import pyarrow.parquet
     except ImportError:
         raise missing_extra("reading .parquet", "pyarrow", "parquet") from None
     with pyarrow.parquet.ParquetFile(path) as file:
-        features = choose_features(list(file.schema_arrow.names), label, id, drop)
-        columns = [*features, *(name for name in (label, id) if name)]
+        features = choose_features(list(file.schema_arrow.names), asked)
+        columns = [*features, *asked.beside]
         check_unpacked_size(path.name, file.metadata.num_rows * len(columns) * 8)
         table = file.read(columns)
 
@@ -31,7 +31,8 @@ def read_parquet(path: Path, label: str | None, id: str | None, drop: set[str]) 
     if table.num_rows == 0:
         raise FileError(f"FILE {path.name!r} has no rows")
     vectors = _vectors([column(name) for name in features], features)
-    return Points(vectors, column(id) if id else None, column(label) if label else None)
+    ids, labels = (column(name) if name else None for name in (asked.id, asked.label))
+    return Points(vectors, ids, labels, {name: table.column(name).to_pylist() for name in asked.keep})
 
 
 def _vectors(columns: list[npt.NDArray[Any]], names: list[str]) -> npt.NDArray[Any]:

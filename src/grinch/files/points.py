@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
@@ -19,23 +19,41 @@ class Points(NamedTuple):
     vectors: npt.NDArray[Any]
     ids: npt.NDArray[Any] | None
     labels: npt.NDArray[Any] | None
+    kept: dict[str, list[Any]] = {}  # noqa: RUF012 (nobody writes to it)
+    """Other columns that were asked for, by name; None where a cell is empty."""
 
 
 class FileError(ValueError):
     """A file that cannot be read as points."""
 
 
-def check_names(names: Collection[str], label: str | None, id: str | None, drop: Iterable[str] = ()) -> None:
+class Asked(NamedTuple):
+    """The columns, or arrays, that are no features: classes, ids, those to leave out, and those to keep beside."""
+
+    label: str | None = None
+    id: str | None = None
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+
+    @property
+    def beside(self) -> list[str]:
+        """Those to read beside the features."""
+        return list(dict.fromkeys(name for name in (self.label, self.id, *self.keep) if name is not None))
+
+
+def check_names(names: Collection[str], asked: Asked) -> None:
     """The columns, or arrays, that are asked for must be there."""
-    for option, name in (("--label", label), ("--id", id), *(("--drop", d) for d in sorted(drop))):
+    several = [*(("--drop", name) for name in sorted(asked.drop)), *(("--payload", name) for name in asked.keep)]
+    for option, name in (("--label", asked.label), ("--id", asked.id), *several):
         if name is not None and name not in names:
             raise FileError(str(unknown_name(option, name, names)))
 
 
-def choose_features(names: list[str], label: str | None, id: str | None, drop: set[str]) -> list[str]:
-    """The columns that are left when label, id and what is dropped are taken away."""
-    check_names(names, label, id, drop)
-    features = [name for name in names if name not in {label, id, *drop}]
+def choose_features(names: list[str], asked: Asked) -> list[str]:
+    """The columns that are left when those that are no features are taken away."""
+    check_names(names, asked)
+    beside = {*asked.beside, *asked.drop}
+    features = [name for name in names if name not in beside]
     if not features:
         raise FileError(
             f"FILE has no feature columns left; its columns are {', '.join(map(shown, names[:MOST_NAMES]))}"

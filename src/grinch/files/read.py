@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grinch.files.arrays import read_npy, read_npz
 from grinch.files.parquet import read_parquet
-from grinch.files.points import FileError, Points
+from grinch.files.points import Asked, FileError, Points
 from grinch.files.tables import STANDARD_INPUT, read_table
 
 __all__ = ["FORMATS", "FileError", "Points", "read_points"]
@@ -16,22 +16,28 @@ FORMATS = (".npy", ".npz", ".csv", ".tsv", ".parquet")
 TABLES = {".csv": ",", ".tsv": "\t"}
 
 
-def read_points(path: str | Path, label: str | None = None, id: str | None = None, drop: Iterable[str] = ()) -> Points:
+def read_points(
+    path: str | Path,
+    label: str | None = None,
+    id: str | None = None,
+    drop: Iterable[str] = (),
+    keep: Iterable[str] = (),
+) -> Points:
     """Read the points of a .npy, .npz, .csv, .tsv or .parquet file (.csv and .tsv also gzipped).
 
-    ``label``, ``id`` and ``drop`` name columns (in an .npz, arrays); every other column is a feature. A table without
-    a header is all numbers, or ``id, label, numbers …``. The path ``-`` is a .csv from the standard input.
+    ``label``, ``id``, ``drop`` and ``keep`` name columns (in an .npz, arrays); every other column is a feature. A table
+    without a header is all numbers, or ``id, label, numbers …``. The path ``-`` is a .csv from the standard input.
     """
     path = Path(path)
-    suffix = _format(path)
+    suffix, asked = _format(path), Asked(label, id, tuple(drop), tuple(keep))
     try:
         if suffix == ".npy":
-            return read_npy(path, label, id)
+            return read_npy(path, asked)
         if suffix == ".npz":
-            return read_npz(path, label, id)
+            return read_npz(path, asked)
         if suffix == ".parquet":
-            return read_parquet(path, label, id, set(drop))
-        return read_table(path, TABLES[suffix], label, id, set(drop))
+            return read_parquet(path, asked)
+        return read_table(path, TABLES[suffix], asked)
     except (FileError, ImportError):
         raise
     # Whatever a damaged file makes the reader of its format raise, it is the file that is to blame.

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from grinch.files.points import FileError, Points, choose_features, shown
+from grinch.files.points import Asked, FileError, Points, choose_features, shown
 from grinch.files.sizes import Bounded
 
 STANDARD_INPUT = Path("-")
@@ -30,17 +30,16 @@ class Columns(NamedTuple):
     """The names of all columns, which of them are no features, and whether the first line holds the names."""
 
     names: list[str]
-    label: str | None
-    id: str | None
+    asked: Asked
     has_header: bool
 
 
-def read_table(path: Path, delimiter: str, label: str | None, id: str | None, drop: set[str]) -> Points:
+def read_table(path: Path, delimiter: str, asked: Asked) -> Points:
     """The points of a table, one a row, as float64."""
     with _open(path) as text:
         reader = csv.reader(text, delimiter=delimiter)
         try:
-            return _read_rows(((reader.line_num, cells) for cells in reader), path.name, label, id, drop)
+            return _read_rows(((reader.line_num, cells) for cells in reader), path.name, asked)
         except csv.Error as error:
             raise FileError(f"line {reader.line_num:,} cannot be read: {error}; is a quote not closed?") from error
         except UnicodeDecodeError as error:
@@ -66,13 +65,13 @@ def _open(path: Path) -> Iterator[TextIO]:
             yield text
 
 
-def _read_rows(rows: Iterator[NumberedRow], name: str, label: str | None, id: str | None, drop: set[str]) -> Points:
+def _read_rows(rows: Iterator[NumberedRow], name: str, asked: Asked) -> Points:
     first = next(rows, (0, []))
-    columns = _columns(name, first[1], label, id, drop)
-    features = choose_features(columns.names, columns.label, columns.id, drop)
+    columns = _columns(name, first[1], asked)
+    asked, features = columns.asked, choose_features(columns.names, columns.asked)
     place = {column: i for i, column in enumerate(columns.names)}
     where = [place[column] for column in features]
-    kept: dict[str, list[str]] = {column: [] for column in (columns.label, columns.id) if column}
+    kept: dict[str, list[str]] = {column: [] for column in asked.beside}
     numbers = array("d")
     for line, cells in rows if columns.has_header else chain([first], rows):
         if not cells:
@@ -88,12 +87,14 @@ def _read_rows(rows: Iterator[NumberedRow], name: str, label: str | None, id: st
             texts.append(cells[place[column]])
     if not numbers:
         raise FileError(f"FILE {name!r} has a header and no rows")
-    ids, labels = (kept.get(column) if column else None for column in (columns.id, columns.label))
+    ids, labels = (kept.get(column) if column else None for column in (asked.id, asked.label))
+    beside: dict[str, list[Any]] = {column: [text or None for text in kept[column]] for column in asked.keep}
     # np.frombuffer copies nothing.
-    return Points(np.frombuffer(numbers).reshape(-1, len(features)), _as_array(ids), _as_array(labels, missing=""))
+    vectors = np.frombuffer(numbers).reshape(-1, len(features))
+    return Points(vectors, _as_array(ids), _as_array(labels, missing=""), beside)
 
 
-def _columns(name: str, first: list[str], label: str | None, id: str | None, drop: set[str]) -> Columns:
+def _columns(name: str, first: list[str], asked: Asked) -> Columns:
     if not first:
         raise FileError(f"FILE {name!r} is empty, or its first line is")
     if first[0].lstrip()[:1] in ("{", "["):
@@ -101,14 +102,14 @@ def _columns(name: str, first: list[str], label: str | None, id: str | None, dro
     if len(first) == 1 and ";" in first[0]:
         raise FileError(f"FILE {name!r} seems to be separated by ';'; .csv is read by ',' and .tsv by tabs")
     if all(map(_is_number, first)):
-        return Columns([str(i) for i in range(len(first))], label, id, False)
-    if len(first) > 2 and all(map(_is_number, first[2:])) and not (label or id or drop):
+        return Columns([str(i) for i in range(len(first))], asked, False)
+    if len(first) > 2 and all(map(_is_number, first[2:])) and not (asked.beside or asked.drop):
         # The list of id, label, vector that PERCH and the authors' code read.
-        return Columns(["id", "label", *map(str, range(len(first) - 2))], "label", "id", False)
+        return Columns(["id", "label", *map(str, range(len(first) - 2))], Asked("label", "id"), False)
     twice, times = Counter(first).most_common(1)[0]
     if times > 1:
         raise FileError(f"FILE {name!r} has more than one column {shown(twice)}; rename or delete all but one")
-    return Columns(first, label, id, True)
+    return Columns(first, asked, True)
 
 
 def _numbers(texts: list[str]) -> Iterator[float]:

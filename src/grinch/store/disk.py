@@ -77,6 +77,7 @@ class RowFile:
         self.path, self.dtype, self.width = path, dtype.newbyteorder("<"), width
         self._map: npt.NDArray[Any] = np.empty((0, width), self.dtype)
         self._file: int | None = None
+        self._is_to_write = False
 
     @property
     def row_bytes(self) -> int:
@@ -84,33 +85,55 @@ class RowFile:
 
     def append(self, at: int, rows: npt.NDArray[Any], *, is_kept: bool = False) -> None:
         """Let these be the rows from number ``at`` on; on disk when this returns, unless they are kept elsewhere."""
-        if self._file is None:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-            sync_folder(self.path.parent)
-        write_at(self._file, np.ascontiguousarray(rows, self.dtype), at * self.row_bytes)
+        file = self._to_write()
+        write_at(file, np.ascontiguousarray(rows, self.dtype), at * self.row_bytes)
         if not is_kept:
-            sync(self._file)
+            sync(file)
+
+    @property
+    def blank(self) -> npt.NDArray[Any]:
+        """A row of zeros."""
+        return np.zeros(self.width, self.dtype)
+
+    def count(self) -> int:
+        """How many rows the file has room for, those that mean nothing among them."""
+        self.hold()
+        assert self._file is not None
+        return os.fstat(self._file).st_size // self.row_bytes
+
+    def hold(self) -> None:
+        """Keep the file at hand, to read it also when it has lost its name."""
+        if self._file is None:
+            self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
     def sync(self) -> None:
-        """All rows are on disk."""
-        if self._file is not None:
-            sync(self._file)
+        """All rows are on disk, also those that came before the file was opened."""
+        sync(self._to_write())
+
+    def _to_write(self) -> int:
+        if not self._is_to_write or self._file is None:
+            self.close()
+            self._is_to_write = True
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+            sync_folder(self.path.parent)
+        return self._file
 
     def rows(self, count: int) -> npt.NDArray[Any]:
         """The first rows, mapped; they are read from disk when they are looked at."""
         if count > len(self._map):
             # All there are by now, so that adding a row does not mean mapping again; those beyond mean nothing yet.
-            there = self.path.stat().st_size // self.row_bytes if self.path.exists() else 0
+            there = self.count()
+            assert self._file is not None
             if there < count:
                 raise OSError(f"{self.path} must hold {count:,} rows of {self.row_bytes} bytes; it has {there:,}")
-            whole = mapped(self.path, there * self.row_bytes, private=False)
+            whole = mmap.mmap(self._file, there * self.row_bytes, access=mmap.ACCESS_READ)
             self._map = np.frombuffer(whole, self.dtype).reshape(there, self.width)
         return self._map[:count]
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
-        self._file, self._map = None, np.empty((0, self.width), self.dtype)
+        self._file, self._is_to_write, self._map = None, False, np.empty((0, self.width), self.dtype)
 
 
 def checksum(data: npt.NDArray[Any] | bytes, before: int = 0) -> int:

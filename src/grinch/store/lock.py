@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,10 @@ class WriterLock:
                 " it, or wait until it is closed"
             ) from None
         about = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, json.dumps(about).encode(), 0)
+        # Who holds it is only said to others; where the disk is full, it is held all the same.
+        with suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, json.dumps(about).encode(), 0)
 
     def forget(self) -> None:
         """In a forked process: the lock is the parent's, and does not outlive it."""
@@ -54,7 +57,8 @@ class WriterLock:
 
     def release(self) -> None:
         if self._file is not None:
-            os.ftruncate(self._file, 0)
+            with suppress(OSError):
+                os.ftruncate(self._file, 0)
             os.close(self._file)
             self._file = None
 

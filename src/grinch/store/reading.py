@@ -218,8 +218,13 @@ class Reading(Session):
                 self._vectors, self._contents = None, None
                 return self._now().version
             try:
+                if self._vectors is None:
+                    self._open_rows()  # there may be points now
                 for done in later:
                     contents.replay(done, self._rows_of)
+            except FileNotFoundError:
+                self._vectors, self._contents = None, None
+                return self._now().version
             except BaseException:
                 self._contents = None
                 raise

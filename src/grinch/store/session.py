@@ -9,13 +9,14 @@ import secrets
 import sqlite3
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from grinch._types import Counts, count_rows
 from grinch.store import disk, inputs
@@ -43,6 +44,9 @@ def vectors_name() -> str:
     return f"vectors-{secrets.token_hex(4)}.bin"
 
 
+Found = TypeVar("Found")
+
+
 class StoreClosed(RuntimeError):
     """The store was closed, and is used."""
 
@@ -61,6 +65,8 @@ class Session:
         self._database: Database | None = Database(folder, readonly=lock is None)
         self._contents: Contents | None = None
         self._vectors: disk.RowFile | None = None
+        # By number, rows that a reader finds in the log, but not in the file.
+        self._in_log_alone: dict[int, npt.NDArray[Any]] = {}
         self._changed = self._n_operations = 0
         self._aside: threading.Thread | None = None
         try:
@@ -126,17 +132,41 @@ class Session:
 
     def _read(self) -> Contents:
         """What is on disk, to go on with."""
-        self._open_rows()
-        self._snapshot_version, contents, done = self._read_beside()
+        self._snapshot_version, contents, done = self._while_others_write(self._read_all)
         self._changed, self._n_operations = sum(one.n_rows for one in done), len(done)
-        for one in done if not self.is_readonly else ():
+        self._in_log_alone = {}
+        for one in done:
             if one.rows is not None and self._vectors is not None:
-                # They may have been in the log alone when the machine went down.
-                self._vectors.append(one.first_row, self._rows_of(one), is_kept=True)
+                self._restore(one)
         contents.model.verbose = self._verbose
         if not self.is_readonly and self._db.get("is_to_be_vacuumed"):
             self._vacuum()
         return contents
+
+    def _read_all(self) -> tuple[int, Contents, list[Operation]]:
+        self._open_rows()
+        return self._read_beside()
+
+    def _while_others_write(self, look: Callable[[], Found]) -> Found:
+        """Look at files; for a reader, at later ones if those that counted were taken away meanwhile."""
+        for _ in range(20):
+            try:
+                return look()
+            except FileNotFoundError as error:
+                missing = error
+                if not self.is_readonly:
+                    break
+                self._db.look_again()
+        raise DamagedStore(f"{self.folder} is damaged: {missing.filename} is not there. Restore it from a backup")
+
+    def _restore(self, one: Operation) -> None:
+        """Rows may have been in the log alone when the machine went down; only a writer can put them where they go."""
+        assert self._vectors is not None
+        rows, at = self._rows_of(one), np.arange(one.first_row, one.first_row + one.n_rows)
+        if not self.is_readonly:
+            self._vectors.append(one.first_row, rows, is_kept=True)
+        elif at[-1] >= self._vectors.count() or not np.array_equal(self._rows_at(at), rows):
+            self._in_log_alone |= zip(at.tolist(), rows, strict=True)
 
     def _read_beside(self) -> tuple[int, Contents, list[Operation]]:
         """What is on disk: the version of the last snapshot, the contents by now, and the operations in between."""
@@ -150,18 +180,10 @@ class Session:
         return version, contents, later
 
     def _find_snapshot(self) -> Snapshot:
-        for _ in range(20):
-            name = self._db.get("snapshot")
-            if not isinstance(name, str) or not SNAPSHOT_NAME.fullmatch(name):
-                raise DamagedStore(f"{self._db.path} is damaged: it names {name!r} as the snapshot")
-            try:
-                return read_snapshot(self.folder / name)
-            except FileNotFoundError:
-                if not self.is_readonly:
-                    break
-                # The writer has just taken another one.
-                self._db.look_again()
-        raise DamagedStore(f"{self.folder} is damaged: its snapshot {name} is not there. Restore it from a backup")
+        name = self._db.get("snapshot")
+        if not isinstance(name, str) or not SNAPSHOT_NAME.fullmatch(name):
+            raise DamagedStore(f"{self._db.path} is damaged: it names {name!r} as the snapshot")
+        return read_snapshot(self.folder / name)
 
     def _open_rows(self) -> None:
         """The file of vectors, once there are any."""
@@ -174,6 +196,9 @@ class Session:
             if not VECTORS_NAME.fullmatch(name) or dtype not in ("float32", "float64") or not 0 < width < 2**31:
                 raise DamagedStore(f"{self._db.path} is damaged: it names {name!r}, {width} x {dtype}, as the vectors")
             self._vectors = disk.RowFile(self.folder / name, np.dtype(dtype), width)
+            if self.is_readonly:
+                # The writer may take it away.
+                self._vectors.hold()
 
     def _rows_of(self, done: Operation) -> Any:
         """The rows that came with an operation."""
@@ -191,6 +216,13 @@ class Session:
     def _rows_at(self, rows: Counts) -> Any:
         if self._vectors is None:
             return inputs.decode_records(self._db.records_at(rows.tolist()))
+        if self._in_log_alone and len(rows):
+            alone = self._in_log_alone
+            in_file = {row: i for i, row in enumerate(rows.tolist()) if row not in alone}
+            found = np.stack([alone.get(row, self._vectors.blank) for row in rows.tolist()])
+            if in_file:
+                found[list(in_file.values())] = self._vectors.rows(max(in_file) + 1)[list(in_file)]
+            return found
         try:
             return np.ascontiguousarray(self._vectors.rows(int(rows.max(initial=-1)) + 1)[rows])
         except (OSError, ValueError) as error:
@@ -345,6 +377,8 @@ class Session:
                     path.unlink()
 
     def _vacuum(self) -> None:
-        self._db.vacuum()
-        with self._db.changing():
-            self._db.set("is_to_be_vacuumed", False)
+        # It needs room for another copy. Where there is none, what was compacted counts, and this is done another time.
+        with suppress(sqlite3.Error):
+            self._db.vacuum()
+            with self._db.changing():
+                self._db.set("is_to_be_vacuumed", False)

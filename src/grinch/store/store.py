@@ -222,10 +222,17 @@ class Store(Reading):
     # Care ---------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Verify everything on disk and in memory; raises :class:`DamagedStore` with what is wrong."""
+        """Verify everything on disk and in memory; raises :class:`DamagedStore` with what is wrong.
+
+        A reader verifies what is committed by now.
+        """
         self._wait_for_aside()
         with self._turn:
-            check_store(self, self._now(), self._db)
+            self._while_others_write(self._check)
+
+    def _check(self) -> None:
+        self.refresh()
+        check_store(self, self._now(), self._db)
 
     def compact(self) -> int:
         """Let nothing of removed points, and of earlier rows of updated ones, be left on disk; the version afterwards.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Floats, Ids, Labels, Mask, Numbers
-from grinch.tree import formats, heights, walks
+from grinch.tree import formats, heights, keys, walks
 from grinch.tree.checks import check_links
 from grinch.tree.links import (
     LEAVES,
@@ -314,6 +314,29 @@ class Tree:
         if self.n_leaves:
             walks.fill_labels(self.links.table, self.preorder(), is_split, numbers)
         return numbers
+
+    def keys(self, ids: Sequence[Any] | npt.NDArray[Any] | None = None) -> keys.Keys:
+        """Content keys by node id: the same leaves give the same key, in whatever tree; 0 for ids not in the tree.
+
+        What was computed for a node, such as a name or a summary, is found again by its key as long as its members
+        are the same, across processes and machines. A key is the sum, modulo 2^64, of a pseudo-random number for each
+        leaf id: n different sets share one with a probability of about n^2 / 2^65, unless ids are chosen to that end.
+
+        Parameters
+        ----------
+        ids : sequence or array of shape (n_leaves,), optional
+            An id for each leaf: whole numbers, text, bytes, floats, booleans, None, UUIDs, or tuples of these. By
+            default :attr:`names`, or the positions of the points where there are none.
+
+        Examples
+        --------
+        >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+        >>> other = Tree.from_scipy([[1, 2, 1.0, 2], [0, 3, 2.0, 3]])
+        >>> node = tree.lca(0, 1)
+        >>> bool(tree.keys(["ape", "bee", "cow"])[node] == other.keys(["cow", "bee", "ape"])[other.lca(1, 2)])
+        True
+        """
+        return keys.keys(self, ids)
 
     # What the builder knew ----------------------------------------------------------------------------------------
 

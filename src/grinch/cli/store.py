@@ -1,0 +1,197 @@
+"""The upkeep of a store: grinch store …"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+import grinch
+from grinch.cli.app import app, console, make_folder
+from grinch.export.parquet import write_clusters_parquet, write_tree_parquet
+from grinch.export.writers import write_clusters, write_newick
+from grinch.files.read import FileError
+from grinch.store.lock import describe
+
+FormatName = Literal["parquet", "newick", "csv"]
+StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
+CutName = Annotated[str, typer.Option(metavar="NAME", help="Which of the cuts of the store.")]
+
+upkeep = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help="""Look after a store: what is in it, whether it is whole, copies of it, and other formats.
+
+A store is a folder that grinch add makes: a clustering that outlives the process and grows day by day.
+
+\b
+For example:
+  grinch store info news
+  grinch store export news --format parquet --out tables
+  grinch store backup news /backups/news-monday""",
+    short_help="Look after a store: check it, copy it, export it.",
+)
+app.add_typer(upkeep, name="store")
+
+
+def open_existing(path: Path, readonly: bool = False) -> Any:
+    """The store in a folder, if there is one."""
+    if not path.is_dir():
+        raise FileError(f"STORE {str(path)!r} does not exist; make it with: grinch add {path} FILE")
+    return grinch.open(path, readonly=readonly)
+
+
+def open_or_create(path: Path, **settings: Any) -> Any:
+    """The store in a folder, or a new one with these settings."""
+    return grinch.open(path, **{name: value for name, value in settings.items() if value is not None})
+
+
+def count_of(n: int, what: str) -> str:
+    """As in "1 point" and "2,000 points"."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+@upkeep.command(short_help="What is in a store, and what it takes on disk.")
+def info(store: StorePath) -> None:
+    """Show how many points, features, versions and clusters a store has, and what it takes on disk."""
+    with open_existing(store, readonly=True) as opened:
+        about, cuts, sizes = opened.info(), opened.cuts(), {}
+        for name in cuts:
+            sizes[name] = len(set(opened.labels(name).tolist()) - {-1})
+        behind = about["operations_since_snapshot"]
+        metric = f" ({about['metric']})" if about["metric"] else ""
+        facts = {
+            "points": f"{about['points']:,}",
+            "features": f"{about['n_features']:,}, as {about['dtype']}" if about["n_features"] else "none yet",
+            "linkage": f"{about['linkage']}{metric}",
+            "version": f"{about['version']:,}" + (f", {behind:,} of them since the last snapshot" if behind else ""),
+            **{_cut_title(name): f"{size:,}" for name, size in sizes.items()},
+            "removed": f"{count_of(about['rows_of_removed_points'], 'row')} on disk until grinch store compact",
+            "writer": describe(about["writer"]) if about["writer"] else "nobody",
+        }
+        if not about["rows_of_removed_points"]:
+            del facts["removed"]
+    for name, fact in facts.items():
+        console.print(f"  {name:17} {fact}", markup=False)
+    _print_bytes(about["bytes"], about["points"])
+
+
+@upkeep.command(short_help="Verify that a store is whole.")
+def check(store: StorePath) -> None:
+    """Verify every file, checksum and link of a store; what is wrong is said, and the exit code is 2."""
+    with open_existing(store, readonly=True) as opened:
+        opened.check()
+        console.print(f"{count_of(len(opened), 'point')}, version {opened.version}: all is well")
+
+
+@upkeep.command(short_help="Take removed points off the disk.")
+def compact(store: StorePath) -> None:
+    """Write the files of a store again without what was removed or replaced."""
+    before = _bytes_in(store)
+    with open_existing(store) as opened:
+        opened.compact()
+        left = f"{count_of(len(opened), 'point')}, version {opened.version}"
+    console.print(f"{left}: {size_of(_bytes_in(store))} on disk, {size_of(before)} before")
+
+
+@upkeep.command(short_help="Write down the tree as it is, so that opening is quick.")
+def snapshot(store: StorePath) -> None:
+    """Write down the tree as it is, so that the next to open the store has nothing to catch up with."""
+    with open_existing(store) as opened:
+        opened.snapshot()
+        console.print(f"{count_of(len(opened), 'point')}, version {opened.version}: written")
+
+
+@upkeep.command(short_help="Copy a store, also while somebody writes to it.")
+def backup(
+    store: StorePath,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the copy goes; it must not be there yet.")],
+) -> None:
+    """Copy a store to another folder, as of its last version; somebody may be writing to it meanwhile."""
+    with open_existing(store, readonly=True) as opened:
+        opened.backup(folder)
+        console.print(
+            f"{count_of(len(opened), 'point')}, version {opened.version}: copied to {folder}/"
+            f" ({size_of(_bytes_in(folder))})",
+            markup=False,
+        )
+
+
+@upkeep.command(short_help="Write the tree and the clusters of a store to files.")
+def export(
+    store: StorePath,
+    format: Annotated[
+        FormatName,
+        typer.Option(
+            help="parquet: tree.parquet, a row for each node, and clusters.parquet, a row for each point; newick:"
+            " tree.nwk; csv: clusters.csv."
+        ),
+    ] = "parquet",
+    cut: CutName = "default",
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the files; made if it is not there.")
+    ] = Path("grinch-out"),
+) -> None:
+    """Write the tree and the clusters of a store to files."""
+    with open_existing(store, readonly=True) as opened:
+        make_folder(out)
+        ids = list(opened.ids)
+        if format == "newick":
+            write_newick(opened.tree, out / "tree.nwk", ids)
+            written = ["tree.nwk"]
+        else:
+            labels, names = opened.labels(cut), opened.names(cut)
+            named = [names.get(cluster) for cluster in labels.tolist()]
+            payload = [None if value is None else json.dumps(value) for value in opened.payload(ids)]
+            columns = {"name": named, "payload": payload}
+            if format == "csv":
+                write_clusters(out / "clusters.csv", labels, ids, columns=columns)
+                written = ["clusters.csv"]
+            else:
+                write_tree_parquet(opened.tree, out / "tree.parquet", ids)
+                write_clusters_parquet(out / "clusters.parquet", labels, ids, columns)
+                written = ["tree.parquet", "clusters.parquet"]
+        console.print(
+            f"{count_of(len(ids), 'point')}, version {opened.version}: written to {out}/ ({', '.join(written)})",
+            markup=False,
+        )
+
+
+def _cut_title(name: str) -> str:
+    return "clusters" if name == "default" else f"clusters, {name}"
+
+
+def _print_bytes(sizes: dict[str, int], n: int) -> None:
+    if not sizes:
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("  on disk", "", "bytes a point"):
+        table.add_column(name, justify="left" if name == "  on disk" else "right")
+    total = sum(sizes.values())
+    for name, size in [*sizes.items(), ("in all", total)]:
+        table.add_row(f"  {name}", size_of(size), f"{size / n:,.0f}" if n else "")
+    console.print()
+    console.print(table)
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def size_of(count: float) -> str:
+    """Bytes as a person reads them.
+
+    >>> size_of(999), size_of(12_345), size_of(5_000_000_000)
+    ('999 bytes', '12.3 kB', '5.0 GB')
+    """
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    for unit in ("kB", "MB"):
+        count /= 1000
+        if count < 1000:
+            return f"{count:,.1f} {unit}"
+    return f"{count / 1000:,.1f} GB"

@@ -1,0 +1,90 @@
+"""A tree and its clusters as Parquet tables, for data frames and databases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.errors import missing_extra
+from grinch.files.write import replacing
+from grinch.tree import Tree
+
+
+def write_tree_parquet(tree: Tree, path: Path, names: Sequence[object] | None = None) -> None:
+    """One row a node, parents before children: node, parent, left, right, size, height, score, key and id.
+
+    ``key`` is that of :meth:`Tree.keys <grinch.tree.Tree.keys>`. ``id`` is the name of a leaf (by default those of the
+    tree, or the positions of the points). Where there is nothing to say, such as for the parent of the root, a cell is
+    null.
+    """
+    pa = _pyarrow()
+    names = tree.names if names is None else names
+    names = range(tree.n_leaves) if names is None else names
+    if len(names) != tree.n_leaves:
+        raise ValueError(f"names must have one entry for each of the {tree.n_leaves} leaves; got {len(names)}")
+    nodes = tree.preorder()
+    pairs, scores = tree.child_pairs()[nodes], tree.scores[nodes]
+    is_leaf = nodes < tree.offset
+    columns = {
+        "node": pa.array(nodes),
+        "parent": _where(pa, tree.parents()[nodes], tree.parents()[nodes] >= 0),
+        "left": _where(pa, pairs[:, 0], ~is_leaf),
+        "right": _where(pa, pairs[:, 1], ~is_leaf),
+        "size": pa.array(tree.sizes()[nodes]),
+        "height": pa.array(tree.heights()[nodes]),
+        "score": _where(pa, scores, ~is_leaf & ~np.isnan(scores)),
+        "key": pa.array(tree.keys(names)[nodes]),
+        "id": _cells(pa, names).take(_where(pa, nodes, is_leaf)),
+    }
+    _write(pa, columns, path)
+
+
+def write_clusters_parquet(
+    path: Path,
+    clusters: npt.NDArray[np.int64],
+    names: Sequence[object] | None = None,
+    columns: Mapping[str, Sequence[object]] | None = None,
+) -> None:
+    """One row a point: id, cluster, and any further columns.
+
+    Values of one kind keep their type; those of several kinds in one column are written as text.
+    """
+    pa = _pyarrow()
+    names = range(len(clusters)) if names is None else names
+    cells: dict[str, Sequence[object]] = {"id": names, **(columns or {})}
+    for name, values in cells.items():
+        if len(values) != len(clusters):
+            raise ValueError(f"{name} must have one entry for each of the {len(clusters)} points; got {len(values)}")
+    written = {name: _cells(pa, values) for name, values in cells.items()}
+    _write(pa, {"id": written.pop("id"), "cluster": pa.array(clusters), **written}, path)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet
+    except ImportError:
+        raise missing_extra("writing .parquet", "pyarrow", "parquet") from None
+    return pa
+
+
+def _where(pa: Any, values: npt.NDArray[Any], there: npt.NDArray[np.bool_]) -> Any:
+    """A column that is null where there is nothing to say."""
+    return pa.array(values, mask=~there)
+
+
+def _cells(pa: Any, values: Sequence[object]) -> Any:
+    """A column of what Python has: of one type if it can be, as text otherwise."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return pa.array([None if value is None else str(value) for value in values])
+
+
+def _write(pa: Any, columns: dict[str, Any], path: Path) -> None:
+    with replacing(path, "wb") as out:
+        pa.parquet.write_table(pa.table(columns), out)

@@ -1,0 +1,203 @@
+"""Writes that fail: the store is as it was before the operation, in memory and on disk, and goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import grinch
+from pages import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from kills import Calls, Fate, Faults, state_of, vectors_for
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+BROKEN = OSError(errno.EIO, "Input/output error")
+FULL_DATABASE = sqlite3.OperationalError("database or disk is full")
+
+
+def new_store(folder):
+    rng = np.random.default_rng(0)
+    store = grinch.open(folder, n_clusters=5)
+    store.insert(vectors_for(rng, 60), ids=[f"p{i}" for i in range(60)], payload=[{"n": i} for i in range(60)])
+    store.label(0, "first")
+    store.remove(["p3", "p4"])
+    return store
+
+
+OPERATIONS = {
+    "insert": lambda store: store.insert(
+        vectors_for(np.random.default_rng(1), 40),
+        ids=[f"q{i}" for i in range(40)],
+        payload=[{"q": i} for i in range(40)],
+    ),
+    "remove": lambda store: store.remove(["p10", "p11", "p12"]),
+    "update": lambda store: store.update(
+        ["p20", "p21"], vectors_for(np.random.default_rng(2), 2), payload=["new", "er"]
+    ),
+    "refine": lambda store: store.refine(),
+    "snapshot": lambda store: store.snapshot(),
+    "compact": lambda store: store.compact(),
+    "label": lambda store: store.label(1, "second"),
+    "add_cut": lambda store: store.add_cut("fine", n_clusters=15),
+}
+FAULTS = {
+    "full disk": ("pwrite", Fate("before", FULL)),
+    "full disk after half of it": ("pwrite", Fate("half", FULL)),
+    "short write, then full": ("pwrite", Fate("short", FULL)),
+    "sync fails": ("fsync", Fate("before", BROKEN)),
+    "sync fails after all": ("fsync", Fate("after", BROKEN)),
+    "rename fails": ("replace", Fate("before", FULL)),
+    "commit fails": ("commit", Fate("before", FULL_DATABASE)),
+    "truncate fails": ("ftruncate", Fate("before", BROKEN)),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """By operation, the state of a store after it, when nothing fails."""
+    states = {}
+    for name, operate in OPERATIONS.items():
+        with new_store(tmp_path_factory.mktemp("twin") / "store") as store:
+            operate(store)
+            states[name] = state_of(store)
+    return states
+
+
+def seen_by_a_reader(folder):
+    with grinch.open(folder, readonly=True) as reader:
+        reader.check()
+        return state_of(reader)
+
+
+def failure_of(operate, store):
+    try:
+        operate(store)
+    except (OSError, sqlite3.Error) as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_that_fails_changes_nothing(tmp_path, expected, operation, fault):
+    """At its first such call, its second, and so on, as long as there are that many."""
+    faults, (name, fate) = Faults(), FAULTS[fault]
+    with Calls(faults), new_store(tmp_path / "store") as store:
+        before = state_of(store)
+        for number in range(1, 6):
+            faults.arm(name, number, fate)
+            error = failure_of(OPERATIONS[operation], store)
+            faults.disarm()
+            if error is None:
+                break
+            assert faults.has_fired, error
+            assert state_of(store) == before, f"call {number}: {error}"
+            assert seen_by_a_reader(store.folder) == before, f"call {number}: {error}"
+        else:
+            OPERATIONS[operation](store)
+        assert state_of(store) == expected[operation]
+        assert seen_by_a_reader(store.folder) == expected[operation]
+    assert seen_by_a_reader(tmp_path / "store") == expected[operation]
+
+
+def insert(store, k, n=50):
+    return store.insert(vectors_for(np.random.default_rng(k), n), ids=[f"{k}-{i}" for i in range(n)])
+
+
+def check_after_a_failure(store, states, k):
+    """As it was before, to this process and to others."""
+    assert state_of(store) == states[-1]
+    assert seen_by_a_reader(store.folder) == states[-1]
+    assert f"{k}-0" not in store.ids
+
+
+def insert_until_it_fails(store, states, first):
+    """Insert with little room; the number of the batch that failed."""
+    for k in range(first, first + 400):
+        try:
+            insert(store, k)
+        except (OSError, sqlite3.Error):
+            check_after_a_failure(store, states, k)
+            return k
+        states.append(state_of(store))
+    raise AssertionError("the disk was never full")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 4 MB; mounting takes rights and tools that not everybody has."""
+    mount, image = tmp_path / "disk", tmp_path / "image"
+    mount.mkdir()
+    image.write_bytes(bytes(4_000_000))
+    commands = [["mkfs.ext4", "-q", "-F", "-m", "0", image], ["mount", "-o", "loop", image, mount]]
+    try:
+        for command in commands:
+            subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting a small disk is not possible here")
+    yield mount
+    subprocess.run(["umount", mount], check=True)
+
+
+def fill(disk, left):
+    """Leave this much room on a disk, and not even that if it is needed for keeping books."""
+    with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:
+        while shutil.disk_usage(disk).free > left:
+            filler.write(bytes(2048))
+
+
+def test_a_disk_that_is_full(small_disk):
+    with grinch.open(small_disk / "store", n_clusters=5) as store:
+        insert(store, 0)
+        states = [state_of(store)]
+        for round, left in enumerate((300_000, 100_000, 30_000, 9_000, 0)):
+            fill(small_disk, left)
+            k = insert_until_it_fails(store, states, 1 + 1000 * round)
+            store.check()
+            (small_disk / "filler").unlink()
+            insert(store, k)
+            states.append(state_of(store))
+    assert seen_by_a_reader(small_disk / "store") == states[-1]
+
+
+def test_files_that_may_not_grow(tmp_path):
+    with grinch.open(tmp_path / "store", n_clusters=5) as store:
+        insert(store, 0)
+        states, (soft, hard) = [state_of(store)], resource.getrlimit(resource.RLIMIT_FSIZE)
+        for round in range(3):
+            store.snapshot()  # and none in the background
+            largest = max(path.stat().st_size for path in store.folder.iterdir())
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 5000 * round, hard))
+            try:
+                k = insert_until_it_fails(store, states, 1 + 1000 * round)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            store.check()
+            insert(store, k)
+            states.append(state_of(store))
+    assert seen_by_a_reader(tmp_path / "store") == states[-1]
+
+
+def test_a_store_that_cannot_be_made_can_be_made_later(tmp_path):
+    faults = Faults()
+    with Calls(faults):
+        for name in ("pwrite", "fsync", "replace", "commit"):
+            for number in range(1, 4):
+                faults.arm(name, number, Fate("before", FULL_DATABASE if name == "commit" else FULL))
+                try:
+                    grinch.open(tmp_path / name).close()
+                except (OSError, sqlite3.Error):
+                    assert faults.has_fired
+                faults.disarm()
+                with grinch.open(tmp_path / name) as store:
+                    assert len(store) == store.version == 0
+                shutil.rmtree(tmp_path / name)
