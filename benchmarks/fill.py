@@ -409,6 +409,53 @@ def cuts_reporting() -> str:
     return _cut_rows(sets.REPORTING)
 
 
+# From identity.json -------------------------------------------------------------------------------------------------
+
+
+def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
+    return sum(row[name] for row in rows) / len(rows)
+
+
+def identity_days() -> str:
+    names = ("kept_by_number", "kept", "share_steady", "kept_if_steady", "ari_day_to_day")
+    cells = [
+        [f"{name}, {cut}", *(share(_mean(rows, column)) for column in names)]
+        for name, found in read("identity.json")["sets"].items()
+        for cut, rows in found["cuts"].items()
+    ]
+    return table(["", "same number in `labels_`", "same id", "steady", "same id, if steady", "ARI day to day"], cells)
+
+
+def identity_removed() -> str:
+    cells = [
+        [f"{name}, {cut}", *(f"{row[column]:.4f}" for column in ("renumbered", "renamed", "renamed_if_steady"))]
+        for name, found in read("identity.json")["sets"].items()
+        for cut, row in found["one_removed"].items()
+    ]
+    return table(["", "another number in `labels_`", "another id", "another id, if steady"], cells)
+
+
+def identity_automatic() -> str:
+    cells = []
+    for name, found in read("identity.json")["sets"].items():
+        rows = found["cuts"]["automatic"]
+        means = [share(_mean(rows, column)) for column in ("ari_classes", "ari_classes_fresh", "ari_with_fresh")]
+        cells.append([name, *means, f"{rows[-1]['n_clusters']:,}", f"{rows[-1]['n_clusters_fresh']:,}"])
+    header = ["", "ARI with the classes, followed", "cut again", "ARI of the two", "clusters at the end", "cut again"]
+    return table(header, cells)
+
+
+def identity_times() -> str:
+    times = read("identity.json")["times"]
+    cells = []
+    for name in ("n_clusters", "threshold", "automatic"):
+        row = times[name]
+        clocks = [f"{row[clock][which]:.1f}" for clock in ("commit_cpu_ms", "commit_ms") for which in row[clock]]
+        cells.append([name, f"{row['clusters']:,}", *clocks, f"{row['insert_ms']['median']:.1f}"])
+    header = ["", "clusters", "commit, CPU ms", "slowest", "commit, wall ms", "slowest", "inserting them, wall ms"]
+    return table(header, cells)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "speed": speed,
     "speed-notes": speed_notes,
@@ -437,6 +484,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "cuts": cuts,
     "cuts-choosing": cuts_choosing,
     "cuts-reporting": cuts_reporting,
+    "identity-days": identity_days,
+    "identity-removed": identity_removed,
+    "identity-automatic": identity_automatic,
+    "identity-times": identity_times,
     **experiment_tables.PARTS,
 }
 

@@ -96,20 +96,20 @@ OTHERS = [
     HAC("average", metric="cityblock"),
     MiniBatchHAC(buffer_size=60),
     MiniBatchHAC("ward", buffer_size=60),
-    MiniBatchHAC("single", buffer_size=40),
+    MiniBatchHAC("single", buffer_size=40, n_clusters=4),
     Perch(),
     Perch(metric="cosine", balance=True, n_clusters=5),
     Perch(search="beam", max_leaves=80),
-    Birch(),
-    Birch(metric="cosine", radius=0.3, branching_factor=5),
+    Birch(n_clusters=4),
+    Birch(metric="cosine", radius=0.3, branching_factor=5, n_clusters=4),
 ]
 
 
-@pytest.mark.parametrize("rows", ["dense", "float32", "sparse"])
+@pytest.mark.parametrize("rows", ["float32", "sparse"])
 @pytest.mark.parametrize("model", OTHERS, ids=repr)
 def test_other_systems_go_on(model, rows, tmp_path):
     n, stop = (60, 90) if isinstance(model, Birch) else (250, 400)
-    points = {"dense": X, "float32": X.astype(np.float32), "sparse": scipy.sparse.csr_matrix(X)}[rows]
+    points = {"float32": X.astype(np.float32), "sparse": scipy.sparse.csr_matrix(X)}[rows]
     model.fit(points[:n])
     twin = reopened(model, tmp_path)
     batches = [] if isinstance(model, HAC) else [(points[n : n + 10],), (points[n + 10 : stop],)]
@@ -142,6 +142,11 @@ def test_parameters_that_changed_since_the_fit(tmp_path):
     assert_same(model.set_params(linkage="ward"), twin.set_params(linkage="ward"))
 
 
+def test_neighbors_that_changed_since_the_fit(tmp_path):
+    model = Grinch(n_neighbors=10).fit(X[:60]).set_params(n_neighbors=30)
+    assert_same(model, reopened(model, tmp_path))
+
+
 def test_feature_names(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X[:40], columns=[f"c{i}" for i in range(8)])
@@ -152,11 +157,11 @@ def test_feature_names(tmp_path):
 
 
 def test_cells_above_their_turn(tmp_path):
-    points = gaussian_mixture(17_300, n_features=4, n_classes=40, random_state=1)[0]
-    model = Grinch("ward").fit(points[:16_900])
+    points = gaussian_mixture(16_900, n_features=3, n_classes=40, random_state=1)[0]
+    model = Grinch("ward", n_clusters=40).fit(points[:16_600])
     assert model._fitted.builder.search._cells.n_cells > 1
     twin = reopened(model, tmp_path)
-    go_on((model, twin), [(points[16_900:],)], gone=list(range(100, 400)), queries=points[:50])
+    go_on((model, twin), [(points[16_600:],)], gone=list(range(100, 400)), queries=points[:50])
     model.refine()
     twin = reopened(model, tmp_path)
     assert_same(model, twin)

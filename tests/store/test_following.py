@@ -18,6 +18,7 @@ from grinch import Grinch, cuts
 from grinch.store.changes import KINDS
 from grinch.store.following import FEW, Followed, Recut
 from grinch.tree import follow
+from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT, leaves_under, nodes_in
 from partitions import changes_between, ids_after
 
 CUTS: dict[str, dict[str, Any]] = {
@@ -224,6 +225,30 @@ class Following(RuleBasedStateMachine):
             assert {p: c for c, points in members.items() for p in points.tolist()} == self.clusters[name]
 
     @invariant()
+    def the_automatic_cut_keeps_its_levels(self):
+        """No cluster is too high and no two side by side low enough to be one, but for nodes that are exempt."""
+        if not hasattr(self, "twin_followed") or self.model.n_leaves_ == 0:
+            return
+        links, arrays = self.model._engine().links, self.followed._follower.arrays
+        marks, owners, levels, exempt = (arrays[f"cut4.{name}"] for name in ("marks", "owners", "levels", "exempt"))
+        _, internal = nodes_in(links)
+        for v in internal.tolist():
+            p, below = links.table[v, PARENT], leaves_under(links, v)
+            assert levels[v] == pytest.approx(sum(levels[leaf] for leaf in below), rel=1e-9, abs=1e-9)
+            assert arrays["counts"][v] == len(below)
+            assert (owners[v] == -1) == (marks[v] == 1)
+            if marks[v] == 0:
+                assert {owners[leaf] for leaf in below} == {owners[v]}
+            is_high = -arrays["scores"][v] > levels[v] / arrays["counts"][v]
+            if exempt[v]:
+                continue
+            if marks[v] == 0 and (p == -1 or marks[p] == 1):
+                assert not is_high
+            sides = links.table[v, [LEFT, RIGHT]].tolist()
+            if marks[v] == 1 and all(side < links.head[OFFSET] or marks[side] == 0 for side in sides):
+                assert is_high
+
+    @invariant()
     def points_are_placed_as_predict_does(self):
         if not hasattr(self, "twin_followed") or self.model.n_leaves_ == 0:
             return
@@ -420,6 +445,20 @@ def test_few_points_are_cut_again_as_they_double():
             assert followed.drift("auto").points == version
             assert same_partition(followed.labels("auto", model), model.labels_)
     assert followed.drift("auto").points == FEW
+
+
+def test_a_copy_of_the_model_is_not_followed():
+    X = load_digits().data[:200]
+    model = Grinch().partial_fit(X[:100])
+    followed = followed_by_all(model)
+    other = pickle.loads(pickle.dumps(model))
+    assert len(other._engine().links.moved) == 0
+    before = followed.labels("three", model)
+    other.partial_fit(X[100:])
+    assert followed.commit(model, 1) == []
+    assert (followed.labels("three", model) == before).all()
+    with pytest.raises(RuntimeError, match="not the one that is followed"):
+        followed.commit(other, 2)
 
 
 def test_cuts_come_and_go():

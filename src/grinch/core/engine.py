@@ -46,6 +46,7 @@ from grinch.tree.links import (
     new_links,
     nodes_in,
     undo_change,
+    unfollowed,
 )
 from grinch.tree.live_cut import LiveCut
 
@@ -150,11 +151,9 @@ class Engine:
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("_cut", "_at_end", "_epoch", "_near", "follower")
-        }
+        readers = ("_cut", "_at_end", "_epoch", "_near", "follower")
+        state = {name: value for name, value in vars(self).items() if name not in readers}
+        return {**state, "links": unfollowed(self.links)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

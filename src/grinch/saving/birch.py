@@ -8,10 +8,13 @@ import numpy as np
 import sklearn.cluster
 from sklearn.cluster._birch import _CFNode, _CFSubcluster
 
+from grinch._checks import available_memory
 from grinch.errors import SavedModelError
 from grinch.saving.schema import Source, Taken, check_part, entry, scalar
 
 NONE = -1
+# Where the system does not say how much memory is free.
+USUAL_MEMORY = 8_000_000_000
 
 
 def take_birch(model: sklearn.cluster.Birch, out: Taken, prefix: str) -> dict[str, Any]:
@@ -75,6 +78,8 @@ def put_birch(data: Any, source: Source) -> sklearn.cluster.Birch:
     is_whole = all(len(each) == n for each in (counts, *numbers.values(), *list(rows.values())[:3]))
     if not is_whole or any(each.shape[1] != width for each in rows.values()) or not 2 <= branching <= 2**20:
         raise SavedModelError("the nodes of BIRCH's tree do not fit together")
+    if 8 * len(sizes) * (branching + 1) * (width + 1) > (available_memory() or USUAL_MEMORY):
+        raise SavedModelError(f"there is no memory for {len(sizes)} nodes of {branching} subclusters")
     _check_nodes(sizes, children, is_leaf, leaves, branching)
     nodes = [
         _CFNode(threshold=threshold, branching_factor=branching, is_leaf=bool(leaf), n_features=width, dtype=np.float64)

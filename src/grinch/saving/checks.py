@@ -1,7 +1,7 @@
 """Whether what was put together is a model: checked before compiled code sees it.
 
 Compiled code trusts its arrays: a node or a neighbour that is not there would be read all the same. So whatever it uses
-as an index is looked at here, and so are the sizes of all arrays. A file is not trusted because its checksums are right.
+as an index is looked at here, and so are the sizes of all arrays. Right checksums are no reason to trust a file.
 """
 
 from __future__ import annotations
@@ -108,8 +108,7 @@ def _check_engine(engine: Engine, model: Any) -> None:
     must(int(links.head[LIMIT]) == rules.size_limit, "sizes are counted up to another limit than the caps")
     must(0 <= links.head[CHANGE] < NO_LIMIT, "changes are not counted")
     must(len(links.table) == 2 * summaries.capacity and n + SPARE <= summaries.capacity, "there is no room to work in")
-    k = int(getattr(model, "n_neighbors")) if rules.single_search else 1  # noqa: B009
-    k = engine.search.k if model._fitted.parameters.get("n_neighbors") is None else k
+    k = int(model._fitted.parameters.get("n_neighbors", 1)) if rules.single_search else 1
     must(1 <= engine.search.k <= MANY and engine.search.k == k, f"{engine.search.k} neighbours are not looked for")
     most = max(engine.search.k, rules.size_limit, LEAST_ROOM) if rules.single_search else NO_LIMIT
     must(summaries.most_asked == most, "there is no room for questions to the linkage")

@@ -98,7 +98,7 @@ def _shuffled(array: npt.NDArray[Any]) -> bytes:
 def _unshuffled(content: bytes, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     width = dtype.itemsize
     columns = np.frombuffer(content, np.uint8).reshape(max(width, 1), -1)
-    return np.ascontiguousarray(columns.T).view(dtype).reshape(-1)
+    return columns.T.copy().view(dtype).reshape(-1)
 
 
 def _unpacked(content: memoryview, size: int, name: str) -> bytes:

@@ -23,6 +23,7 @@ from grinch.errors import SavedModelError
 from grinch.linkage.vector import FORMULAS
 from grinch.neighbors.cell_kernels import CELLS, ENTERED, TILE
 from grinch.neighbors.predicted import predict_members
+from grinch.saving.engine import MOST_ROOM
 from grinch.saving.parts import Parts
 from grinch.saving.trees import children_of, preorder_of, table_of
 from grinch.summaries.arrays import LARGE, STALE
@@ -170,7 +171,7 @@ def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
     moments, stale = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T), arrays[f"{SUMMARIES}.stale"]
     width = leaves.shape[1] if leaves.ndim == 2 else -1
     shapes = leaves.shape, off_by.shape, moments.shape, stale.shape
-    kinds = leaves.dtype, off_by.dtype, moments.dtype, stale.dtype
+    kinds = leaves.dtype.str, off_by.dtype.str, moments.dtype.str, stale.dtype.str
     if shapes != ((n, width), (n, width), (2 * n, 3), (2 * n,)) or kinds != ("<f4", "<i4", "<f8", "|u1"):
         raise SavedModelError("the summaries are not those of the nodes of the tree")
     means = np.zeros((2 * n, width), np.float32)
@@ -269,7 +270,12 @@ def _shift_members(arrays: Arrays, prefix: str, means: Any, moments: Floats, for
 def _unpack_cells(arrays: Arrays, prefix: str) -> None:
     sizes, room = arrays[f"{prefix}.sizes"], int(arrays.pop(f"{prefix}.room")[0])
     centres, codes = arrays[f"{prefix}.centres"], arrays[f"{prefix}.codes"]
-    if sizes.ndim != 1 or codes.ndim != 2 or centres.shape != (len(sizes), codes.shape[1]) or room < 1:
+    if (
+        sizes.ndim != 1
+        or codes.ndim != 2
+        or centres.shape != (len(sizes), codes.shape[1])
+        or not 1 <= room <= MOST_ROOM
+    ):
         raise SavedModelError("the cells do not fit together")
     if (sizes < 0).any() or (sizes > room).any():
         raise SavedModelError(f"cells cannot have more than {room} members")

@@ -39,6 +39,8 @@ KEPT = {
     "gone": ("|u1", 1),
     "counts": ("<i8", 1),
 }
+# No cell has room for more members.
+MOST_ROOM = 2**16
 CELLS = {
     "centres": ("<f4", 2),
     "tiles": ("<f4", 3),
@@ -266,7 +268,7 @@ def _put_exact(data: Any, source: Source, summaries: VectorSummaries) -> ExactSe
 
 def _put_cells(data: Any, source: Source, summaries: VectorSummaries) -> CellSearch:
     search: CellSearch = put_fields("cell_search", data, source)
-    if len(search._homes) != BATCH or not 1 <= search.room <= 2**20:
+    if len(search._homes) != BATCH or not 1 <= search.room <= MOST_ROOM:
         raise SavedModelError(f"cells cannot have room for {search.room} members")
     leaf_metric = summaries.linkage.leaf_metric
     is_product = leaf_metric == "dot" and not summaries.linkage.is_spherical

@@ -110,6 +110,8 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except SavedModelError as error:
         raise SavedModelError(f"{os.fspath(path)}: {error}") from None
+    except MemoryError as error:
+        raise SavedModelError(f"{os.fspath(path)}: the saved model does not fit into memory ({error})") from error
     except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError) as error:
         raise SavedModelError(
             f"{os.fspath(path)}: the saved model is damaged ({type(error).__name__}: {error})"

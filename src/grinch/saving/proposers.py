@@ -54,7 +54,7 @@ def put_proposer(data: Any, source: Source, sources: list[Any], put_summaries: A
     keys.source = _put_source(entry(data, "source"), sources, None)
     keys.of_record = read_value(entry(data, "of_record"), source)
     keys.of_key = defaultdict(list)
-    keys.of_key.update({key: positions for key, positions in read_value(entry(data, "of_key"), source)})
+    keys.of_key.update(dict(read_value(entry(data, "of_key"), source)))
     return keys
 
 

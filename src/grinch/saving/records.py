@@ -97,7 +97,7 @@ def put_records(data: Any, source: Source, linkage: Any, capacity: int) -> list[
 
 
 def _joined(items: list[Any], links: Links, how: Any) -> Counts:
-    """Nodes whose members are those of their children, and these: children first, leaf i as 2i, internal i as 2i + 1."""
+    """Nodes whose members are those of their children, and these: children first, leaf i as 2i, others as 2i + 1."""
     offset, n_leaves = int(links.head[OFFSET]), int(links.head[LEAVES])
     if n_leaves < 2:
         return np.zeros((0, 3), np.int64)

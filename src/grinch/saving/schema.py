@@ -1,8 +1,8 @@
 """Which fields of which class are in a saved model, under which names.
 
-A class is written field by field from this list, never by whatever attributes it happens to have. So a saved model means
-the same to a later version, and a new attribute does not slip into files or out of them: a test compares this list with
-the classes, and with the list of each format.
+A class is written field by field from this list, never by whatever attributes it happens to have. So a saved model
+means the same to a later version, and a new attribute does not slip into files or out of them: a test compares this
+list with the classes, and with the list of each format.
 """
 
 from __future__ import annotations

@@ -141,10 +141,14 @@ class ClusterIds:
         is_removed = np.ones(len(was), np.bool_)
         is_removed[region.came_from[is_again]] = False
         removed = was[is_removed], region.left[is_removed]
-        n_before = n - len(region.came) + len(was)
+        # Without a point that was there before there is no resolution to keep.
+        is_other = len(region.came) == n
         is_small = self.drift.points < FEW and n >= 2 * self.drift.points
-        if self.is_automatic and n and (n_before == 0 or is_small):
-            return self._recut_and_tell(subject, version, removed)
+        if self.is_automatic and n and (is_other or is_small):
+            ends = self._recut(subject)
+            changes, _, _ = self._tell(subject, ends, version, removed)
+            self._choose_levels(subject, ends)
+            return changes
         ends = self._ends(subject, region)
         ends = follow_cut.without_same(subject.engine.links, ends, subject.follower, owners, was_above)
         changes, born, ended = self._tell(subject, ends, version, removed)
@@ -157,12 +161,11 @@ class ClusterIds:
 
     def recut(self, subject: Subject, version: int) -> list[Change]:
         """Make the automatic cut again; other cuts are always as if they had just been made."""
-        nothing = np.empty(0, np.int64)
-        return self._recut_and_tell(subject, version, (nothing, nothing)) if self.is_automatic else []
-
-    def _recut_and_tell(self, subject: Subject, version: int, removed: tuple[Labels, Counts]) -> list[Change]:
-        ends = self._recut(subject)
-        changes, _, _ = self._tell(subject, ends, version, removed)
+        if not self.is_automatic:
+            return []
+        ends, owners, nothing = self._recut(subject), self.array(subject, "owners"), np.empty(0, np.int64)
+        changed = follow_cut.without_same(subject.engine.links, ends, subject.follower, owners, None)
+        changes, _, _ = self._tell(subject, changed, version, (nothing, nothing))
         self._choose_levels(subject, ends)
         return changes
 
@@ -223,8 +226,7 @@ class ClusterIds:
         pieces, ids = self._settle(subject, ends)
         counts = subject.follower.arrays["counts"][pieces.nodes].astype(np.int64)
         old = np.where(pieces.owners == NEW, NOWHERE, pieces.owners)
-        rows = _affected(old, ids[pieces.ends], removed[0])
-        told = Told(subject, old[rows], ids[pieces.ends[rows]], counts[rows], pieces.nodes[rows], *removed)
+        told = Told(subject, old, ids[pieces.ends], counts, pieces.nodes, *removed)
         changes = list(told.changes(version, self.name))
         kinds = [change.kind for change in changes]
         return changes, kinds.count("born"), kinds.count("dissolved")
@@ -266,7 +268,7 @@ class ClusterIds:
 
 
 class Told(NamedTuple):
-    """Pieces of clusters that changed, and points that were removed from some."""
+    """Pieces of clusters, of all that changed, and points that were removed from some."""
 
     subject: Subject
     old: Labels
@@ -317,16 +319,6 @@ def _summed(old: Labels, new: Slots, counts: Counts) -> tuple[Labels, Slots, Cou
     old, new = old[order], new[order]
     starts = _starts(old, new)
     return old[starts], new[starts], np.add.reduceat(counts[order], starts)
-
-
-def _affected(old: Labels, new: Labels, removed_from: Labels) -> Slots:
-    """Which pieces are in clusters that changed: all but those that are whole clusters, before and after."""
-    if not len(old):
-        return np.empty(0, np.intp)
-    # Ids that stay are the same before and after: then whoever has another one, has changed, and both have.
-    others = (old != new).nonzero()[0]
-    changed = np.unique(np.concatenate([old[others], new[others], removed_from]))
-    return np.flatnonzero(np.isin(old, changed) | np.isin(new, changed))
 
 
 def automatic_splits(subject: Subject) -> npt.NDArray[np.bool_]:

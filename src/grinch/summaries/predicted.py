@@ -69,7 +69,7 @@ def predict_scores(formula: int, means: Vectors32, moments: Floats, near: Ids, s
             if y == NONE:
                 break
             total = 0.0
-            if formula == COSINE or formula == AVERAGE_DOT:
+            if formula in (COSINE, AVERAGE_DOT):
                 for j in range(means.shape[1]):
                     total += np.float64(means[x, j]) * np.float64(means[y, j])
                 lengths = moments[x, LENGTH] * moments[y, LENGTH]

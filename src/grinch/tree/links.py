@@ -39,7 +39,7 @@ class Links(NamedTuple):
     the size limit: a node with more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not
     walk to the root to count. ``marks`` is scratch space, all zero between calls.
     ``log`` has a row per node where changes can be undone, and none where they cannot (:func:`note`).
-    ``moved`` has the nodes whose parent changed, and the leaves that left (:func:`write_down`), for whoever follows the
+    ``moved`` has the nodes whose parent changed, and those that left (:func:`write_down`), for whoever follows the
     tree, and no room where nobody does. A tree that was copied, grown or compacted is a new one, which nobody follows.
     """
 
@@ -102,6 +102,11 @@ def shrunk(links: Links, capacity: int) -> Links:
 
 def copied(links: Links) -> Links:
     return Links(links.table.copy(), links.head.copy(), links.marks.copy(), links.log.copy(), _nobody_follows())
+
+
+def unfollowed(links: Links) -> Links:
+    """The same tree, which nobody follows."""
+    return links._replace(moved=_nobody_follows())
 
 
 def _nobody_follows() -> Ids:
@@ -399,6 +404,7 @@ def take_out(tree: TreeArrays, x: int) -> int:
         return NONE
     p = detach(tree, x)
     note(tree, p)
+    write_down(tree, p)
     tree.table[p, SIZE] = NONE
     return p
 
