@@ -199,7 +199,7 @@ class Calls:
             raise fate.error
         # A process that takes a snapshot for the writer has not written what the writer has.
         if fate.with_power and os.getpid() == self._pid:
-            self._lose()
+            self.lose_power()
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("killed")
 
@@ -216,7 +216,7 @@ class Calls:
             self._renamed.append((before, after))
             self._unsynced[after] = self._unsynced.pop(before, [])
 
-    def _lose(self) -> None:
+    def lose_power(self) -> None:
         """Lose what was not synced: bytes become zero, names of files become what they were."""
         for path, places in self._unsynced.items():
             with suppress(OSError):
