@@ -75,14 +75,18 @@ def kind_of(seed: int, k: int) -> str:
 
 
 def operate(store: Any, seed: int, k: int) -> None:
-    """Do the k-th operation of a life, which depends on nothing but the seed and the store."""
+    """Do the k-th operation of a life, which depends on nothing but the seed and the store.
+
+    Points have ids of their own if the seed is even.
+    """
     rng, kind, ids = np.random.default_rng([seed, k]), kind_of(seed, k), list(store.ids)
     some = [ids[i] for i in rng.permutation(len(ids))[: int(rng.integers(1, 20))].tolist()]
     if kind in ("insert", "insert again") or len(ids) < 30:
         n = int(rng.integers(1, 40))
-        X, names = vectors_for(rng, n), [f"{k}-{i}" for i in range(n)]
+        X, is_named = vectors_for(rng, n), seed % 2 == 0
         payload = [{"of": k, "text": "x" * int(rng.integers(0, 30))} for _ in range(n)]
-        for _ in range(2 if kind == "insert again" else 1):
+        names = [f"{k}-{i}" for i in range(n)] if is_named else None
+        for _ in range(2 if kind == "insert again" and is_named else 1):
             store.insert(X, ids=names, payload=payload)
     elif kind == "remove":
         store.remove(some if len(ids) < 300 else ids[: len(ids) // 2])
@@ -497,7 +501,7 @@ def run(kills: int, seed: int, place: Path, tell: Callable[[str], None]) -> dict
                 life.close()
             folder = place / str(number)
             folder.mkdir()
-            life = Life(folder, seed + number)
+            life = Life(folder, seed + number // 100 + len(failures))
         moment, how = some_moment(rng), rng.choice(("reader", "writer", "killed writer"))
         kind, wrong = life.kill_once(moment, how)
         moments[str(moment)] += 1
