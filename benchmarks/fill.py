@@ -17,6 +17,7 @@ from typing import Any
 
 import experiment_tables
 import sets
+import store_tables
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -489,6 +490,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "identity-automatic": identity_automatic,
     "identity-times": identity_times,
     **experiment_tables.PARTS,
+    **store_tables.PARTS,
 }
 
 
