@@ -1,4 +1,4 @@
-"""The figures of docs/store.md, from benchmarks/store.json and benchmarks/kills.json; fill.py puts them into the page."""
+"""The figures of docs/store.md, from store.json and kills.json; fill.py puts them into the page."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def reopening(found: dict[str, Any]) -> list[str]:
     cold = found["as closed, not in the cache of the system"]["open, ms"]
     behind = found["with 10 inserts of 100 points since the snapshot"]["open, ms"]
     return [
-        f"- **Opening** {found['points']:,} points: {opened:.0f} ms ({read_only:.0f} ms to read; {cold:.0f} ms when nothing"
-        f" is in the system's cache; {behind:,.0f} ms with 10 inserts of 100 points since the last snapshot)."
+        f"- **Opening** {found['points']:,} points: {opened:.0f} ms ({read_only:.0f} ms to read; {cold:.0f} ms when"
+        f" nothing is in the system's cache; {behind:,.0f} ms with 10 inserts of 100 points since the last snapshot)."
     ]
 
 
@@ -51,24 +51,24 @@ def sizes(found: dict[str, Any]) -> list[str]:
     numbered, named = found["numbered"], found["ids of 12 characters"]
     parts = ", ".join(f"{name} {count:.0f}" for name, count in numbered.items() if name != "in all")
     return [
-        f"- **On disk**: {numbered['in all']:,.0f} bytes a point ({parts}), {named['in all']:,.0f} with ids of 12 characters;"
-        " 64 numbers in float32 are 256 of them."
+        f"- **On disk**: {numbered['in all']:,.0f} bytes a point ({parts}), {named['in all']:,.0f} with ids of 12"
+        " characters; 64 numbers in float32 are 256 of them."
     ]
 
 
 def stalls(found: dict[str, Any]) -> list[str]:
     aside, otherwise = found["beside a snapshot"], found["otherwise"]
     return [
-        f"- **The longest stall** of single inserts at {found['points']:,} points: {aside['slowest, ms']:.0f} ms beside a"
-        f" snapshot (median {aside['median, ms']:.1f} ms), {otherwise['slowest, ms']:.0f} ms otherwise (median"
+        f"- **The longest stall** of single inserts at {found['points']:,} points: {aside['slowest, ms']:.0f} ms beside"
+        f" a snapshot (median {aside['median, ms']:.1f} ms), {otherwise['slowest, ms']:.0f} ms otherwise (median"
         f" {otherwise['median, ms']:.1f} ms)."
     ]
 
 
 def following(found: dict[str, Any]) -> list[str]:
     rows = [
-        f"{title}: {row['matching, ms']:.1f} ms for {row['clusters']:,} clusters and {row['changes a commit']:.0f} changes"
-        f" (read by `changes` in {row['store.changes, ms']:.1f} ms; the whole commit {row['whole commit, ms']:.0f} ms)"
+        f"{title}: {row['matching, ms']:.1f} ms for {row['clusters']:,} clusters and {row['changes a commit']:.0f}"
+        f" changes (read by `changes` in {row['store.changes, ms']:.1f} ms; the whole commit {row['whole commit, ms']:.0f} ms)"
         for title, row in found.items()
         if isinstance(row, dict)
     ]
