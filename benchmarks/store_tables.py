@@ -68,7 +68,8 @@ def stalls(found: dict[str, Any]) -> list[str]:
 def following(found: dict[str, Any]) -> list[str]:
     rows = [
         f"{title}: {row['matching, ms']:.1f} ms for {row['clusters']:,} clusters and {row['changes a commit']:.0f}"
-        f" changes (read by `changes` in {row['store.changes, ms']:.1f} ms; the whole commit {row['whole commit, ms']:.0f} ms)"
+        f" changes (read by `changes` in {row['store.changes, ms']:.1f} ms; the whole commit"
+        f" {row['whole commit, ms']:.0f} ms)"
         for title, row in found.items()
         if isinstance(row, dict)
     ]
