@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +286,9 @@ class Store(Reading):
         with self._turn:
             self._now()
             try:
-                _back_up(self.folder, self._db, temporary)
+                # A view of its own: that of a reader is of files that may be gone.
+                with closing(Database(self.folder, readonly=True)) as database:
+                    _back_up(self.folder, database, temporary)
                 if target.exists():
                     target.rmdir()
                 os.replace(temporary, target)
