@@ -75,14 +75,18 @@ def kind_of(seed: int, k: int) -> str:
 
 
 def operate(store: Any, seed: int, k: int) -> None:
-    """Do the k-th operation of a life, which depends on nothing but the seed and the store."""
+    """Do the k-th operation of a life, which depends on nothing but the seed and the store.
+
+    Points have ids of their own if the seed is even.
+    """
     rng, kind, ids = np.random.default_rng([seed, k]), kind_of(seed, k), list(store.ids)
     some = [ids[i] for i in rng.permutation(len(ids))[: int(rng.integers(1, 20))].tolist()]
     if kind in ("insert", "insert again") or len(ids) < 30:
         n = int(rng.integers(1, 40))
-        X, names = vectors_for(rng, n), [f"{k}-{i}" for i in range(n)]
+        X, is_named = vectors_for(rng, n), seed % 2 == 0
         payload = [{"of": k, "text": "x" * int(rng.integers(0, 30))} for _ in range(n)]
-        for _ in range(2 if kind == "insert again" else 1):
+        names = [f"{k}-{i}" for i in range(n)] if is_named else None
+        for _ in range(2 if kind == "insert again" and is_named else 1):
             store.insert(X, ids=names, payload=payload)
     elif kind == "remove":
         store.remove(some if len(ids) < 300 else ids[: len(ids) // 2])
@@ -199,7 +203,7 @@ class Calls:
             raise fate.error
         # A process that takes a snapshot for the writer has not written what the writer has.
         if fate.with_power and os.getpid() == self._pid:
-            self._lose()
+            self.lose_power()
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("killed")
 
@@ -216,7 +220,7 @@ class Calls:
             self._renamed.append((before, after))
             self._unsynced[after] = self._unsynced.pop(before, [])
 
-    def _lose(self) -> None:
+    def lose_power(self) -> None:
         """Lose what was not synced: bytes become zero, names of files become what they were."""
         for path, places in self._unsynced.items():
             with suppress(OSError):
@@ -273,6 +277,10 @@ def fork(work: Callable[[], None], errors: Path | None = None) -> int:
         return pid
     code = 1
     try:
+        from grinch.store import session
+
+        # Snapshots in the background, often.
+        session.LEAST_CHANGED = 100
         work()
         code = 0
     except BaseException:
@@ -286,10 +294,6 @@ def fork(work: Callable[[], None], errors: Path | None = None) -> int:
 
 def open_store(folder: Path, **settings: Any) -> Any:
     import grinch
-    from grinch.store import session
-
-    # Snapshots in the background, often.
-    session.LEAST_CHANGED = 100
 
     return grinch.open(folder, **settings)
 
@@ -497,7 +501,7 @@ def run(kills: int, seed: int, place: Path, tell: Callable[[str], None]) -> dict
                 life.close()
             folder = place / str(number)
             folder.mkdir()
-            life = Life(folder, seed + number)
+            life = Life(folder, seed + number // 100 + len(failures))
         moment, how = some_moment(rng), rng.choice(("reader", "writer", "killed writer"))
         kind, wrong = life.kill_once(moment, how)
         moments[str(moment)] += 1

@@ -134,10 +134,10 @@ def insert_until_it_fails(store, states, first):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of 4 MB; mounting takes rights and tools that not everybody has."""
+    """A disk of 10 MB; mounting takes rights and tools that not everybody has."""
     mount, image = tmp_path / "disk", tmp_path / "image"
     mount.mkdir()
-    image.write_bytes(bytes(4_000_000))
+    image.write_bytes(bytes(10_000_000))
     commands = [["mkfs.ext4", "-q", "-F", "-m", "0", image], ["mount", "-o", "loop", image, mount]]
     try:
         for command in commands:
@@ -159,7 +159,7 @@ def test_a_disk_that_is_full(small_disk):
     with grinch.open(small_disk / "store", n_clusters=5) as store:
         insert(store, 0)
         states = [state_of(store)]
-        for round, left in enumerate((300_000, 100_000, 30_000, 9_000, 0)):
+        for round, left in enumerate((200_000, 50_000, 9_000, 0)):
             fill(small_disk, left)
             k = insert_until_it_fails(store, states, 1 + 1000 * round)
             store.check()

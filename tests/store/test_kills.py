@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pages import ROOT
@@ -61,3 +63,26 @@ def test_kills_at_the_first_calls_there_are(place, name):
                 assert wrong is None, f"{moment}, number {number}: {wrong}"
             finally:
                 life.close()
+
+
+@pytest.mark.parametrize("readonly", [True, False])
+def test_rows_outlast_a_power_cut(place, readonly):
+    """In the log alone, or synced before the log forgets them, also if the file was opened again meanwhile."""
+    X = kills.vectors_for(np.random.default_rng(0), 90)
+    ids = [f"p{i}" for i in range(90)]
+
+    def work():
+        with kills.Calls(lambda name: None) as calls:
+            store = kills.open_store(place / "store", **kills.SETTINGS)
+            store.insert(X[:30], ids=ids[:30])
+            store.insert(X[:30], ids=ids[:30])  # nothing new: the file is opened again
+            store.snapshot()
+            store.insert(X[30:], ids=ids[30:])
+            calls.lose_power()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.waitpid(kills.fork(work), 0)[1] == signal.SIGKILL
+    with kills.open_store(place / "store", readonly=readonly) as store:
+        store.check()
+        np.testing.assert_array_equal(store.vectors(ids), X)
+        np.testing.assert_array_equal(store.vectors(ids[28:32]), X[28:32])
