@@ -99,8 +99,11 @@ class Store(Reading):
                 self._db.add_points(contents.n_given, names, payloads, n)
             if not contents.is_fitted:
                 self._begin_rows(rows, names, columns)
-            done = self._append("insert", version, rows, None)
+            is_first, done = not contents.is_fitted, self._append("insert", version, rows, None)
             self._done(done, contents.insert(version, rows, done.first_row))
+            if is_first:
+                # A linkage whose summaries cannot be written is refused now, not when the first snapshot is due.
+                contents.parts()
         return version
 
     def remove(self, ids: Any) -> int:
