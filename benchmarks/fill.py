@@ -457,6 +457,45 @@ def identity_times() -> str:
     return table(header, cells)
 
 
+# From store.json and kills.json -------------------------------------------------------------------------------------
+
+
+def store_rates() -> str:
+    rates = read("store.json")["rates"]
+    cells = []
+    for size in (10_000, 100, 1):
+        row = rates[f"batches of {size}"]
+        speeds = [f"{row[f'{name}, points a second']:,.0f}" for name in ("estimator", "store")]
+        cells.append([f"batches of {size:,}", *speeds, f"{row['ratio']:.2f}"])
+    return table(["points a second", "`partial_fit`", "a store", "ratio"], cells)
+
+
+def store_notes() -> str:
+    found = read("store.json")
+    opened, size, stall, changes = found["reopen"], found["bytes"], found["stall"], found["changes"]["automatic cut"]
+    milliseconds = min(row["open, ms"] for row in opened["as closed"])
+    cold = opened["as closed, not in the cache of the system"]["open, ms"]
+    parts = size["ids of 12 characters"]
+    beside, n = stall["beside a snapshot"], found["changes"]["points"]
+    return (
+        f"A store of {opened['points']:,} points is opened in {milliseconds:.0f} ms ({cold:.0f} ms if nothing of it is"
+        f" in memory). At {size['points']:,} points of 64 float32, a point takes {parts['in all']:,.0f} bytes on disk:"
+        f" {parts['vectors']:.0f} for the vector, {parts['snapshot']:.0f} in the snapshot, {parts['database']:.0f} in"
+        f" the database. The slowest of {beside['inserts']:,} single inserts beside a snapshot took"
+        f" {beside['slowest, ms']:.0f} ms. Of a commit of 100 points at {n:,}, matching the clusters takes"
+        f" {changes['matching, ms']:.1f} ms, and `changes` after it {changes['store.changes, ms']:.1f} ms.\n"
+    )
+
+
+def store_kills() -> str:
+    kills = read("kills.json")
+    powered = sum(count for moment, count in kills["by moment"].items() if "power lost" in moment)
+    return (
+        f"{kills['kills']} kills of a writer at random moments, {powered} of them with all that was not synchronised"
+        f" lost, in {kills['operations']:,} operations: {len(kills['failures']) or 'no'} failures.\n"
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "speed": speed,
     "speed-notes": speed_notes,
@@ -489,6 +528,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "identity-removed": identity_removed,
     "identity-automatic": identity_automatic,
     "identity-times": identity_times,
+    "store": store_rates,
+    "store-notes": store_notes,
+    "store-kills": store_kills,
     **experiment_tables.PARTS,
     **store_tables.PARTS,
 }

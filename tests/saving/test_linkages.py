@@ -142,7 +142,7 @@ def test_other_systems_with_linkages(kind, case, tmp_path):
         ByKey(int),
         [ByVector(as_row, n=5), ByVector(as_row, n=3, metric="dot")],
     ],
-    ids=repr,
+    ids=["vectors", "index", "keys", "two"],
 )
 def test_sources_of_candidates(search, tmp_path):
     given = {"search": search} if isinstance(search, ByKey) else {}

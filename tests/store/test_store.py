@@ -474,3 +474,61 @@ def test_predict_says_ids(folder):
         expected, labels = model.labels_, store.labels()
         by_number = {int(number): int(labels[np.argmax(expected == number)]) for number in np.unique(expected)}
         assert store.predict(X[200:]).tolist() == [by_number[k] for k in model.predict(X[200:]).tolist()]
+
+
+class Odd:
+    """A linkage whose summaries are no plain values."""
+
+    def leaf(self, record):
+        return [lambda: record]
+
+    def merge(self, a, b):
+        return a + b
+
+    def score(self, a, b):
+        return -abs(a[0]() - b[0]())
+
+
+def test_linkage_that_cannot_be_kept_is_refused_at_once(folder):
+    with grinch.open(folder, linkage=Odd()) as store:
+        with pytest.raises(ValueError, match="cannot be written"):
+            store.insert([1, 2, 3])
+        assert (len(store), store.version) == (0, 0)
+
+
+def test_linkage_cannot_change(folder):
+    with grinch.open(folder, linkage="ward") as store:
+        store.insert(points(10))
+    with pytest.raises(ValueError, match="linkage"):
+        grinch.open(folder, linkage=similar)
+    with pytest.raises(ValueError, match="linkage"):
+        grinch.open(folder, linkage=Odd(), readonly=True)
+    with grinch.open(folder) as store:
+        store.check()
+
+
+def test_interrupted_change_is_none(folder, monkeypatch):
+    X = points(600)
+    with grinch.open(folder, linkage="ward") as store:
+        store.insert(X[:200], ids=names(200))
+        before = store.tree
+        real, calls = Grinch._insert, []
+
+        def interrupted(self, rows):
+            calls.append(len(rows))
+            real(self, rows[: len(rows) // 2])
+            raise KeyboardInterrupt
+
+        for change in (
+            lambda: store.insert(X[200:400], ids=names(200, 200)),
+            lambda: store.update(["p3", "p4"], X[500:502]),
+        ):
+            monkeypatch.setattr(Grinch, "_insert", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                change()
+            monkeypatch.setattr(Grinch, "_insert", real)
+            assert store.version == 1
+            same_tree(store.tree, before)
+        assert calls == [200, 2]
+        assert store.insert(X[200:400], ids=names(200, 200)) == 2
+        store.check()

@@ -72,7 +72,7 @@ SCHEMAS: dict[str, Schema] = {
     "engine": Schema(
         Engine,
         parts=("rules", "gardener", "summaries", "links", "search", "found", "_is_due"),
-        made_again=("linkage", "compiled", "is_busy", "_cut", "_at_end", "_epoch", "_near", "_is_owned"),
+        made_again=("linkage", "compiled", "is_busy", "follower", "_cut", "_at_end", "_epoch", "_near", "_is_owned"),
     ),
     "vector_summaries": Schema(
         VectorSummaries,

@@ -263,7 +263,9 @@ class Session:
             raise
         self._changed += n_points
         self._n_operations += 1
-        self._snapshot_if_due(contents)
+        # The change is made; where there is no room for a snapshot, there will be another time.
+        with suppress(OSError, sqlite3.Error):
+            self._snapshot_if_due(contents)
 
     def _done(self, done: Operation, changes: list[Change]) -> None:
         self._db.add_operation(done)

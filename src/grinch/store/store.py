@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,11 @@ class Store(Reading):
                 self._db.add_points(contents.n_given, names, payloads, n)
             if not contents.is_fitted:
                 self._begin_rows(rows, names, columns)
-            done = self._append("insert", version, rows, None)
+            is_first, done = not contents.is_fitted, self._append("insert", version, rows, None)
             self._done(done, contents.insert(version, rows, done.first_row))
+            if is_first:
+                # A linkage whose summaries cannot be written is refused now, not when the first snapshot is due.
+                contents.parts()
         return version
 
     def remove(self, ids: Any) -> int:
@@ -285,7 +289,9 @@ class Store(Reading):
         with self._turn:
             self._now()
             try:
-                _back_up(self.folder, self._db, temporary)
+                # A view of its own: that of a reader is of files that may be gone.
+                with closing(Database(self.folder, readonly=True)) as database:
+                    _back_up(self.folder, database, temporary)
                 if target.exists():
                     target.rmdir()
                 os.replace(temporary, target)
