@@ -17,7 +17,6 @@ from typing import Any
 
 import experiment_tables
 import sets
-import store_tables
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -532,7 +531,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "store-notes": store_notes,
     "store-kills": store_kills,
     **experiment_tables.PARTS,
-    **store_tables.PARTS,
 }
 
 
