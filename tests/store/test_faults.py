@@ -8,16 +8,12 @@ import resource
 import shutil
 import sqlite3
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import grinch
-from pages import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from kills import Calls, Fate, Faults, state_of, vectors_for
+from killing import kills
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 BROKEN = OSError(errno.EIO, "Input/output error")
@@ -27,7 +23,7 @@ FULL_DATABASE = sqlite3.OperationalError("database or disk is full")
 def new_store(folder):
     rng = np.random.default_rng(0)
     store = grinch.open(folder, n_clusters=5)
-    store.insert(vectors_for(rng, 60), ids=[f"p{i}" for i in range(60)], payload=[{"n": i} for i in range(60)])
+    store.insert(kills.vectors_for(rng, 60), ids=[f"p{i}" for i in range(60)], payload=[{"n": i} for i in range(60)])
     store.label(0, "first")
     store.remove(["p3", "p4"])
     return store
@@ -35,13 +31,13 @@ def new_store(folder):
 
 OPERATIONS = {
     "insert": lambda store: store.insert(
-        vectors_for(np.random.default_rng(1), 40),
+        kills.vectors_for(np.random.default_rng(1), 40),
         ids=[f"q{i}" for i in range(40)],
         payload=[{"q": i} for i in range(40)],
     ),
     "remove": lambda store: store.remove(["p10", "p11", "p12"]),
     "update": lambda store: store.update(
-        ["p20", "p21"], vectors_for(np.random.default_rng(2), 2), payload=["new", "er"]
+        ["p20", "p21"], kills.vectors_for(np.random.default_rng(2), 2), payload=["new", "er"]
     ),
     "refine": lambda store: store.refine(),
     "snapshot": lambda store: store.snapshot(),
@@ -50,14 +46,14 @@ OPERATIONS = {
     "add_cut": lambda store: store.add_cut("fine", n_clusters=15),
 }
 FAULTS = {
-    "full disk": ("pwrite", Fate("before", FULL)),
-    "full disk after half of it": ("pwrite", Fate("half", FULL)),
-    "short write, then full": ("pwrite", Fate("short", FULL)),
-    "sync fails": ("fsync", Fate("before", BROKEN)),
-    "sync fails after all": ("fsync", Fate("after", BROKEN)),
-    "rename fails": ("replace", Fate("before", FULL)),
-    "commit fails": ("commit", Fate("before", FULL_DATABASE)),
-    "truncate fails": ("ftruncate", Fate("before", BROKEN)),
+    "full disk": ("pwrite", kills.Fate("before", FULL)),
+    "full disk after half of it": ("pwrite", kills.Fate("half", FULL)),
+    "short write, then full": ("pwrite", kills.Fate("short", FULL)),
+    "sync fails": ("fsync", kills.Fate("before", BROKEN)),
+    "sync fails after all": ("fsync", kills.Fate("after", BROKEN)),
+    "rename fails": ("replace", kills.Fate("before", FULL)),
+    "commit fails": ("commit", kills.Fate("before", FULL_DATABASE)),
+    "truncate fails": ("ftruncate", kills.Fate("before", BROKEN)),
 }
 
 
@@ -68,14 +64,14 @@ def expected(tmp_path_factory):
     for name, operate in OPERATIONS.items():
         with new_store(tmp_path_factory.mktemp("twin") / "store") as store:
             operate(store)
-            states[name] = state_of(store)
+            states[name] = kills.state_of(store)
     return states
 
 
 def seen_by_a_reader(folder):
     with grinch.open(folder, readonly=True) as reader:
         reader.check()
-        return state_of(reader)
+        return kills.state_of(reader)
 
 
 def failure_of(operate, store):
@@ -90,9 +86,9 @@ def failure_of(operate, store):
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_that_fails_changes_nothing(tmp_path, expected, operation, fault):
     """At its first such call, its second, and so on, as long as there are that many."""
-    faults, (name, fate) = Faults(), FAULTS[fault]
-    with Calls(faults), new_store(tmp_path / "store") as store:
-        before = state_of(store)
+    faults, (name, fate) = kills.Faults(), FAULTS[fault]
+    with kills.Calls(faults), new_store(tmp_path / "store") as store:
+        before = kills.state_of(store)
         for number in range(1, 6):
             faults.arm(name, number, fate)
             error = failure_of(OPERATIONS[operation], store)
@@ -100,22 +96,22 @@ def test_an_operation_that_fails_changes_nothing(tmp_path, expected, operation, 
             if error is None:
                 break
             assert faults.has_fired, error
-            assert state_of(store) == before, f"call {number}: {error}"
+            assert kills.state_of(store) == before, f"call {number}: {error}"
             assert seen_by_a_reader(store.folder) == before, f"call {number}: {error}"
         else:
             OPERATIONS[operation](store)
-        assert state_of(store) == expected[operation]
+        assert kills.state_of(store) == expected[operation]
         assert seen_by_a_reader(store.folder) == expected[operation]
     assert seen_by_a_reader(tmp_path / "store") == expected[operation]
 
 
 def insert(store, k, n=50):
-    return store.insert(vectors_for(np.random.default_rng(k), n), ids=[f"{k}-{i}" for i in range(n)])
+    return store.insert(kills.vectors_for(np.random.default_rng(k), n), ids=[f"{k}-{i}" for i in range(n)])
 
 
 def check_after_a_failure(store, states, k):
     """As it was before, to this process and to others."""
-    assert state_of(store) == states[-1]
+    assert kills.state_of(store) == states[-1]
     assert seen_by_a_reader(store.folder) == states[-1]
     assert f"{k}-0" not in store.ids
 
@@ -128,7 +124,7 @@ def insert_until_it_fails(store, states, first):
         except (OSError, sqlite3.Error):
             check_after_a_failure(store, states, k)
             return k
-        states.append(state_of(store))
+        states.append(kills.state_of(store))
     raise AssertionError("the disk was never full")
 
 
@@ -158,21 +154,21 @@ def fill(disk, left):
 def test_a_disk_that_is_full(small_disk):
     with grinch.open(small_disk / "store", n_clusters=5) as store:
         insert(store, 0)
-        states = [state_of(store)]
+        states = [kills.state_of(store)]
         for round, left in enumerate((200_000, 50_000, 9_000, 0)):
             fill(small_disk, left)
             k = insert_until_it_fails(store, states, 1 + 1000 * round)
             store.check()
             (small_disk / "filler").unlink()
             insert(store, k)
-            states.append(state_of(store))
+            states.append(kills.state_of(store))
     assert seen_by_a_reader(small_disk / "store") == states[-1]
 
 
 def test_files_that_may_not_grow(tmp_path):
     with grinch.open(tmp_path / "store", n_clusters=5) as store:
         insert(store, 0)
-        states, (soft, hard) = [state_of(store)], resource.getrlimit(resource.RLIMIT_FSIZE)
+        states, (soft, hard) = [kills.state_of(store)], resource.getrlimit(resource.RLIMIT_FSIZE)
         for round in range(3):
             store.snapshot()  # and none in the background
             largest = max(path.stat().st_size for path in store.folder.iterdir())
@@ -183,16 +179,16 @@ def test_files_that_may_not_grow(tmp_path):
                 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             store.check()
             insert(store, k)
-            states.append(state_of(store))
+            states.append(kills.state_of(store))
     assert seen_by_a_reader(tmp_path / "store") == states[-1]
 
 
 def test_a_store_that_cannot_be_made_can_be_made_later(tmp_path):
-    faults = Faults()
-    with Calls(faults):
+    faults = kills.Faults()
+    with kills.Calls(faults):
         for name in ("pwrite", "fsync", "replace", "commit"):
             for number in range(1, 4):
-                faults.arm(name, number, Fate("before", FULL_DATABASE if name == "commit" else FULL))
+                faults.arm(name, number, kills.Fate("before", FULL_DATABASE if name == "commit" else FULL))
                 try:
                     grinch.open(tmp_path / name).close()
                 except (OSError, sqlite3.Error):

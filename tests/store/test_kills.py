@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pages import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import kills
+from killing import kills
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 

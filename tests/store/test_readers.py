@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 import pytest
 
 import grinch
-from pages import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import kills
+from killing import kills
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SEED, N_OPERATIONS = 11, 120
