@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 import grinch
 from killing import kills
 
+resource = pytest.importorskip("resource")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 BROKEN = OSError(errno.EIO, "Input/output error")
 FULL_DATABASE = sqlite3.OperationalError("database or disk is full")
