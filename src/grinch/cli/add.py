@@ -98,7 +98,8 @@ def add(
         except KeyboardInterrupt:
             go_on = "The same command goes on from there." if points.ids is not None else ""
             console.print(f"\n[yellow]Interrupted after {done:,} of {n:,} points.[/yellow] {go_on}".rstrip())
-            _report(opened, store, done, before, version, time.perf_counter() - began)
+            if done:
+                _report(opened, store, done, before, version, time.perf_counter() - began)
             raise typer.Exit(130) from None
         except Exception:
             if done:
