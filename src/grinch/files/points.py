@@ -21,6 +21,8 @@ class Points(NamedTuple):
     labels: npt.NDArray[Any] | None
     kept: dict[str, list[Any]] = {}  # noqa: RUF012 (nobody writes to it)
     """Other columns that were asked for, by name; None where a cell is empty."""
+    columns: list[str] | None = None
+    """The names of the features, where the file has them."""
 
 
 class FileError(ValueError):
