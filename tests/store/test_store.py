@@ -166,8 +166,10 @@ def test_frames_bring_columns_and_payload(folder):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(points(20), columns=list("abcdef"))
     with grinch.open(folder) as store:
-        store.insert(frame, ids=pd.Series(names(20)), payload=pd.DataFrame({"title": names(20)}))
-        assert store.payload(["p3"]) == [{"title": "p3"}]
+        payload = pd.DataFrame({"title": names(20), "score": [np.nan, *range(19)]})
+        store.insert(frame, ids=pd.Series(names(20)), payload=payload)
+        assert store.payload(["p0", "p3"]) == [{"title": "p0", "score": None}, {"title": "p3", "score": 2.0}]
+        assert store.insert(frame, ids=names(20, 100)) == 2
         with pytest.raises(ValueError, match="columns"):
             store.insert(frame[list("fedcba")], ids=names(20, 20))
 
@@ -454,7 +456,7 @@ def test_names_stay_with_clusters(folder):
         assert store.names() == {cluster: "cats"}
         assert [change.kind for change in store.changes(since=1) if change.version == 2] == ["renamed"]
     with grinch.open(folder) as store:
-        assert store.names() == {cluster: "cats"}
+        assert store.names() == store.names(gone=True) == {cluster: "cats"}
         assert "p0" in store.clusters()[cluster]
         store.add_cut("fine", n_clusters=20)
         assert set(store.cuts()) == {"default", "fine"}
@@ -494,6 +496,69 @@ def test_linkage_that_cannot_be_kept_is_refused_at_once(folder):
         with pytest.raises(ValueError, match="cannot be written"):
             store.insert([1, 2, 3])
         assert (len(store), store.version) == (0, 0)
+
+
+def test_other_linkage_by_name_is_warned_of(folder):
+    with grinch.open(folder, linkage=fails_at_last) as store:
+        store.insert([1, 2, 5])
+    with pytest.warns(UserWarning, match="fails_at_last.*goes on with"):
+        grinch.open(folder, linkage=similar).close()
+
+
+def test_empty_store_and_empty_batches(folder):
+    with grinch.open(folder) as store:
+        assert (store.clusters(), store.labels().tolist(), store.ids, store.changes()) == ({}, [], [], [])
+        assert store.insert(np.empty((0, 3))) == store.insert([]) == 0
+        store.insert(points(5), ids=names(5))
+        assert store.insert(np.empty((0, 6)), ids=[]) == store.remove([]) == store.update([], []) == 1
+        store.remove(names(5))
+        assert store.clusters() == {}
+        assert len(store.tree) == 0
+        store.insert(points(5), ids=names(5, 5))
+        store.check()
+
+
+def test_ids_are_of_one_kind(folder):
+    X = points(20)
+    with grinch.open(folder) as store:
+        assert store.id_kind is None
+        store.insert(X[:5], ids=range(5))
+        assert store.id_kind == "number"
+        with pytest.raises(ValueError, match="'7', a text"):
+            store.insert(X[5:7], ids=[6, "7"])
+        with pytest.raises(ValueError, match="ids in this store are numbers, and this is a text"):
+            store.remove(["3"])
+        assert store.insert(X[5:7], ids=np.array([6, 7], np.uint8)) == 2
+
+
+def test_columns_are_compared(folder):
+    X = points(20)[:, :3]
+    with grinch.open(folder) as store:
+        store.insert(X[:5], columns=["a", "b", "c"])
+        with pytest.raises(ValueError, match="columns"):
+            store.insert(X[5:], columns=["b", "a", "c"])
+        assert store.insert(X[5:], columns=["a", "b", "c"]) == 2
+
+
+def test_cut_that_is_added_is_born(folder):
+    with grinch.open(folder) as store:
+        store.insert(points(60))
+        version = store.add_cut("fine", n_clusters=7)
+        born = store.changes(cut="fine")
+        assert [(c.version, c.kind, c.cluster) for c in born] == [(version, "born", i) for i in range(7)]
+        assert {c.cluster: c.size for c in born} == {k: len(some) for k, some in store.clusters("fine").items()}
+
+
+def test_backup_keeps_the_holes(folder, tmp_path):
+    with grinch.open(folder) as store:
+        store.insert(points(300))
+        store.insert(points(300, 1))
+        store.snapshot()
+        store.backup(tmp_path / "copy")
+        mine = store.info()["bytes"]["snapshot"]
+    with grinch.open(tmp_path / "copy", readonly=True) as copy:
+        assert copy.info()["bytes"]["snapshot"] <= 1.2 * mine + 2**20
+        copy.check()
 
 
 def test_linkage_cannot_change(folder):

@@ -93,6 +93,11 @@ def load(path: str | os.PathLike[str], *, linkage: Any = None, search: Any = Non
     >>> model.n_leaves_
     4
     """
+    if os.path.isdir(path):
+        raise IsADirectoryError(
+            f"path must be the file of a saved model; {os.fspath(path)!r} is a folder. A store is"
+            " opened with grinch.open"
+        )
     with _naming(path):
         model = put_together(unpack(_read(path)), linkage=linkage, search=search)
         check_model(model)

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -44,11 +45,19 @@ def put_linkage(data: Any, given: Any) -> Any:
             raise ValueError(
                 f"linkage is {content!r} in the saved model, and cannot be another one; got {given!r}. Leave it out"
             )
+        now = take_linkage(given)
+        if kind != "hand_in" and "hand_in" not in now and now != data:
+            warnings.warn(
+                f"the model was built with the linkage {content!r}, and goes on with {given!r}. Unless it is the same"
+                " under another name, its tree is of two kinds from now on",
+                UserWarning,
+                stacklevel=2,
+            )
         return given
     if kind == "hand_in":
         raise SavedModelError(
             f"the linkage is {content}, which a file cannot hold. Hand in the one that the model was built with:"
-            " grinch.load(path, linkage=...)"
+            " with linkage=..."
         )
     return _put(kind, content)
 
@@ -94,8 +103,7 @@ def put_sources(data: Any, given: Any) -> Any:
     if kind == "by_key":
         return ByKey(_put_function(content["keys"], "search"), most=content["most"])
     raise SavedModelError(
-        f"search is {content!r:.100}, which a file cannot hold. Hand in what the model was built with:"
-        " grinch.load(path, search=...)"
+        f"search is {content!r:.100}, which a file cannot hold. Hand in what the model was built with: with search=..."
     )
 
 

@@ -53,11 +53,11 @@ def find(name: Any, hand_in: str) -> Any:
         if not _may_be_named(module):
             raise SavedModelError(
                 f"the saved model names {name!r:.100}, and no linkage or search is taken from {module!r}. If you trust"
-                f" the file, hand it in: grinch.load(path, {hand_in}=...)"
+                f" the file, hand it in with {hand_in}=..."
             )
         raise SavedModelError(
             f"the saved model needs {name!r:.100}, which is not there. Import {module} first (a saved model imports"
-            f" nothing by itself), or hand it in: grinch.load(path, {hand_in}=...)"
+            f" nothing by itself), or hand it in with {hand_in}=..."
         )
     return found
 

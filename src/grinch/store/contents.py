@@ -30,6 +30,8 @@ from grinch.summaries.arrays import enlarged
 
 # Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
 LARGE = 2**26
+# Exemplars of a cluster.
+FEW = 3
 POINTERS = re.compile(r"model/(builder\.(links|known|found)\..*|.*\.cells\.(ids|sizes|head|homes)|ids\.positions)")
 
 
@@ -132,7 +134,17 @@ class Contents:
     def add_cut(self, version: int, name: str, n_clusters: int | None, threshold: float | None) -> list[Change]:
         self.n_begun += 1
         self.followed.add(name, n_clusters=n_clusters, threshold=threshold, model=self.model)
-        return self._committed(version)
+        return [*self._committed(version), *self._born(version, name)]
+
+    def _born(self, version: int, name: str) -> list[Change]:
+        """All clusters of a cut that was just made."""
+        if not self.n_points:
+            return []
+        members = sorted(self.followed.members(name, self.model).items())
+        return [
+            Change(version, name, "born", cluster, (), len(some), len(some), tuple(np.sort(some)[:FEW].tolist()))
+            for cluster, some in members
+        ]
 
     def drop_cut(self, version: int, name: str) -> list[Change]:
         self.n_begun += 1

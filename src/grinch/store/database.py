@@ -37,16 +37,8 @@ TABLES = {
     "points": ("position integer primary key", "id unique", "payload text"),
     "records": ("number integer primary key", "record text not null"),
     "removed": ("id primary key",),
-    "changes": (
-        "version integer not null",
-        "cut text not null",
-        "kind text not null",
-        "cluster integer not null",
-        "others text not null",
-        "size integer not null",
-        "count integer not null",
-        "exemplars text not null",
-    ),
+    # All changes that a version made to a cut, as a list in JSON: there are thousands of them in a large batch.
+    "changes": ("version integer not null", "cut text not null", "records text not null"),
     "names": ("cut text", "cluster integer", "name text not null"),
 }
 OTHERS = ("create index changes_by_version on changes (version)", "create unique index by_name on names (cut, cluster)")
@@ -268,15 +260,19 @@ class Database:
 
     # Changes and names --------------------------------------------------------------------------------------------
 
-    def add_changes(self, rows: Iterable[tuple[Any, ...]]) -> None:
+    def add_changes(self, version: int, by_cut: dict[str, list[list[Any]]]) -> None:
+        """Note what a version changed: by cut, a list for each change."""
+        rows = ((version, cut, json.dumps(records)) for cut, records in by_cut.items())
         self._write("changes", rows, "insert")
 
-    def changes(self, since: int, cut: str | None) -> Iterator[tuple[Any, ...]]:
-        query = "select version, cut, kind, cluster, others, size, count, exemplars from changes where version > ?"
-        values: tuple[Any, ...] = (since,)
+    def changes(self, since: int, cut: str | None) -> Iterator[tuple[int, str, list[list[Any]]]]:
+        """The version, the cut and the changes of it, after a version."""
+        query = "select version, cut, records from changes where version > ?"
+        values: list[Any] = [since]
         if cut is not None:
-            query, values = f"{query} and cut = ?", (since, cut)
-        yield from self._connection.execute(f"{query} order by version, rowid", values)
+            query, values = f"{query} and cut = ?", [since, cut]
+        for version, name, records in self._connection.execute(f"{query} order by version, rowid", values).fetchall():
+            yield version, name, json.loads(records)
 
     def set_name(self, cut: str, cluster: int, name: str | None) -> None:
         if name is None:

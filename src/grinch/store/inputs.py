@@ -24,7 +24,9 @@ def check_rows(model: Grinch, X: Any, dtype: np.dtype[Any] | None) -> Any:
     What the model sees is what is kept, so that a store that is opened again goes on as if it had never been closed.
     """
     face = model._face()
-    # Of a frame the columns are checked by the store, which knows them by name; the model is given plain rows.
+    if columns_of(X) is not None and model.__sklearn_is_fitted__():
+        # The store has compared them; the model is given plain rows, and knows no names.
+        face.feature_names_in_ = np.array(columns_of(X), object)
     rows = face._validate(X, reset=not model.__sklearn_is_fitted__()).rows
     if isinstance(rows, list):
         return decode_records(encode_records(rows))
@@ -47,8 +49,11 @@ def columns_of(X: Any) -> list[str] | None:
     return None if columns is None else [str(name) for name in columns]
 
 
-def check_ids(ids: Any, n: int, is_named: bool | None) -> list[Id] | None:
-    """The ids of points that come: whole numbers or texts, one for each point. ``is_named``: what the others have."""
+def check_ids(ids: Any, n: int, is_named: bool | None, kind: str | None = None) -> list[Id] | None:
+    """The ids of points that come: whole numbers or texts, one for each point.
+
+    ``is_named``: whether the others have ids; ``kind``: which.
+    """
     if is_named is not None and is_named != (ids is not None):
         raise ValueError(
             "ids must be given for all points of a store or for none; the points in it"
@@ -60,7 +65,23 @@ def check_ids(ids: Any, n: int, is_named: bool | None) -> list[Id] | None:
     if len(names) != n:
         raise ValueError(f"ids must have one entry for each of the {n} points; got {len(names)}")
     check_each_once(names)
+    for name in names:
+        kind = kind or kind_of(name)
+        if kind_of(name) != kind:
+            # 1 and "1" would be two points that look like one.
+            raise ValueError(f"ids must all be {kind}s in this store; got {name!r}, a {kind_of(name)}. Convert them")
     return names
+
+
+def kind_of(name: Id) -> str:
+    return "text" if isinstance(name, str) else "number"
+
+
+def is_empty(X: Any) -> bool:
+    """Whether there are no points at all in X: a day on which nothing came."""
+    if hasattr(X, "shape"):
+        return len(X.shape) > 0 and X.shape[0] == 0
+    return isinstance(X, (list, tuple)) and not X
 
 
 def listed(ids: Any) -> list[Any]:
@@ -101,7 +122,7 @@ def check_payload(payload: Any, n: int) -> list[str | None] | None:
     if hasattr(payload, "to_dicts"):
         payload = payload.to_dicts()
     elif hasattr(payload, "columns") and hasattr(payload, "to_dict"):
-        payload = payload.to_dict("records")
+        payload = [_without_gaps(row) for row in payload.to_dict("records")]
     elif hasattr(payload, "tolist"):
         payload = payload.tolist()
     if isinstance(payload, (str, bytes, dict)) or not hasattr(payload, "__iter__"):
@@ -110,6 +131,11 @@ def check_payload(payload: Any, n: int) -> list[str | None] | None:
     if len(rows) != n:
         raise ValueError(f"payload must have one entry for each of the {n} points; got {len(rows)}")
     return [None if row is None else _as_json(i, row) for i, row in enumerate(rows)]
+
+
+def _without_gaps(row: dict[Any, Any]) -> dict[Any, Any]:
+    """The cells of a row of a frame, None where there is nothing."""
+    return {name: None if isinstance(cell, float) and cell != cell else cell for name, cell in row.items()}
 
 
 def _as_json(i: int, row: Any) -> str:

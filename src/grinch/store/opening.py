@@ -133,6 +133,7 @@ def _create(
             "dtype": dtype,
             "n_features": None,
             "is_named": None,
+            "id_kind": None,
             "columns": None,
             "default_cut": [n_clusters, threshold],
             "is_to_be_vacuumed": False,

@@ -48,6 +48,14 @@ class Reading(Session):
             return self._db.all_ids() if self._db.get("is_named") else contents.positions().tolist()
 
     @property
+    def id_kind(self) -> str | None:
+        """What ids are in this store, "text" or "number"; None if there are none, or no points yet."""
+        with self._turn:
+            self._now()
+            kind: str | None = self._db.get("id_kind")
+            return kind
+
+    @property
     def tree(self) -> Tree:
         """The cluster tree; its leaves are in the order of :attr:`ids`, which it knows as ``names``."""
         with self._turn:
@@ -78,6 +86,8 @@ class Reading(Session):
         """
         with self._turn:
             labels, ids = self.labels(cut), self.ids
+            if not ids:
+                return {}
             order = np.argsort(labels, kind="stable")
             numbers, starts = np.unique(labels[order], return_index=True)
             groups = np.split(order, starts[1:])
@@ -143,10 +153,12 @@ class Reading(Session):
             if cut is not None:
                 self._check_cut_name(cut)
             is_named, found = self._db.get("is_named"), []
-            for version, of, kind, cluster, others, size, count, exemplars in list(self._db.changes(since, cut)):
-                if version <= contents.version:
-                    ids = self._ids_at(json.loads(exemplars), is_named)
-                    found.append(Change(version, of, kind, cluster, tuple(json.loads(others)), size, count, ids))
+            for version, of, records in self._db.changes(since, cut):
+                if version > contents.version:
+                    break
+                for kind, cluster, others, size, count, exemplars in records:
+                    ids = self._ids_at(exemplars, is_named)
+                    found.append(Change(version, of, kind, cluster, tuple(others), size, count, ids))
             return found
 
     def touched(self, since: int) -> Slots:
@@ -162,12 +174,13 @@ class Reading(Session):
                 return np.empty(0, np.intp)
             return np.asarray(contents.followed.touched(contents.model, since), np.intp)
 
-    def names(self, cut: str = DEFAULT_CUT) -> dict[int, str]:
-        """The names that were given to clusters, by cluster id; of clusters that are no more, too."""
+    def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
+        """The names that were given to clusters, by cluster id; with ``gone``, of clusters that are no more, too."""
         with self._turn:
             self._now()
             self._check_cut_name(cut)
-            return self._db.names(cut)
+            there = np.unique(self.labels(cut))
+            return {cluster: name for cluster, name in self._db.names(cut).items() if gone or cluster in there}
 
     def times(self) -> dict[int, float]:
         """When each version was made, in seconds since 1970."""
@@ -232,8 +245,9 @@ class Reading(Session):
 
     # Within -------------------------------------------------------------------------------------------------------
 
-    def _checked(self, X: Any, contents: Contents) -> Any:
-        columns, known = inputs.columns_of(X), self._db.get("columns")
+    def _checked(self, X: Any, contents: Contents, columns: list[str] | None = None) -> Any:
+        """X as the store keeps it; ``columns`` are its columns, of a frame its own."""
+        columns, known = columns or inputs.columns_of(X), self._db.get("columns")
         if columns is not None and known is not None and columns != known:
             raise ValueError(f"X must have the columns that the first points had, {known}; got {columns}")
         dtype = self._db.get("dtype")
@@ -244,7 +258,7 @@ class Reading(Session):
         positions, names = self._positions_or_none(ids)
         for position, name in zip(positions, names, strict=True):
             if position is None:
-                raise ValueError(f"ids must name points in the store; {name!r} is not there. Nothing was changed")
+                raise ValueError(f"ids must name points in the store; {name!r} is not there{self._kind_hint(name)}")
         return np.array(positions, np.int64)
 
     def _positions_still_there(self, ids: Any) -> tuple[Counts, list[Id]]:
@@ -258,9 +272,17 @@ class Reading(Session):
             were_there = [isinstance(name, int) and 0 <= name < given for name in missing]
         for name, was_there in zip(missing, were_there, strict=True):
             if not was_there:
-                raise ValueError(f"ids must name points in the store; {name!r} never was. Nothing was changed")
+                raise ValueError(
+                    f"ids must name points in the store; {name!r} never was{self._kind_hint(name)}. Nothing was removed"
+                )
         here = [(p, name) for p, name in zip(positions, names, strict=True) if p is not None]
         return np.array([p for p, _ in here], np.int64), [name for _, name in here]
+
+    def _kind_hint(self, name: Id) -> str:
+        """Why an id may not be found that looks like one that is there."""
+        kind = self._db.get("id_kind")
+        is_other = kind is not None and kind != inputs.kind_of(name)
+        return f" (ids in this store are {kind}s, and this is a {inputs.kind_of(name)})" if is_other else ""
 
     def _positions_or_none(self, ids: Any) -> tuple[list[int | None], list[Id]]:
         names = [inputs.check_id(name) for name in inputs.listed(ids)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Counts, count_rows
+from grinch.errors import LinkageError
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
 from grinch.store.contents import Contents
@@ -255,11 +255,13 @@ class Session:
         try:
             with self._db.changing():
                 yield contents.version + 1
-        except BaseException:
+        except BaseException as error:
             if contents.n_begun != n_begun:
                 # Memory is ahead of the disk: it is read again.
                 self._contents = None
             self._open_rows()
+            if isinstance(error, LinkageError):
+                error.outcome = "The store is as it was before"
             raise
         self._changed += n_points
         self._n_operations += 1
@@ -269,10 +271,10 @@ class Session:
 
     def _done(self, done: Operation, changes: list[Change]) -> None:
         self._db.add_operation(done)
-        self._db.add_changes(
-            (c.version, c.cut, c.kind, c.cluster, json.dumps(c.others), c.size, c.count, json.dumps(c.exemplars))
-            for c in changes
-        )
+        by_cut: dict[str, list[list[Any]]] = {}
+        for c in changes:
+            by_cut.setdefault(c.cut, []).append([c.kind, c.cluster, c.others, c.size, c.count, c.exemplars])
+        self._db.add_changes(done.version, by_cut)
 
     def _append(self, kind: str, version: int, rows: Any, data: bytes | None) -> Operation:
         """Put rows on disk, behind those there are."""
@@ -287,6 +289,7 @@ class Session:
     def _begin_rows(self, rows: Any, names: list[Id] | None, columns: list[str] | None) -> None:
         """The first points: they say what all are like."""
         self._db.set("is_named", names is not None)
+        self._db.set("id_kind", inputs.kind_of(names[0]) if names else None)
         if isinstance(rows, np.ndarray):
             self._db.set("n_features", rows.shape[1])
             self._db.set("dtype", rows.dtype.name)

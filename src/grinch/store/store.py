@@ -54,7 +54,7 @@ class Store(Reading):
 
     # Changes ------------------------------------------------------------------------------------------------------
 
-    def insert(self, X: Any, ids: Any = None, payload: Any = None) -> int:
+    def insert(self, X: Any, ids: Any = None, payload: Any = None, *, columns: Any = None) -> int:
         """Insert points, all of them or none; the version afterwards.
 
         A point that is there already under the same id, with the same row, is passed over: so a batch can be sent
@@ -68,14 +68,19 @@ class Store(Reading):
             Their ids, for all points of a store or for none. Without ids, points are numbered as they come.
         payload : list or frame, optional
             Anything that JSON can hold for each point, or None.
+        columns : list of str, optional
+            The names of the columns of X, if it is no frame that knows them; later points must have the same.
         """
         with self._turn:
             contents = self._writable()
-            rows = self._checked(X, contents)
-            names = inputs.check_ids(ids, count_rows(rows), self._db.get("is_named"))
+            if inputs.is_empty(X):
+                return contents.version
+            columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
+            rows = self._checked(X, contents, columns)
+            names = inputs.check_ids(ids, count_rows(rows), self._db.get("is_named"), self._db.get("id_kind"))
             payloads = inputs.check_payload(payload, count_rows(rows))
             try:
-                return self._insert(contents, rows, names, payloads, inputs.columns_of(X))
+                return self._insert(contents, rows, names, payloads, columns)
             except sqlite3.IntegrityError:
                 assert names is not None
             kept = self._new_ones(contents, rows, names, payloads)
@@ -83,7 +88,7 @@ class Store(Reading):
                 return contents.version
             names = [names[i] for i in kept.tolist()]
             payloads = None if payloads is None else [payloads[i] for i in kept.tolist()]
-            return self._insert(contents, inputs.taken(rows, kept), names, payloads, inputs.columns_of(X))
+            return self._insert(contents, inputs.taken(rows, kept), names, payloads, columns)
 
     def _insert(
         self,
@@ -129,6 +134,8 @@ class Store(Reading):
             if X is None and payload is None:
                 raise ValueError("X or payload must be given: what the points are to be, or what is kept beside them")
             positions = self._positions(ids)
+            if not len(positions):
+                return contents.version
             rows = None if X is None else self._checked(X, contents)
             if rows is not None and count_rows(rows) != len(positions):
                 raise ValueError(f"X must have a row for each of the {len(positions)} ids; got {count_rows(rows)}")
@@ -343,9 +350,7 @@ def _back_up(folder: Path, database: Database, target: Path) -> None:
             copy.close()
         try:
             for name in names:
-                shutil.copyfile(folder / name, target / name)
-                with open(target / name, "rb") as file:
-                    os.fsync(file.fileno())
+                disk.copy_file(folder / name, target / name)
         except FileNotFoundError:
             # The writer has just taken another snapshot.
             continue
