@@ -39,7 +39,7 @@ Try it:
   grinch compare table.csv --label species --id name
   grinch add news monday.csv --id doc       (into a store that stays)
   grinch changes news --since 3             (what became of its clusters)
-  grinch --import my_linkages clusters news (a store with a linkage of your own)
+  grinch --import mine clusters news        (with a linkage of your own)
   grinch coref --help                       (which records are of one author)
 
 FILE may be - for a table in CSV on the standard input. Every command has a help page of its own: grinch cluster

@@ -7,6 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -24,6 +25,8 @@ from grinch.files.write import harmless
 FormatName = Literal["text", "json", "csv"]
 # From what a reader must know to what happens every day.
 KINDS = ("dissolved", "merged", "split", "born", "renamed", "grew", "shrank", "moved")
+# What is shown of the text of a point.
+LONGEST = 28
 SAID = {"grew": "grew", "shrank": "shrank", "renamed": "got a name", "moved": "exchanged points"}
 
 
@@ -34,13 +37,14 @@ def changes(
         str,
         typer.Option(
             metavar="WHEN",
-            help='A version (3), a date (2026-11-15), today, yesterday, or as in "1 day" (default: from the beginning).',
+            help='A version (3), a date (2026-11-15), today, yesterday, or as in "1 day" (default: all).',
         ),
     ] = "0",
     each: Annotated[bool, typer.Option("--each", help="Version by version, instead of all in one.")] = False,
     cut: CutName = "default",
     top: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Changes to write out (with --each, of a version); others are counted.")
+        int,
+        typer.Option(min=1, metavar="N", help="Changes to write out (with --each, of a version); others are counted."),
     ] = 20,
     format: Annotated[FormatName, typer.Option(help="json and csv are for programs, and have all changes.")] = "text",
 ) -> None:
@@ -55,7 +59,7 @@ def changes(
     with open_existing(store, readonly=True) as opened:
         times, version = opened.times(), opened.version
         start = version_at(since, times, datetime.now())
-        found, names = opened.changes(since=start, cut=cut), opened.names(cut)
+        found, names = opened.changes(since=start, cut=cut), opened.names(cut, gone=True)
         net = net_changes(found)
         if format == "text" and found:
             found, net = _with_texts(opened, found, net, each)
@@ -109,7 +113,7 @@ def _print(
     ordered = sorted(told, key=rank)
     shown = [c for i, c in enumerate(ordered) if i < top or (_is_named(c, names) and c.kind in ("dissolved", "merged"))]
     for change in shown:
-        say(sentence(change, names, sizes, before), "  ", "    ")
+        say(sentence(change, names, sizes, before), "  ")
     left = ordered[len(shown) :]
     for kind in KINDS:
         same = [change for change in left if change.kind == kind]
@@ -117,7 +121,7 @@ def _print(
             by = f" by {sum(change.count for change in same):,} in all" if kind in ("grew", "shrank") else ""
             were = SAID.get(kind, f"{'was' if len(same) == 1 else 'were'} {kind}")
             more = "more cluster" if any(change.kind == kind for change in shown) else "cluster"
-            say(f"… and {count_of(len(same), more)} {were}{by}", "  ", "    ")
+            say(f"… and {count_of(len(same), more)} {were}{by}", "  ")
 
 
 def _is_named(change: Any, names: Mapping[int, str]) -> bool:
@@ -158,7 +162,7 @@ def sentence(
 
     me, who, others = change.cluster, f"cluster {called(change.cluster)}", [called(other) for other in change.others]
     where = f"cluster{'s' * (len(others) > 1)} {_listed(others)}"
-    few = [shortened(each) for each in change.exemplars[:EXEMPLARS]]
+    few = [shortened(each, LONGEST) for each in change.exemplars[:EXEMPLARS]]
     some = f" ({' · '.join(few)}{' · …' * (change.size > len(few))})" if few else ""
     match change.kind:
         case "born":
@@ -168,7 +172,7 @@ def sentence(
         case "moved":
             return f"{who} has {count_of(change.size, 'point')} as before, {change.count:,} of them others"
         case "split":
-            had = f" ({count_of(before[me], 'point')})" if before and me in before else ""
+            had = f" ({count_of(before[me], 'point')} then)" if before and me in before else ""
             return f"{who}{had} was split into {_listed([sized(each) for each in (me, *change.others)])}"
         case "merged":
             is_new = change.count == change.size if before is None else me not in before
@@ -183,8 +187,6 @@ def sentence(
 
 def _with_texts(opened: Any, found: list[Any], net: Net, each: bool) -> tuple[list[Any], Net]:
     """The exemplars of clusters that were born as texts, where the points have any."""
-    from dataclasses import replace
-
     told = found if each else net.changes
     ids = list(dict.fromkeys(one for change in told if change.kind == "born" for one in change.exemplars[:EXEMPLARS]))
     texts = dict(zip(ids, map(text_of, opened.payload(ids)), strict=True)) if ids else {}
@@ -233,7 +235,7 @@ def _write(
     writer.writerow(columns)
     for row in rows:
         cells = [row[name] for name in columns]
-        writer.writerow(harmless(" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in cells))
+        writer.writerow(harmless(json.dumps(cell) if isinstance(cell, list) else cell for cell in cells))
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
 
-from grinch.cli.app import app, say, screen
+from grinch.cli.app import app, say, screen, screen_width
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
 
 EXEMPLARS = 3
-# What is shown of a text.
-LONGEST = 40
+# What is shown of a name, and of the texts of points; where there is less room for each than LEAST, fewer are shown.
+LONGEST_NAME, LONGEST, LEAST = 30, 40, 20
 
 
 @app.command(short_help="List the clusters of a store.")
@@ -46,17 +47,22 @@ def clusters(
     if not shown:
         return
     since, has_names = _since(changes), any(cluster in names for cluster in shown)
-    table = Table(box=None, pad_edge=False)
-    for name in ("cluster", "name", "size", "since"):
-        if name == "name" and has_names:
-            table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=30)
-        elif name != "name":
-            table.add_column(name, justify="right", no_wrap=True)
+    columns = {
+        "cluster": [str(cluster) for cluster in shown],
+        "name": [shortened(names.get(cluster, ""), LONGEST_NAME) for cluster in shown],
+        "size": [f"{len(found[cluster]):,}" for cluster in shown],
+        "since": [str(since.get(cluster, "")) for cluster in shown],
+    }
+    if not has_names:
+        del columns["name"]
+    table, width = Table(box=None, pad_edge=False), screen_width()
+    for name, cells in columns.items():
+        widest = max(map(cell_len, [name, *cells]))
+        width = None if width is None else width - widest - 2
+        table.add_column(name, justify="left" if name == "name" else "right", no_wrap=True, min_width=widest)
     table.add_column("for example", overflow="ellipsis", no_wrap=True)
-    for cluster in shown:
-        named = [escape(one_line(names.get(cluster, "")))] if has_names else []
-        few = escape(" · ".join(examples[cluster]))
-        table.add_row(str(cluster), *named, f"{len(found[cluster]):,}", str(since.get(cluster, "")), few)
+    for *cells, cluster in zip(*columns.values(), shown, strict=True):
+        table.add_row(*map(escape, map(str, cells)), escape(fitted(examples[int(cluster)], width)))
     say("")
     screen().print(table)
     advise_recut(store, cut, about)
@@ -68,8 +74,8 @@ def advise_recut(store: Any, cut: str, about: dict[str, Any]) -> None:
         option = "" if cut == "default" else f" --cut {cut}"
         say("")
         say(
-            f"{count_of(about['points_changed'], 'point')} came or went since these clusters were chosen. To choose them"
-            f" again: grinch recut {store}{option}"
+            f"{count_of(about['points_changed'], 'point')} came or went since these clusters were chosen. To choose"
+            f" them again: grinch recut {store}{option}"
         )
 
 
@@ -86,7 +92,7 @@ def _examples(
     ids = [each for cluster in shown for each in chosen[cluster]]
     texts = dict(zip(ids, (text_of(payload, field) for payload in opened.payload(ids)), strict=True))
     return {
-        cluster: [shortened(str(each) if texts[each] is None else texts[each]) for each in some]
+        cluster: [one_line(each if texts[each] is None else texts[each]) for each in some]
         for cluster, some in chosen.items()
     }
 
@@ -104,9 +110,22 @@ def text_of(payload: Any, field: str | None = None) -> str | None:
     return payload if isinstance(payload, str) and payload.strip() else None
 
 
-def shortened(value: object) -> str:
+def fitted(texts: list[str], width: int | None) -> str:
+    """As many of some texts as fit into a line, cut short; ``width`` is None where any line fits.
+
+    >>> fitted(["one", "two", "three"], 20), fitted(["once upon a time there was", "another one"], 24)
+    ('one · two · three', 'once upon a time there…')
+    """
+    for count in range(len(texts), 0, -1):
+        room = LONGEST if width is None else max((width - 3 * (count - 1)) // count, 1)
+        if room >= LEAST or count == 1 or all(len(text) <= room for text in texts[:count]):
+            return " · ".join(shortened(text, room) for text in texts[:count])
+    return ""
+
+
+def shortened(value: object, longest: int) -> str:
     text = one_line(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
 
 
 def one_line(value: object) -> str:

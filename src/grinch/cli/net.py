@@ -65,7 +65,7 @@ class History:
         self.told_as_merged = {gone for merged in self.merged.values() for gone in merged}
 
     def _links(self, kind: str, known: dict[int, Change]) -> dict[int, int]:
-        links = {}
+        links: dict[int, int] = {}
         for cluster, own in self.by_cluster.items():
             for change in own:
                 if change.kind == kind:
@@ -111,7 +111,9 @@ class History:
             return merged
         others = tuple(other for other in first.others if other in self.before or other not in self.by_cluster)
         size = self.sizes[cluster]
-        return [replace(self.by_cluster[cluster][-1], kind="born", others=others, count=size, exemplars=first.exemplars)]
+        return [
+            replace(self.by_cluster[cluster][-1], kind="born", others=others, count=size, exemplars=first.exemplars)
+        ]
 
     def ended(self, cluster: int) -> list[Change]:
         """Of a cluster that there was then and is not now."""

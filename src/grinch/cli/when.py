@@ -42,4 +42,4 @@ def _moment(text: str, now: datetime) -> datetime:
 
 def written(seconds: float | None) -> str:
     """A time as a person reads it."""
-    return "" if seconds is None else f"{datetime.fromtimestamp(seconds):%A %d %B %Y, %H:%M}".replace(" 0", " ")
+    return "" if seconds is None else f"{datetime.fromtimestamp(seconds):%d %b %Y, %H:%M}"

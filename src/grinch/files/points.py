@@ -23,6 +23,8 @@ class Points(NamedTuple):
     """Other columns that were asked for, by name; None where a cell is empty."""
     columns: list[str] | None = None
     """The names of the features, where the file has them."""
+    is_text: bool = False
+    """Whether numbers are written out, so that the file says nothing of how exact they are."""
 
 
 class FileError(ValueError):
