@@ -62,7 +62,7 @@ def test_from_day_to_day(run, table, tmp_path):
         sizes = {cluster: len(members) for cluster, members in store.clusters().items()}
     listed = run("clusters", "pets").stdout.splitlines()
     assert listed[0] == f"120 points in {len(sizes)} clusters, version 4"
-    rows = [line.split() for line in listed[3:]]
+    rows = [line.split() for line in listed[3 : 3 + len(sizes)]]
     assert {int(row[0]): int(row[1]) for row in rows} == sizes
     assert [int(row[1]) for row in rows] == sorted(sizes.values(), reverse=True)
     assert "the 2 largest" in run("clusters", "pets", "--top", 2).stdout
@@ -300,6 +300,28 @@ def test_net_changes():
         "cluster 22 was born with 5 points (new · …)",
     ]
     assert net.passing == 1
+
+
+def test_net_changes_are_those_of_the_clusters_then_and_now(rng, tmp_path):
+    sizes, y = {}, rng.permutation(np.repeat(np.arange(8), 40))
+    X = 3 * rng.normal(size=(8, 3))[y] + rng.normal(size=(320, 3))
+    with grinch.open(tmp_path / "store", linkage="ward", n_clusters=7) as store:
+        for first in range(0, 320, 40):
+            store.insert(X[first : first + 40])
+            if first:
+                store.remove(rng.choice(store.ids, 12, replace=False))
+            sizes[store.version] = {cluster: len(members) for cluster, members in store.clusters().items()}
+        now = sizes[store.version]
+        for version, then in sizes.items():
+            net = net_changes(store.changes(since=version))
+            changed = {cluster for cluster in {*then, *now} if then.get(cluster) != now.get(cluster)}
+            assert changed <= {*net.before, *net.sizes}
+            assert net.before == {cluster: then[cluster] for cluster in net.before}
+            assert net.sizes == {cluster: now[cluster] for cluster in net.sizes}
+            told = {change.cluster for change in net.changes} | {
+                other for change in net.changes if change.kind in ("split", "merged") for other in change.others
+            }
+            assert changed <= told
 
 
 def test_ids_of_one_kind_and_columns_of_one_order(run, tmp_path, rng):

@@ -180,7 +180,8 @@ def _say_how_to_go_on(done: int, has_ids: bool) -> None:
 
 def _check_range(points: Points) -> None:
     """Numbers too large for float32 would become infinite."""
-    if np.abs(points.vectors).max(initial=0) > np.finfo(np.float32).max:
+    lowest, highest = float(points.vectors.min()), float(points.vectors.max())
+    if max(-lowest, highest) > np.finfo(np.float32).max:
         raise FileError("FILE has numbers that are too large for float32; keep them as float64: --dtype float64")
 
 

@@ -116,9 +116,12 @@ def fitted(texts: list[str], width: int | None) -> str:
     >>> fitted(["one", "two", "three"], 20), fitted(["once upon a time there was", "another one"], 24)
     ('one · two · three', 'once upon a time there…')
     """
+    texts = list(dict.fromkeys(texts))
     for count in range(len(texts), 0, -1):
+        if width is not None and len(" · ".join(texts[:count])) <= width:
+            return " · ".join(texts[:count])
         room = LONGEST if width is None else max((width - 3 * (count - 1)) // count, 1)
-        if room >= LEAST or count == 1 or all(len(text) <= room for text in texts[:count]):
+        if room >= LEAST or count == 1:
             return " · ".join(shortened(text, room) for text in texts[:count])
     return ""
 
