@@ -140,12 +140,14 @@ def add(
         except KeyboardInterrupt:
             console.print(f"\n[yellow]Interrupted after {done:,} of {n:,} points.[/yellow]")
             _say_how_to_go_on(done, ids is not None)
-            _report(opened, store, done, before, version, time.perf_counter() - began, update)
+            if done:
+                _report(opened, store, done, before, version, time.perf_counter() - began, update)
             raise typer.Exit(130) from None
         except Exception as error:
             if done:
                 say(f"{done:,} of {n:,} points are in the store; the rest is not.")
-                _say_how_to_go_on(done, ids is not None)
+                if ids is None:
+                    _say_how_to_go_on(done, has_ids=False)
             if isinstance(error, ValueError) and "use update" in str(error):
                 raise FileError(f"{str(error).partition('; use update')[0]}; --update changes such points") from None
             raise
