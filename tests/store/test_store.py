@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ import grinch
 from grinch import Grinch
 from grinch.datasets import gaussian_mixture
 from grinch.store import DamagedStore, StoreLocked, session
+from grinch.store.snapshots import read_snapshot, write_snapshot
 
 
 @pytest.fixture
@@ -401,8 +404,6 @@ def test_damage_is_named(folder, part, how):
 
 
 def test_hostile_names_are_refused(folder):
-    import sqlite3
-
     with grinch.open(folder) as store:
         store.insert(points(20))
     for name, value in (("snapshot", "../../etc/passwd"), ("vectors", "/etc/passwd"), ("n_features", 10**18)):
@@ -420,8 +421,6 @@ def test_hostile_names_are_refused(folder):
 
 
 def test_later_format_is_refused(folder):
-    import sqlite3
-
     grinch.open(folder).close()
     connection = sqlite3.connect(folder / "store.sqlite")
     connection.execute("update about set value = '99' where name = 'format'")
@@ -597,3 +596,192 @@ def test_interrupted_change_is_none(folder, monkeypatch):
         assert calls == [200, 2]
         assert store.insert(X[200:400], ids=names(200, 200)) == 2
         store.check()
+
+
+# What an attacker found ---------------------------------------------------------------------------------------------
+
+
+def test_fork_cannot_use_the_store(folder):
+    with grinch.open(folder) as store:
+        store.insert(points(20))
+        read, write = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            try:
+                store.insert(points(5))
+                os.write(write, b"inserted")
+            except RuntimeError as error:
+                store.close()
+                os.write(write, str(error).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        assert b"is a fork" in os.read(read, 1000)
+        assert store.insert(points(5)) == 2
+        store.check()
+
+
+def test_lock_that_was_taken_away(folder):
+    first = grinch.open(folder)
+    first.insert(points(20))
+    (folder / "writer.lock").unlink()
+    with grinch.open(folder) as second:
+        second.insert(points(5))
+        with pytest.raises(StoreLocked, match="no longer this process's"):
+            first.insert(points(7))
+        assert second.insert(points(3)) == 3
+        second.check()
+    with pytest.raises(StoreLocked):
+        first.insert(points(7))
+    first._database.close()
+
+
+def test_lock_is_given_back_beside_forks(folder):
+    store = grinch.open(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        time.sleep(20)
+        os._exit(0)
+    store.close()
+    grinch.open(folder).close()
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+
+
+def test_vectors_that_are_gone_are_missed_at_once(folder):
+    with grinch.open(folder) as store:
+        store.insert(points(100))
+    path = next(folder.glob("vectors-*"))
+    data = path.read_bytes()
+    for left in (b"", data[:-24]):
+        path.write_bytes(left)
+        with pytest.raises(DamagedStore, match=path.name):
+            grinch.open(folder)
+    path.unlink()
+    with pytest.raises(DamagedStore, match=path.name):
+        grinch.open(folder)
+    path.write_bytes(data)
+    with grinch.open(folder) as store:
+        store.check()
+
+
+def test_damage_does_not_get_right_checksums(folder):
+    with grinch.open(folder) as store:
+        store.insert(points(100))
+    path = next(folder.glob("snapshot-*"))
+    snapshot = read_snapshot(path)
+    data = bytearray(path.read_bytes())
+    at = data.index(snapshot.arrays["followed/cut0.owners"].tobytes()[:256])
+    data[at] ^= 1
+    with open(path, "r+b") as file:
+        file.write(data)
+    store = grinch.open(folder)
+    store.insert(points(5))
+    with pytest.raises(DamagedStore, match="owners"):
+        store.close()
+    with pytest.raises(DamagedStore, match="owners"):
+        grinch.open(folder, readonly=True).check()
+
+
+def test_files_of_another_store_are_refused(tmp_path):
+    for name, seed in (("one", 0), ("two", 1)):
+        with grinch.open(tmp_path / name) as store:
+            store.insert(points(50, seed))
+    one, two = (next((tmp_path / name).glob("snapshot-*")) for name in ("one", "two"))
+    one.write_bytes(two.read_bytes())
+    with pytest.raises(DamagedStore, match="another store"):
+        grinch.open(tmp_path / "one")
+
+
+@pytest.mark.parametrize("what", ["root", "cycle", "neighbour"])
+def test_crafted_snapshots_are_refused(folder, tmp_path, what):
+    with grinch.open(folder) as store:
+        store.insert(points(100))
+    path = next(folder.glob("snapshot-*"))
+    snapshot = read_snapshot(path)
+    arrays = {name: array.copy() for name, array in snapshot.arrays.items()}
+    if what == "root":
+        arrays["model/builder.links.head"][0] = 2**30
+    elif what == "cycle":
+        table = arrays["model/builder.links.table"]
+        root = arrays["model/builder.links.head"][0]
+        table[root, 1] = root
+    else:
+        arrays["model/builder.known.near"][:] = 2**30
+    path.unlink()
+    write_snapshot(path, snapshot.manifest, arrays)
+    with pytest.raises(ValueError, match="damaged"):
+        grinch.open(folder)
+
+
+def test_triggers_are_refused(folder):
+    with grinch.open(folder) as store:
+        store.insert(points(10), ids=names(10))
+    connection = sqlite3.connect(folder / "store.sqlite")
+    connection.execute("create trigger t after insert on operations begin delete from points; end")
+    connection.commit()
+    connection.close()
+    with pytest.raises(DamagedStore, match="trigger"):
+        grinch.open(folder)
+
+
+def test_odd_names_are_refused(folder):
+    with grinch.open(folder, n_clusters=np.int64(3)) as store:
+        store.insert(points(30))
+        for name in ("\ud800", "", 7):
+            with pytest.raises(ValueError, match="name must be"):
+                store.add_cut(name)
+            with pytest.raises(ValueError, match="name must be"):
+                store.label(0, name)
+        store.add_cut("half", threshold=np.float32(0.5))
+        store.insert(points(30, 1), payload=[{"a": 1, "b": 2}] * 30)
+        store.check()
+
+
+def test_interrupt_as_a_transaction_begins(folder):
+    with grinch.open(folder) as store:
+        store.insert(points(10))
+        real = store._database._connection
+
+        class Interrupted:
+            def __getattr__(self, name):
+                return getattr(real, name)
+
+            def execute(self, query, *values):
+                found = real.execute(query, *values)
+                if query == "begin immediate":
+                    raise KeyboardInterrupt
+                return found
+
+        store._database._connection = Interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            store.insert(points(3))
+        store._database._connection = real
+        assert store.insert(points(3)) == 2
+
+
+def test_snapshot_that_cannot_be_begun_fails_no_change(folder, monkeypatch):
+    monkeypatch.setattr(session, "LEAST_CHANGED", 10)
+
+    def refuse():
+        raise OSError(12, "no memory")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    with grinch.open(folder) as store:
+        assert store.insert(points(50)) == 1
+        assert store.insert(points(50)) == 2
+        assert len(store) == 100
+
+
+def test_nothing_is_left_beside_background_snapshots(folder, monkeypatch):
+    monkeypatch.setattr(session, "LEAST_CHANGED", 1)
+    monkeypatch.setattr(session, "CHANGED_SHARE", 0.0)
+    with grinch.open(folder) as store:
+        for seed in range(4):
+            store.insert(points(30, seed))
+            store.refine()
+    assert len(list(folder.glob("snapshot-*"))) == 1

@@ -45,7 +45,7 @@ def check_cut(n_clusters: object, threshold: object) -> None:
         check_n_clusters(n_clusters)
     if threshold is not None:
         check_threshold(threshold)
-        if abs(threshold) > sys.float_info.max:  # type: ignore[arg-type]
+        if abs(float(threshold)) > sys.float_info.max:  # type: ignore[arg-type]
             raise ValueError(
                 f"threshold must be finite; got {threshold!r}. For one cluster of all points: n_clusters=1"
             )

@@ -21,7 +21,7 @@ def check_store(store: Session, contents: Contents, database: Database) -> None:
     """Raise :class:`DamagedStore` if anything is not as it should be."""
     database.check()
     store._find_snapshot().verify()
-    _check_rows(store, database)
+    check_rows(store, database)
     try:
         check_model(contents.model)
     except ValueError as error:
@@ -34,7 +34,7 @@ def _damaged(store: Session, why: str) -> DamagedStore:
     return DamagedStore(f"{store.folder} is damaged: {why}. Restore it from a backup")
 
 
-def _check_rows(store: Session, database: Database) -> None:
+def check_rows(store: Session, database: Database) -> None:
     """Rows are those that came."""
     if store._vectors is None:
         return

@@ -38,12 +38,13 @@ POINTERS = re.compile(r"model/(builder\.(links|known|found)\..*|.*\.cells\.(ids|
 class Contents:
     """What is in a store at a version.
 
+    ``store`` is a name that no other store has;
     ``row_of`` is by position: where in the store's rows the point is; ``n_rows`` is how many rows there are in all,
     those of removed points and earlier versions of updated ones among them.
     """
 
-    def __init__(self, model: Grinch, followed: Followed, folder: Path):
-        self.model, self.followed, self.folder = model, followed, folder
+    def __init__(self, model: Grinch, followed: Followed, folder: Path, store: str):
+        self.model, self.followed, self.folder, self.store = model, followed, folder, store
         self.version = self.n_rows = 0
         self.n_begun = 0
         """How many changes were begun: if one is raised out of, these contents are good for nothing any more."""
@@ -199,7 +200,13 @@ class Contents:
         """All there is, as JSON and arrays; nothing is copied."""
         model = take_apart(self.model)
         state, followed = self.followed.state()
-        manifest = {"version": self.version, "rows": self.n_rows, "model": model.manifest, "followed": state}
+        manifest = {
+            "store": self.store,
+            "version": self.version,
+            "rows": self.n_rows,
+            "model": model.manifest,
+            "followed": state,
+        }
         arrays = {f"model/{name}": array for name, array in model.arrays.items()}
         arrays |= {f"followed/{name}": array for name, array in followed.items()}
         return manifest, arrays | {"row_of": self._row_of}
@@ -216,7 +223,7 @@ class Contents:
         model = put_together(Parts(manifest["model"], under("model/")), linkage=linkage, search=search)
         followed = Followed.from_state(manifest["followed"], under("followed/"))
         followed.attach(model)
-        contents = cls(model, followed, folder)
+        contents = cls(model, followed, folder, manifest["store"])
         contents.version, contents.n_rows = int(manifest["version"]), int(manifest["rows"])
         contents._row_of = snapshot.arrays["row_of"]
         return contents

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 import zlib
@@ -66,8 +67,12 @@ class Database:
         self.path = folder / FILE
         mode = "ro" if readonly else "rwc"
         uri = f"file:{quote(str(self.path.resolve()))}?mode={mode}"
+        if readonly and not os.access(folder, os.W_OK) and not self.path.with_name(f"{FILE}-wal").exists():
+            # Nobody can write here, and SQLite need not make the files by which it would notice.
+            uri += "&immutable=1"
         try:
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+            self._connection.execute("pragma trusted_schema = off")
             if not readonly:
                 self._connection.execute("pragma journal_mode = wal")
                 self._connection.execute("pragma synchronous = full")
@@ -96,6 +101,10 @@ class Database:
 
     def check_format(self) -> None:
         try:
+            odd = self._one("select type, name from sqlite_master where type not in ('table', 'index')")
+            if odd is not None:
+                # A trigger would run whenever something is written.
+                raise ValueError(f"it has the {odd[0]} {odd[1]!r}, which no store has")
             version = self.get("format")
         except (sqlite3.DatabaseError, KeyError, ValueError) as error:
             raise self._damaged(error) from None
@@ -110,8 +119,8 @@ class Database:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """All changes within are on disk when this ends, or none of them is made."""
-        self._connection.execute("begin immediate")
         try:
+            self._connection.execute("begin immediate")
             yield
             self.commit()
         except BaseException:
@@ -148,6 +157,11 @@ class Database:
         if found is None:
             raise KeyError(name)
         return json.loads(found[0])
+
+    def find(self, name: str) -> Any:
+        """What is known by this name; None if nothing is."""
+        found = self._one("select value from about where name = ?", name)
+        return None if found is None else json.loads(found[0])
 
     def set(self, name: str, value: Any) -> None:
         self._write("about", [(name, json.dumps(value))])
@@ -301,10 +315,15 @@ class Database:
                 if row_checksum(table, tuple(row)) != checksum:
                     raise self._damaged(ValueError(f"the checksum of a row in {table!r} is wrong ({row!r:.100})"))
 
-    def vacuum(self) -> None:
-        """Write the file again without what was deleted."""
-        self._connection.execute("vacuum")
-        self._connection.execute("pragma wal_checkpoint(truncate)")
+    def vacuum(self) -> bool:
+        """Write the file again without what was deleted; whether it is gone. A reader's view may keep it in the log."""
+        self._connection.execute("pragma busy_timeout = 500")
+        try:
+            self._connection.execute("vacuum")
+            is_kept = self._one("pragma wal_checkpoint(truncate)")[0]
+        finally:
+            self._connection.execute("pragma busy_timeout = 30000")
+        return not is_kept
 
     def copy_to(self, path: Path) -> None:
         """A copy of what is committed, while others may write."""

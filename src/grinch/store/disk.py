@@ -109,7 +109,10 @@ class RowFile:
 
     def count(self) -> int:
         """How many rows the file has room for, those that mean nothing among them."""
-        self.hold()
+        try:
+            self.hold()
+        except FileNotFoundError:
+            return 0
         assert self._file is not None
         return os.fstat(self._file).st_size // self.row_bytes
 

@@ -115,6 +115,22 @@ def check_id(name: Any) -> Id:
     )
 
 
+def check_text(what: str, text: Any) -> str:
+    """A text that is not empty and can be written."""
+    if not isinstance(text, str) or not text:
+        raise ValueError(f"{what} must be a text; got {text!r:.80}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} must be text that can be written in UTF-8; got {text!r:.80}") from None
+    return str(text)
+
+
+def plain_cut(n_clusters: Any, threshold: Any) -> tuple[int | None, float | None]:
+    """Where a cut goes, as JSON has it; it was checked before."""
+    return None if n_clusters is None else int(n_clusters), None if threshold is None else float(threshold)
+
+
 def check_payload(payload: Any, n: int) -> list[str | None] | None:
     """What is kept beside each point, as JSON; None for nothing."""
     if payload is None:

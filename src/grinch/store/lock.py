@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+ATTEMPTS = 4
+
 
 class StoreLocked(RuntimeError):
     """Somebody else is writing to the store."""
@@ -35,7 +37,7 @@ class WriterLock:
         self.path = folder / "writer.lock"
         self._file: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            _take(self._file)
+            _take_soon(self._file)
         except OSError:
             os.close(self._file)
             self._file = None
@@ -55,10 +57,19 @@ class WriterLock:
             os.close(self._file)
             self._file = None
 
+    def is_ours(self) -> bool:
+        """Whether the lock is still that of the folder: somebody may have taken the file away."""
+        try:
+            return self._file is not None and os.path.samestat(os.fstat(self._file), os.stat(self.path))
+        except OSError:
+            return False
+
     def release(self) -> None:
         if self._file is not None:
             with suppress(OSError):
                 os.ftruncate(self._file, 0)
+                # Not only closed: a process that was forked meanwhile has it open, too.
+                _give_back(self._file)
             os.close(self._file)
             self._file = None
 
@@ -90,8 +101,20 @@ def is_held(folder: Path) -> bool:
 def describe(about: dict[str, Any] | None) -> str:
     if about is None:
         return "another process"
-    since = datetime.fromtimestamp(float(about.get("since", 0))).isoformat(" ", "seconds")
+    try:
+        since = datetime.fromtimestamp(float(about["since"])).isoformat(" ", "seconds")
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        since = "a time that is not known"
     return f"process {about.get('pid')} on {about.get('host')} since {since}"
+
+
+def _take_soon(file: int) -> None:
+    """Take the lock; whoever only looks whether it is held has it for an instant."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(OSError):
+            return _take(file)
+        time.sleep(0.01)
+    _take(file)
 
 
 def _take(file: int) -> None:
@@ -106,3 +129,10 @@ def _take(file: int) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _give_back(file: int) -> None:
+    if os.name != "nt":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_UN)

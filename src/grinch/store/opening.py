@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import grinch
 from grinch.cuts import check_cut
 from grinch.errors import unknown_name
 from grinch.estimators.grinch import Grinch
+from grinch.store import inputs
 from grinch.store.contents import Contents
 from grinch.store.database import FILE, Database
 from grinch.store.following import Followed
@@ -80,6 +82,7 @@ def open(
     if dtype is not None and dtype not in DTYPES:
         raise unknown_name("dtype", dtype, DTYPES)
     check_cut(n_clusters, threshold)
+    n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
     model = Grinch(**given, verbose=verbose)
     model._check_parameters(reset=True)
     is_there = (folder / FILE).exists()
@@ -89,7 +92,7 @@ def open(
         return Store(folder, None, given, verbose)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
-    if not is_there and folder.exists() and not _is_unfinished(folder):
+    if not is_there and folder.exists() and not _is_unfinished(folder) and not (folder / FILE).exists():
         raise FileExistsError(
             f"folder {str(folder)!r} is not empty and has no store in it; give another name, or empty it"
         )
@@ -123,10 +126,11 @@ def _create(
 ) -> None:
     followed = Followed()
     followed.add(DEFAULT_CUT, n_clusters=n_clusters, threshold=threshold, model=model)
-    name = snapshot_name(0)
-    write_snapshot(folder / name, *Contents(model, followed, folder).parts())
+    name, store = snapshot_name(0), secrets.token_hex(16)
+    write_snapshot(folder / name, *Contents(model, followed, folder, store).parts())
     database.create(
         {
+            "store": store,
             "grinch": grinch.__version__,
             "snapshot": name,
             "vectors": vectors_name(),

@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from grinch._types import Counts, count_rows
 from grinch.errors import LinkageError
+from grinch.saving.checks import check_model
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
 from grinch.store.contents import Contents
 from grinch.store.database import Database, Id, Operation
-from grinch.store.lock import WriterLock
+from grinch.store.lock import StoreLocked, WriterLock, describe, holder
 from grinch.store.snapshots import CAN_FORK, DamagedStore, Snapshot, read_snapshot, run_aside, write_snapshot
 
 # A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
@@ -60,6 +61,9 @@ class Session:
 
     def __init__(self, folder: Path, lock: WriterLock | None, given: dict[str, Any], verbose: bool | int):
         self.folder = folder
+        self._pid = os.getpid()
+        # The snapshot whose checksums have not all been compared yet.
+        self._unverified: Path | None = None
         self._lock, self._given, self._verbose = lock, given, verbose
         self._turn = threading.RLock()
         self._database: Database | None = Database(folder, readonly=lock is None)
@@ -87,6 +91,8 @@ class Session:
 
     def close(self) -> None:
         """Take a snapshot, if there is anything new, and let others write. A store is closed once."""
+        if os.getpid() != self._pid:
+            return
         self._wait_for_aside()
         with self._turn:
             if self._database is None:
@@ -94,6 +100,7 @@ class Session:
             try:
                 if not self.is_readonly and self._contents is not None:
                     self.snapshot()
+                    self._clean()
             except (OSError, sqlite3.Error) as error:
                 warnings.warn(
                     f"{self.folder} was closed without a new snapshot, so opening takes longer, and nothing is lost:"
@@ -121,6 +128,11 @@ class Session:
     def _db(self) -> Database:
         if self._database is None:
             raise StoreClosed(f"the store in {str(self.folder)!r} is closed; open it again with grinch.open")
+        if os.getpid() != self._pid:
+            raise StoreClosed(
+                f"the store in {str(self.folder)!r} was opened by process {self._pid}, of which this one is a fork;"
+                " open it here with grinch.open (readonly=True, if the other one writes)"
+            )
         return self._database
 
     def _now(self) -> Contents:
@@ -132,9 +144,16 @@ class Session:
 
     def _read(self) -> Contents:
         """What is on disk, to go on with."""
-        self._snapshot_version, contents, done = self._while_others_write(self._read_all)
+        try:
+            self._snapshot_version, contents, done = self._while_others_write(self._read_all)
+        except (sqlite3.Error, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise DamagedStore(
+                f"{self.folder} is damaged: {type(error).__name__}: {error}. Restore it from a backup"
+            ) from error
+        self._unverified = self.folder / self._db.get("snapshot")
         self._changed, self._n_operations = sum(one.n_rows for one in done), len(done)
         self._in_log_alone = {}
+        self._check_rows_are_there(contents, done)
         for one in done:
             if one.rows is not None and self._vectors is not None:
                 self._restore(one)
@@ -142,6 +161,18 @@ class Session:
         if not self.is_readonly and self._db.get("is_to_be_vacuumed"):
             self._vacuum()
         return contents
+
+    def _check_rows_are_there(self, contents: Contents, done: list[Operation]) -> None:
+        """The rows of the snapshot are in their file; those that came since may be in the log alone."""
+        if self._vectors is None:
+            return
+        need = min([one.first_row for one in done if one.n_rows], default=contents.n_rows)
+        there, width = self._vectors.count(), contents.model.n_features_in_
+        if there < need or self._vectors.width != width:
+            raise DamagedStore(
+                f"{self._vectors.path} is damaged: it must hold {need:,} rows of {width} numbers, and has {there:,} of"
+                f" {self._vectors.width}. Restore it from a backup"
+            )
 
     def _read_all(self) -> tuple[int, Contents, list[Operation]]:
         self._open_rows()
@@ -171,9 +202,17 @@ class Session:
     def _read_beside(self) -> tuple[int, Contents, list[Operation]]:
         """What is on disk: the version of the last snapshot, the contents by now, and the operations in between."""
         snapshot = self._find_snapshot()
+        is_ours = self._db.find("snapshot_is") == _identity(snapshot.path)
+        if not is_ours:
+            # It was not written here, but copied: nothing in it is trusted.
+            snapshot.verify()
         own = {name: value for name, value in self._given.items() if name in ("linkage", "search")}
         own = {name: value for name, value in own.items() if not isinstance(value, str)}
         contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
+        if not is_ours:
+            check_model(contents.model)
+        if snapshot.manifest.get("store") != self._db.get("store"):
+            raise DamagedStore(f"{snapshot.path} is of another store. Restore it from a backup")
         version, later = contents.version, list(self._db.operations(contents.version))
         for done in later:
             contents.replay(done, self._rows_of)
@@ -254,6 +293,7 @@ class Session:
         n_begun = contents.n_begun
         try:
             with self._db.changing():
+                self._check_alone(contents)
                 yield contents.version + 1
         except BaseException as error:
             if contents.n_begun != n_begun:
@@ -266,8 +306,17 @@ class Session:
         self._changed += n_points
         self._n_operations += 1
         # The change is made; where there is no room for a snapshot, there will be another time.
-        with suppress(OSError, sqlite3.Error):
+        with suppress(OSError, sqlite3.Error, RuntimeError, MemoryError, DamagedStore):
             self._snapshot_if_due(contents)
+
+    def _check_alone(self, contents: Contents) -> None:
+        """Nobody else has written meanwhile, before anything is: somebody may have taken the lock's file away."""
+        assert self._lock is not None
+        if self._db.version() != contents.version or not self._lock.is_ours():
+            raise StoreLocked(
+                f"{self.folder} is no longer this process's to write: its lock was taken away, and it may be written to"
+                f" by {describe(holder(self.folder))}. Close it and open it again"
+            )
 
     def _done(self, done: Operation, changes: list[Change]) -> None:
         self._db.add_operation(done)
@@ -311,16 +360,24 @@ class Session:
                 self._counts(contents.version)
 
     def _write_snapshot(self, contents: Contents) -> str:
+        self._verify_last()
         name = snapshot_name(contents.version)
         write_snapshot(self.folder / name, *contents.parts())
         return name
+
+    def _verify_last(self) -> None:
+        """What is written to a new snapshot comes from the last one: damage must not get right checksums that way."""
+        if self._unverified is not None:
+            read_snapshot(self._unverified).verify()
 
     def _let_count(self, name: str, version: int) -> None:
         """Within a transaction: from its end on, this snapshot counts, and the log before it is history."""
         if self._vectors is not None:
             self._vectors.sync()
         self._db.set("snapshot", name)
+        self._db.set("snapshot_is", _identity(self.folder / name))
         self._db.forget_rows(version)
+        self._unverified = None
 
     def _counts(self, version: int) -> None:
         """Another snapshot counts from here on."""
@@ -341,6 +398,7 @@ class Session:
 
         def write() -> None:
             lock.forget()
+            self._verify_last()
             write_snapshot(path, manifest, arrays)
 
         pid = run_aside(write)
@@ -354,16 +412,19 @@ class Session:
             os.waitpid(pid, 0)
         with self._turn:
             self._aside = None
-            # It has its name once it is whole.
-            if self._database is None or version <= self._snapshot_version or not (self.folder / name).exists():
+            if self._database is None:
                 return
+            # It has its name once it is whole.
+            is_to_count = version > self._snapshot_version and (self.folder / name).exists()
             with suppress(sqlite3.Error, OSError):
-                with self._db.changing():
-                    self._let_count(name, version)
-                self._counts(version)
-                if self._contents is not None and self._contents.version == version:
-                    # Read again when it is next asked for, by a memory map: what was written to is in memory no more.
-                    self._contents = None
+                if is_to_count:
+                    with self._db.changing():
+                        self._let_count(name, version)
+                    self._snapshot_version = version
+                    if self._contents is not None and self._contents.version == version:
+                        # Read again when it is next asked for, by a memory map: what was written to is not in memory.
+                        self._contents = None
+                self._clean()
 
     def _wait_for_aside(self) -> None:
         """Wait for a snapshot that is written aside; not by whoever has the turn, for which that waits in turn."""
@@ -384,6 +445,12 @@ class Session:
     def _vacuum(self) -> None:
         # It needs room for another copy. Where there is none, what was compacted counts, and this is done another time.
         with suppress(sqlite3.Error):
-            self._db.vacuum()
-            with self._db.changing():
-                self._db.set("is_to_be_vacuumed", False)
+            if self._db.vacuum():
+                with self._db.changing():
+                    self._db.set("is_to_be_vacuumed", False)
+
+
+def _identity(path: Path) -> list[int]:
+    """What a file is on this machine, which no copy of it is."""
+    status = path.stat()
+    return [status.st_dev, status.st_ino]

@@ -19,7 +19,7 @@ from grinch._types import Counts, Slots, count_rows
 from grinch.cuts import check_cut
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
-from grinch.store.checking import check_store
+from grinch.store.checking import check_rows, check_store
 from grinch.store.contents import Contents
 from grinch.store.database import Database, Id, Operation
 from grinch.store.reading import DEFAULT_CUT, Reading
@@ -177,7 +177,9 @@ class Store(Reading):
         with self._turn:
             contents = self._writable()
             check_cut(n_clusters, threshold)
-            if not isinstance(name, str) or not name or name in contents.followed.names:
+            n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
+            name = inputs.check_text("name", name)
+            if name in contents.followed.names:
                 raise ValueError(f"name must be a text that no cut is called by yet; got {name!r}")
             # A later cut of the same name is another one, and its clusters have other ids.
             with self._changing(0) as version:
@@ -216,8 +218,8 @@ class Store(Reading):
         with self._turn:
             contents = self._writable()
             self._check_cut_name(cut)
-            if name is not None and (not isinstance(name, str) or not name):
-                raise ValueError(f"name must be a text, or None to take a name away; got {name!r}")
+            if name is not None:
+                name = inputs.check_text("name", name)
             size = 0 if isinstance(cluster, bool) else int((self.labels(cut) == cluster).sum())
             if not size or cluster < 0:
                 raise ValueError(f"cluster must be the id of a cluster there is (see clusters()); got {cluster!r}")
@@ -254,6 +256,7 @@ class Store(Reading):
         self._wait_for_aside()
         with self._turn:
             contents = self._writable()
+            check_rows(self, self._db)
             vectors = self._vectors
             with self._changing(0) as version:
                 kept = contents.compact(version)
@@ -330,12 +333,16 @@ class Store(Reading):
             )
         if payloads is not None:
             for i, kept in zip(known.tolist(), self._db.payloads_at(at.tolist()), strict=True):
-                if payloads[i] != kept:
+                if _parsed(payloads[i]) != _parsed(kept):
                     raise ValueError(
                         f"payload must be the same for points that are there; that of {names[i]!r} is another. Nothing"
                         " was inserted; use update to change it"
                     )
         return np.setdiff1d(np.arange(len(names)), known)
+
+
+def _parsed(payload: str | None) -> Any:
+    return None if payload is None else json.loads(payload)
 
 
 def _back_up(folder: Path, database: Database, target: Path) -> None:
