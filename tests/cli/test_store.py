@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,7 @@ import grinch
 from commands import run_command
 from grinch.cli import add as adding
 from grinch.cli.changes import sentence, telling
+from grinch.cli.net import net_changes
 from grinch.store.changes import Change
 
 
@@ -60,11 +62,11 @@ def test_from_day_to_day(run, table, tmp_path):
         sizes = {cluster: len(members) for cluster, members in store.clusters().items()}
     listed = run("clusters", "pets").stdout.splitlines()
     assert listed[0] == f"120 points in {len(sizes)} clusters, version 4"
-    rows = [line.split() for line in listed[3:]]
+    rows = [line.split() for line in listed[3 : 3 + len(sizes)]]
     assert {int(row[0]): int(row[1]) for row in rows} == sizes
     assert [int(row[1]) for row in rows] == sorted(sizes.values(), reverse=True)
     assert "the 2 largest" in run("clusters", "pets", "--top", 2).stdout
-    told = run("changes", "pets", "--since", 1).stdout
+    told = run("changes", "pets", "--since", 1, "--each").stdout
     assert "Version 2, " in told
     assert "Version 1" not in told
     assert " grew by " in told
@@ -88,16 +90,22 @@ def test_remove_by_a_file_and_ids_that_are_not_there(run, tmp_path, rng):
     run("add", "store", "x.npy", "-q")
     (tmp_path / "gone.txt").write_text("3\n4\n\n5\n")
     assert "3 points removed" in run("remove", "store", "--file", "gone.txt").stdout
-    assert "1 point removed (1 were not there)" in run("remove", "store", "7", "99", "--ignore-missing").stdout
+    assert "Nothing changed: 1 point had been removed before" in run("remove", "store", "4").stdout
+    assert "Nothing changed: none of 2 points" in run("remove", "store", "4", "x", "--ignore-missing").stdout
+    assert "1 point removed (1 was not there)" in run("remove", "store", "7", "99", "--ignore-missing").stdout
     assert "1 point removed" in run("remove", "store", "-f", "-", given="8\n").stdout
     refused = run("remove", "store", "9", "nobody", expect=2).stderr
-    assert "ID must be in the store; it has no 'nobody'. Nothing was removed" in refused
+    assert "ID must be a whole number, like the other ids in the store; got 'nobody'" in refused
+    refused = run("remove", "store", "9", "99", expect=2).stderr
+    assert "99 never was. Nothing was removed; --ignore-missing passes over" in refused
     assert "give at least one ID" in run("remove", "store", expect=2).stderr
     with grinch.open(tmp_path / "store", readonly=True) as store:
         assert store.ids == [i for i in range(30) if i not in (3, 4, 5, 7, 8)]
 
 
 def test_upkeep(run, table, tmp_path):
+    table.loc[4, "title"] = "=Title 4"
+    table[:80].to_csv(tmp_path / "monday.csv", index=False)
     run("add", "pets", "monday.csv", *OPTIONS, "-q")
     run("remove", "pets", "point 3")
     told = run("store", "info", "pets").stdout
@@ -117,8 +125,10 @@ def test_upkeep(run, table, tmp_path):
         run("store", "export", "pets", "--format", name, "-o", "out")
     clusters = pd.read_csv(tmp_path / "out" / "clusters.csv")
     assert clusters["id"].tolist() == [name for name in table["name"][:80] if name != "point 3"]
-    assert json.loads(clusters["payload"][0]) == {"title": "Title 0", "species": table["species"][0]}
+    assert list(clusters) == ["id", "cluster", "name", "title", "species"]
+    assert clusters["title"][:4].tolist() == ["Title 0", "Title 1", "Title 2", "'=Title 4"]
     same = pd.read_parquet(tmp_path / "out" / "clusters.parquet")
+    assert same["title"][3] == "=Title 4"
     assert same["cluster"].tolist() == clusters["cluster"].tolist()
     nodes = pd.read_parquet(tmp_path / "out" / "tree.parquet")
     assert len(nodes) == 2 * 79 - 1
@@ -133,10 +143,14 @@ def test_what_is_refused_is_said_in_one_line(run, table, tmp_path):
     run("add", "pets", "monday.csv", *OPTIONS, "-q")
     for arguments, message in {
         ("add", "pets", "monday.csv", *OPTIONS, "--linkage", "ward"): "linkage cannot change",
-        ("add", "pets", "monday.csv", "--id", "name", "--drop", "title"): "column 'species' must be numeric",
+        ("add", "pets", "monday.csv", "--id", "name", "--drop", "title"): "--payload species",
         ("add", "pets", "monday.csv", "--payload", "titel"): "did you mean 'title'?",
         ("clusters", "pets", "--cut", "coarse"): "cut must be one of 'default'; got 'coarse'",
-        ("remove", "monday.csv", "x"): "STORE 'monday.csv' does not exist",
+        ("remove", "monday.csv", "x"): "STORE 'monday.csv' is a file; a store is a folder",
+        ("clusters", "."): "is a folder without a store in it",
+        ("changes", "pets", "--since", "soon"): "--since must be a version",
+        ("label", "pets", "99", "x"): "(see grinch clusters pets); got 99",
+        ("add", "pets", "monday.csv", *OPTIONS, "-k", "9"): "grinch cuts pets --add NAME --clusters N",
     }.items():
         refused = run(*arguments, "-q", expect=2) if arguments[0] == "add" else run(*arguments, expect=2)
         assert refused.stderr.startswith("error: ")
@@ -145,6 +159,7 @@ def test_what_is_refused_is_said_in_one_line(run, table, tmp_path):
     with grinch.open(tmp_path / "pets") as store:
         refused = run("remove", "pets", "point 3", expect=2).stderr
         assert "is being written to by process" in refused
+        assert "Wait until it is done; grinch clusters and grinch changes read beside it" in refused
         assert refused.count("\n") == 1
         assert "80 points" in run("clusters", "pets").stdout
         assert len(store) == 80
@@ -177,7 +192,9 @@ def test_ctrl_c_keeps_whole_batches(run, tmp_path, table, monkeypatch):
 
     monkeypatch.setattr(grinch, "open", interrupted, raising=False)
     done = run("add", "pets", "monday.csv", *OPTIONS, "-q", "--batch", 20, expect=130)
-    assert "Interrupted after 60 of 80 points. The same command goes on from there." in done.stdout
+    assert "Interrupted after 60 of 80 points.\nThe same command goes on from there." in done.stdout
+    done = run("add", "unnamed", "monday.csv", *OPTIONS[2:], "--drop", "name", "-q", "--batch", 20, expect=130)
+    assert "Do not give the same command again: without --id, the first 60 points would be" in done.stdout
     monkeypatch.undo()
     assert "60 points in" in run("clusters", "pets").stdout
     assert "20 points added" in run("add", "pets", "monday.csv", *OPTIONS, "-q").stdout
@@ -186,7 +203,10 @@ def test_ctrl_c_keeps_whole_batches(run, tmp_path, table, monkeypatch):
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize(
     "command",
-    [("add",), ("remove",), ("clusters",), ("changes",), ("store",)]
+    [
+        (name,)
+        for name in ("add", "remove", "clusters", "changes", "label", "predict", "cuts", "recut", "refine", "store")
+    ]
     + [("store", name) for name in ("check", "compact", "export", "info", "snapshot", "backup")],
 )
 def test_help_fits_the_screen(run, command, columns):
@@ -241,7 +261,165 @@ def test_sentences():
         "clusters 7, 8 and 9 were merged into 7 (60 points)",
         "cluster 10 was dissolved with its 1 point",
         "cluster 11 was dissolved: its 4 points went to clusters 12 'cats' and 5",
-        "cluster 43 was born with 3 points (x, y, z)",
-        "cluster 44 was born with 5 points (x, y, z, …), of cluster 5",
+        "cluster 43 was born with 3 points (x · y · z)",
+        "cluster 44 was born with 5 points of cluster 5 (x · y · z · …)",
         "cluster 12 was named 'cats'",
     ]
+
+
+def test_net_changes():
+    at = lambda version: partial(Change, version, "default")  # noqa: E731
+    found = [
+        at(4)("grew", 1, (), 12, 2),
+        at(4)("split", 2, (20, 21), 6, 14),
+        at(4)("shrank", 2, (20, 21), 6, 14),
+        at(4)("born", 20, (2,), 9, 9),
+        at(4)("born", 21, (2,), 5, 5),
+        at(4)("born", 22, (), 3, 3, ("new",)),
+        at(4)("dissolved", 8, (3,), 0, 4),
+        at(4)("merged", 3, (8,), 14, 4),
+        at(4)("grew", 3, (8,), 14, 4),
+        at(5)("shrank", 1, (), 9, 3),
+        at(5)("dissolved", 21, (2,), 0, 5),
+        at(5)("merged", 2, (21,), 11, 5),
+        at(5)("grew", 2, (21,), 11, 5),
+        at(5)("dissolved", 9, (21, 20), 0, 7),
+        at(5)("grew", 22, (), 5, 2),
+        at(5)("grew", 4, (), 8, 1),
+        at(6)("shrank", 4, (), 7, 1),
+        at(6)("dissolved", 10, (), 0, 1),
+    ]
+    net = net_changes(found)
+    assert [sentence(change, {9: "cats"}, net.sizes, net.before) for change in net.changes] == [
+        "cluster 1 shrank by 1 to 9",
+        "cluster 2 (20 points then) was split into 2 (11 points) and 20 (9 points)",
+        "clusters 3 and 8 were merged into 3 (14 points)",
+        "cluster 4 has 7 points as before, 1 of them others",
+        "cluster 9 'cats' was dissolved: its 7 points went to clusters 20 and 2",
+        "cluster 10 was dissolved with its 1 point",
+        "cluster 22 was born with 5 points (new · …)",
+    ]
+    assert net.passing == 1
+
+
+def test_net_changes_are_those_of_the_clusters_then_and_now(rng, tmp_path):
+    sizes, y = {}, rng.permutation(np.repeat(np.arange(8), 40))
+    X = 3 * rng.normal(size=(8, 3))[y] + rng.normal(size=(320, 3))
+    with grinch.open(tmp_path / "store", linkage="ward", n_clusters=7) as store:
+        for first in range(0, 320, 40):
+            store.insert(X[first : first + 40])
+            if first:
+                store.remove(rng.choice(store.ids, 12, replace=False))
+            sizes[store.version] = {cluster: len(members) for cluster, members in store.clusters().items()}
+        now = sizes[store.version]
+        for version, then in sizes.items():
+            net = net_changes(store.changes(since=version))
+            changed = {cluster for cluster in {*then, *now} if then.get(cluster) != now.get(cluster)}
+            assert changed <= {*net.before, *net.sizes}
+            assert net.before == {cluster: then[cluster] for cluster in net.before}
+            assert net.sizes == {cluster: now[cluster] for cluster in net.sizes}
+            told = {change.cluster for change in net.changes} | {
+                other for change in net.changes if change.kind in ("split", "merged") for other in change.others
+            }
+            assert changed <= told
+
+
+def test_ids_of_one_kind_and_columns_of_one_order(run, tmp_path, rng):
+    frame = pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc"))
+    frame.insert(0, "id", range(20))
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    for first, second, kind in (("x.csv", "x.parquet", "text"), ("x.parquet", "x.csv", "number")):
+        run("add", kind, first, "--id", "id", "-q", "--dtype", "float64")
+        assert "Nothing changed: all 20 points" in run("add", kind, second, "--id", "id", "-q").stdout
+        with grinch.open(tmp_path / kind, readonly=True) as store:
+            assert store.id_kind == kind
+        assert "1 point removed" in run("remove", kind, "7").stdout
+    frame.assign(id=[f"0{i}" for i in range(20)]).to_csv(tmp_path / "texts.csv", index=False)
+    refused = run("add", "number", "texts.csv", "--id", "id", "-q", expect=2).stderr
+    assert "--id must be a whole number, like the other ids in the store; got '00'" in refused
+    frame[["id", "b", "a", "c"]].assign(id=range(50, 70)).to_csv(tmp_path / "swapped.csv", index=False)
+    for command in (("add", "text", "swapped.csv", "-q"), ("predict", "text", "swapped.csv")):
+        assert "columns in the order of the store, 'a', 'b', 'c'" in run(*command, "--id", "id", expect=2).stderr
+    frame.rename(columns={"c": "d"}).to_csv(tmp_path / "other.csv", index=False)
+    refused = run("add", "text", "other.csv", "--id", "id", "-q", expect=2).stderr
+    assert "it lacks 'c' and has 'd' as well" in refused
+
+
+def test_points_that_are_there_with_another_row(run, table, tmp_path):
+    run("add", "pets", "monday.csv", *OPTIONS, "-q")
+    table[70:90].assign(f0=table["f0"] + 1).to_csv(tmp_path / "changed.csv", index=False)
+    refused = run("add", "pets", "changed.csv", *OPTIONS, "-q", expect=2).stderr
+    assert "'point 70' is there with another. Nothing was inserted; --update changes such points" in refused
+    done = run("add", "pets", "changed.csv", *OPTIONS, "-q", "--update").stdout
+    assert "10 points added" in done
+    assert "10 were there already (updated); 90 in all" in done
+    with grinch.open(tmp_path / "pets", readonly=True) as store:
+        assert store.vectors(["point 70"])[0, 0] == np.float32(table["f0"][70] + 1)
+    assert "Nothing changed" in run("add", "pets", "changed.csv", *OPTIONS, "-q", "--update").stdout
+    assert (
+        "--update needs --id"
+        in run("add", "pets", "changed.csv", "--drop", "name", "--update", *OPTIONS[2:], expect=2).stderr
+    )
+
+
+def test_names_cuts_and_predictions(run, table, tmp_path):
+    assert "kept as float32" in run("add", "pets", "monday.csv", *OPTIONS, "-q", "--linkage", "ward", "-k", 4).stdout
+    assert "is called 'dogs'; version 2" in run("label", "pets", "1", "dogs").stdout
+    assert "version 2 as before" in run("label", "pets", "1", "dogs").stdout
+    assert "has no name" in run("label", "pets", "1", "--clear").stdout
+    assert "give NAME" in run("label", "pets", "1", expect=2).stderr
+    assert "is not automatic" in run("recut", "pets", expect=2).stderr
+    listed = run("cuts", "pets", "--add", "own").stdout
+    assert "2 cuts, version 4" in listed
+    assert "into 4" in listed
+    assert "version 5" in run("recut", "pets", "--cut", "own").stdout
+    assert "1 cut, version 6" in run("cuts", "pets", "--drop", "own").stdout
+    given = ("--id", "name", "--drop", "title", "--drop", "species")
+    lines = run("predict", "pets", "monday.csv", *given).stdout.splitlines()
+    with grinch.open(tmp_path / "pets", readonly=True) as store:
+        labels = store.labels()
+    assert lines == ["id,cluster", *(f"point {i},{label}" for i, label in enumerate(labels))]
+    run("predict", "pets", "monday.csv", *given, "-o", "found.csv")
+    assert (tmp_path / "found.csv").read_text().splitlines() == lines
+
+
+def test_clusters_and_changes_are_shown_by_what_is_kept_with_points(run, table, tmp_path, monkeypatch):
+    run("add", "pets", "monday.csv", *OPTIONS, "-q")
+    run("add", "pets", "tuesday.csv", *OPTIONS, "-q", "--batch", 20)
+    listed = run("clusters", "pets", columns=80).stdout
+    assert " · Title " in listed
+    assert "40 points came or went since these clusters were chosen" in listed
+    assert "grinch recut pets" in listed
+    assert max(map(len, listed.splitlines())) <= 80
+    assert table["species"][0] in run("clusters", "pets", "--show", "species").stdout
+    told = run("changes", "pets", columns=80).stdout
+    assert told.startswith("From the beginning to version 3 (")
+    assert "(Title " in told
+    assert max(map(len, told.splitlines())) <= 80
+    rows = json.loads(run("changes", "pets", "--since", 1, "--format", "json").stdout)
+    assert (rows["since"], rows["version"]) == (1, 3)
+    with grinch.open(tmp_path / "pets", readonly=True) as store:
+        sizes = {cluster: len(members) for cluster, members in store.clusters().items()}
+    assert {row["cluster"]: row["size"] for row in rows["changes"]} == sizes
+    assert all(row["size"] - row["size_before"] == row["count"] for row in rows["changes"] if row["kind"] == "grew")
+    head = run("changes", "pets", "--since", "yesterday", "--each", "--format", "csv").stdout.splitlines()[0]
+    assert head == "version,kind,cluster,name,others,size,count,exemplars"
+
+
+def test_a_linkage_of_your_own_is_imported(run, tmp_path, monkeypatch):
+    (tmp_path / "own_linkage_of_a_test.py").write_text("def near(a, b):\n    return -abs(a[0][0] - b[0][0])\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    import own_linkage_of_a_test
+
+    with grinch.open(tmp_path / "own", linkage=own_linkage_of_a_test.near) as store:
+        store.insert([[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]])
+    del sys.modules["own_linkage_of_a_test"]
+    refused = run("clusters", "own", expect=2).stderr
+    assert "needs 'own_linkage_of_a_test:near'" in refused
+    assert "grinch --import own_linkage_of_a_test COMMAND" in refused
+    assert "3 points in" in run("--import", "own_linkage_of_a_test", "clusters", "own").stdout
+    assert (
+        "--import nowhere_to_be_found failed"
+        in run("--import", "nowhere_to_be_found", "clusters", "own", expect=2).stderr
+    )

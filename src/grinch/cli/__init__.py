@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.markup import escape
 
-from grinch.cli import add, bench, changes, cluster, compare, hint
+from grinch.cli import add, bench, changes, cluster, clusters, compare, cuts, hint, predict, remove
 from grinch.cli.app import app
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
@@ -23,9 +23,14 @@ ORDER = (
     hint.hint,
     compare.compare_methods,
     add.add,
-    add.remove,
-    changes.clusters,
+    remove.remove,
+    clusters.clusters,
     changes.changes,
+    cuts.label,
+    predict.predict,
+    cuts.cuts,
+    cuts.recut,
+    cuts.refine,
     bench.bench,
     bench.report,
 )

@@ -1,31 +1,33 @@
-"""Points into a store, and out of it."""
+"""Points into a store."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 import typer
 
 from grinch import Grinch
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance
-from grinch.cli.app import FILE_HELP, LINKAGE_HELP, LinkageName, app, console, title_of
-from grinch.cli.store import StorePath, count_of, open_existing, open_or_create
+from grinch.cli.app import FILE_HELP, LINKAGE_HELP, LinkageName, app, console, say, title_of
+from grinch.cli.changes import print_kinds
+from grinch.cli.columns import check_columns
+from grinch.cli.ids import as_kind
+from grinch.cli.store import StorePath, count_of, is_store, open_or_create
 from grinch.estimators.checks import check_ids, check_vectors
 from grinch.files.read import FileError, Points, read_points
-from grinch.files.tables import STANDARD_INPUT
 from grinch.progress import progress_bar
 
 # Points that are written at once: many enough for speed, few enough for Ctrl-C to be answered in seconds.
 BATCH = 10_000
+DtypeName = Literal["float32", "float64"]
 
 
 class Batch(NamedTuple):
@@ -66,6 +68,27 @@ def add(
         str | None,
         typer.Option(metavar="NAME", help="For a new store: what the linkage measures with (see grinch cluster)."),
     ] = None,
+    clusters: Annotated[
+        int | None,
+        typer.Option("--clusters", "-k", metavar="N", help="For a new store: cut into this many clusters."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold", "-t", metavar="SCORE", help="For a new store: cut where two sides score below this."
+        ),
+    ] = None,
+    dtype: Annotated[
+        DtypeName | None,
+        typer.Option(
+            help="For a new store: how numbers are kept (default: float32 for .csv and .tsv, otherwise as the file has"
+            " them)."
+        ),
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Give points that are there already the row and payload that FILE has for them."),
+    ] = False,
     batch: Annotated[
         int, typer.Option(min=1, metavar="N", help="Points that are written at once; each batch is a version.")
     ] = BATCH,
@@ -74,71 +97,94 @@ def add(
     """Add the points of FILE to STORE, which is made if it is not there.
 
     A batch is on disk when the progress bar counts it, and is there as a whole or not at all. Ctrl-C ends the adding
-    after the batch at work. With --id, points that are there already are left alone: the same command can be given
-    again, and goes on where it was interrupted.
+    after the batch at work.
+
+    With --id, a point that is there already with the same row and payload is left alone: the same command can be given
+    again, and goes on where it was interrupted. An id that is there with another row or payload is an error; with
+    --update, the point gets what FILE has for it. Without --id, points are numbered, and a file that is added twice is
+    there twice.
+
+    The ids of a store are texts or whole numbers; those of later files are converted. Columns with names must be those
+    of the first file, in the same order.
     """
     points = read_points(file, label, id, drop or (), payload or ())
     n, d = points.vectors.shape
+    if update and points.ids is None:
+        raise FileError("--update needs --id: without ids, no point of FILE is in the store")
     # The whole file, before the first batch of it is in the store.
     check_vectors(Grinch(), points.vectors, reset=True)
     check_ids(points.ids if points.ids is None else points.ids.tolist(), n, (), None)
     kept = _payload(points, label)
-    with open_or_create(store, linkage=linkage, metric=metric) as opened:
-        console.print(f"{title_of(file)}: {count_of(n, 'point')}, {count_of(d, 'feature')}", markup=False)
+    is_new = not is_store(store)
+    if is_new and dtype is None and points.is_text:
+        dtype = "float32"
+    if dtype == "float32":
+        _check_range(points)
+    settings = {"linkage": linkage, "metric": metric, "n_clusters": clusters, "threshold": threshold, "dtype": dtype}
+    with open_or_create(store, **settings) as opened:
+        ids = None if points.ids is None else as_kind(points.ids.tolist(), opened.id_kind)
+        check_columns(opened, points)
+        how = f", kept as {dtype}" if is_new and dtype else ""
+        say(f"{title_of(file)}: {count_of(n, 'point')}, {count_of(d, 'feature')}{how}")
         version, before, began = opened.version, len(opened), time.perf_counter()
+        there = set(opened.ids) if update else set()
         try:
             done = 0
             with _progress(n, quiet) as advance:
-                for each in _batches(points, kept, batch):
+                for each in _batches(points, ids, kept, batch):
                     # All of a batch, or none of it.
                     with uninterrupted():
-                        opened.insert(each.rows, ids=each.ids, payload=each.payload)
+                        _put(opened, each, there, points.columns)
                         done += len(each.rows)
                         advance(len(each.rows))
         except KeyboardInterrupt:
-            go_on = "The same command goes on from there." if points.ids is not None else ""
-            console.print(f"\n[yellow]Interrupted after {done:,} of {n:,} points.[/yellow] {go_on}".rstrip())
+            console.print(f"\n[yellow]Interrupted after {done:,} of {n:,} points.[/yellow]")
+            _say_how_to_go_on(done, ids is not None)
             if done:
-                _report(opened, store, done, before, version, time.perf_counter() - began)
+                _report(opened, store, done, before, version, time.perf_counter() - began, update)
             raise typer.Exit(130) from None
-        except Exception:
+        except Exception as error:
             if done:
-                console.print(f"{done:,} of {n:,} points are in the store; the rest is not.")
+                say(f"{done:,} of {n:,} points are in the store; the rest is not.")
+                if ids is None:
+                    _say_how_to_go_on(done, has_ids=False)
+            if isinstance(error, ValueError) and "use update" in str(error):
+                raise FileError(f"{str(error).partition('; use update')[0]}; --update changes such points") from None
             raise
-        _report(opened, store, n, before, version, time.perf_counter() - began)
+        _report(opened, store, n, before, version, time.perf_counter() - began, update)
 
 
-@app.command(short_help="Remove points from a store.")
-def remove(
-    store: StorePath,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The points to remove.")] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--file", "-f", metavar="FILE", help="A file with an id in each line; - is the standard input."),
-    ] = None,
-    ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="Pass over ids that are not in the store.")
-    ] = False,
-) -> None:
-    """Remove points from STORE, all of them or none.
+def _put(opened: Any, batch: Batch, there: set[Any], columns: list[str] | None) -> None:
+    """Insert the points of a batch, or update those that are there."""
+    known = [i for i, each in enumerate(batch.ids or ()) if each in there]
+    if known:
+        old = _taken(batch, known)
+        opened.update(old.ids, old.rows, old.payload)
+        batch = _taken(batch, sorted({*range(len(batch.rows))} - {*known}))
+    if len(batch.rows):
+        opened.insert(batch.rows, ids=batch.ids, payload=batch.payload, columns=columns)
 
-    Their vectors stay in the files of the store until grinch store compact.
-    """
-    asked = list(dict.fromkeys([*(ids or []), *_lines(file)]))
-    if not asked:
-        raise FileError("give at least one ID to remove, or --file with one in each line")
-    with open_existing(store) as opened:
-        found = _known(opened, asked, ignore_missing)
-        version, before, began = opened.version, len(opened), time.perf_counter()
-        if found:
-            opened.remove(found)
-        seconds = time.perf_counter() - began
-        missing = f" ({len(asked) - len(found):,} were not there)" if len(found) < len(asked) else ""
-        console.print(
-            f"{count_of(before - len(opened), 'point')} removed{missing} in {seconds:.2f} s,"
-            f" {len(opened):,} left; version {opened.version}"
+
+def _taken(batch: Batch, places: list[int]) -> Batch:
+    ids, payload = (None if values is None else [values[i] for i in places] for values in (batch.ids, batch.payload))
+    return Batch(batch.rows[places], ids, payload)
+
+
+def _say_how_to_go_on(done: int, has_ids: bool) -> None:
+    if has_ids:
+        say("The same command goes on from there.")
+    elif done:
+        say(
+            f"Do not give the same command again: without --id, the first {done:,} points would be inserted once more."
+            " Add the rest of the file alone."
         )
-        _print_kinds(opened, store, version)
+
+
+def _check_range(points: Points) -> None:
+    """Numbers too large for float32 would become infinite."""
+    lowest, highest = float(points.vectors.min()), float(points.vectors.max())
+    if max(-lowest, highest) > np.finfo(np.float32).max:
+        raise FileError("FILE has numbers that are too large for float32; keep them as float64: --dtype float64")
 
 
 def _progress(n: int, quiet: bool) -> AbstractContextManager[Advance]:
@@ -166,49 +212,18 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _batches(points: Points, payload: list[Any] | None, size: int) -> Iterator[Batch]:
-    ids = None if points.ids is None else points.ids.tolist()
+def _batches(points: Points, ids: list[Any] | None, payload: list[Any] | None, size: int) -> Iterator[Batch]:
     for first in range(0, len(points.vectors), size):
         part = slice(first, first + size)
         yield Batch(points.vectors[part], ids and ids[part], payload and payload[part])
 
 
-def _report(opened: Any, store: Path, done: int, before: int, version: int, seconds: float) -> None:
+def _report(opened: Any, store: Path, done: int, before: int, version: int, seconds: float, update: bool) -> None:
     added = len(opened) - before
     if opened.version == version:
-        console.print(f"Nothing changed: all {done:,} points were there already; version {version}")
+        say(f"Nothing changed: all {count_of(done, 'point')} were there already; version {version}")
         return
-    there = f", {done - added:,} were there already" if done > added else ""
-    console.print(
-        f"{count_of(added, 'point')} added in {seconds:.2f} s{there}; {len(opened):,} in all, version {opened.version}"
-    )
-    _print_kinds(opened, store, version)
-
-
-def _print_kinds(opened: Any, store: Path, version: int) -> None:
-    """What became of clusters since a version, in one line, and how to see more."""
-    kinds = Counter(change.kind for change in opened.changes(since=version))
-    if kinds:
-        console.print("Clusters: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
-        console.print(f"See them with: grinch changes {store} --since {version}", markup=False, soft_wrap=True)
-
-
-def _lines(file: Path | None) -> list[str]:
-    if file is None:
-        return []
-    text = sys.stdin.read() if file == STANDARD_INPUT else file.read_text("utf-8-sig")
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _known(opened: Any, asked: list[str], ignore_missing: bool) -> list[Any]:
-    """The ids of a store that are written like this; a whole number may be the id 7 or the text "7"."""
-    by_text: dict[str, Any] = {}
-    for each in opened.ids:
-        by_text.setdefault(str(each), each)
-    missing = [text for text in asked if text not in by_text]
-    if missing and not ignore_missing:
-        named = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5:,} more" if len(missing) > 5 else "")
-        raise FileError(
-            f"ID must be in the store; it has no {named}. Nothing was removed; --ignore-missing passes over such ids"
-        )
-    return [by_text[text] for text in asked if text in by_text]
+    was = "was" if done - added == 1 else "were"
+    there = f", {done - added:,} {was} there already{' (updated)' if update else ''}" if done > added else ""
+    say(f"{count_of(added, 'point')} added in {seconds:.2f} s{there}; {len(opened):,} in all, version {opened.version}")
+    print_kinds(opened, store, version)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import shutil
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -35,6 +39,7 @@ Try it:
   grinch compare table.csv --label species --id name
   grinch add news monday.csv --id doc       (into a store that stays)
   grinch changes news --since 3             (what became of its clusters)
+  grinch --import mine clusters news        (with a linkage of your own)
   grinch coref --help                       (which records are of one author)
 
 FILE may be - for a table in CSV on the standard input. Every command has a help page of its own: grinch cluster
@@ -52,14 +57,67 @@ Out = Annotated[
 ]
 
 
+def screen_width() -> int | None:
+    """How many characters fit into a line: as COLUMNS says, or the terminal; None where nobody looks at a screen."""
+    if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
+        return max(shutil.get_terminal_size().columns, 20)
+    return None
+
+
+def screen() -> Console:
+    """A console for tables: as wide as the screen, or as they need in a pipe."""
+    return Console(highlight=False, width=screen_width() or 10_000)
+
+
+def say(text: str, indent: str = "", hanging: str = "  ") -> None:
+    """Print a line; if it is too long for the screen, with the rest of it indented further."""
+    width = screen_width()
+    lines = [indent + text]
+    if width is not None:
+        lines = textwrap.wrap(
+            text,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent + hanging,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    for line in lines or [""]:
+        console.print(line, markup=False, soft_wrap=True)
+
+
 def _version(asked: bool) -> None:
     if asked:
         console.print(f"grinch {grinch.__version__}")
         raise typer.Exit
 
 
+def _import(names: list[str]) -> list[str]:
+    """Import modules of the user's own, from the current folder too; linkages in them are then found by name."""
+    if names:
+        sys.path.insert(0, os.getcwd())
+    for name in names:
+        try:
+            importlib.import_module(name)
+        # Whatever is wrong with the module, it is the user's to know.
+        except Exception as error:
+            hint = f"; leave the ending out: --import {name[:-3]}" if name.endswith(".py") else ""
+            raise FileError(f"--import {name} failed: {type(error).__name__}: {error}{hint}") from error
+    return names
+
+
 @app.callback()
 def _options(
+    imports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            callback=lambda names: _import(names or []),
+            help="Import a Python module first (the current folder is looked in, too), for stores with a linkage of"
+            " your own: it is found there by its name. May be repeated.",
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
     ] = False,

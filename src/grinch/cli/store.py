@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,14 +13,18 @@ import typer
 from rich.table import Table
 
 import grinch
-from grinch.cli.app import app, console, make_folder
+from grinch.cli.app import app, make_folder, say, screen
+from grinch.errors import SavedModelError
 from grinch.export.parquet import write_clusters_parquet, write_tree_parquet
 from grinch.export.writers import write_clusters, write_newick
 from grinch.files.read import FileError
-from grinch.store.lock import describe
+from grinch.store.database import FILE
+from grinch.store.lock import StoreLocked, describe, holder
 
 FormatName = Literal["parquet", "newick", "csv"]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
+# Columns that are there in any case; and payloads of more fields than this are one column, as JSON.
+TAKEN, MOST_FIELDS = ("id", "cluster", "name", "payload"), 500
 CutName = Annotated[str, typer.Option(metavar="NAME", help="Which of the cuts of the store.")]
 
 upkeep = typer.Typer(
@@ -40,14 +47,59 @@ app.add_typer(upkeep, name="store")
 
 def open_existing(path: Path, readonly: bool = False) -> Any:
     """The store in a folder, if there is one."""
-    if not path.is_dir():
+    if path.is_file():
+        raise FileError(f"STORE {str(path)!r} is a file; a store is a folder. Make one with: grinch add STORE {path}")
+    if not path.exists():
         raise FileError(f"STORE {str(path)!r} does not exist; make it with: grinch add {path} FILE")
-    return grinch.open(path, readonly=readonly)
+    if not is_store(path):
+        raise FileError(f"STORE {str(path)!r} is a folder without a store in it; make one with: grinch add STORE FILE")
+    with _said_for_commands(path):
+        return grinch.open(path, readonly=readonly)
 
 
 def open_or_create(path: Path, **settings: Any) -> Any:
     """The store in a folder, or a new one with these settings."""
-    return grinch.open(path, **{name: value for name, value in settings.items() if value is not None})
+    if path.is_file():
+        raise FileError(f"STORE {str(path)!r} is a file; a store is a folder: grinch add STORE FILE")
+    with _said_for_commands(path):
+        return grinch.open(path, **{name: value for name, value in settings.items() if value is not None})
+
+
+def is_store(path: Path) -> bool:
+    return (path / FILE).exists()
+
+
+@contextmanager
+def _said_for_commands(path: Path) -> Iterator[None]:
+    """Errors of opening a store, with what to do on the command line instead of in Python."""
+    try:
+        yield
+    except StoreLocked:
+        raise StoreLocked(
+            f"{path} is being written to by {describe(holder(path))}. Wait until it is done; grinch clusters and"
+            " grinch changes read beside it"
+        ) from None
+    except SavedModelError as error:
+        needed = re.search(r"needs '(([^':]+):[^']*)'", str(error))
+        if needed:
+            raise FileError(
+                f"STORE {str(path)!r} needs {needed[1]!r}, a linkage or search of your own; say where it is:"
+                f" grinch --import {needed[2]} COMMAND ..."
+            ) from error
+        if "a file cannot hold" in str(error):
+            raise FileError(
+                f"STORE {str(path)!r} was made with a linkage or search that has no name in a module, so that only"
+                " Python can open it: grinch.open(folder, linkage=...). Functions at the top of a module are found with"
+                " grinch --import MODULE COMMAND ..."
+            ) from error
+        raise
+    except ValueError as error:
+        if "n_clusters and threshold are for a new store" in str(error):
+            raise FileError(
+                f"--clusters and --threshold are for a new store, and {str(path)!r} is cut in another way. Follow"
+                f" another cut with: grinch cuts {path} --add NAME --clusters N"
+            ) from None
+        raise
 
 
 def count_of(n: int, what: str) -> str:
@@ -76,7 +128,7 @@ def info(store: StorePath) -> None:
         if not about["rows_of_removed_points"]:
             del facts["removed"]
     for name, fact in facts.items():
-        console.print(f"  {name:17} {fact}", markup=False)
+        say(f"{name:17} {fact}", "  ", " " * 18)
     _print_bytes(about["bytes"], about["points"])
 
 
@@ -85,7 +137,7 @@ def check(store: StorePath) -> None:
     """Verify every file, checksum and link of a store; what is wrong is said, and the exit code is 2."""
     with open_existing(store, readonly=True) as opened:
         opened.check()
-        console.print(f"{count_of(len(opened), 'point')}, version {opened.version}: all is well")
+        say(f"{count_of(len(opened), 'point')}, version {opened.version}: all is well")
 
 
 @upkeep.command(short_help="Take removed points off the disk.")
@@ -95,7 +147,7 @@ def compact(store: StorePath) -> None:
     with open_existing(store) as opened:
         opened.compact()
         left = f"{count_of(len(opened), 'point')}, version {opened.version}"
-    console.print(f"{left}: {size_of(_bytes_in(store))} on disk, {size_of(before)} before")
+    say(f"{left}: {size_of(_bytes_in(store))} on disk, {size_of(before)} before")
 
 
 @upkeep.command(short_help="Write down the tree as it is, so that opening is quick.")
@@ -103,7 +155,7 @@ def snapshot(store: StorePath) -> None:
     """Write down the tree as it is, so that the next to open the store has nothing to catch up with."""
     with open_existing(store) as opened:
         opened.snapshot()
-        console.print(f"{count_of(len(opened), 'point')}, version {opened.version}: written")
+        say(f"{count_of(len(opened), 'point')}, version {opened.version}: written")
 
 
 @upkeep.command(short_help="Copy a store, also while somebody writes to it.")
@@ -114,10 +166,9 @@ def backup(
     """Copy a store to another folder, as of its last version; somebody may be writing to it meanwhile."""
     with open_existing(store, readonly=True) as opened:
         opened.backup(folder)
-        console.print(
+        say(
             f"{count_of(len(opened), 'point')}, version {opened.version}: copied to {folder}/"
-            f" ({size_of(_bytes_in(folder))})",
-            markup=False,
+            f" ({size_of(_bytes_in(folder))})"
         )
 
 
@@ -136,7 +187,12 @@ def export(
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the files; made if it is not there.")
     ] = Path("grinch-out"),
 ) -> None:
-    """Write the tree and the clusters of a store to files."""
+    """Write the tree and the clusters of a store to files.
+
+    The clusters are a row for each point: id, cluster, name of the cluster, and a column for each field of the payload
+    (fields that are called like one of the others are called payload.FIELD). In .csv files, text that a spreadsheet
+    would run as a formula gets a single quote in front.
+    """
     with open_existing(store, readonly=True) as opened:
         make_folder(out)
         ids = list(opened.ids)
@@ -146,8 +202,7 @@ def export(
         else:
             labels, names = opened.labels(cut), opened.names(cut)
             named = [names.get(cluster) for cluster in labels.tolist()]
-            payload = [None if value is None else json.dumps(value) for value in opened.payload(ids)]
-            columns = {"name": named, "payload": payload}
+            columns = {"name": named, **payload_columns(opened.payload(ids))}
             if format == "csv":
                 write_clusters(out / "clusters.csv", labels, ids, columns=columns)
                 written = ["clusters.csv"]
@@ -155,10 +210,30 @@ def export(
                 write_tree_parquet(opened.tree, out / "tree.parquet", ids)
                 write_clusters_parquet(out / "clusters.parquet", labels, ids, columns)
                 written = ["tree.parquet", "clusters.parquet"]
-        console.print(
-            f"{count_of(len(ids), 'point')}, version {opened.version}: written to {out}/ ({', '.join(written)})",
-            markup=False,
-        )
+        say(f"{count_of(len(ids), 'point')}, version {opened.version}: written to {out}/ ({', '.join(written)})")
+
+
+def payload_columns(payloads: list[Any]) -> dict[str, list[Any]]:
+    """A column for each field; payloads that have no fields are a column of their own, as JSON.
+
+    >>> payload_columns([{"title": "A", "name": "x"}, None, "text"])
+    {'payload': [None, None, '"text"'], 'title': ['A', None, None], 'payload.name': ['x', None, None]}
+    """
+    fields = dict.fromkeys(field for payload in payloads if isinstance(payload, dict) for field in payload)
+    if len(fields) > MOST_FIELDS:
+        fields = {}
+    found: dict[str, list[Any]] = {}
+    rest = [None if payload is None or (fields and isinstance(payload, dict)) else payload for payload in payloads]
+    if any(payload is not None for payload in rest):
+        found["payload"] = [None if payload is None else json.dumps(payload) for payload in rest]
+    for field in fields:
+        name = f"payload.{field}" if field in TAKEN else field
+        found[name] = [_cell(payload.get(field)) if isinstance(payload, dict) else None for payload in payloads]
+    return found
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, (dict, list)) else value
 
 
 def _cut_title(name: str) -> str:
@@ -174,8 +249,8 @@ def _print_bytes(sizes: dict[str, int], n: int) -> None:
     total = sum(sizes.values())
     for name, size in [*sizes.items(), ("in all", total)]:
         table.add_row(f"  {name}", size_of(size), f"{size / n:,.0f}" if n else "")
-    console.print()
-    console.print(table)
+    say("")
+    screen().print(table)
 
 
 def _bytes_in(folder: Path) -> int:

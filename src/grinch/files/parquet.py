@@ -32,7 +32,8 @@ def read_parquet(path: Path, asked: Asked) -> Points:
         raise FileError(f"FILE {path.name!r} has no rows")
     vectors = _vectors([column(name) for name in features], features)
     ids, labels = (column(name) if name else None for name in (asked.id, asked.label))
-    return Points(vectors, ids, labels, {name: table.column(name).to_pylist() for name in asked.keep})
+    kept = {name: table.column(name).to_pylist() for name in asked.keep}
+    return Points(vectors, ids, labels, kept, features if vectors.shape[1] == len(features) else None)
 
 
 def _vectors(columns: list[npt.NDArray[Any]], names: list[str]) -> npt.NDArray[Any]:
@@ -44,6 +45,6 @@ def _vectors(columns: list[npt.NDArray[Any]], names: list[str]) -> npt.NDArray[A
         if values.dtype.kind not in "fiub":
             raise FileError(
                 f"column {shown(name)} must be numeric, but row 1 holds {shown(values[0])}."
-                " If it is no feature, say so with --label, --id or --drop"
+                " If it is no feature, say so with --label, --id or --drop (or --payload, with grinch add)"
             )
     return np.column_stack(columns)

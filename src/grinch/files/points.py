@@ -21,6 +21,10 @@ class Points(NamedTuple):
     labels: npt.NDArray[Any] | None
     kept: dict[str, list[Any]] = {}  # noqa: RUF012 (nobody writes to it)
     """Other columns that were asked for, by name; None where a cell is empty."""
+    columns: list[str] | None = None
+    """The names of the features, where the file has them."""
+    is_text: bool = False
+    """Whether numbers are written out, so that the file says nothing of how exact they are."""
 
 
 class FileError(ValueError):

@@ -91,7 +91,8 @@ def _read_rows(rows: Iterator[NumberedRow], name: str, asked: Asked) -> Points:
     beside: dict[str, list[Any]] = {column: [text or None for text in kept[column]] for column in asked.keep}
     # np.frombuffer copies nothing.
     vectors = np.frombuffer(numbers).reshape(-1, len(features))
-    return Points(vectors, _as_array(ids), _as_array(labels, missing=""), beside)
+    names = features if columns.has_header else None
+    return Points(vectors, _as_array(ids), _as_array(labels, missing=""), beside, names, is_text=True)
 
 
 def _columns(name: str, first: list[str], asked: Asked) -> Columns:
@@ -149,4 +150,5 @@ def _not_a_number(features: list[str], values: list[str], line: int) -> str:
     return (
         f"column {shown(column)} must be numeric, but line {line:,} holds {shown(value)}."
         f" If it is no feature, say what it is: --label {named}, --id {named} or --drop {named}"
+        f" (grinch add can keep it with the points: --payload {named})"
     )
