@@ -288,7 +288,7 @@ def test_readers_are_not_held_up_by_a_long_insert(rng):
 
 
 def test_thousands_of_single_points_beside_readers(rng):
-    n = 8000
+    n = 4000
     X = rng.normal(size=(n, 6)).astype(np.float32)
     model, failures, read, stop = Grinch(n_clusters=6).fit(X[:100]), [], [0, 0], threading.Event()
 

@@ -51,7 +51,12 @@ def test_figures_of_the_paper_stand_beside_the_data_that_are_nearest():
     assert large_scale.papers_figure("digits", "Online") == ""
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+# Of these two the parts have quick tests of their own.
+SLOW = ("table3", "block-size")
+RUN = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in EXPERIMENTS]
+
+
+@pytest.mark.parametrize("name", RUN)
 def test_every_experiment_runs_and_leaves_its_result(name, result_of, folder):
     result = result_of(name)
     assert result.rows

@@ -87,6 +87,7 @@ def million_merges(rows):
     return means, here
 
 
+@pytest.mark.slow
 def test_a_million_equal_points_lose_nothing(rng):
     row = rng.normal(size=(1, 4)).astype(np.float32) / 3
     means, top = million_merges(row)

@@ -172,6 +172,7 @@ def start(folder, *arguments):
 
 
 @needs_dask
+@pytest.mark.slow
 def test_dask_loses_no_block_with_a_worker(tmp_path):
     place, notes = tmp_path / "scheduler.json", tmp_path / "notes"
     notes.mkdir()

@@ -107,7 +107,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("mode", ["fast", "paper", "exact"])
+@pytest.mark.parametrize("mode", ["fast", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("paper", "exact"))])
 @pytest.mark.parametrize("case", CASES)
 def test_linkages_go_on(case, mode, tmp_path):
     make, records = CASES[case]

@@ -268,9 +268,13 @@ class FollowingExactly(Following):
 
 
 TestFollowing = Following.TestCase
-TestFollowing.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+TestFollowing.settings = settings(
+    max_examples=max(12, settings.default.max_examples // 5), stateful_step_count=12, deadline=None
+)
 TestFollowingExactly = FollowingExactly.TestCase
-TestFollowingExactly.settings = settings(max_examples=8, stateful_step_count=8, deadline=None)
+TestFollowingExactly.settings = settings(
+    max_examples=max(5, settings.default.max_examples // 12), stateful_step_count=8, deadline=None
+)
 
 
 # A few more -----------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def place(tmp_path):
         yield Path(folder)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
 def test_kills_in_one_folder_again_and_again(place, seed):
     rng, life = random.Random(seed), kills.Life(place, seed)
     try:

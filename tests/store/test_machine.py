@@ -164,4 +164,9 @@ def test_store_is_the_estimator(least_changed, monkeypatch):
     monkeypatch.setattr(session, "LEAST_CHANGED", least_changed)
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=12, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(
+        StoreMachine,
+        settings=settings(
+            max_examples=max(10, settings.default.max_examples // 6), stateful_step_count=25, deadline=None
+        ),
+    )

@@ -319,7 +319,7 @@ class Engine:
 
         ``tree`` is what :meth:`tree` returns now.
         """
-        if isinstance(self.summaries, RecordSummaries) or not hasattr(self.search, "find"):
+        if isinstance(self.summaries, RecordSummaries) or not hasattr(self.search, "find") or not self.n_leaves:
             return None
         twin, epoch = copy.copy(self.summaries), self._epoch
         twin.arrays = twin.arrays._replace(gone=twin.arrays.gone.copy())
