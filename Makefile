@@ -28,7 +28,7 @@ run: .venv/.run
 	$(BIN)/grinch demo --out $(OUT)
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: .venv/.dev
 	$(BIN)/ruff check .

@@ -52,6 +52,7 @@ def test_labels_may_be_missing(blobs):
     assert sorted(row.figures) == ["depth", "memory", "seconds"]
 
 
+@pytest.mark.slow
 def test_a_method_that_takes_too_long_or_fails_does_not_stop_the_others(rng):
     X = rng.normal(size=(20_000, 8)).astype(np.float32)
     # With so many leaves looked at, PERCH takes hours; Online a fraction of a second.

@@ -158,7 +158,10 @@ def test_any_chunking_gives_the_same_tree(X, rules, linkage, data):
     assert newick(whole) == newick(chunked)
 
 
-@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+MANY = [each if each.name in ("average", "ward") else pytest.param(each, marks=pytest.mark.slow) for each in LINKAGES]
+
+
+@pytest.mark.parametrize("linkage", MANY, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
 def test_any_chunking_of_many_points_gives_the_same_tree(rng, linkage):
     """Past the size of a batch and of a block of the search, with near-ties from rounding."""
     X = np.repeat(rng.normal(size=(1500, 8)), 4, axis=0).astype(np.float32)[rng.permutation(6000)]

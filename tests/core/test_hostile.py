@@ -34,11 +34,13 @@ def three_points(n):
         (np.ones((N, 16)), {}, 40),
         (np.ones((N, 16)), {"linkage": "ward"}, 40),
         (three_points(N), {}, 40),
-        (three_points(N), EUCLIDEAN, 40),
+        pytest.param(three_points(N), EUCLIDEAN, 40, marks=pytest.mark.slow),
         (np.arange(N)[:, None] + 1.0, {}, 200),
         (np.arange(N)[:, None] + 1.0, EUCLIDEAN, 200),
         (np.column_stack([np.arange(N), np.ones(N)]), {}, 200),
-        (np.outer(np.arange(N), np.ones(16)) + np.arange(16), {"linkage": "cosine"}, 200),
+        pytest.param(
+            np.outer(np.arange(N), np.ones(16)) + np.arange(16), {"linkage": "cosine"}, 200, marks=pytest.mark.slow
+        ),
         (1.001 ** np.arange(N)[:, None], {"linkage": "ward"}, 200),
     ],
     ids=["one", "one, ward", "three", "three, distance", "ray", "line", "line beside 0", "line, cosine", "geometric"],

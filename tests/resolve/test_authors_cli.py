@@ -110,6 +110,7 @@ def test_cluster_writes_all_it_promises(trained):
 
 
 @needs_model
+@pytest.mark.slow
 def test_processes_find_the_same_authors(trained):
     run("cluster", "records.jsonl", "-m", "model.grinch", "-o", "one", "-q", cwd=trained)
     done = run("cluster", "records.jsonl", "-m", "model.grinch", "-o", "two", "--jobs", 2, "-q", cwd=trained)

@@ -105,7 +105,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("rows", ["float32", "sparse"])
+@pytest.mark.parametrize("rows", ["float32", pytest.param("sparse", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("model", OTHERS, ids=repr)
 def test_other_systems_go_on(model, rows, tmp_path):
     n, stop = (60, 90) if isinstance(model, Birch) else (250, 400)
