@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import secrets
@@ -28,7 +29,7 @@ from grinch.store.lock import StoreLocked, WriterLock, describe, holder
 from grinch.store.snapshots import CAN_FORK, DamagedStore, Snapshot, read_snapshot, run_aside, write_snapshot
 
 # A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
-LEAST_CHANGED, CHANGED_SHARE = 4096, 0.25
+LEAST_CHANGED, CHANGED_SHARE = 16_384, 0.25
 # Or when there were this many operations, however small: each of them is done again when the store is opened.
 MOST_OPERATIONS = 2000
 # Rows of up to this many bytes are put into the log.
@@ -292,7 +293,7 @@ class Session:
         contents = self._now()
         n_begun = contents.n_begun
         try:
-            with self._db.changing():
+            with self._db.changing(), no_collections():
                 self._check_alone(contents)
                 yield contents.version + 1
         except BaseException as error:
@@ -448,6 +449,18 @@ class Session:
             if self._db.vacuum():
                 with self._db.changing():
                     self._db.set("is_to_be_vacuumed", False)
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Let Python not look for unused objects: thousands of records are made, and each look is at all there are."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _identity(path: Path) -> list[int]:
