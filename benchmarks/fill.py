@@ -456,6 +456,18 @@ def identity_times() -> str:
     return table(header, cells)
 
 
+# From saving.json ---------------------------------------------------------------------------------------------------
+
+
+def saving() -> str:
+    cells = []
+    for row in read("saving.json"):
+        sizes = [f"{row['times the vectors']:.2f}", f"{row['bytes a point']:,.0f}"]
+        times = [f"{row[what]:.2f} s" for what in ("save, s", "load, s")]
+        cells.append([row["points"].replace("x", "×"), row["linkage"], *sizes, *times])
+    return table(["points", "linkage", "bytes, as a multiple of the vectors", "bytes a point", "save", "load"], cells)
+
+
 # From store.json and kills.json -------------------------------------------------------------------------------------
 
 
@@ -527,6 +539,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "identity-removed": identity_removed,
     "identity-automatic": identity_automatic,
     "identity-times": identity_times,
+    "saving": saving,
     "store": store_rates,
     "store-notes": store_notes,
     "store-kills": store_kills,

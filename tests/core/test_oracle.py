@@ -55,7 +55,7 @@ def test_a_linkage_that_separates_a_graph(rules, kind, n, seed, k):
 
 
 @pytest.mark.parametrize("cap", [4, NO_LIMIT])
-@pytest.mark.parametrize("levels", [3, None])
+@pytest.mark.parametrize("levels", [pytest.param(3, marks=pytest.mark.slow), None])
 def test_every_combination_of_switches(levels, cap):
     # Growing caps make no difference to so few points; they have tests of their own.
     switches = [name for name in SWITCHES if name != "growing_caps"]

@@ -93,6 +93,7 @@ def test_memory_that_is_not_there_is_a_result_and_an_error_is_not(tmp_path):
     assert [row["cell"] for row in lines(tmp_path)] == ["large"]
 
 
+@pytest.mark.slow
 def test_a_cell_over_the_limit_is_stopped_and_the_next_one_runs(tmp_path):
     with Cells(tmp_path, limit=1, about=ABOUT) as cells:
         assert cells.measure("long", spin, 60).failure == "more than 1 s"

@@ -148,7 +148,11 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"jobs": 2}, pytest.param({"jobs": 2, "engine": "dask"}, marks=[needs_dask, pytest.mark.slow])],
+    [
+        {},
+        pytest.param({"jobs": 2}, marks=pytest.mark.slow),
+        pytest.param({"jobs": 2, "engine": "dask"}, marks=[needs_dask, pytest.mark.slow]),
+    ],
 )
 def test_ctrl_c_keeps_what_is_finished(tmp_path, options, heeds_ctrl_c):
     (tmp_path / "script.py").write_text(SCRIPT)
