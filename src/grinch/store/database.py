@@ -185,10 +185,17 @@ class Database:
         """When each version was made, in seconds since 1970."""
         return dict(self._connection.execute("select version, at from operations"))
 
+    def inserted(self) -> list[tuple[int, int]]:
+        """The versions in which points came, and how many did."""
+        query = "select version, n_rows, data from operations where kind = 'insert' order by version"
+        return [(version, n or int(data or 0)) for version, n, data in self._connection.execute(query)]
+
     def forget_operations(self) -> None:
         """A snapshot has it all: what is needed to do operations again goes, that they were done stays."""
-        done = self._connection.execute("select version, kind, at from operations").fetchall()
-        self._write("operations", [(*row, 0, 0, 0, None, None) for row in done])
+        done = self._connection.execute("select version, kind, at, n_rows, data from operations").fetchall()
+        # How many points an insert brought stays known, too: which of those there are came when.
+        kept = ((*row[:3], 0, 0, 0, _count_kept(*row[1:]), None) for row in done)
+        self._write("operations", kept)
         self._connection.execute("delete from removed")
 
     def forget_rows(self, up_to: int) -> None:
@@ -249,6 +256,29 @@ class Database:
 
     def all_payloads(self) -> Iterator[tuple[int, str | None]]:
         yield from self._connection.execute("select position, payload from points order by position")
+
+    def find_text(self, text: str, limit: int, deadline: float) -> tuple[list[int], bool]:
+        """Positions of points whose id or payload has a text in it, until ``limit`` or a moment; whether all were seen.
+
+        Small and capital letters from a to z are the same.
+        """
+        # Quotes and line ends are escaped in a payload.
+        escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+        marked = [part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") for part in (text, escaped)]
+        query = (
+            "select position from points where id like '%' || ? || '%' escape '\\'"
+            " or payload like '%' || ? || '%' escape '\\' limit ?"
+        )
+        found: list[int] = []
+        self._connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 20_000)
+        try:
+            for (position,) in self._connection.execute(query, (*marked, limit)):
+                found.append(position)
+        except sqlite3.OperationalError:
+            return found, False
+        finally:
+            self._connection.set_progress_handler(None, 0)
+        return found, len(found) < limit
 
     # Records, where points are not vectors ------------------------------------------------------------------------
 
@@ -333,6 +363,13 @@ class Database:
             target.execute("pragma journal_mode = delete")
         finally:
             target.close()
+
+
+def _count_kept(kind: str, _: float, n_rows: int, data: bytes | None) -> bytes | None:
+    """What is left of the data of an operation that is never done again."""
+    if kind != "insert":
+        return None
+    return str(n_rows).encode() if n_rows else data
 
 
 def row_checksum(table: str, row: tuple[Any, ...]) -> int:

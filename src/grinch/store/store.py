@@ -22,11 +22,12 @@ from grinch.store.changes import Change
 from grinch.store.checking import check_rows, check_store
 from grinch.store.contents import Contents
 from grinch.store.database import Database, Id, Operation
-from grinch.store.reading import DEFAULT_CUT, Reading
+from grinch.store.looking import Looking
+from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import vectors_name
 
 
-class Store(Reading):
+class Store(Looking):
     """A clustering in a folder, made by :func:`grinch.open`: every change is on disk when its method returns.
 
     One process writes, any number of others read. A change is whole or not at all: if it fails, for whatever reason,

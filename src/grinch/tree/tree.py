@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Floats, Ids, Labels, Mask, Numbers
-from grinch.tree import formats, heights, keys, walks
+from grinch.tree import formats, heights, keys, newick, walks
 from grinch.tree.checks import check_links
 from grinch.tree.links import (
     LEAVES,
@@ -100,6 +100,22 @@ class Tree:
         '(2:4,(0:1,1:1):3);'
         """
         return cls.from_merges(*formats.merges_of_scipy(matrix), ceiling=0.0)
+
+    @classmethod
+    def from_newick(cls, text: str) -> Tree:
+        """The tree of a text in Newick, such as :meth:`to_newick` writes; branch lengths become heights.
+
+        Its leaves are numbered as they come, and called ``names``; leaves that are called 0 to n - 1 are just these. A
+        node with several children becomes several, one above the other.
+
+        >>> Tree.from_newick("((cat:1,dog:1):3,fly:4);").names
+        ['cat', 'dog', 'fly']
+        """
+        pairs, scores, names = newick.merges_of_newick(text)
+        tree = cls.from_merges(pairs, scores, ceiling=0.0)
+        if names != [str(i) for i in range(len(names))]:
+            tree.names = list(names)
+        return tree
 
     @classmethod
     def from_merges(cls, pairs: npt.NDArray[np.integer], scores: Floats, ceiling: float | None = None) -> Tree:

@@ -1,0 +1,75 @@
+"""What is what in the payload of points: which field is the text, the image, the label, and the place on a map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".avif", ".bmp")
+IMAGE_NAMES = ("image", "img", "thumbnail", "picture", "photo", "image_url")
+LABEL_NAMES = ("label", "class", "category", "target", "y")
+TEXT_NAMES = ("text", "title", "name", "content", "body", "sentence", "description", "abstract", "headline")
+# A text in a list is cut off here; the whole of it is in the payload.
+LONGEST_TEXT = 2_000
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a payload by what they are for; None where there is none.
+
+    >>> Fields.found_in([{"title": "Rain", "topic": 3, "picture": "a.png"}, {"title": "Snow", "topic": 4}])
+    Fields(text='title', image='picture', label=None, x=None, y=None)
+    """
+
+    text: str | None = None
+    image: str | None = None
+    label: str | None = None
+    x: str | None = None
+    y: str | None = None
+
+    @classmethod
+    def found_in(cls, payloads: Sequence[Any], **given: str | None) -> Fields:
+        """Those that the user named, and for the rest what some payloads look like."""
+        rows = [row for row in payloads if isinstance(row, Mapping)]
+        known: dict[str, None] = {str(name): None for row in rows for name in row}
+        for what, name in given.items():
+            if name is not None and rows and name not in known:
+                raise ValueError(
+                    f"{what} must name a field of the payload; got {name!r}. There are: {', '.join(known)}"
+                )
+        named = {what: name for what, name in given.items() if name is not None}
+        texts = {name: [row[name] for row in rows if isinstance(row.get(name), str)] for name in known}
+        image = next((name for name in known if _is_image(name, texts[name])), None)
+        label = next((name for name in known if name.lower() in LABEL_NAMES), None)
+        taken = {image, label, *named.values()}
+        readable = {name: values for name, values in texts.items() if values and name not in taken}
+        usual = next((name for name in readable if name.lower() in TEXT_NAMES), None)
+        longest = max(readable, key=lambda name: np.mean([len(text) for text in readable[name]]), default=None)
+        return cls(**{"text": usual or longest, "image": image, "label": label, **named})
+
+    def text_of(self, payload: Any) -> str | None:
+        """What of a payload people read."""
+        found = payload if isinstance(payload, str) else self._field(self.text, payload)
+        return None if found is None else str(found)[:LONGEST_TEXT]
+
+    def image_of(self, payload: Any) -> str | None:
+        """The file or the address of an image."""
+        found = self._field(self.image, payload)
+        return found if isinstance(found, str) and found else None
+
+    def label_of(self, payload: Any) -> Any:
+        return self._field(self.label, payload)
+
+    @staticmethod
+    def _field(name: str | None, payload: Any) -> Any:
+        return payload.get(name) if name is not None and isinstance(payload, Mapping) else None
+
+
+def _is_image(name: str, values: list[str]) -> bool:
+    if not values:
+        return False
+    ends = sum(value.lower().split("?")[0].endswith(IMAGE_ENDINGS) for value in values)
+    return ends > len(values) / 2 or (name.lower() in IMAGE_NAMES and all(" " not in value for value in values))

@@ -1,0 +1,1 @@
+"""The server: routes over a viewer and a store, and what guards them."""

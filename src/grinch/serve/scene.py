@@ -1,0 +1,254 @@
+"""One version of a tree as it is shown: what is where, and what color everything has."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch import cuts
+from grinch._types import Counts, Floats, Ids, Labels
+from grinch.cuts.flat import split_order
+from grinch.serve.sources import Seen
+from grinch.tree import Tree
+from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
+
+# Colors that can be told apart.
+SLOTS = 10
+MAX_K = 5_000
+# A block has the color of a cluster if this share of its points are of it, the rest having left on the way down.
+NEARLY_ALL = 0.8
+# Neighbouring ancestors in a path differ in size at least by this factor.
+STEP = 1.25
+LONGEST_PATH = 12
+
+
+class Cut(NamedTuple):
+    """The clusters of a cut, from left to right: the node of each, where it starts, its size, its id, its color."""
+
+    name: str
+    nodes: Ids
+    starts: Ids
+    sizes: Ids
+    clusters: Labels
+    slots: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def at(self, places: npt.NDArray[np.integer]) -> Labels:
+        """Which of the clusters each place is in; -1 for none."""
+        if not len(self):
+            return np.full(len(places), -1, np.int64)
+        found = np.searchsorted(self.starts, places, side="right") - 1
+        return np.where((found >= 0) & (places < (self.starts + self.sizes)[found]), found, -1)
+
+
+class Scene:
+    """The tree of one version, its leaves from left to right, its cuts, labels and times.
+
+    ``starts``, ``sizes``, ``heights`` are by node id; ``order`` is the leaf at each place, ``place`` the place of each
+    leaf.
+    """
+
+    def __init__(self, seen: Seen):
+        self.seen, self.tree, self.version = seen, seen.tree, seen.version
+        self.n = self.tree.n_leaves
+        self.lock = threading.RLock()
+        self.display: Display = display(self.tree)
+        self.starts, self.order = self.display
+        self.sizes: Ids = self.tree.sizes()
+        self.heights: Floats = self.tree.heights()
+        self.place = np.empty(self.n, np.int32)
+        self.place[self.order] = np.arange(self.n, dtype=np.int32)
+        self.codes: Labels | None = None
+        self.label_names: list[str] = []
+        self._commonest: tuple[Ids, Ids] | None = None
+        self._cuts: dict[str, Cut] = {}
+        self.layers: dict[str, Labels] = {}
+
+    # Nodes --------------------------------------------------------------------------------------------------------
+
+    def node(self, v: int) -> int:
+        """A node there is."""
+        if v not in self.tree:
+            raise KeyError(f"node {v} is not in the tree of version {self.version}; it has {self.n:,} points")
+        return int(v)
+
+    def leaves(self, v: int) -> Ids:
+        """The leaves under a node, from left to right."""
+        return self.order[self.starts[v] : self.starts[v] + self.sizes[v]]
+
+    def covering(self, x0: int, x1: int) -> int:
+        return covering(self.tree, self.starts, x0, x1)
+
+    def path(self, v: int) -> list[int]:
+        """From the root to a node, without those in between that have nearly the points of the next."""
+        parents, found, last = self.tree.parents(), [v], v
+        u = int(parents[v])
+        while u >= 0:
+            above = int(parents[u])
+            # Of a run of nodes of nearly the same points, the highest.
+            is_step = above < 0 or self.sizes[above] >= STEP * self.sizes[u]
+            if above < 0 or (is_step and self.sizes[u] >= STEP * self.sizes[last]):
+                found.append(u)
+                last = u
+            u = above
+        if len(found) > LONGEST_PATH:
+            kept = np.linspace(0, len(found) - 1, LONGEST_PATH).round().astype(int)
+            found = [found[i] for i in kept]
+        return found[::-1]
+
+    def ancestor_of_size(self, leaf: int, size: int) -> int:
+        """The node over a leaf whose number of points is nearest to ``size``."""
+        parents, v = self.tree.parents(), leaf
+        while parents[v] >= 0 and abs(int(self.sizes[parents[v]]) - size) <= abs(int(self.sizes[v]) - size):
+            v = int(parents[v])
+        return v
+
+    # Cuts ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _split_order(self) -> Ids:
+        return split_order(self.tree)
+
+    @property
+    def max_k(self) -> int:
+        return min(self.n, MAX_K)
+
+    def cut(self, name: str) -> Cut:
+        """A cut by its name: ``k:37``, ``cut:NAME`` of those that are followed, or ``layer:0``."""
+        with self.lock:
+            if name not in self._cuts:
+                if len(self._cuts) > 64:
+                    self._cuts = {known: cut for known, cut in self._cuts.items() if not known.startswith("k:")}
+                self._cuts[name] = self._make_cut(name)
+            return self._cuts[name]
+
+    def _make_cut(self, name: str) -> Cut:
+        kind, _, which = name.partition(":")
+        if kind == "k" and which.isdigit() and 1 <= int(which) <= max(self.max_k, 1):
+            return self._cut_into(name, int(which))
+        if kind == "cut" and which in self.seen.cuts:
+            return self._cut_of_labels(name, self.seen.cuts[which])
+        if name in self.layers:
+            return self._cut_of_labels(name, self.layers[name])
+        known = [*(f"cut:{known}" for known in self.seen.cuts), *self.layers, f"k:1 to k:{self.max_k}"]
+        raise ValueError(f"cut must be one of {', '.join(known)}; got {name!r:.60}")
+
+    def _cut_into(self, name: str, k: int) -> Cut:
+        split = np.zeros(self.tree.n_ids, np.bool_)
+        split[self._split_order[: k - 1]] = True
+        above = self._split_order[: k - 1]
+        children = self.tree.child_pairs()[above].ravel()
+        tops = children[~split[children]] if len(above) else np.array([self.tree.root], np.int32)
+        return self._sorted(name, tops, None)
+
+    def _cut_of_labels(self, name: str, labels: Labels) -> Cut:
+        ids, numbers = np.unique(labels, return_inverse=True)
+        numbers = numbers.astype(np.int64) - int((ids < 0).sum())
+        tops = cuts.cluster_nodes(self.tree, np.maximum(numbers, -1))
+        return self._sorted(name, tops.astype(np.int32), ids[ids >= 0])
+
+    def _sorted(self, name: str, tops: Ids, ids: Labels | None) -> Cut:
+        order = np.argsort(self.starts[tops], kind="stable")
+        tops = tops[order]
+        clusters = np.arange(len(tops)) if ids is None else ids[order]
+        # The color goes with the oldest point, which stays when clusters grow, or another cut is taken.
+        slots = _told_apart(self._oldest(tops) if ids is None else clusters)
+        return Cut(name, tops, self.starts[tops], self.sizes[tops], clusters, slots)
+
+    def _oldest(self, tops: Ids) -> Labels:
+        starts = self.starts[tops]
+        if not len(starts) or int(self.sizes[tops].sum()) != self.n:
+            return self.order[starts].astype(np.int64)
+        return np.minimum.reduceat(self.order, starts).astype(np.int64)
+
+    # Labels -------------------------------------------------------------------------------------------------------
+
+    def set_labels(self, codes: Labels, names: list[str]) -> None:
+        """Let the class of each leaf be known; -1 for none."""
+        with self.lock:
+            self.codes, self.label_names, self._commonest = codes, names, None
+
+    @property
+    def commonest(self) -> tuple[Ids, Ids]:
+        """By node, the commonest label and how many points have it."""
+        with self.lock:
+            if self._commonest is None:
+                assert self.codes is not None
+                self._commonest = commonest(self.tree, self.display, self.codes, len(self.label_names))
+            return self._commonest
+
+    # Arrival ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _rank_sums(self) -> Floats:
+        """By place, the sum of arrivals to the left of it, where arrival goes from 0 to 1."""
+        return np.concatenate([[0.0], np.cumsum(self.arrival[self.order])])
+
+    @cached_property
+    def arrival(self) -> Floats:
+        """By leaf, when it came, from 0 (first) to 1 (last); by time where that is known."""
+        when = self.seen.arrived.astype(np.float64) if self.seen.times is None else self.seen.times
+        if self.n == 0:
+            return np.empty(0)
+        first, last = float(np.nanmin(when)), float(np.nanmax(when))
+        if not last > first:
+            when, first, last = np.arange(self.n, dtype=np.float64), 0.0, max(self.n - 1.0, 1.0)
+        found: Floats = np.nan_to_num((when - first) / (last - first))
+        return found
+
+    def mean_arrival(self, nodes: Ids) -> Floats:
+        start, size = self.starts[nodes], self.sizes[nodes]
+        return (self._rank_sums[start + size] - self._rank_sums[start]) / size
+
+    def fresh_before(self, since: int) -> Counts:
+        """By place, how many points to the left of it came after version ``since``."""
+        with self.lock:
+            known = getattr(self, "_fresh", None)
+            if known is None or known[0] != since:
+                counts = np.concatenate([[0], np.cumsum(self.seen.arrived[self.order] > since)])
+                self._fresh = known = (since, counts)
+            found: Counts = known[1]
+            return found
+
+    def fresh(self, nodes: Ids, since: int | None) -> Ids:
+        """How many points under each node came after a version."""
+        if since is None:
+            return np.zeros(len(nodes), np.int32)
+        before, start = self.fresh_before(since), self.starts[nodes]
+        return (before[start + self.sizes[nodes]] - before[start]).astype(np.int32)
+
+    # Blocks -------------------------------------------------------------------------------------------------------
+
+    def blocks(self, x0: int, x1: int, least: int, cut: Cut, max_rows: int) -> Blocks:
+        is_kept = np.zeros(self.tree.n_ids, np.bool_)
+        is_kept[cut.nodes] = True
+        return blocks(self.tree, self.starts, x0, x1, least, is_kept, max_rows)
+
+    def clusters_of(self, nodes: Ids, cut: Cut) -> Labels:
+        """Which cluster of a cut each block is in, or nearly is; -1 for those above the cut."""
+        found, size = cut.at(self.starts[nodes]), self.sizes[nodes]
+        if not len(cut):
+            return found
+        shared = np.minimum(self.starts[nodes] + size, (cut.starts + cut.sizes)[found]) - self.starts[nodes]
+        return np.where((found >= 0) & (shared >= NEARLY_ALL * size), found, -1)
+
+
+def _told_apart(ids: Labels) -> npt.NDArray[np.uint8]:
+    """A color for each id that stays with it, where two neighbours would not have the same."""
+    slots = (ids * 7 + ids // SLOTS) % SLOTS
+    for i in np.flatnonzero(slots[1:] == slots[:-1]).tolist():
+        if slots[i + 1] == slots[i]:
+            slots[i + 1] = (slots[i + 1] + 3) % SLOTS
+    return slots.astype(np.uint8)
+
+
+def empty_scene(version: int = 0) -> Scene:
+    """That of a store without points."""
+    nothing = np.empty(0, np.int64)
+    return Scene(Seen(version, Tree(), nothing, nothing, None, {}, {}))

@@ -1,0 +1,129 @@
+"""What looks at a store asks: everything of one version at once, and points by their positions."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grinch._types import Counts, Floats, Labels
+from grinch.store.database import Database, Id
+from grinch.store.reading import Reading
+from grinch.tree import Tree
+
+
+class Look(NamedTuple):
+    """A store at one version, which later ones do not change.
+
+    ``tree``: the cluster tree, without names; ``positions``: by leaf, the position of the point, by which it is asked
+    for later; ``arrived``: by leaf, the version in which it came; ``times``: by leaf, when, in seconds since 1970;
+    ``cuts``: by name, the cluster ids by leaf; ``names``: by cut, the names of clusters.
+    """
+
+    version: int
+    tree: Tree
+    positions: Counts
+    arrived: Counts
+    times: Floats
+    cuts: dict[str, Labels]
+    names: dict[str, dict[int, str]]
+
+
+class Looking(Reading):
+    """What can be asked of a store by what shows it."""
+
+    def look(self) -> Look:
+        """The store as it is now."""
+        with self._turn:
+            contents = self._now()
+            positions = contents.positions()
+            arrived = self._arrived(positions)
+            at = self._db.times()
+            when = np.full(max(at, default=0) + 1, np.nan)
+            when[list(at)] = list(at.values())
+            names = contents.followed.names if contents.n_points else []
+            return Look(
+                contents.version,
+                contents.model.tree_ if contents.n_points else Tree(),
+                positions,
+                arrived,
+                when[arrived],
+                {name: contents.followed.labels(name, contents.model) for name in names},
+                {name: self._db.names(name) for name in names},
+            )
+
+    def arrived(self) -> Counts:
+        """The version in which each point came, in the order of :attr:`ids`.
+
+        >>> import grinch, tempfile
+        >>> with grinch.open(tempfile.mkdtemp()) as store:
+        ...     _ = store.insert([[1, 0], [0, 1]]), store.insert([[5, 0.1]])
+        ...     store.arrived().tolist()
+        [1, 1, 2]
+        """
+        with self._turn:
+            return self._arrived(self._now().positions())
+
+    def _arrived(self, positions: Counts) -> Counts:
+        inserted = np.array(self._db.inserted(), np.int64).reshape(-1, 2)
+        ends = np.cumsum(inserted[:, 1])
+        which = np.searchsorted(ends, positions, side="right")
+        # Stores that were compacted by an earlier release do not know; those points were there from the start.
+        return np.append(inserted[:, 0], 0)[np.minimum(which, len(inserted))]
+
+    def points_at(self, positions: Any) -> list[tuple[Id | None, Any]]:
+        """The id and the payload at each position; an id of None where there is no point any more."""
+        with self._turn:
+            self._now()
+            asked = [int(position) for position in positions]
+            payloads = [None if text is None else json.loads(text) for text in self._db.payloads_at(asked)]
+            if self._db.get("is_named"):
+                return list(zip(self._db.ids_at(asked), payloads, strict=True))
+            there = self._now().has(np.array(asked, np.int64))
+            ids = [position if is_there else None for position, is_there in zip(asked, there.tolist(), strict=True)]
+            return list(zip(ids, payloads, strict=True))
+
+    def rows_at(self, positions: Counts) -> Any:
+        """The rows at these positions; those of points that were removed are zeros. None if points are no vectors."""
+        with self._turn:
+            contents = self._now()
+            if self._vectors is None:
+                return None
+            known = positions < contents.n_given
+            rows = np.full(len(positions), -1, np.int64)
+            rows[known] = contents.row_of[positions[known]]
+            found = np.zeros((len(positions), self._vectors.width), self._vectors.dtype)
+            found[rows >= 0] = self._rows_at(rows[rows >= 0])
+            return found
+
+    def position_of(self, name: Any) -> int | None:
+        """The position of the point with this id; None if there is none."""
+        with self._turn:
+            contents = self._now()
+            if self._db.get("is_named"):
+                return self._db.positions_of([name])[0]
+            is_there = isinstance(name, int) and bool(contents.has(np.array([name], np.int64))[0])
+            return name if is_there else None
+
+    def find_text(self, text: str, limit: int = 50, seconds: float = 2.0) -> tuple[list[int], bool]:
+        """The positions of points whose id or payload has this text in it, and whether all were looked at."""
+        # By a connection of its own: nobody waits for it.
+        with closing(Database(self.folder, readonly=True)) as database:
+            return database.find_text(text, limit, time.monotonic() + seconds)
+
+    def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]:
+        """The version, and where each row of X would go: the node of :attr:`tree` beside which, and the position of
+        the point that is nearest (-1 if none is known).
+        """
+        with self._turn:
+            contents = self._now()
+            if not contents.n_points:
+                raise ValueError("X cannot be placed: the store has no points yet. Insert some first")
+            fitted, engine = contents.model._check_fitted(), contents.model._engine()
+            places = engine.place(contents.model._validate(self._checked(X, contents), reset=False).rows)
+            beside = fitted.public_ids(engine.numbered(places.sibling)).tolist()
+            nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest]).tolist()
+            return contents.version, list(zip(beside, nearest, strict=True))
