@@ -200,6 +200,53 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         # By name, for what saves models knows them, and not the other way round.
         import_module("grinch.saving.file").save(self, path)
 
+    def explore(
+        self,
+        *,
+        texts: Any = None,
+        labels: Any = None,
+        payload: Any = None,
+        images: str | os.PathLike[str] | None = None,
+        text: str | None = None,
+        image: str | None = None,
+        label: str | None = None,
+        x: str | None = None,
+        y: str | None = None,
+        height: int = 720,
+    ) -> Any:
+        """Look at the tree in a page: inline in a notebook, or ``.open()`` in the browser.
+
+        Parameters
+        ----------
+        texts : sequence or mapping, optional
+            A text for each point, in the order they arrived; or by their ids.
+        labels : sequence, optional
+            The true class of each point.
+        payload : sequence of dicts or DataFrame, optional
+            Whatever is to be shown of each point, instead of ``texts``.
+        images : path, optional
+            The folder below which image files are read.
+        text, image, label, x, y : str, optional
+            The fields of the payload that are the text, an image (a URL, or a file below ``images``), the true class,
+            and the place on the map. The first three are found by themselves where they have usual names.
+        height : int
+            Height in a notebook, in pixels.
+
+        Returns
+        -------
+        Explorer
+            With ``url``, ``open()``, ``save("page.html")`` and ``close()``. See docs/explorer.md.
+        """
+        return import_module("grinch.serve.notebook").explore(
+            self,
+            texts=texts,
+            labels=labels,
+            payload=payload,
+            images=images,
+            height=height,
+            fields={"text": text, "image": image, "label": label, "x": x, "y": y},
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         """Everything but who is using it; where other threads could go on, a copy, which they do not change."""
         state_of = super().__getstate__

@@ -36,7 +36,7 @@ class Columns(NamedTuple):
 
 def read_table(path: Path, delimiter: str, asked: Asked) -> Points:
     """The points of a table, one a row, as float64."""
-    with _open(path) as text:
+    with open_text(path) as text:
         reader = csv.reader(text, delimiter=delimiter)
         try:
             return _read_rows(((reader.line_num, cells) for cells in reader), path.name, asked)
@@ -49,7 +49,8 @@ def read_table(path: Path, delimiter: str, asked: Asked) -> Points:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[TextIO]:
+def open_text(path: Path) -> Iterator[TextIO]:
+    """A file of text, gzipped or not, or the standard input."""
     if path == STANDARD_INPUT:
         text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
         try:

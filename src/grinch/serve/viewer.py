@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import grinch
 from grinch._labels import label_codes
-from grinch._types import Ids
-from grinch.serve import projection
-from grinch.serve.arrays import pack_arrays
+from grinch._types import Floats
+from grinch.serve import history, icicle, maps, projection
 from grinch.serve.fields import Fields
 from grinch.serve.given_names import GivenNames
 from grinch.serve.later import Computing, Later
 from grinch.serve.nodes import NodePages
+from grinch.serve.placing import place
 from grinch.serve.sample import Sample
 from grinch.serve.scene import Cut, Scene, empty_scene
 from grinch.serve.searching import search
 from grinch.serve.sources import Source, StoreSource, sampled
 
-# A split counts if its smaller side is at least this wide on the screen.
-LEAST_PIXELS = 3.0
-# Blocks narrower than this have no room for a name.
-NAMED_PIXELS = 36.0
-MOST_NAMES = 150
-MOST_ROWS, MOST_PIXELS = 64, 8_000
 MOST_LABELS = 1_000
-MOST_CHANGES = 500
-LISTED_CLUSTERS = 200
 # Labels of more points than this are read only if the user named their field.
 MOST_LABELS_UNASKED = 200_000
 # A new scene is made at most this share of the time, so that looking does not keep the writer waiting.
 SHARE_OF_TIME = 0.2
 
-# Flags of a block.
-MORE, TOP, POINT, NAMED, WITHIN = 1, 2, 4, 8, 16
+# Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
+MAP_WAIT, UMAP_WAIT = 60.0, 0.3
 
 
 class Stale(Exception):
@@ -104,7 +92,9 @@ class Viewer:
         self.names = GivenNames(source)
         self._building = threading.Lock()
         self._took, self._built_at = 0.0, 0.0
-        self._sample, self._layers, self._map = Later(), Later(), Later()
+        self._layers, self._map = Later(), Later()
+        # The mean, two directions, and of how many points.
+        self.axes: tuple[Floats, Floats, int] | None = None
         self._scenes: dict[int, Scene] = {}
         self.scene = self._build()
 
@@ -192,8 +182,7 @@ class Viewer:
         times = scene.seen.times
         known = None if times is None or not scene.n else {"first": _real(times.min()), "last": _real(times.max())}
         has_rows = scene.n > 0 and self.source.n_features() is not None
-        has_columns = self.fields.x is not None
-        methods = projection.methods(scene.n, has_columns) if has_rows else ["columns"] if has_columns else []
+        methods = self.map_methods(scene)
         return {
             "title": self.source.title,
             "kind": self.source.kind,
@@ -224,7 +213,7 @@ class Viewer:
         titles = {"cut:labels": "flat clusters", "cut:default": "default cut"}
         names = [f"cut:{name}" for name in scene.seen.cuts]
         found = [{"cut": n, "title": titles.get(n, n[4:]), "clusters": len(scene.cut(n))} for n in names]
-        return found + [{"cut": n, "title": _layer_title(n), "clusters": len(scene.cut(n))} for n in scene.layers]
+        return found + [{"cut": n, "title": icicle.layer_title(n), "clusters": len(scene.cut(n))} for n in scene.layers]
 
     def _default_cut(self, scene: Scene) -> str:
         names = list(scene.seen.cuts)
@@ -244,7 +233,7 @@ class Viewer:
         if not scene.layers:
             self._layers.get(("layers", scene.version), lambda: self._compute_layers(scene))
         found = [
-            {"cut": name, "title": _layer_title(name), "clusters": len(scene.cut(name)), "persistence": lasting}
+            {"cut": name, "title": icicle.layer_title(name), "clusters": len(scene.cut(name)), "persistence": lasting}
             for name, lasting in getattr(scene, "_lasting", {}).items()
         ]
         return {"version": scene.version, "layers": found}
@@ -269,76 +258,11 @@ class Viewer:
         version: int | None = None,
     ) -> bytes:
         """The blocks between two places, as they are seen at a width in pixels."""
-        scene = self.at(version)
-        if not scene.n:
-            return pack_arrays(
-                {"version": scene.version, "n": 0, "x0": 0, "x1": 0, "path": [], "names": {}, "rows": 0}, {}
-            )
-        begin = int(np.clip(np.floor(x0), 0, scene.n - 1))
-        end = int(np.clip(np.ceil(scene.n if x1 is None else x1), begin + 1, scene.n))
-        pixels = float(np.clip(width, 1, MOST_PIXELS))
-        per_pixel = ((scene.n if x1 is None else x1) - x0) / pixels
-        chosen = self.cut_of(scene, cut)
-        found = scene.blocks(
-            begin, end, int(np.ceil(LEAST_PIXELS * max(per_pixel, 0))), chosen, int(np.clip(rows, 1, MOST_ROWS))
-        )
-        nodes = found.nodes
-        clusters = scene.clusters_of(nodes, chosen)
-        colors, values = self._colors(scene, nodes, clusters, chosen, color, since)
-        titles = self._titles(scene, found.nodes, clusters, chosen, per_pixel)
-        given = self.names.at(scene)
-        flags = np.where((scene.sizes[nodes] > 1) & (found.ends < 0), MORE, 0)
-        flags |= np.where(np.isin(nodes, chosen.nodes), TOP, 0) | np.where(scene.sizes[nodes] == 1, POINT, 0)
-        flags |= np.where(clusters >= 0, WITHIN, 0) | np.where(np.isin(nodes, list(given)), NAMED, 0)
-        first = int(nodes[0])
-        header = {
-            "version": scene.version,
-            "n": scene.n,
-            "x0": begin,
-            "x1": end,
-            "path": [self._crumb(scene, v, chosen) for v in scene.path(first)],
-            "names": titles,
-            "rows": int(found.rows.max()) + 1,
-            "since": since,
-        }
-        arrays: dict[str, npt.NDArray[Any]] = {
-            "node": nodes,
-            "parent": found.parents,
-            "row": found.rows.astype(np.uint16),
-            "start": scene.starts[nodes],
-            "size": scene.sizes[nodes],
-            "split": found.ends,
-            "color": colors.astype(np.int32),
-            "value": values.astype(np.float32),
-            "height": scene.heights[nodes].astype(np.float32),
-            "fresh": scene.fresh(nodes, since),
-            "flags": flags.astype(np.uint8),
-        }
-        return pack_arrays(header, arrays)
+        return icicle.view(self, self.at(version), x0, x1, width, rows, cut, color, since)
 
-    def _colors(
-        self, scene: Scene, nodes: Ids, clusters: npt.NDArray[Any], cut: Cut, color: str, since: int | None
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        slots = np.append(cut.slots.astype(np.int32), -1)[clusters]
-        sizes = scene.sizes[nodes]
-        if color in ("label", "purity") and scene.codes is not None:
-            best, counts = scene.commonest
-            return best[nodes], counts[nodes] / sizes
-        if color == "time":
-            return slots, scene.mean_arrival(nodes)
-        if color == "fresh":
-            return slots, scene.fresh(nodes, since or 0) / sizes
-        if color != "cluster":
-            raise ValueError(f"color must be one of {', '.join(self.about()['colors'])}; got {color!r:.60}")
-        return slots, np.ones(len(nodes))
-
-    def _titles(
-        self, scene: Scene, nodes: Ids, clusters: npt.NDArray[Any], cut: Cut, per_pixel: float
-    ) -> dict[str, str]:
-        """What to write into blocks that are wide enough, the widest first."""
-        wide = np.flatnonzero(scene.sizes[nodes] >= NAMED_PIXELS * per_pixel)
-        wide = wide[np.argsort(-scene.sizes[nodes[wide]], kind="stable")][:MOST_NAMES]
-        return {str(v): self.title(scene, v, cut) for v in nodes[wide].tolist()}
+    def cut(self, cut: str | None = None, version: int | None = None) -> bytes:
+        """The clusters of a cut, from left to right, and the largest by name."""
+        return icicle.clusters(self, self.at(version), cut)
 
     def title(self, scene: Scene, v: int, cut: Cut | None = None) -> str:
         """What a node is called: its given name, that of its cluster, its words, its commonest label, or its size."""
@@ -383,42 +307,6 @@ class Viewer:
             "height": _real(scene.heights[v]),
         }
 
-    def cut(self, cut: str | None = None, version: int | None = None) -> bytes:
-        """The clusters of a cut, from left to right, and the largest by name."""
-        scene = self.at(version)
-        found = self.cut_of(scene, cut) if scene.n else None
-        if found is None:
-            return pack_arrays({"version": scene.version, "cut": cut, "title": "", "clusters": 0, "list": []}, {})
-        largest = np.argsort(-found.sizes, kind="stable")[:LISTED_CLUSTERS].tolist()
-        sample = self.sample(scene)
-        listed = [
-            {
-                "cluster": int(found.clusters[i]),
-                "node": int(found.nodes[i]),
-                "start": int(found.starts[i]),
-                "size": int(found.sizes[i]),
-                "slot": int(found.slots[i]),
-                "name": self.title(scene, int(found.nodes[i]), found),
-                "keywords": sample.keywords(int(found.nodes[i])),
-            }
-            for i in largest
-        ]
-        header = {
-            "version": scene.version,
-            "cut": found.name,
-            "title": _cut_title(found),
-            "clusters": len(found),
-            "list": listed,
-        }
-        arrays: dict[str, npt.NDArray[Any]] = {
-            "start": found.starts,
-            "size": found.sizes,
-            "node": found.nodes,
-            "cluster": found.clusters.astype(np.int32),
-            "slot": found.slots,
-        }
-        return pack_arrays(header, arrays)
-
     # Nodes and points ---------------------------------------------------------------------------------------------
 
     def node(
@@ -444,32 +332,7 @@ class Viewer:
         self, vector: Any = None, like: Any = None, cut: str | None = None, version: int | None = None
     ) -> dict[str, Any]:
         """Where a point would go: a row of numbers, or one like a point that is there."""
-        scene = self.at(version)
-        if not scene.n:
-            raise ValueError("there are no points yet, so a point can be placed nowhere")
-        if vector is None and like is not None:
-            key = self._key_of(like)
-            rows = self.source.rows(np.array([key]))
-            if rows is None:
-                raise ValueError("points that are no vectors cannot be placed from here")
-            vector = rows[0].tolist()
-        row = np.asarray(_numbers(vector), np.float64)[None]
-        version_then, beside, nearest = self.source.place(row)
-        leaf = self._leaf_at(scene, nearest)
-        if version_then != scene.version or beside not in scene.tree:
-            # The tree has moved on: near the same point.
-            beside = int(scene.tree.parents()[leaf]) if leaf is not None else scene.tree.root
-        chosen, pages = self.cut_of(scene, cut), NodePages(self, scene)
-        return {
-            "version": scene.version,
-            "node": beside,
-            "start": int(scene.starts[beside]),
-            "size": int(scene.sizes[beside]),
-            "title": self.title(scene, beside, chosen),
-            "path": [self._crumb(scene, v, chosen) for v in scene.path(beside)],
-            "cluster": pages.cluster_at(beside, chosen),
-            "neighbours": [] if leaf is None else pages.listed([leaf]),
-        }
+        return place(self, self.at(version), vector, like, cut)
 
     def _key_of(self, name: Any) -> int:
         key = self.source.key_of(name)
@@ -512,163 +375,48 @@ class Viewer:
         given = self.names.give(scene, scene.node(node), name)
         return {"version": scene.version, "node": node, "name": given}
 
-    # Time ---------------------------------------------------------------------------------------------------------
+    # Time and place -----------------------------------------------------------------------------------------------
 
     def changes(self, since: int | None = None, day: str | None = None, cut: str | None = None) -> dict[str, Any]:
         """What happened to clusters after a version, or since the beginning of a day; the latest first."""
-        scene = self.scene
-        times = self.source.times()
-        if day is not None:
-            begin = _start_of(day)
-            since = max((version for version, at in times.items() if at < begin), default=0)
-        since = min(max(since or 0, 0), scene.version)
-        which = self._default_cut(scene) if cut in (None, "", "auto") else str(cut)
-        if not which.startswith("cut:"):
-            which = self._default_cut(scene)
-        found = self.source.changes(since, which[4:]) if self.source.has_versions and which.startswith("cut:") else []
-        found = [change for change in found if change.version <= scene.version]
-        chosen = scene.cut(which) if scene.n else None
-        at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
-
-        def told(change: Any) -> dict[str, Any]:
-            i = at.get(change.cluster)
-            v = None if i is None or chosen is None else int(chosen.nodes[i])
-            return {
-                "version": change.version,
-                "time": times.get(change.version),
-                "kind": change.kind,
-                "cluster": change.cluster,
-                "others": list(change.others),
-                "size": change.size,
-                "count": change.count,
-                "title": f"cluster {change.cluster}" if v is None else self.title(scene, v, chosen),
-                "node": v,
-                "start": None if v is None else int(scene.starts[v]),
-            }
-
-        new = int(scene.fresh_before(since)[-1]) if scene.n else 0
-        latest = found[::-1][:MOST_CHANGES]
-        return {
-            "version": scene.version,
-            "since": since,
-            "new_points": new,
-            "changes": [told(change) for change in latest],
-            "truncated": len(found) > len(latest),
-        }
+        return history.changes(self, since, day, cut)
 
     def versions(self) -> dict[str, Any]:
         """When versions were made, thinned out."""
-        times = sorted((v, at) for v, at in self.source.times().items() if v <= self.version)
-        kept = [times[i] for i in sampled(len(times), 200).tolist()] if times else []
-        if times and kept[-1] != times[-1]:
-            kept.append(times[-1])
-        return {"versions": [{"version": version, "time": at} for version, at in kept]}
-
-    # The map ------------------------------------------------------------------------------------------------------
+        return history.versions(self)
 
     def map(self, method: str | None = None, version: int | None = None) -> bytes:
         """All points on a plane, from left to right in the tree."""
         scene = self.at(version)
-        known = self.about()["map"]
-        if known is None:
+        known = self.map_methods(scene)
+        if not known:
             raise KeyError("there is no map: the points are no vectors, and no columns were named for it")
-        method = method or known["method"]
-        if method not in known["methods"]:
-            raise ValueError(f"method must be one of {', '.join(known['methods'])}; got {method!r:.60}")
-        make: Callable[[], bytes] = lambda: self._make_map(scene, str(method))  # noqa: E731
-        return self._map.get((method, scene.version), make, wait=60.0 if method != "umap" else 0.3)
+        method = method or known[0]
+        if method not in known:
+            raise ValueError(f"method must be one of {', '.join(known)}; got {method!r:.60}")
+        made: bytes = self._map.get(
+            (method, scene.version),
+            lambda: maps.make_map(self, scene, method),
+            wait=MAP_WAIT if method != "umap" else UMAP_WAIT,
+        )
+        return made
 
-    def _make_map(self, scene: Scene, method: str) -> bytes:
-        keys = scene.seen.keys[scene.order]
-        if method == "columns":
-            assert self.fields.x is not None
-            assert self.fields.y is not None
-            both = [(self.fields.x, self.fields.y)] * scene.n
-            found = [
-                [_coordinate(payload, name) for name in names]
-                for payload, names in zip(self.source.payloads(keys), both, strict=True)
-            ]
-            plane = np.array(found, np.float32)
-        elif method == "umap":
-            rows = self.source.rows(keys)
-            assert rows is not None
-            plane = projection.umap_of(np.asarray(rows, np.float32), self.source.metric())
-        else:
-            plane = self._pca(scene, keys)
-        x, y, aspect = projection.quantized(plane)
-        header = {"version": scene.version, "method": method, "n": scene.n, "aspect": aspect}
-        return pack_arrays(header, {"x": x, "y": y})
-
-    def _pca(self, scene: Scene, keys: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        sample = self.sample(scene)
-        assert sample.rows is not None
-        # The axes of the first version stay, so that the map does not turn as points come.
-        axes = self.__dict__.setdefault("_axes", None)
-        if axes is None or len(axes[0]) != sample.rows.shape[1] or scene.n > 2 * axes[2]:
-            self._axes = axes = (*projection.principal_axes(sample.rows), scene.n)
-
-        def rows_at(start: int, stop: int) -> npt.NDArray[np.float32]:
-            return sample.comparable(self.source.rows(keys[start:stop]))
-
-        return projection.project(rows_at, scene.n, axes[0], axes[1])
+    def map_methods(self, scene: Scene) -> list[str]:
+        """The ways to put the points on a plane, the first of them at once."""
+        has_rows, has_columns = scene.n > 0 and self.source.n_features() is not None, self.fields.x is not None
+        return projection.methods(scene.n, has_columns) if has_rows else ["columns"] if has_columns else []
 
     def points(self, what: str, since: int | None = None, version: int | None = None) -> bytes:
         """Something of every point, from left to right in the tree."""
-        scene = self.at(version)
-        if what == "label" and scene.codes is not None:
-            codes = scene.codes[scene.order]
-            values = np.where((codes < 0) | (codes > 65534), 65535, codes)
-        elif what == "time":
-            values = np.rint(scene.arrival[scene.order] * 65534)
-        elif what == "fresh":
-            values = (scene.seen.arrived[scene.order] > (since or 0)).astype(np.uint16)
-        else:
-            raise ValueError(f"what must be label (where labels are known), time or fresh; got {what!r:.60}")
-        return pack_arrays({"version": scene.version, "what": what, "n": scene.n}, {"value": values.astype(np.uint16)})
+        return maps.of_points(self.at(version), what, since)
 
     def close(self) -> None:
         self.source.close()
 
 
-def _layer_title(name: str) -> str:
-    return f"layer {int(name[6:]) + 1}"
-
-
-def _cut_title(cut: Cut) -> str:
-    if cut.name.startswith("layer:"):
-        return _layer_title(cut.name)
-    return f"{len(cut):,} clusters" if cut.name.startswith("k:") else cut.name[4:]
-
-
 def _real(value: Any) -> float | None:
     """A number that JSON can hold."""
     return float(value) if np.isfinite(value) else None
-
-
-def _start_of(day: str) -> float:
-    try:
-        return datetime.datetime.fromisoformat(day).timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise ValueError(f"day must be a date such as 2026-11-15; got {day!r:.60}") from None
-
-
-def _numbers(vector: Any) -> list[float]:
-    if isinstance(vector, str):
-        try:
-            vector = json.loads(vector)
-        except (ValueError, RecursionError):
-            raise ValueError("vector must be a list of numbers in JSON, such as [0.1, -2, 3]") from None
-    is_list = isinstance(vector, list) and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in vector)
-    if not is_list:
-        raise ValueError("vector must be a list of numbers, such as [0.1, -2, 3]")
-    return [float(x) for x in vector]
-
-
-def _coordinate(payload: Any, name: str) -> float:
-    try:
-        return float(payload[name])
-    except (TypeError, ValueError, KeyError):
-        return 0.0
 
 
 __all__ = ["Computing", "Stale", "Viewer"]

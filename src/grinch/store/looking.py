@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import closing
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +56,30 @@ class Looking(Reading):
                 {name: contents.followed.labels(name, contents.model) for name in names},
                 {name: self._db.names(name) for name in names},
             )
+
+    def explore(
+        self,
+        *,
+        images: str | os.PathLike[str] | None = None,
+        text: str | None = None,
+        image: str | None = None,
+        label: str | None = None,
+        x: str | None = None,
+        y: str | None = None,
+        height: int = 720,
+    ) -> Any:
+        """Look at the store in a page: inline in a notebook, or ``.open()`` in the browser.
+
+        ``text``, ``image``, ``label``, ``x`` and ``y`` name fields of the payload; image files are read below the
+        folder ``images``. See docs/explorer.md.
+        """
+        # By name, for what shows stores knows them, and not the other way round.
+        return import_module("grinch.serve.notebook").explore(
+            self,
+            images=images,
+            height=height,
+            fields={"text": text, "image": image, "label": label, "x": x, "y": y},
+        )
 
     def arrived(self) -> Counts:
         """The version in which each point came, in the order of :attr:`ids`.

@@ -1,0 +1,141 @@
+"""Look at a tree in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from grinch.cli.app import app, say
+from grinch.files.read import FileError
+
+PORT = 8764
+
+
+@app.command(short_help="Look at a store, a model or a tree in the browser.")
+def explore(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH",
+            help="A store (a folder), a model written by save() or grinch cluster, scipy's linkage matrix (.npy), or a"
+            " tree in Newick.",
+        ),
+    ],
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, metavar="N", help=f"Port to listen on (default {PORT}, or a free one)."),
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the browser.")] = True,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="HTML", help="Write one page that needs no server, instead; for up to some 50,000 points."
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="For models and trees: what is known of the points, a row each (.csv, .tsv, .parquet, or .txt).",
+        ),
+    ] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(
+            "--id", metavar="COLUMN", help="Column of --table with the points' ids (default: rows are in their order)."
+        ),
+    ] = None,
+    text: Annotated[str | None, typer.Option(metavar="FIELD", help="What people read: shown, and searched.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="FIELD", help="The true class of each point.")] = None,
+    image: Annotated[str | None, typer.Option(metavar="FIELD", help="A URL, or a file below --images.")] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder below which images are read.", exists=True, file_okay=False),
+    ] = None,
+    x: Annotated[str | None, typer.Option(metavar="FIELD", help="Place on the map, with --y (default: PCA).")] = None,
+    y: Annotated[str | None, typer.Option(metavar="FIELD", help="Place on the map, with --x.")] = None,
+) -> None:
+    r"""Look at PATH in the browser: the tree, a map of the points, what is in every node, and what changed.
+
+    Another process may go on adding points to a store meanwhile: they appear. Names that are given to nodes stay.
+
+    \b
+    For example:
+      grinch explore news
+      grinch explore out/model.grinch --table out/clusters.csv --id id --label label
+      grinch explore linkage.npy --table points.csv --text title
+      grinch explore news --export news.html
+    """
+    from grinch.serve.sources import open_source
+    from grinch.serve.viewer import Viewer
+
+    source: Any = open_source(path)
+    if table is not None:
+        source = open_source(path, payload=_payload(table, id, source))
+    elif id is not None:
+        raise ValueError("--id names a column of --table; give --table, too")
+    viewer = Viewer(source, text=text, label=label, image=image, images=images, x=x, y=y)
+    try:
+        if export is not None:
+            _export(viewer, export)
+        else:
+            _serve(viewer, path, port, browser)
+    finally:
+        viewer.close()
+
+
+def _payload(table: Path, id: str | None, source: Any) -> list[Any]:
+    """A row of a table for each point, in the order of the leaves."""
+    from grinch.files.rows import read_rows
+
+    rows = read_rows(table)
+    if source.kind == "store":
+        raise ValueError("--table is for models and trees; the points of a store have what was added with them")
+    n = source.see().tree.n_leaves
+    if id is None:
+        if len(rows) != n:
+            raise FileError(
+                f"--table must have a row for each of the {n:,} points; {table.name!r} has {len(rows):,}. With --id,"
+                " rows are found by their ids"
+            )
+        return rows
+    if not rows or id not in rows[0]:
+        there = ", ".join(rows[0]) if rows and isinstance(rows[0], dict) else "none"
+        raise FileError(f"--id must name a column of {table.name!r}; got {id!r}. There are: {there}")
+    by_id = {str(row[id]): row for row in rows}
+    found = [by_id.get(str(name)) for name, _ in source.points(range(n))]
+    if not any(row is not None for row in found):
+        raise FileError(f"no id in column {id!r} of {table.name!r} is the id of a point")
+    return found
+
+
+def _export(viewer: Any, path: Path) -> None:
+    from grinch.serve.export import write_page
+
+    write_page(viewer, path)
+    say(
+        f"{viewer.n:,} points, written to {path} ({path.stat().st_size / 1e6:.1f} MB): it opens in any browser, offline"
+    )
+
+
+def _serve(viewer: Any, path: Path, port: int | None, browser: bool) -> None:
+    from grinch.serve.http.app import listen, make_app, run
+
+    try:
+        listening = listen("127.0.0.1", PORT if port is None else port)
+    except OSError:
+        if port is not None:
+            raise
+        listening = listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+    def ready() -> None:
+        say(f"{path.name or path}: {viewer.n:,} points at {url} (Ctrl-C to end)")
+        if browser:
+            import webbrowser
+
+            webbrowser.open(url)
+
+    run(make_app(viewer), listening, ready=ready)

@@ -1,0 +1,73 @@
+"""What happened to the clusters, and when."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+from grinch.serve.sources import sampled
+
+if TYPE_CHECKING:
+    from grinch.serve.viewer import Viewer
+
+MOST_CHANGES = 500
+MOST_VERSIONS = 200
+
+
+def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None) -> dict[str, Any]:
+    """What happened to clusters after a version, or since the beginning of a day; the latest first."""
+    scene = viewer.scene
+    times = viewer.source.times()
+    if day is not None:
+        begin = _start_of(day)
+        since = max((version for version, at in times.items() if at < begin), default=0)
+    since = min(max(since or 0, 0), scene.version)
+    which = viewer._default_cut(scene) if cut in (None, "", "auto") else str(cut)
+    if not which.startswith("cut:"):
+        which = viewer._default_cut(scene)
+    found = viewer.source.changes(since, which[4:]) if viewer.source.has_versions and which.startswith("cut:") else []
+    found = [change for change in found if change.version <= scene.version]
+    chosen = scene.cut(which) if scene.n else None
+    at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
+
+    def told(change: Any) -> dict[str, Any]:
+        i = at.get(change.cluster)
+        v = None if i is None or chosen is None else int(chosen.nodes[i])
+        return {
+            "version": change.version,
+            "time": times.get(change.version),
+            "kind": change.kind,
+            "cluster": change.cluster,
+            "others": list(change.others),
+            "size": change.size,
+            "count": change.count,
+            "title": f"cluster {change.cluster}" if v is None else viewer.title(scene, v, chosen),
+            "node": v,
+            "start": None if v is None else int(scene.starts[v]),
+        }
+
+    new = int(scene.fresh_before(since)[-1]) if scene.n else 0
+    latest = found[::-1][:MOST_CHANGES]
+    return {
+        "version": scene.version,
+        "since": since,
+        "new_points": new,
+        "changes": [told(change) for change in latest],
+        "truncated": len(found) > len(latest),
+    }
+
+
+def versions(viewer: Viewer) -> dict[str, Any]:
+    """When versions were made, thinned out."""
+    times = sorted((v, at) for v, at in viewer.source.times().items() if v <= viewer.version)
+    kept = [times[i] for i in sampled(len(times), MOST_VERSIONS).tolist()] if times else []
+    if times and kept[-1] != times[-1]:
+        kept.append(times[-1])
+    return {"versions": [{"version": version, "time": at} for version, at in kept]}
+
+
+def _start_of(day: str) -> float:
+    try:
+        return datetime.datetime.fromisoformat(day).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(f"day must be a date such as 2026-11-15; got {day!r:.60}") from None
