@@ -22,9 +22,9 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         begin = _start_of(day)
         since = max((version for version, at in times.items() if at < begin), default=0)
     since = min(max(since or 0, 0), scene.version)
-    which = viewer._default_cut(scene) if cut in (None, "", "auto") else str(cut)
+    which = viewer.default_cut(scene) if cut in (None, "", "auto") else str(cut)
     if not which.startswith("cut:"):
-        which = viewer._default_cut(scene)
+        which = viewer.default_cut(scene)
     found = viewer.source.changes(since, which[4:]) if viewer.source.has_versions and which.startswith("cut:") else []
     found = [change for change in found if change.version <= scene.version]
     chosen = scene.cut(which) if scene.n else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from grinch.cuts.flat import split_order
 from grinch.serve.sources import Seen
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
+
+if TYPE_CHECKING:
+    from grinch.serve.sample import Sample
 
 # Colors that can be told apart.
 SLOTS = 10
@@ -69,6 +72,10 @@ class Scene:
         self._commonest: tuple[Ids, Ids] | None = None
         self._cuts: dict[str, Cut] = {}
         self.layers: dict[str, Labels] = {}
+        self.persistence: dict[str, float] = {}
+        # What a viewer found out about this version: descriptions of nodes, and a sample of the points.
+        self.titles: dict[int, str] = {}
+        self.sample: Sample | None = None
 
     # Nodes --------------------------------------------------------------------------------------------------------
 
