@@ -197,7 +197,7 @@ class Viewer:
             "labels": scene.label_names[:MOST_LABELS] if scene.codes is not None else None,
             "times": known,
             "map": {"methods": methods, "method": methods[0]} if methods else None,
-            "has_text": self.fields.text is not None or (scene.n > 0 and self.sample(scene).words is not None),
+            "has_text": self.fields.has_text,
             "has_images": self.fields.image is not None,
             "has_payload": scene.n > 0 and next(self.source.payloads(scene.seen.keys[:1]), None) is not None,
             "versions": self.source.has_versions,
