@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grinch import Tree
 from grinch.tree import blocks as module
-from grinch.tree.blocks import SHARE, blocks, commonest, covering, display
+from grinch.tree.blocks import SHARE, blocks, commonest, covering, display, nodes_above
 from trees import random_tree, random_trees
 
 UNLIMITED = 10**6
@@ -240,3 +240,15 @@ def test_the_commonest_code_of_every_node(tree, data):
         tally = Counter(code for code in codes[tree.leaves(v)].tolist() if code >= 0)
         assert counts[v] == max(tally.values(), default=0)
         assert tally[int(best[v])] == counts[v] if tally else best[v] == -1
+
+
+# Above some leaves ----------------------------------------------------------------------------------------------------
+
+
+@given(random_trees(), st.data())
+def test_the_nodes_above_some_leaves(tree, data):
+    leaves = data.draw(st.sets(st.integers(0, tree.n_leaves - 1)))
+    nodes, counts = nodes_above(tree, np.array(sorted(leaves), np.int32))
+    under = {v: len(leaves & set(tree.leaves(v).tolist())) for v in tree.nodes()}
+    assert len(set(nodes.tolist())) == len(nodes)
+    assert dict(zip(nodes.tolist(), counts.tolist(), strict=True)) == {v: n for v, n in under.items() if n}

@@ -206,3 +206,30 @@ def _fill_commonest(
         for i in range(place, end):
             if codes[i] >= 0:
                 tally[codes[i]] = 0
+
+
+def nodes_above(tree: Tree, leaves: Ids) -> tuple[Ids, Ids]:
+    """The nodes at and above some leaves, and how many of the leaves are under each.
+
+    >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    >>> nodes, counts = nodes_above(tree, np.array([1, 2], np.int32))
+    >>> dict(zip(nodes.tolist(), counts.tolist())) == {1: 1, tree.lca(0, 1): 1, tree.root: 2, 2: 1}
+    True
+    """
+    tally, found = np.zeros(tree.n_ids, np.int32), np.empty(tree.n_ids, np.int32)
+    nodes = found[: _fill_above(tree.parents(), leaves, tally, found)]
+    return nodes, tally[nodes]
+
+
+@kernel
+def _fill_above(parents: Ids, leaves: Ids, tally: Ids, found: Ids) -> int:
+    count = 0
+    for i in range(leaves.shape[0]):
+        v = leaves[i]
+        while v >= 0:
+            if tally[v] == 0:
+                found[count] = v
+                count += 1
+            tally[v] += 1
+            v = parents[v]
+    return count
