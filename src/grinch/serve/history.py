@@ -22,12 +22,11 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         begin = _start_of(day)
         since = max((version for version, at in times.items() if at < begin), default=0)
     since = min(max(since or 0, 0), scene.version)
-    which = viewer.default_cut(scene) if cut in (None, "", "auto") else str(cut)
-    if not which.startswith("cut:"):
-        which = viewer.default_cut(scene)
-    found = viewer.source.changes(since, which[4:]) if viewer.source.has_versions and which.startswith("cut:") else []
+    # Only of cuts that are followed is it known what happened; also of a store whose points are all gone.
+    followed = str(cut) if cut and cut.startswith("cut:") else viewer.default_cut(scene) if scene.n else "cut:default"
+    found = viewer.source.changes(since, followed[4:]) if viewer.source.has_versions else []
     found = [change for change in found if change.version <= scene.version]
-    chosen = scene.cut(which) if scene.n else None
+    chosen = scene.cut(followed) if scene.n else None
     at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
 
     def told(change: Any) -> dict[str, Any]:
