@@ -10,6 +10,7 @@ import numpy as np
 from grinch._types import Ids
 from grinch.serve.scene import Cut, Scene
 from grinch.serve.sources import sampled
+from grinch.tree.keys import leaf_keys
 
 if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer
@@ -53,7 +54,7 @@ class NodePages:
             "columns": self._columns(v, central),
             "labels": self._labels(v),
             "exemplars": self.listed(central[:N_EXEMPLARS].tolist()),
-            "path": [viewer._crumb(scene, u, cut) for u in scene.path(v)],
+            "path": [viewer.crumb(scene, u, cut) for u in scene.path(v)],
             "children": [self._short(u, cut) for u in self._parts(v)],
             "nearest": self._nearest(v, cut),
             "cluster": self.cluster_at(v, cut),
@@ -85,7 +86,7 @@ class NodePages:
             image = fields.image_of(payload)
             is_address = image is not None and image.lower().startswith(("http://", "https://"))
             if image is not None and not is_address:
-                image = f"/api/image/{leaf}" if self.viewer.images is not None else None
+                image = f"api/image/{leaf}?version={scene.version}" if self.viewer.images is not None else None
             code = -1 if scene.codes is None else int(scene.codes[leaf])
             members.append(
                 {
@@ -114,12 +115,7 @@ class NodePages:
 
     def _key(self, v: int) -> int:
         """The content key of a node, where points are known by their position."""
-        leaves = self.scene.seen.keys[self.scene.leaves(v)].astype(np.uint64)
-        with np.errstate(over="ignore"):
-            x = leaves + np.uint64(0x9E3779B97F4A7C15)
-            x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            return int((x ^ (x >> np.uint64(31))).sum())
+        return int(leaf_keys(self.scene.seen.keys[self.scene.leaves(v)]).sum())
 
     def _persistence(self, v: int) -> dict[str, Any] | None:
         """From which height to which the node is a cluster."""

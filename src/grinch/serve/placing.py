@@ -19,14 +19,14 @@ def place(viewer: Viewer, scene: Scene, vector: Any, like: Any, cut: str | None)
     if not scene.n:
         raise ValueError("there are no points yet, so a point can be placed nowhere")
     if vector is None and like is not None:
-        key = viewer._key_of(like)
+        key = viewer.key_of(like)
         rows = viewer.source.rows(np.array([key]))
         if rows is None:
             raise ValueError("points that are no vectors cannot be placed from here")
         vector = rows[0].tolist()
     row = np.asarray(_numbers(vector), np.float64)[None]
     version_then, beside, nearest = viewer.source.place(row)
-    leaf = viewer._leaf_at(scene, nearest)
+    leaf = viewer.leaf_at(scene, nearest)
     if version_then != scene.version or beside not in scene.tree:
         # The tree has moved on: near the same point.
         beside = int(scene.tree.parents()[leaf]) if leaf is not None else scene.tree.root
@@ -37,7 +37,7 @@ def place(viewer: Viewer, scene: Scene, vector: Any, like: Any, cut: str | None)
         "start": int(scene.starts[beside]),
         "size": int(scene.sizes[beside]),
         "title": viewer.title(scene, beside, chosen),
-        "path": [viewer._crumb(scene, v, chosen) for v in scene.path(beside)],
+        "path": [viewer.crumb(scene, v, chosen) for v in scene.path(beside)],
         "cluster": pages.cluster_at(beside, chosen),
         "neighbours": [] if leaf is None else pages.listed([leaf]),
     }

@@ -20,7 +20,7 @@ def search(viewer: Viewer, scene: Scene, q: str, limit: int) -> dict[str, Any]:
     seen = {hit["leaf"] for hit in hits if hit["leaf"] is not None}
     keys, is_complete = viewer.source.find_text(q, 4 * limit)
     for key in keys:
-        leaf = viewer._leaf_at(scene, key)
+        leaf = viewer.leaf_at(scene, key)
         if leaf is None or leaf in seen:
             continue
         hit = _point(viewer, scene, leaf, q)
@@ -67,7 +67,7 @@ def _by_keyword(viewer: Viewer, scene: Scene, wanted: str, taken: set[int]) -> l
 
 def _by_id(viewer: Viewer, scene: Scene, q: str) -> list[dict[str, Any]]:
     try:
-        leaf = viewer._leaf_at(scene, viewer._key_of(q))
+        leaf = viewer.leaf_at(scene, viewer.key_of(q))
     except KeyError:
         return []
     found = None if leaf is None else _point(viewer, scene, leaf, q)

@@ -30,6 +30,8 @@ MOST_LABELS_UNASKED = 200_000
 # A new scene is made at most this share of the time, so that looking does not keep the writer waiting.
 SHARE_OF_TIME = 0.2
 
+# A cut with more clusters than this share of the points is not what is shown first; into how many, instead.
+MOST_CLUSTERS_SHARE, SOME_CLUSTERS = 1 / 4, 40
 # Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
 MAP_WAIT, UMAP_WAIT = 60.0, 0.3
 
@@ -165,11 +167,9 @@ class Viewer:
     def sample(self, scene: Scene) -> Sample:
         """Some of the points, with rows and texts; made when it is first needed."""
         with scene.lock:
-            known: Sample | None = getattr(scene, "_sample", None)
-            if known is None:
-                known = Sample(scene, self.source, self.fields, self.source.metric())
-                scene._sample = known  # type: ignore[attr-defined]
-            return known
+            if scene.sample is None:
+                scene.sample = Sample(scene, self.source, self.fields, self.source.metric())
+            return scene.sample
 
     # The whole ----------------------------------------------------------------------------------------------------
 
@@ -193,13 +193,13 @@ class Viewer:
             "can_place": has_rows and (isinstance(self.source, StoreSource) or self._can_place()),
             "n_features": self.source.n_features(),
             "cuts": self._named_cuts(scene),
-            "cut": self._default_cut(scene),
+            "cut": self.default_cut(scene),
             "max_k": scene.max_k,
             "colors": colors,
             "labels": scene.label_names[:MOST_LABELS] if scene.codes is not None else None,
             "times": known,
             "map": {"methods": methods, "method": methods[0]} if methods else None,
-            "has_text": self.fields.text is not None or (scene.n > 0 and self.sample(scene).words is not None),
+            "has_text": self.fields.has_text,
             "has_images": self.fields.image is not None,
             "has_payload": scene.n > 0 and next(self.source.payloads(scene.seen.keys[:1]), None) is not None,
             "versions": self.source.has_versions,
@@ -215,15 +215,17 @@ class Viewer:
         found = [{"cut": n, "title": titles.get(n, n[4:]), "clusters": len(scene.cut(n))} for n in names]
         return found + [{"cut": n, "title": icicle.layer_title(n), "clusters": len(scene.cut(n))} for n in scene.layers]
 
-    def _default_cut(self, scene: Scene) -> str:
-        names = list(scene.seen.cuts)
-        return f"cut:{names[0]}" if names else f"k:{min(max(scene.n, 1), 12)}"
+    def default_cut(self, scene: Scene) -> str:
+        # A cut that is mostly single points (that of a store that wants a recut, say) is nothing to begin with.
+        names = [f"cut:{name}" for name in scene.seen.cuts]
+        fine = next((name for name in names if len(scene.cut(name)) <= MOST_CLUSTERS_SHARE * scene.n + 4), None)
+        return fine or f"k:{min(scene.max_k, SOME_CLUSTERS)}"
 
     def cut_of(self, scene: Scene, name: str | None) -> Cut:
         """A cut by name; ``auto`` or nothing is the one that is shown first."""
         if name and name.startswith("layer:") and name not in scene.layers and scene.n:
             self._compute_layers(scene)
-        return scene.cut(self._default_cut(scene) if name in (None, "", "auto") else str(name))
+        return scene.cut(self.default_cut(scene) if name in (None, "", "auto") else str(name))
 
     def layers(self) -> dict[str, Any]:
         """The resolutions that last, finest first."""
@@ -234,13 +236,13 @@ class Viewer:
             self._layers.get(("layers", scene.version), lambda: self._compute_layers(scene))
         found = [
             {"cut": name, "title": icicle.layer_title(name), "clusters": len(scene.cut(name)), "persistence": lasting}
-            for name, lasting in getattr(scene, "_lasting", {}).items()
+            for name, lasting in scene.persistence.items()
         ]
         return {"version": scene.version, "layers": found}
 
     def _compute_layers(self, scene: Scene) -> bool:
         found = self.source.layers(scene.seen) or []
-        scene._lasting = {f"layer:{i}": layer.persistence for i, layer in enumerate(found)}  # type: ignore[attr-defined]
+        scene.persistence = {f"layer:{i}": layer.persistence for i, layer in enumerate(found)}
         scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(found)}
         return True
 
@@ -276,10 +278,9 @@ class Viewer:
                 if i >= 0 and int(cut.nodes[i]) == v and int(cut.clusters[i]) in named:
                     return named[int(cut.clusters[i])]
         with scene.lock:
-            titles: dict[int, str] = scene.__dict__.setdefault("_titles", {})
-            if v not in titles:
-                titles[v] = self._described(scene, v)
-            return titles[v]
+            if v not in scene.titles:
+                scene.titles[v] = self._described(scene, v)
+            return scene.titles[v]
 
     def _described(self, scene: Scene, v: int) -> str:
         size = int(scene.sizes[v])
@@ -296,7 +297,7 @@ class Viewer:
                 return scene.label_names[best[v]]
         return f"{size:,} points"
 
-    def _crumb(self, scene: Scene, v: int, cut: Cut | None) -> dict[str, Any]:
+    def crumb(self, scene: Scene, v: int, cut: Cut | None) -> dict[str, Any]:
         return {
             "node": v,
             "start": int(scene.starts[v]),
@@ -334,7 +335,7 @@ class Viewer:
         """Where a point would go: a row of numbers, or one like a point that is there."""
         return place(self, self.at(version), vector, like, cut)
 
-    def _key_of(self, name: Any) -> int:
+    def key_of(self, name: Any) -> int:
         key = self.source.key_of(name)
         if key is None and isinstance(name, str) and name.lstrip("-").isdigit():
             key = self.source.key_of(int(name))
@@ -342,14 +343,14 @@ class Viewer:
             raise KeyError(f"id {name!r:.60} is not there")
         return key
 
-    def _leaf_at(self, scene: Scene, key: int) -> int | None:
+    def leaf_at(self, scene: Scene, key: int) -> int | None:
         leaf = int(np.searchsorted(scene.seen.keys, key)) if key >= 0 else scene.n
         return leaf if leaf < scene.n and scene.seen.keys[leaf] == key else None
 
     def locate(self, id: Any, size: int = 1) -> dict[str, Any]:
         """The node over a point whose size is nearest to one that is known."""
         scene = self.scene
-        leaf = self._leaf_at(scene, self._key_of(id))
+        leaf = self.leaf_at(scene, self.key_of(id))
         if leaf is None:
             raise KeyError(f"id {id!r:.60} is not in version {scene.version}")
         v = scene.ancestor_of_size(leaf, size)
