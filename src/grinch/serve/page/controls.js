@@ -67,13 +67,11 @@ export class Controls {
     const { about, layers, cut, clusters } = this.app.values;
     if (!about) return;
     const followed = about.cuts.filter((known) => !known.cut.startsWith("layer:"));
-    const chips = [...followed, ...(layers ?? [])].map((known) => el("button", {
-      class: "chip", type: "button", "aria-pressed": String(known.cut === cut),
-      title: known.persistence === undefined ? `${known.title}: ${counted(known.clusters, "cluster")}` : `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`,
-      onclick: () => this.app.state.set({ cut: known.cut }),
-    }, known.title, el("b", { text: compact(known.clusters) })));
-    const waiting = !layers && about.n > 1 && el("span", { class: "status", text: "finding layers…" });
-    byId("cuts").replaceChildren(...chips, ...(waiting ? [waiting] : []));
+    const named = followed.map((known) => this._chip(known, known.title, `${known.title}: ${counted(known.clusters, "cluster")}`));
+    const found = (layers ?? []).map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`));
+    const waiting = !layers && about.n > 1;
+    const title = el("span", { class: "meta", text: waiting ? "finding layers…" : "Layers" });
+    byId("cuts").replaceChildren(...named, ...(waiting || found.length ? [title] : []), ...found);
     const k = clusters?.header.cut === cut ? clusters.header.clusters : cut?.startsWith("k:") ? Number(cut.slice(2)) : undefined;
     const isActive = document.activeElement === byId("slider");
     byId("count").max = about.max_k;
@@ -82,6 +80,12 @@ export class Controls {
     byId("count").value = k;
     byId("slider").setAttribute("aria-valuetext", counted(k, "cluster"));
     byId("count-unit").textContent = k === 1 ? "cluster" : "clusters";
+  }
+
+  _chip(known, text, title) {
+    const isShown = known.cut === this.app.values.cut;
+    return el("button", { class: "chip", type: "button", "aria-pressed": String(isShown), title, onclick: () => this.app.state.set({ cut: known.cut }) },
+      text, el("b", { text: compact(known.clusters) }));
   }
 
   // Legend ---------------------------------------------------------------------------------------------------------

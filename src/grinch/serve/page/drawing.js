@@ -1,6 +1,6 @@
 // How the icicle is drawn. Everything is in CSS pixels; the caller has scaled the canvas.
 
-import { MORE, NAMED, TOP } from "grinch/picture";
+import { MORE, NAMED, TOP, WITHIN } from "grinch/picture";
 import { css } from "grinch/palette";
 import { compact } from "grinch/format";
 
@@ -27,10 +27,18 @@ function sides({ x0, scale, width }, start, size) {
 
 /** @param {Scene} scene */
 export function drawBlocks(scene) {
-  const { ctx, picture, rowHeight, height, rowOf } = scene;
+  const { ctx, picture, palette, rowHeight, height, rowOf } = scene;
   let drawn = 0;
   for (const { fill, blocks } of picture.groups) {
     ctx.fillStyle = fill;
+    ctx.globalAlpha = palette.isDark ? 0.16 : 0.13;
+    for (const i of blocks) {
+      // What ends in a cluster drips down, so that its color is seen over all of its points.
+      if (!picture.isEnd[i] || !(picture.flags[i] & WITHIN)) continue;
+      const at = sides(scene, picture.start[i], picture.size[i]), y = (rowOf(i) + 1) * rowHeight;
+      if (at && y < height) ctx.fillRect(at[0], y, Math.max(at[1] - at[0] - (at[2] > 5 ? 1 : 0), 0.7), height - y);
+    }
+    ctx.globalAlpha = 1;
     for (const i of blocks) {
       const y = rowOf(i) * rowHeight;
       if (y > height || y + rowHeight < 0) continue;
@@ -191,8 +199,21 @@ export function fitted(ctx, text, room) {
   const shown = text.length > 160 ? `${text.slice(0, 160)}…` : text;
   const wide = widthOf(ctx, shown);
   if (wide <= room) return shown;
+  const words = wholeWords(ctx, shown, room);
+  if (words) return words;
   const letters = [...shown];
   let keep = Math.floor((letters.length * room) / wide);
   while (keep > 1 && widthOf(ctx, `${letters.slice(0, keep).join("").trimEnd()}…`) > room) keep -= 1;
   return keep > 1 ? `${letters.slice(0, keep).join("").trimEnd()}…` : "";
+}
+
+/** Of a list of words, those that fit. */
+function wholeWords(ctx, text, room) {
+  const words = text.split(", ");
+  if (words.length > 6) return "";
+  while (words.length > 1) {
+    words.pop();
+    if (widthOf(ctx, words.join(", ")) <= room) return words.join(", ");
+  }
+  return "";
 }

@@ -30,6 +30,8 @@ export class Icicle {
     new Gestures(this.canvas, this._gestures());
     new ResizeObserver(() => this._resize()).observe(this.canvas.parentElement);
     app.state.on("view version cut color since again", () => this._changed());
+    // What was under the mouse is no longer there.
+    app.state.on("view version", () => this._hover(-1, -1));
     app.state.on("selection hover", () => this.draw());
     app.state.on("since version", () => this.pulse());
   }
@@ -280,7 +282,7 @@ export class Icicle {
     const i = x < 0 ? -1 : this.hit(x, y);
     this.canvas.style.cursor = i < 0 ? "default" : "pointer";
     const spot = i < 0 ? null : this.picture.spot(i);
-    if (spot?.node !== this.app.values.hover?.node || !spot) this.app.state.set({ hover: spot });
+    if (spot?.node !== this.app.values.hover?.node) this.app.state.set({ hover: spot });
     this.app.tip?.block(this.picture, i, x, y);
   }
 }

@@ -31,7 +31,7 @@ export function pointCard(app, member, { isLarge = false, onclick } = {}) {
     src: source.imageUrl(member.image, values.version), alt: "", loading: "lazy", referrerpolicy: "no-referrer",
     onerror: (event) => event.target.remove(),
   });
-  const meta = [member.id !== null && String(member.id), member.label, member.time && moment(member.time)];
+  const meta = [member.id !== null && String(member.id), member.label, isLarge && member.time && moment(member.time)];
   const text = member.text ?? (image ? null : String(member.id ?? `point ${member.leaf}`));
   const body = el("div", { class: "words" },
     text !== null && el("p", { text }),
