@@ -115,7 +115,7 @@ export class LocalTree {
         v = big;
       }
       if (leftOver >= 0 && isSeen(leftOver) && waiting.length < MOST_BLOCKS) waiting.push([leftOver, row + 1, count]);
-      if (row + 1 >= maxRows) waiting = waiting.slice(0, begin);
+      if (row + 1 >= maxRows) [waiting, end] = [waiting.slice(0, begin), -1];
       found.node.push(node);
       found.parent.push(parent);
       found.row.push(row);
