@@ -2,10 +2,11 @@
 
 import { byId, el, later } from "grinch/dom";
 import { compact, count, counted, date, percent } from "grinch/format";
+import { isSize } from "grinch/drawing";
 import { css } from "grinch/palette";
 
 const COLORS = { cluster: "by cluster", label: "by label", purity: "by purity", time: "by arrival", fresh: "by what is new" };
-const STEPS = 1000;
+const STEPS = 1000, MOST_CRUMBS = 6;
 
 export class Controls {
   /** @param {import("grinch/app").App} app @param {() => import("grinch/palette").Palette} palette */
@@ -137,12 +138,14 @@ export class Controls {
   // Where we are ---------------------------------------------------------------------------------------------------
 
   _crumbs() {
-    const crumbs = this.app.icicle?.crumbs() ?? [];
+    const all = this.app.icicle?.crumbs() ?? [];
+    // Of a long way, its beginning and its end.
+    const crumbs = all.length > MOST_CRUMBS ? [all[0], null, ...all.slice(3 - MOST_CRUMBS)] : all;
     const last = crumbs.length - 1;
-    byId("crumbs").replaceChildren(...crumbs.map((crumb, i) => el("button", {
+    byId("crumbs").replaceChildren(...crumbs.map((crumb, i) => crumb === null ? el("span", { class: "crumb", text: "…" }) : el("button", {
       class: "crumb", type: "button", "aria-current": i === last ? "location" : null, title: `${crumb.title}: ${counted(crumb.size, "point")}`,
       onclick: () => { this.app.icicle.zoomTo(crumb); this.app.select(crumb); },
-    }, el("span", { text: crumb.title || counted(crumb.size, "point") }), el("small", { text: compact(crumb.size) }))));
+    }, el("span", { text: crumb.title || counted(crumb.size, "point") }), !isSize(crumb.title ?? "") && el("small", { text: compact(crumb.size) }))));
     byId("crumbs").scrollLeft = byId("crumbs").scrollWidth;
   }
 

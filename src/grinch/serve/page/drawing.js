@@ -7,6 +7,7 @@ import { compact } from "grinch/format";
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif';
 const LEAST_FOR_TEXT = 34;
 const PADDING = 6;
+export const RIBBON = 9;
 
 /**
  * @typedef {object} Scene What is drawn, and where.
@@ -112,7 +113,7 @@ export function drawLabels(scene) {
     if (room < LEAST_FOR_TEXT - 2 * PADDING) continue;
     const isNamed = picture.flags[i] & NAMED, isTop = picture.flags[i] & TOP;
     ctx.font = `${isNamed || isTop ? 600 : 400} ${size}px ${FONT}`;
-    const text = fitted(ctx, picture.title(i) || compact(picture.size[i]), room);
+    const text = fitted(ctx, shownTitle(ctx, picture, i, room), room);
     if (!text) continue;
     const middle = y + (rowHeight - 1) / 2 + 0.5;
     ctx.fillStyle = picture.inks[i];
@@ -122,12 +123,21 @@ export function drawLabels(scene) {
   }
 }
 
+/** What to write into a block: where "1,234 points" has no room, the number will do. */
+function shownTitle(ctx, picture, i, room) {
+  const title = picture.title(i);
+  return !title || (isSize(title) && widthOf(ctx, title) > room) ? compact(picture.size[i]) : title;
+}
+
+/** Whether a title says no more than how many points there are. @param {string} title */
+export const isSize = (title) => /^[\d,]+ points$/.test(title);
+
 /** The size after a name, where there is room. */
 function number(ctx, picture, i, left, right, middle, size) {
   if (!picture.title(i) || picture.size[i] < 2) return;
   ctx.font = `400 ${size - 1}px ${FONT}`;
   const text = compact(picture.size[i]);
-  if (/\bpoints$/.test(picture.title(i)) || left + widthOf(ctx, text) > right) return;
+  if (isSize(picture.title(i)) || left + widthOf(ctx, text) > right) return;
   ctx.globalAlpha = 0.72;
   ctx.fillText(text, left, middle);
   ctx.globalAlpha = 1;
@@ -216,4 +226,24 @@ function wholeWords(ctx, text, room) {
     if (widthOf(ctx, words.join(", ")) <= room) return words.join(", ");
   }
   return "";
+}
+
+/** The clusters of all points in view, however small: a ribbon below the tree. @param {Scene} scene @param {any} clusters The answer of cut(). */
+export function drawRibbon({ ctx, palette, width, height, x0, scale }, clusters) {
+  const { start, size, slot } = clusters.arrays;
+  const y = height - RIBBON;
+  ctx.fillStyle = css(palette.ground);
+  ctx.fillRect(0, y - 2, width, RIBBON + 2);
+  ctx.fillStyle = css(palette.none);
+  ctx.fillRect(0, y, width, RIBBON);
+  let last = -1;
+  for (let i = 0; i < (start?.length ?? 0); i += 1) {
+    const left = (start[i] - x0) * scale, right = left + size[i] * scale;
+    if (right < 0 || left > width) continue;
+    // Of the clusters within a pixel one is enough.
+    if (Math.floor(right) === last && right - left < 1) continue;
+    last = Math.floor(right);
+    ctx.fillStyle = css(palette.slot(slot[i]));
+    ctx.fillRect(Math.max(left, 0), y, Math.max(Math.min(right, width) - Math.max(left, 0), 0.6), RIBBON);
+  }
 }
