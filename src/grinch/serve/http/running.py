@@ -9,14 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI
-
-from grinch.errors import missing_extra
-
-try:
-    import uvicorn
-except ImportError:
-    raise missing_extra("a server", "uvicorn", "serve") from None
 
 # Seconds that answers on their way are waited for at the end.
 PATIENCE = 5
