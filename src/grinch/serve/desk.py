@@ -122,7 +122,7 @@ class _Fixed:
         return [payload for _, payload in self.source.points(self._found(ids))]
 
     def vectors(self, ids: list[Any]) -> Any:
-        return self.source.rows(np.array(self._found(ids), np.int64))
+        raise ValueError("a model does not keep its points as they were given; a store does")
 
     def _found(self, ids: list[Any]) -> list[int]:
         missing = next((name for name in ids if name not in self._places), None)

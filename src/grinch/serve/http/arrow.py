@@ -32,7 +32,7 @@ def read(body: bytes, max_rows: int) -> tuple[npt.NDArray[Any], list[Any] | None
                 batch.validate(full=True)
                 batches.append(batch)
             table = pa.Table.from_batches(batches, reader.schema).combine_chunks()
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(f"the body must be a whole Arrow stream; {str(error)[:100]}") from None
     names = table.column_names
     ids = table.column("id").to_pylist() if "id" in names else None

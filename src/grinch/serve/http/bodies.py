@@ -96,24 +96,34 @@ def read_npy(content: bytes) -> npt.NDArray[Any]:
 
 
 def read_npz(content: bytes, settings: Settings) -> Points:
-    """Arrays X, ids (numbers or texts) and payload (the bytes of a JSON list), as numpy.savez writes them."""
+    """Arrays as numpy.savez writes them: X, ids (numbers or texts), and payload, the bytes of a list in JSON.
+
+    Instead of ids there may be ids_json, a list in JSON, too: texts of NumPy take four bytes for each character of the
+    longest, and lose zeros at their end.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
             if any(entry.compress_type != zipfile.ZIP_STORED or entry.file_size > len(content) for entry in entries):
                 raise ValueError("the arrays must not be compressed: use numpy.savez")
             if len(entries) > 3:
-                raise ValueError("the arrays must be X, and perhaps ids and payload")
+                raise ValueError("the arrays must be X, and perhaps ids and payload; there are more")
             found = {entry.filename.removesuffix(".npy"): read_npy(archive.read(entry)) for entry in entries}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise ValueError(f"the body must be arrays as numpy.savez writes them; {str(error)[:100]}") from None
-    if "X" not in found or not found.keys() <= {"X", "ids", "payload"}:
+    if "X" not in found or not found.keys() <= {"X", "ids", "ids_json", "payload"}:
         raise ValueError(f"the arrays must be X, and perhaps ids and payload; got {', '.join(found)[:100]}")
-    ids = found["ids"].tolist() if "ids" in found and found["ids"].ndim == 1 else None
-    if "ids" in found and (ids is None or found["ids"].dtype.kind == "f"):
+    payload = _json_list("payload", found["payload"]) if "payload" in found else None
+    return Points(matrix(found["X"], settings), _ids_in(found), payload)
+
+
+def _ids_in(found: dict[str, npt.NDArray[Any]]) -> list[Any] | None:
+    if "ids_json" in found:
+        return _json_list("ids_json", found["ids_json"])
+    ids = found.get("ids")
+    if ids is not None and (ids.ndim != 1 or ids.dtype.kind == "f"):
         raise ValueError("ids must be a list of whole numbers or texts")
-    payload = None if "payload" not in found else _json_list(found["payload"].tobytes())
-    return Points(matrix(found["X"], settings), ids, payload)
+    return None if ids is None else ids.tolist()
 
 
 def _read_arrow(body: bytes, settings: Settings) -> Points:
@@ -121,13 +131,13 @@ def _read_arrow(body: bytes, settings: Settings) -> Points:
     return Points(matrix(X, settings), ids, payload)
 
 
-def _json_list(text: bytes) -> list[Any]:
+def _json_list(what: str, text: npt.NDArray[Any]) -> list[Any]:
     try:
-        found = json.loads(text, parse_constant=_refuse_constant)
+        found = json.loads(text.tobytes(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"payload must be a list in JSON; {str(error)[:100]}") from None
+        raise ValueError(f"{what} must be a list in JSON; {str(error)[:100]}") from None
     if not isinstance(found, list):
-        raise ValueError("payload must be a list in JSON")
+        raise ValueError(f"{what} must be a list in JSON")
     return found
 
 

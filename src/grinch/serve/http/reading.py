@@ -108,7 +108,7 @@ def _add_points(routes: APIRouter, service: Service) -> None:
 
         try:
             X, name = await bodies.read(request, parse)
-        except ValueError as error:
+        except Exception as error:
             return refusal(error)
 
         def find(seen: Any) -> dict[str, Any]:

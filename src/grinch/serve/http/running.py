@@ -14,6 +14,8 @@ from fastapi import FastAPI
 
 # Seconds that answers on their way are waited for at the end.
 PATIENCE = 5
+# Seconds that a connection is kept on which nothing is asked.
+KEPT = 75
 LONGEST_ADDRESS = 2**17
 
 
@@ -43,6 +45,7 @@ def run(
         lifespan="off",
         ws="none",
         timeout_graceful_shutdown=PATIENCE,
+        timeout_keep_alive=KEPT,
         h11_max_incomplete_event_size=LONGEST_ADDRESS,
     )
     server = _Server(config, app, ready, stop)
