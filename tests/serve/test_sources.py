@@ -277,7 +277,7 @@ def test_a_damaged_model_is_refused(tmp_path):
     path = tmp_path / "m.grinch"
     Grinch().fit(points(40)[0]).save(path)
     path.write_bytes(path.read_bytes()[:-2_000])
-    with pytest.raises(ValueError, match="m.grinch"):
+    with pytest.raises(ValueError, match=r"m\.grinch"):
         open_source(path)
 
 
