@@ -6,6 +6,7 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 from grinch.serve.sources import sampled
+from grinch.store.changes import Change
 
 if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer
@@ -23,10 +24,12 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         since = max((version for version, at in times.items() if at < begin), default=0)
     since = min(max(since or 0, 0), scene.version)
     # Only of cuts that are followed is it known what happened; also of a store whose points are all gone.
-    followed = str(cut) if cut and cut.startswith("cut:") else viewer.default_cut(scene) if scene.n else "cut:default"
-    found = viewer.source.changes(since, followed[4:]) if viewer.source.has_versions else []
-    found = [change for change in found if change.version <= scene.version]
-    chosen = scene.cut(followed) if scene.n else None
+    followed = cut if cut and cut.startswith("cut:") else f"cut:{next(iter(scene.seen.cuts), 'default')}"
+    found: list[Change] = []
+    is_all = True
+    if viewer.source.has_versions:
+        found, is_all = viewer.source.changes(since, followed[4:], MOST_CHANGES)
+    chosen = scene.cut(followed) if scene.n and scene.seen.cuts else None
     at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
 
     def told(change: Any) -> dict[str, Any]:
@@ -46,13 +49,12 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         }
 
     new = int(scene.fresh_before(since)[-1]) if scene.n else 0
-    latest = found[::-1][:MOST_CHANGES]
     return {
         "version": scene.version,
         "since": since,
         "new_points": new,
-        "changes": [told(change) for change in latest],
-        "truncated": len(found) > len(latest),
+        "changes": [told(change) for change in found if change.version <= scene.version],
+        "truncated": not is_all,
     }
 
 
