@@ -43,8 +43,11 @@ class GivenNames:
                 # Earlier names that led here, too: otherwise one of them would come to light.
                 self._file.drop([known.number for known in old])
                 return None
-            text = check_name(name)
-            self._file.add(text, self._points(scene, v), int(scene.sizes[v]), scene.n)
+            text, points = check_name(name), self._points(scene, v)
+            try:
+                self._file.add(text, points, int(scene.sizes[v]), scene.n)
+            except OSError as error:
+                raise ValueError(f"name cannot be kept: {error}") from error
             self._file.drop([known.number for known in old[-1:]])
             return text
 

@@ -32,7 +32,7 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
     chosen = scene.cut(followed) if scene.n and scene.seen.cuts else None
     at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
 
-    def told(change: Any) -> dict[str, Any]:
+    def as_dict(change: Any) -> dict[str, Any]:
         i = at.get(change.cluster)
         v = None if i is None or chosen is None else int(chosen.nodes[i])
         return {
@@ -53,7 +53,7 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         "version": scene.version,
         "since": since,
         "new_points": new,
-        "changes": [told(change) for change in found if change.version <= scene.version],
+        "changes": [as_dict(change) for change in found if change.version <= scene.version],
         "truncated": not is_all,
     }
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import grinch
-from grinch._labels import label_codes
 from grinch._types import Floats
 from grinch.serve import history, icicle, maps, projection
 from grinch.serve.fields import IMAGE_ENDINGS, Fields, check_named
@@ -92,6 +91,7 @@ class Viewer:
         self._given_fields = {"text": text, "image": image, "label": label, "x": x, "y": y}
         self._given_labels = labels
         self._label_by_key: dict[int, Any] | None = None
+        self._label_numbers: dict[Any, int] = {}
         self.fields = Fields()
         self.names = GivenNames(source)
         self._building = threading.Lock()
@@ -165,12 +165,10 @@ class Viewer:
         labels = self._labels_of(scene)
         if labels is None or all(label is None for label in labels):
             return
-        codes = label_codes(labels)
-        names = [""] * (int(codes.max(initial=-1)) + 1)
-        for i in np.unique(codes, return_index=True)[1].tolist():
-            if codes[i] >= 0:
-                names[codes[i]] = str(labels[i])
-        scene.set_labels(codes, names)
+        # A label keeps its number, and so its color, in all versions.
+        number = self._label_numbers
+        codes = [-1 if label is None else number.setdefault(label, len(number)) for label in labels]
+        scene.set_labels(np.array(codes, np.int64), [str(label) for label in number])
 
     def _labels_of(self, scene: Scene) -> list[Any] | None:
         """The true class of each point, as far as it is known; None if of none."""
