@@ -1,7 +1,7 @@
 // The map of the points, linked with the tree: a node's points are a range, since they come in the order of its leaves.
 
 import { begin, end, track } from "grinch/busy";
-import { byId, el, remembered } from "grinch/dom";
+import { byId, el, later, remembered } from "grinch/dom";
 import { Gestures } from "grinch/gestures";
 import { GlPoints } from "grinch/glpoints";
 import { pointColors, pointPalette } from "grinch/mapcolors";
@@ -10,7 +10,7 @@ import { Near } from "grinch/near";
 import { SoftPoints } from "grinch/softpoints";
 
 const METHODS = { pca: "PCA", umap: "UMAP", columns: "columns" };
-const REACH = 9;
+const REACH = 9, REST = 120;
 const MOST_ZOOM = 4000;
 
 export class PointMap {
@@ -117,7 +117,7 @@ export class PointMap {
       canvas.width = Math.round(clientWidth * ratio);
       canvas.height = Math.round(clientHeight * ratio);
     }
-    this.draw(true);
+    this._draw();
   }
 
   home() {
@@ -155,7 +155,7 @@ export class PointMap {
     const [wide, high] = this._extent();
     this.view.x = px - (x - this.width / 2) / wide;
     this.view.y = py + (y - this.height / 2) / high;
-    this.draw();
+    this._moved();
   }
 
   _pan(dx, dy) {
@@ -163,7 +163,18 @@ export class PointMap {
     const [wide, high] = this._extent();
     this.view.x -= dx / wide;
     this.view.y += dy / high;
+    this._moved();
+  }
+
+  /** Draw now, and everything when it rests. */
+  _moved() {
+    this.isMoving = true;
     this.draw();
+    this.rest ??= later(() => {
+      this.isMoving = false;
+      this.draw();
+    }, REST);
+    this.rest();
   }
 
   /** The place in the tree of the point under the mouse; -1 if there is none. */
@@ -211,8 +222,13 @@ export class PointMap {
 
   // Drawing --------------------------------------------------------------------------------------------------------
 
-  draw(isAtOnce = false) {
-    if (isAtOnce) return this._draw();
+  /** Draw at once, and everything. */
+  redraw() {
+    this.points.drawn = "";
+    this._draw();
+  }
+
+  draw() {
     if (this.frame) return;
     begin();
     this.frame = requestAnimationFrame(() => {
@@ -235,7 +251,7 @@ export class PointMap {
     this.points.draw({
       a: a * ratio, b: b * ratio, c: c * ratio, d: d * ratio, width: this.canvas.width, height: this.canvas.height,
       diameter, alpha: Math.min(Math.max(0.28 * room * zoom, 0.35), 0.85), dim: spot ? 0.18 : 1,
-      range: spot && spot.size < map.n ? spot : null,
+      range: spot && spot.size < map.n ? spot : null, isMoving: this.isMoving,
     });
     this.over.setTransform(ratio, 0, 0, ratio, 0, 0);
     drawOver(this.over, this, spot);
