@@ -48,21 +48,28 @@ export class PointMap {
   async _load() {
     const { version, about, n, isMapShown } = this.app.values;
     if (!n || !about?.map || !isMapShown) return;
-    const method = about.map.methods.includes(this.app.values.method) ? this.app.values.method : about.map.method;
+    const { method: first, methods } = about.map;
+    const method = methods.includes(this.app.values.method) ? this.app.values.method : first;
     const key = `${version}|${method}`;
     if (key === this.loading || this.map?.key === key) return;
     this.loading = key;
+    // While one map is computed, another one is better than none.
+    if (method !== first && this.map?.header.version !== version) await this._ask(first, version, key);
+    await this._ask(method, version, key);
+    if (this.loading === key) this.loading = null;
+  }
+
+  async _ask(method, version, wanted) {
     const status = byId("map-status");
     const wait = setTimeout(() => { status.textContent = `computing ${METHODS[method] ?? method}…`; }, 400);
     try {
       const found = await this.app.ask(() => this.app.source.map({ method, version }), method === "umap");
-      if (found && this.loading === key) this._show(found, key);
+      if (found && this.loading === wanted) this._show(found, `${version}|${method}`);
       status.textContent = "";
     } catch (error) {
       status.textContent = error.message;
     } finally {
       clearTimeout(wait);
-      if (this.loading === key) this.loading = null;
     }
   }
 
@@ -245,12 +252,12 @@ export class PointMap {
     const { map, colors, width, height, ratio } = this;
     if (!map || !width || colors?.length !== map.n) return;
     const { a, b, c, d } = this.transform(), spot = this._spot();
-    // Dots grow a little as one comes closer, and are small and faint where there are many.
-    const room = Math.sqrt((width * height) / map.n), zoom = this.view.zoom ** 0.35;
-    const diameter = Math.min(Math.max(room * 0.55 * zoom, 1.2), 9) * ratio;
+    // Dots are as large and as strong as there is room for each.
+    const room = Math.sqrt((width * height) / map.n) * this.view.zoom;
+    const diameter = Math.min(Math.max(room ** 0.65, 1.2), 9) * ratio;
     this.points.draw({
       a: a * ratio, b: b * ratio, c: c * ratio, d: d * ratio, width: this.canvas.width, height: this.canvas.height,
-      diameter, alpha: Math.min(Math.max(0.28 * room * zoom, 0.35), 0.85), dim: spot ? 0.18 : 1,
+      diameter, alpha: Math.min(Math.max(0.25 + 0.25 * Math.sqrt(room), 0.4), 0.85), dim: spot ? 0.18 : 1,
       range: spot && spot.size < map.n ? spot : null, isMoving: this.isMoving,
     });
     this.over.setTransform(ratio, 0, 0, ratio, 0, 0);
