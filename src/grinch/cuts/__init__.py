@@ -20,6 +20,7 @@ from grinch.cuts.inconsistency import cut_inconsistency
 from grinch.cuts.medoids import central_points, cluster_sizes, exemplars
 from grinch.cuts.noise import without_noise
 from grinch.cuts.oracle import BestThreshold, best_threshold, cut_best_f1, splits_best_f1
+from grinch.cuts.sizeable import cut_sizeable
 from grinch.cuts.words import keywords
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "cut_by_cost",
     "cut_inconsistency",
     "cut_n_clusters",
+    "cut_sizeable",
     "cut_threshold",
     "exemplars",
     "keywords",

@@ -62,7 +62,7 @@ def view(
         "n": scene.n,
         "x0": begin,
         "x1": end,
-        "path": [viewer._crumb(scene, v, chosen) for v in scene.path(first)],
+        "path": [viewer.crumb(scene, v, chosen) for v in scene.path(first)],
         "names": titles,
         "rows": int(found.rows.max()) + 1,
         "since": since,

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
-from grinch.cuts.flat import split_order
+from grinch.cuts.sizeable import SizeableSplits, sizeable_splits, sizeable_tops
 from grinch.serve.sources import Seen
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
 
+if TYPE_CHECKING:
+    from grinch.serve.sample import Sample
+
 # Colors that can be told apart.
 SLOTS = 10
 MAX_K = 5_000
+# Of a cut into k clusters, each has at least this share of the points: outliers are in none.
+LEAST_SHARE = 1 / 2_000
 # A block has the color of a cluster if this share of its points are of it, the rest having left on the way down.
 NEARLY_ALL = 0.8
 # Neighbouring ancestors in a path differ in size at least by this factor.
@@ -69,6 +74,10 @@ class Scene:
         self._commonest: tuple[Ids, Ids] | None = None
         self._cuts: dict[str, Cut] = {}
         self.layers: dict[str, Labels] = {}
+        self.persistence: dict[str, float] = {}
+        # What a viewer found out about this version: descriptions of nodes, and a sample of the points.
+        self.titles: dict[int, str] = {}
+        self.sample: Sample | None = None
 
     # Nodes --------------------------------------------------------------------------------------------------------
 
@@ -112,12 +121,13 @@ class Scene:
     # Cuts ---------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _split_order(self) -> Ids:
-        return split_order(self.tree)
+    def splits(self) -> SizeableSplits:
+        """The splits by which cuts into k clusters are made."""
+        return sizeable_splits(self.tree, max(2 if self.n > 20 else 1, round(LEAST_SHARE * self.n)))
 
     @property
     def max_k(self) -> int:
-        return min(self.n, MAX_K)
+        return min(len(self.splits.nodes) + 1, self.n, MAX_K)
 
     def cut(self, name: str) -> Cut:
         """A cut by its name: ``k:37``, ``cut:NAME`` of those that are followed, or ``layer:0``."""
@@ -130,22 +140,14 @@ class Scene:
 
     def _make_cut(self, name: str) -> Cut:
         kind, _, which = name.partition(":")
-        if kind == "k" and which.isdigit() and 1 <= int(which) <= max(self.max_k, 1):
-            return self._cut_into(name, int(which))
+        if kind == "k" and whole_number(which) in range(1, max(self.max_k, 1) + 1):
+            return self._sorted(name, sizeable_tops(self.tree, self.splits, int(which)), None)
         if kind == "cut" and which in self.seen.cuts:
             return self._cut_of_labels(name, self.seen.cuts[which])
         if name in self.layers:
             return self._cut_of_labels(name, self.layers[name])
         known = [*(f"cut:{known}" for known in self.seen.cuts), *self.layers, f"k:1 to k:{self.max_k}"]
         raise ValueError(f"cut must be one of {', '.join(known)}; got {name!r:.60}")
-
-    def _cut_into(self, name: str, k: int) -> Cut:
-        split = np.zeros(self.tree.n_ids, np.bool_)
-        split[self._split_order[: k - 1]] = True
-        above = self._split_order[: k - 1]
-        children = self.tree.child_pairs()[above].ravel()
-        tops = children[~split[children]] if len(above) else np.array([self.tree.root], np.int32)
-        return self._sorted(name, tops, None)
 
     def _cut_of_labels(self, name: str, labels: Labels) -> Cut:
         ids, numbers = np.unique(labels, return_inverse=True)
@@ -162,10 +164,12 @@ class Scene:
         return Cut(name, tops, self.starts[tops], self.sizes[tops], clusters, slots)
 
     def _oldest(self, tops: Ids) -> Labels:
-        starts = self.starts[tops]
-        if not len(starts) or int(self.sizes[tops].sum()) != self.n:
-            return self.order[starts].astype(np.int64)
-        return np.minimum.reduceat(self.order, starts).astype(np.int64)
+        starts, ends = self.starts[tops], self.starts[tops] + self.sizes[tops]
+        if not len(starts):
+            return np.empty(0, np.int64)
+        # Every second range is between two clusters; one more entry, where the last one ends.
+        order = np.append(self.order, self.n)
+        return np.minimum.reduceat(order, np.column_stack([starts, ends]).ravel())[::2].astype(np.int64)
 
     # Labels -------------------------------------------------------------------------------------------------------
 
@@ -196,7 +200,7 @@ class Scene:
         when = self.seen.arrived.astype(np.float64) if self.seen.times is None else self.seen.times
         if self.n == 0:
             return np.empty(0)
-        first, last = float(np.nanmin(when)), float(np.nanmax(when))
+        first, last = known_range(when) or (0.0, 0.0)
         if not last > first:
             when, first, last = np.arange(self.n, dtype=np.float64), 0.0, max(self.n - 1.0, 1.0)
         found: Floats = np.nan_to_num((when - first) / (last - first))
@@ -242,10 +246,28 @@ class Scene:
 def _told_apart(ids: Labels) -> npt.NDArray[np.uint8]:
     """A color for each id that stays with it, where two neighbours would not have the same."""
     slots = (ids * 7 + ids // SLOTS) % SLOTS
-    for i in np.flatnonzero(slots[1:] == slots[:-1]).tolist():
-        if slots[i + 1] == slots[i]:
-            slots[i + 1] = (slots[i + 1] + 3) % SLOTS
+    for i in (np.flatnonzero(slots[1:] == slots[:-1]) + 1).tolist():
+        # Another one than both neighbours have, so that these keep theirs.
+        beside = {int(slots[i - 1]), int(slots[i + 1]) if i + 1 < len(slots) else -1}
+        if int(slots[i]) in beside:
+            slots[i] = next(other for step in (3, 6, 9) if (other := (int(slots[i]) + step) % SLOTS) not in beside)
     return slots.astype(np.uint8)
+
+
+def known_range(times: Floats) -> tuple[float, float] | None:
+    """The first and the last of the times that are known; None if none is."""
+    known = times[np.isfinite(times)]
+    return (float(known.min()), float(known.max())) if len(known) else None
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text is, if it is one of a reasonable length.
+
+    >>> whole_number("37"), whole_number("-5"), whole_number("²"), whole_number("x")
+    (37, -5, None, None)
+    """
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) < 20 else None
 
 
 def empty_scene(version: int = 0) -> Scene:

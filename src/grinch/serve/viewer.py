@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,15 @@ from typing import Any
 import numpy as np
 
 import grinch
-from grinch._labels import label_codes
 from grinch._types import Floats
 from grinch.serve import history, icicle, maps, projection
-from grinch.serve.fields import Fields
+from grinch.serve.fields import IMAGE_ENDINGS, Fields, check_named
 from grinch.serve.given_names import GivenNames
 from grinch.serve.later import Computing, Later
 from grinch.serve.nodes import NodePages
 from grinch.serve.placing import place
 from grinch.serve.sample import Sample
-from grinch.serve.scene import Cut, Scene, empty_scene
+from grinch.serve.scene import Cut, Scene, empty_scene, known_range, whole_number
 from grinch.serve.searching import search
 from grinch.serve.sources import Source, StoreSource, sampled
 
@@ -30,6 +30,8 @@ MOST_LABELS_UNASKED = 200_000
 # A new scene is made at most this share of the time, so that looking does not keep the writer waiting.
 SHARE_OF_TIME = 0.2
 
+# A cut with more clusters than this share of the points is not what is shown first; into how many, instead.
+MOST_CLUSTERS_SHARE, SOME_CLUSTERS = 1 / 4, 40
 # Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
 MAP_WAIT, UMAP_WAIT = 60.0, 0.3
 
@@ -88,6 +90,8 @@ class Viewer:
         self.images = None if images is None else images.resolve(strict=True)
         self._given_fields = {"text": text, "image": image, "label": label, "x": x, "y": y}
         self._given_labels = labels
+        self._label_by_key: dict[int, Any] | None = None
+        self._label_numbers: dict[Any, int] = {}
         self.fields = Fields()
         self.names = GivenNames(source)
         self._building = threading.Lock()
@@ -97,6 +101,8 @@ class Viewer:
         self.axes: tuple[Floats, Floats, int] | None = None
         self._scenes: dict[int, Scene] = {}
         self.scene = self._build()
+        if self.scene.n:
+            self._check_named_fields(self.scene)
 
     # Versions -----------------------------------------------------------------------------------------------------
 
@@ -146,30 +152,47 @@ class Viewer:
         keys = scene.seen.keys[sampled(scene.n, 200)]
         self.fields = Fields.found_in(list(self.source.payloads(keys)), **self._given_fields)
 
+    def _check_named_fields(self, scene: Scene) -> None:
+        """Fields that the user named must be there, if only for a few of the points."""
+        missing = {what: name for what, name in self._given_fields.items() if name is not None}
+        for payload in self.source.payloads(scene.seen.keys):
+            missing = {what: name for what, name in missing.items() if not _has_field(payload, name)}
+            if not missing:
+                return
+        check_named(list(self.source.payloads(scene.seen.keys[sampled(scene.n, 200)])), **missing)
+
     def _find_labels(self, scene: Scene) -> None:
-        labels = self._given_labels
-        is_wanted = self._given_fields["label"] is not None or scene.n <= MOST_LABELS_UNASKED
-        if labels is None and self.fields.label is not None and is_wanted:
-            labels = [self.fields.label_of(payload) for payload in self.source.payloads(scene.seen.keys)]
-        if labels is None:
+        labels = self._labels_of(scene)
+        if labels is None or all(label is None for label in labels):
             return
-        if len(labels) != scene.n:
-            raise ValueError(f"labels must have an entry for each of the {scene.n:,} points; got {len(labels):,}")
-        codes = label_codes(labels)
-        names = [""] * (int(codes.max(initial=-1)) + 1)
-        for i in np.unique(codes, return_index=True)[1].tolist():
-            if codes[i] >= 0:
-                names[codes[i]] = str(labels[i])
-        scene.set_labels(codes, names)
+        # A label keeps its number, and so its color, in all versions.
+        number = self._label_numbers
+        codes = [-1 if label is None else number.setdefault(label, len(number)) for label in labels]
+        scene.set_labels(np.array(codes, np.int64), [str(label) for label in number])
+
+    def _labels_of(self, scene: Scene) -> list[Any] | None:
+        """The true class of each point, as far as it is known; None if of none."""
+        if self._given_labels is not None:
+            if self._label_by_key is None:
+                labels = list(self._given_labels)
+                if len(labels) != scene.n:
+                    raise ValueError(
+                        f"labels must have an entry for each of the {scene.n:,} points; got {len(labels):,}"
+                    )
+                self._label_by_key = dict(zip(scene.seen.keys.tolist(), labels, strict=True))
+            # Of points that came later, none is known.
+            return [_as_label(self._label_by_key.get(key)) for key in scene.seen.keys.tolist()]
+        is_wanted = self._given_fields["label"] is not None or scene.n <= MOST_LABELS_UNASKED
+        if self.fields.label is None or not is_wanted:
+            return None
+        return [_as_label(self.fields.label_of(payload)) for payload in self.source.payloads(scene.seen.keys)]
 
     def sample(self, scene: Scene) -> Sample:
         """Some of the points, with rows and texts; made when it is first needed."""
         with scene.lock:
-            known: Sample | None = getattr(scene, "_sample", None)
-            if known is None:
-                known = Sample(scene, self.source, self.fields, self.source.metric())
-                scene._sample = known  # type: ignore[attr-defined]
-            return known
+            if scene.sample is None:
+                scene.sample = Sample(scene, self.source, self.fields, self.source.metric())
+            return scene.sample
 
     # The whole ----------------------------------------------------------------------------------------------------
 
@@ -179,8 +202,8 @@ class Viewer:
         colors = ["cluster", "time"] + (["fresh"] if self.source.has_versions else [])
         if scene.codes is not None:
             colors[1:1] = ["label", "purity"]
-        times = scene.seen.times
-        known = None if times is None or not scene.n else {"first": _real(times.min()), "last": _real(times.max())}
+        times = None if scene.seen.times is None else known_range(scene.seen.times)
+        known = None if times is None else {"first": times[0], "last": times[1]}
         has_rows = scene.n > 0 and self.source.n_features() is not None
         methods = self.map_methods(scene)
         return {
@@ -193,13 +216,13 @@ class Viewer:
             "can_place": has_rows and (isinstance(self.source, StoreSource) or self._can_place()),
             "n_features": self.source.n_features(),
             "cuts": self._named_cuts(scene),
-            "cut": self._default_cut(scene),
+            "cut": self.default_cut(scene),
             "max_k": scene.max_k,
             "colors": colors,
             "labels": scene.label_names[:MOST_LABELS] if scene.codes is not None else None,
             "times": known,
             "map": {"methods": methods, "method": methods[0]} if methods else None,
-            "has_text": self.fields.text is not None or (scene.n > 0 and self.sample(scene).words is not None),
+            "has_text": self.fields.has_text,
             "has_images": self.fields.image is not None,
             "has_payload": scene.n > 0 and next(self.source.payloads(scene.seen.keys[:1]), None) is not None,
             "versions": self.source.has_versions,
@@ -215,15 +238,17 @@ class Viewer:
         found = [{"cut": n, "title": titles.get(n, n[4:]), "clusters": len(scene.cut(n))} for n in names]
         return found + [{"cut": n, "title": icicle.layer_title(n), "clusters": len(scene.cut(n))} for n in scene.layers]
 
-    def _default_cut(self, scene: Scene) -> str:
-        names = list(scene.seen.cuts)
-        return f"cut:{names[0]}" if names else f"k:{min(max(scene.n, 1), 12)}"
+    def default_cut(self, scene: Scene) -> str:
+        # A cut that is mostly single points (that of a store that wants a recut, say) is nothing to begin with.
+        names = [f"cut:{name}" for name in scene.seen.cuts]
+        fine = next((name for name in names if len(scene.cut(name)) <= MOST_CLUSTERS_SHARE * scene.n + 4), None)
+        return fine or f"k:{max(min(scene.max_k, SOME_CLUSTERS), 1)}"
 
     def cut_of(self, scene: Scene, name: str | None) -> Cut:
         """A cut by name; ``auto`` or nothing is the one that is shown first."""
         if name and name.startswith("layer:") and name not in scene.layers and scene.n:
             self._compute_layers(scene)
-        return scene.cut(self._default_cut(scene) if name in (None, "", "auto") else str(name))
+        return scene.cut(self.default_cut(scene) if name in (None, "", "auto") else str(name))
 
     def layers(self) -> dict[str, Any]:
         """The resolutions that last, finest first."""
@@ -234,13 +259,13 @@ class Viewer:
             self._layers.get(("layers", scene.version), lambda: self._compute_layers(scene))
         found = [
             {"cut": name, "title": icicle.layer_title(name), "clusters": len(scene.cut(name)), "persistence": lasting}
-            for name, lasting in getattr(scene, "_lasting", {}).items()
+            for name, lasting in scene.persistence.items()
         ]
         return {"version": scene.version, "layers": found}
 
     def _compute_layers(self, scene: Scene) -> bool:
         found = self.source.layers(scene.seen) or []
-        scene._lasting = {f"layer:{i}": layer.persistence for i, layer in enumerate(found)}  # type: ignore[attr-defined]
+        scene.persistence = {f"layer:{i}": layer.persistence for i, layer in enumerate(found)}
         scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(found)}
         return True
 
@@ -276,17 +301,16 @@ class Viewer:
                 if i >= 0 and int(cut.nodes[i]) == v and int(cut.clusters[i]) in named:
                     return named[int(cut.clusters[i])]
         with scene.lock:
-            titles: dict[int, str] = scene.__dict__.setdefault("_titles", {})
-            if v not in titles:
-                titles[v] = self._described(scene, v)
-            return titles[v]
+            if v not in scene.titles:
+                scene.titles[v] = self._described(scene, v)
+            return scene.titles[v]
 
     def _described(self, scene: Scene, v: int) -> str:
         size = int(scene.sizes[v])
         if size == 1:
             name, payload = self.source.points([int(scene.seen.keys[scene.order[scene.starts[v]]])])[0]
-            text = self.fields.text_of(payload)
-            return (text or str(name))[:120]
+            text = self.fields.text_of(payload) or ("a point that was removed" if name is None else str(name))
+            return text[:120]
         words = self.sample(scene).keywords(v, 4)
         if words and v != scene.tree.root:
             return ", ".join(words)
@@ -296,7 +320,7 @@ class Viewer:
                 return scene.label_names[best[v]]
         return f"{size:,} points"
 
-    def _crumb(self, scene: Scene, v: int, cut: Cut | None) -> dict[str, Any]:
+    def crumb(self, scene: Scene, v: int, cut: Cut | None) -> dict[str, Any]:
         return {
             "node": v,
             "start": int(scene.starts[v]),
@@ -334,22 +358,22 @@ class Viewer:
         """Where a point would go: a row of numbers, or one like a point that is there."""
         return place(self, self.at(version), vector, like, cut)
 
-    def _key_of(self, name: Any) -> int:
+    def key_of(self, name: Any) -> int:
         key = self.source.key_of(name)
-        if key is None and isinstance(name, str) and name.lstrip("-").isdigit():
-            key = self.source.key_of(int(name))
+        if key is None and isinstance(name, str) and (number := whole_number(name)) is not None:
+            key = self.source.key_of(number)
         if key is None:
             raise KeyError(f"id {name!r:.60} is not there")
         return key
 
-    def _leaf_at(self, scene: Scene, key: int) -> int | None:
+    def leaf_at(self, scene: Scene, key: int) -> int | None:
         leaf = int(np.searchsorted(scene.seen.keys, key)) if key >= 0 else scene.n
         return leaf if leaf < scene.n and scene.seen.keys[leaf] == key else None
 
     def locate(self, id: Any, size: int = 1) -> dict[str, Any]:
         """The node over a point whose size is nearest to one that is known."""
         scene = self.scene
-        leaf = self._leaf_at(scene, self._key_of(id))
+        leaf = self.leaf_at(scene, self.key_of(id))
         if leaf is None:
             raise KeyError(f"id {id!r:.60} is not in version {scene.version}")
         v = scene.ancestor_of_size(leaf, size)
@@ -365,7 +389,8 @@ class Viewer:
             raise KeyError(f"there is no image of leaf {leaf}")
         with suppress(OSError, ValueError):
             found = (self.images / name).resolve(strict=True)
-            if found.is_relative_to(self.images) and found.is_file():
+            is_image = found.name.lower().endswith(IMAGE_ENDINGS)
+            if is_image and found.is_relative_to(self.images) and found.is_file():
                 return found
         raise KeyError(f"there is no image of leaf {leaf} in the folder of images")
 
@@ -412,6 +437,18 @@ class Viewer:
 
     def close(self) -> None:
         self.source.close()
+
+
+def _has_field(payload: Any, name: str) -> bool:
+    return isinstance(payload, Mapping) and name in payload
+
+
+def _as_label(value: Any) -> Any:
+    """A class as it can be counted; None for none."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or value == "" or (isinstance(value, float) and np.isnan(value)):
+        return None
+    return value if isinstance(value, (str, int, float)) else str(value)
 
 
 def _real(value: Any) -> float | None:
