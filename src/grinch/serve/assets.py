@@ -30,17 +30,19 @@ def served_page(nonce: str) -> str:
     )
 
 
-def asset(name: str) -> tuple[bytes, str] | None:
-    """The content and the media type of a file of the page; None if there is none of that name.
+def asset(name: str) -> tuple[bytes, str]:
+    """The content and the media type of a file of the page; raises KeyError if there is none of that name.
 
     >>> asset("icon.svg")[1]
     'image/svg+xml'
-    >>> asset("../assets.py") is None
-    True
+    >>> asset("../assets.py")
+    Traceback (most recent call last):
+        ...
+    KeyError: 'the page has no file ../assets.py'
     """
     ending = name[name.rfind(".") :] if "." in name else ""
     if ending not in MEDIA_TYPES or name not in _names(ending):
-        return None
+        raise KeyError(f"the page has no file {name}")
     return _content(name), MEDIA_TYPES[ending]
 
 

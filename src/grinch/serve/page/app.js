@@ -3,7 +3,7 @@
 import { track } from "grinch/busy";
 import { State } from "grinch/state";
 
-const RETRY = 2000;
+const RETRY = 2000, SAID = 6000;
 
 export class App {
   /** @param {any} source The face described in remote.js. */
@@ -42,6 +42,12 @@ export class App {
     }
   }
 
+  /** Say quietly what went wrong. @param {Error} error */
+  failed(error) {
+    this.state.set({ error: error.message });
+    setTimeout(() => this.state.set({ error: null }), SAID);
+  }
+
   _lost() {
     this.state.set({ isOnline: false });
     this.retry ??= setTimeout(async () => {
@@ -76,8 +82,7 @@ export class App {
     patch.view = moved(view, n, about.n, selection, spot);
     patch.selection = spot ? { ...spot, title: selection.title } : null;
     if (!spot) patch.page = null;
-    const hasCut = cut?.startsWith("k:") ? Number(cut.slice(2)) <= about.max_k : about.cuts.some((known) => known.cut === cut);
-    if (!hasCut) patch.cut = about.cut;
+    if (!isCut(about, cut) || !n) patch.cut = about.cut;
     if (!about.colors.includes(color)) patch.color = "cluster";
     // What came while the page was open is new, unless the user has said what is.
     if (!isFirst && since === null && about.versions) patch.since = version;
@@ -105,6 +110,12 @@ export class App {
     const { header, arrays } = found;
     return { node: arrays.node[0], start: arrays.start[0], size: arrays.size[0], title: header.names[arrays.node[0]] };
   }
+}
+
+/** Whether there is a cut of a name. @param {any} about @param {string | null | undefined} cut */
+export function isCut(about, cut) {
+  if (/^k:[1-9]\d*$/.test(cut ?? "")) return Number(cut.slice(2)) <= about.max_k;
+  return /^layer:\d$/.test(cut ?? "") || about.cuts.some((known) => known.cut === cut);
 }
 
 /** Where a view is after points came or went: with the selected node if there is one. */

@@ -1,7 +1,7 @@
 // What happened since a version or a day; what is new glows in the tree and on the map.
 
 import { el } from "grinch/dom";
-import { ago, counted, moment } from "grinch/format";
+import { ago, count, counted, moment } from "grinch/format";
 
 /** @param {import("grinch/app").App} app @param {any} known {changes, versions} */
 export function changeList(app, { changes, versions }) {
@@ -22,10 +22,10 @@ function chooser(app, versions) {
   });
   const day = el("input", { type: "date", "aria-label": "What is new since this day", value: app.values.day ?? "", onchange: () => day.value && app.setDay(day.value) });
   return el("div", { class: "chooser" },
-    el("div", {}, el("span", { class: "meta", text: "New since " }), label),
+    el("div", { class: "since" }, el("span", { class: "meta", text: "New since" }), label),
     slider,
     el("div", { class: "choices" }, el("label", { class: "meta" }, "or a day ", day),
-      since !== null && el("button", { class: "text", type: "button", text: "Nothing is new", onclick: () => app.state.set({ since: null, day: null }) })));
+      since !== null && el("button", { class: "text", type: "button", text: "Clear", onclick: () => app.state.set({ since: null, day: null }) })));
 }
 
 function summary(app, changes) {
@@ -36,8 +36,17 @@ function summary(app, changes) {
 function list(app, changes) {
   if (app.values.since === null) return null;
   if (!changes.changes.length) return el("p", { class: "meta", text: "No cluster of the followed cut has changed." });
-  return el("div", { class: "change-list" },
-    ...changes.changes.map((change) => entry(app, change)),
+  const entries = el("div", { class: "change-list" }), kinds = new Map();
+  for (const { kind } of changes.changes) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  const show = (kind) => {
+    entries.replaceChildren(...changes.changes.filter((change) => !kind || change.kind === kind).map((change) => entry(app, change)));
+    for (const chip of chips) chip.setAttribute("aria-pressed", String(chip.dataset.kind === kind));
+  };
+  const chips = [["", changes.changes.length], ...kinds].map(([kind, number]) => el("button", {
+    class: "chip", type: "button", "data-kind": kind, onclick: () => show(kind),
+  }, kind || "all", el("b", { text: count(number) })));
+  show("");
+  return el("div", {}, el("div", { class: "chips small", role: "group", "aria-label": "Kinds of change" }, ...chips), entries,
     changes.truncated && el("p", { class: "meta", text: `Only the latest ${changes.changes.length} are shown.` }));
 }
 

@@ -2,10 +2,11 @@
 
 import { byId, el, later } from "grinch/dom";
 import { compact, count, counted, date, percent } from "grinch/format";
+import { isSize } from "grinch/drawing";
 import { css } from "grinch/palette";
 
 const COLORS = { cluster: "by cluster", label: "by label", purity: "by purity", time: "by arrival", fresh: "by what is new" };
-const STEPS = 1000;
+const STEPS = 1000, MOST_CRUMBS = 6;
 
 export class Controls {
   /** @param {import("grinch/app").App} app @param {() => import("grinch/palette").Palette} palette */
@@ -67,13 +68,11 @@ export class Controls {
     const { about, layers, cut, clusters } = this.app.values;
     if (!about) return;
     const followed = about.cuts.filter((known) => !known.cut.startsWith("layer:"));
-    const chips = [...followed, ...(layers ?? [])].map((known) => el("button", {
-      class: "chip", type: "button", "aria-pressed": String(known.cut === cut),
-      title: known.persistence === undefined ? `${known.title}: ${counted(known.clusters, "cluster")}` : `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`,
-      onclick: () => this.app.state.set({ cut: known.cut }),
-    }, known.title, el("b", { text: compact(known.clusters) })));
-    const waiting = !layers && about.n > 1 && el("span", { class: "status", text: "finding layers…" });
-    byId("cuts").replaceChildren(...chips, ...(waiting ? [waiting] : []));
+    const named = followed.map((known) => this._chip(known, known.title, `${known.title}: ${counted(known.clusters, "cluster")}`));
+    const found = (layers ?? []).map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`));
+    const waiting = !layers && about.n > 1;
+    const title = el("span", { class: "meta", text: waiting ? "finding layers…" : "Layers" });
+    byId("cuts").replaceChildren(...named, ...(waiting || found.length ? [title] : []), ...found);
     const k = clusters?.header.cut === cut ? clusters.header.clusters : cut?.startsWith("k:") ? Number(cut.slice(2)) : undefined;
     const isActive = document.activeElement === byId("slider");
     byId("count").max = about.max_k;
@@ -82,6 +81,12 @@ export class Controls {
     byId("count").value = k;
     byId("slider").setAttribute("aria-valuetext", counted(k, "cluster"));
     byId("count-unit").textContent = k === 1 ? "cluster" : "clusters";
+  }
+
+  _chip(known, text, title) {
+    const isShown = known.cut === this.app.values.cut;
+    return el("button", { class: "chip", type: "button", "aria-pressed": String(isShown), title, onclick: () => this.app.state.set({ cut: known.cut }) },
+      text, el("b", { text: compact(known.clusters) }));
   }
 
   // Legend ---------------------------------------------------------------------------------------------------------
@@ -133,12 +138,14 @@ export class Controls {
   // Where we are ---------------------------------------------------------------------------------------------------
 
   _crumbs() {
-    const crumbs = this.app.icicle?.crumbs() ?? [];
+    const all = this.app.icicle?.crumbs() ?? [];
+    // Of a long way, its beginning and its end.
+    const crumbs = all.length > MOST_CRUMBS ? [all[0], null, ...all.slice(3 - MOST_CRUMBS)] : all;
     const last = crumbs.length - 1;
-    byId("crumbs").replaceChildren(...crumbs.map((crumb, i) => el("button", {
+    byId("crumbs").replaceChildren(...crumbs.map((crumb, i) => crumb === null ? el("span", { class: "crumb", text: "…" }) : el("button", {
       class: "crumb", type: "button", "aria-current": i === last ? "location" : null, title: `${crumb.title}: ${counted(crumb.size, "point")}`,
       onclick: () => { this.app.icicle.zoomTo(crumb); this.app.select(crumb); },
-    }, el("span", { text: crumb.title || counted(crumb.size, "point") }), el("small", { text: compact(crumb.size) }))));
+    }, el("span", { text: crumb.title || counted(crumb.size, "point") }), !isSize(crumb.title ?? "") && el("small", { text: compact(crumb.size) }))));
     byId("crumbs").scrollLeft = byId("crumbs").scrollWidth;
   }
 

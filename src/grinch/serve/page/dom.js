@@ -1,5 +1,7 @@
 // Elements, made without ever reading text as HTML.
 
+import { begin, end } from "grinch/busy";
+
 /** @param {string} id @returns {any} */
 export const byId = (id) => document.getElementById(id);
 
@@ -41,12 +43,20 @@ export const ICONS = {
   zoom: "M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9ZM10.4 10.4l3.6 3.6M7 5v4M5 7h4",
 };
 
-/** Call at most once a while, with the latest arguments. @param {Function} call @param {number} wait */
+/** Call when nothing has come for a while, with the latest arguments. @param {Function} call @param {number} wait */
 export function later(call, wait) {
   let timer = 0;
   return (...args) => {
-    clearTimeout(timer);
-    timer = setTimeout(() => call(...args), wait);
+    if (timer) clearTimeout(timer);
+    else begin();
+    timer = setTimeout(() => {
+      timer = 0;
+      try {
+        call(...args);
+      } finally {
+        end();
+      }
+    }, wait);
   };
 }
 

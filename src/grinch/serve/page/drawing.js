@@ -1,12 +1,13 @@
 // How the icicle is drawn. Everything is in CSS pixels; the caller has scaled the canvas.
 
-import { MORE, NAMED, TOP } from "grinch/picture";
+import { MORE, NAMED, TOP, WITHIN } from "grinch/picture";
 import { css } from "grinch/palette";
 import { compact } from "grinch/format";
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif';
 const LEAST_FOR_TEXT = 34;
 const PADDING = 6;
+export const RIBBON = 9;
 
 /**
  * @typedef {object} Scene What is drawn, and where.
@@ -27,10 +28,18 @@ function sides({ x0, scale, width }, start, size) {
 
 /** @param {Scene} scene */
 export function drawBlocks(scene) {
-  const { ctx, picture, rowHeight, height, rowOf } = scene;
+  const { ctx, picture, palette, rowHeight, height, rowOf } = scene;
   let drawn = 0;
   for (const { fill, blocks } of picture.groups) {
     ctx.fillStyle = fill;
+    ctx.globalAlpha = palette.isDark ? 0.16 : 0.13;
+    for (const i of blocks) {
+      // What ends in a cluster drips down, so that its color is seen over all of its points.
+      if (!picture.isEnd[i] || !(picture.flags[i] & WITHIN)) continue;
+      const at = sides(scene, picture.start[i], picture.size[i]), y = (rowOf(i) + 1) * rowHeight;
+      if (at && y < height) ctx.fillRect(at[0], y, Math.max(at[1] - at[0] - (at[2] > 5 ? 1 : 0), 0.7), height - y);
+    }
+    ctx.globalAlpha = 1;
     for (const i of blocks) {
       const y = rowOf(i) * rowHeight;
       if (y > height || y + rowHeight < 0) continue;
@@ -104,7 +113,7 @@ export function drawLabels(scene) {
     if (room < LEAST_FOR_TEXT - 2 * PADDING) continue;
     const isNamed = picture.flags[i] & NAMED, isTop = picture.flags[i] & TOP;
     ctx.font = `${isNamed || isTop ? 600 : 400} ${size}px ${FONT}`;
-    const text = fitted(ctx, picture.title(i) || compact(picture.size[i]), room);
+    const text = fitted(ctx, shownTitle(ctx, picture, i, room), room);
     if (!text) continue;
     const middle = y + (rowHeight - 1) / 2 + 0.5;
     ctx.fillStyle = picture.inks[i];
@@ -114,12 +123,21 @@ export function drawLabels(scene) {
   }
 }
 
+/** What to write into a block: where "1,234 points" has no room, the number will do. */
+function shownTitle(ctx, picture, i, room) {
+  const title = picture.title(i);
+  return !title || (isSize(title) && widthOf(ctx, title) > room) ? compact(picture.size[i]) : title;
+}
+
+/** Whether a title says no more than how many points there are. @param {string} title */
+export const isSize = (title) => /^[\d,]+ points$/.test(title);
+
 /** The size after a name, where there is room. */
 function number(ctx, picture, i, left, right, middle, size) {
   if (!picture.title(i) || picture.size[i] < 2) return;
   ctx.font = `400 ${size - 1}px ${FONT}`;
   const text = compact(picture.size[i]);
-  if (/\bpoints$/.test(picture.title(i)) || left + widthOf(ctx, text) > right) return;
+  if (isSize(picture.title(i)) || left + widthOf(ctx, text) > right) return;
   ctx.globalAlpha = 0.72;
   ctx.fillText(text, left, middle);
   ctx.globalAlpha = 1;
@@ -191,8 +209,41 @@ export function fitted(ctx, text, room) {
   const shown = text.length > 160 ? `${text.slice(0, 160)}…` : text;
   const wide = widthOf(ctx, shown);
   if (wide <= room) return shown;
+  const words = wholeWords(ctx, shown, room);
+  if (words) return words;
   const letters = [...shown];
   let keep = Math.floor((letters.length * room) / wide);
   while (keep > 1 && widthOf(ctx, `${letters.slice(0, keep).join("").trimEnd()}…`) > room) keep -= 1;
   return keep > 1 ? `${letters.slice(0, keep).join("").trimEnd()}…` : "";
+}
+
+/** Of a list of words, those that fit. */
+function wholeWords(ctx, text, room) {
+  const words = text.split(", ");
+  if (words.length > 6) return "";
+  while (words.length > 1) {
+    words.pop();
+    if (widthOf(ctx, words.join(", ")) <= room) return words.join(", ");
+  }
+  return "";
+}
+
+/** The clusters of all points in view, however small: a ribbon below the tree. @param {Scene} scene @param {any} clusters The answer of cut(). */
+export function drawRibbon({ ctx, palette, width, height, x0, scale }, clusters) {
+  const { start, size, slot } = clusters.arrays;
+  const y = height - RIBBON;
+  ctx.fillStyle = css(palette.ground);
+  ctx.fillRect(0, y - 2, width, RIBBON + 2);
+  ctx.fillStyle = css(palette.none);
+  ctx.fillRect(0, y, width, RIBBON);
+  let last = -1;
+  for (let i = 0; i < (start?.length ?? 0); i += 1) {
+    const left = (start[i] - x0) * scale, right = left + size[i] * scale;
+    if (right < 0 || left > width) continue;
+    // Of the clusters within a pixel one is enough.
+    if (Math.floor(right) === last && right - left < 1) continue;
+    last = Math.floor(right);
+    ctx.fillStyle = css(palette.slot(slot[i]));
+    ctx.fillRect(Math.max(left, 0), y, Math.max(Math.min(right, width) - Math.max(left, 0), 0.6), RIBBON);
+  }
 }

@@ -42,7 +42,6 @@ export class Gestures {
 
   _down(event) {
     if (event.button > 0) return;
-    this.target.focus({ preventScroll: true });
     this.target.setPointerCapture(event.pointerId);
     this.fingers.set(event.pointerId, this._at(event));
     this.began = this._at(event);

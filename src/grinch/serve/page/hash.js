@@ -1,6 +1,7 @@
 // The address keeps what is shown, so that it can be returned to. Nodes change their numbers from one version to the
 // next; a node is kept as one of its points and its size.
 
+import { isCut } from "grinch/app";
 import { later } from "grinch/dom";
 
 /** @returns {Record<string, string>} */
@@ -38,12 +39,6 @@ export function keepHash(app) {
     }
   }, 250);
   app.state.on("cut color since view page selection method tab", write);
-}
-
-/** Whether there is a cut of a name. @param {any} about @param {string | undefined} cut */
-function isCut(about, cut) {
-  if (/^k:[1-9]\d*$/.test(cut ?? "")) return Number(cut.slice(2)) <= about.max_k;
-  return /^layer:\d$/.test(cut ?? "") || about.cuts.some((known) => known.cut === cut);
 }
 
 /** What an address says is to be shown. @param {any} source @param {any} about @param {Record<string, string>} known */

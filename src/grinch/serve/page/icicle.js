@@ -3,7 +3,7 @@
 import { fit } from "grinch/app";
 import { begin, end } from "grinch/busy";
 import { byId, isStill } from "grinch/dom";
-import { drawBlocks, drawCut, drawFrame, drawFresh, drawLabels } from "grinch/drawing";
+import { drawBlocks, drawCut, drawFrame, drawFresh, drawLabels, drawRibbon, RIBBON } from "grinch/drawing";
 import { Gestures } from "grinch/gestures";
 import { Pictures } from "grinch/pictures";
 
@@ -30,7 +30,9 @@ export class Icicle {
     new Gestures(this.canvas, this._gestures());
     new ResizeObserver(() => this._resize()).observe(this.canvas.parentElement);
     app.state.on("view version cut color since again", () => this._changed());
-    app.state.on("selection hover", () => this.draw());
+    // What was under the mouse is no longer there.
+    app.state.on("view version", () => this._hover(-1, -1));
+    app.state.on("selection hover clusters", () => this.draw());
     app.state.on("since version", () => this.pulse());
   }
 
@@ -185,7 +187,7 @@ export class Icicle {
     const { x0, x1 } = this.app.values.view;
     const top = Math.max(picture.row[picture.covering(x0, x1)] - 1, 0);
     const rows = picture.lastRow(x0, x1) - top + 1;
-    const high = Math.min(Math.max((this.height - 8) / rows, LEAST_ROW), MOST_ROW);
+    const high = Math.min(Math.max((this.height - RIBBON - 5) / rows, LEAST_ROW), MOST_ROW);
     const isThere = Math.abs(top - this.topRow) < 0.01 && Math.abs(high - this.rowHeight) < 0.1;
     const share = isThere || isStill() || this.isNew ? 1 : 1 - Math.exp(-passed / EASE);
     this.isNew = false;
@@ -237,8 +239,14 @@ export class Icicle {
     drawCut(scene);
     if (since !== null) drawFresh(scene, isStill() || now > this.pulseUntil ? 0.6 : 0.5 + 0.5 * Math.sin(now / 260));
     drawLabels(scene);
+    if (this._hasRibbon(picture)) drawRibbon(scene, this.app.values.clusters);
     if (hover && hover.node !== selection?.node) drawFrame(scene, this._shownAs(picture, hover), false);
     if (selection) drawFrame(scene, selection, true);
+  }
+
+  _hasRibbon(picture) {
+    const { clusters, color, cut } = this.app.values;
+    return color === "cluster" && clusters?.header.version === picture.version && clusters.header.cut === cut;
   }
 
   /** A point that the mouse is over on the map: the smallest block it is in. */
@@ -253,15 +261,19 @@ export class Icicle {
   /** The block under the mouse; -1 for none. */
   hit(x, y) {
     const picture = this.picture;
-    if (!picture?.count) return -1;
-    const place = this.view.x0 + (x / this.width) * (this.view.x1 - this.view.x0);
-    return picture.blockAt(Math.floor(y / this.rowHeight + this.topRow), place);
+    if (!picture?.count || y > this.height - RIBBON) return -1;
+    return picture.blockAt(Math.floor(y / this.rowHeight + this.topRow), this.placeAt(x));
+  }
+
+  placeAt(x) {
+    return this.view.x0 + (x / this.width) * (this.view.x1 - this.view.x0);
   }
 
   _gestures() {
     const spotAt = (x, y) => {
       const i = this.hit(x, y);
-      return i < 0 ? null : this.picture.spot(i);
+      if (i >= 0) return this.picture.spot(i);
+      return y > this.height - RIBBON && this.picture?.count ? this.app.map.clusterAt(Math.floor(this.placeAt(x))) : null;
     };
     return {
       zoom: (factor, x) => this.zoomBy(factor, x),
@@ -278,9 +290,11 @@ export class Icicle {
 
   _hover(x, y) {
     const i = x < 0 ? -1 : this.hit(x, y);
-    this.canvas.style.cursor = i < 0 ? "default" : "pointer";
-    const spot = i < 0 ? null : this.picture.spot(i);
-    if (spot?.node !== this.app.values.hover?.node || !spot) this.app.state.set({ hover: spot });
-    this.app.tip?.block(this.picture, i, x, y);
+    const isRibbon = x >= 0 && i < 0 && y > this.height - RIBBON && this.picture?.count;
+    const spot = i >= 0 ? this.picture.spot(i) : isRibbon ? this.app.map.clusterAt(Math.floor(this.placeAt(x))) : null;
+    this.canvas.style.cursor = spot ? "pointer" : "default";
+    if (spot?.node !== this.app.values.hover?.node) this.app.state.set({ hover: spot });
+    if (isRibbon && spot) this.app.tip.node(spot, x, y);
+    else this.app.tip?.block(this.picture, i, x, y);
   }
 }

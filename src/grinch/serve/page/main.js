@@ -45,9 +45,9 @@ app.state.on("n about", ({ n, about }) => {
   byId("empty").hidden = !about || n > 0;
   document.body.classList.toggle("is-empty", Boolean(about) && !n);
 });
-app.state.on("isOnline", ({ isOnline }) => {
-  byId("banner").hidden = isOnline;
-  byId("banner").textContent = isOnline ? "" : "The server does not answer. Trying again…";
+app.state.on("isOnline error", ({ isOnline, error }) => {
+  byId("banner").hidden = isOnline && !error;
+  byId("banner").textContent = isOnline ? error ?? "" : "The server does not answer. Trying again…";
 });
 
 app.state.set({ isMapShown: remembered("map") !== "hidden" });

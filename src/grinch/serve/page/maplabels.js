@@ -4,7 +4,7 @@ import { css } from "grinch/palette";
 import { fitted } from "grinch/drawing";
 
 const FONT = '600 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
-const MOST_LABELS = 14, SAMPLED = 151, WIDEST = 150, MOST_FRESH = 3000;
+const MOST_LABELS = 12, SAMPLED = 151, WIDEST = 130, MOST_FRESH = 3000;
 
 /** The middle of each of the largest clusters: medians, so that it is among the points. */
 export function middles(map, clusters) {
@@ -42,7 +42,7 @@ function drawNames(ctx, map, palette, { a, b, c, d }) {
     const text = fitted(ctx, name, WIDEST), wide = ctx.measureText(text).width / 2 + 6;
     const px = Math.min(Math.max(a * x + c, wide), map.width - wide), py = b * y + d;
     const isOutside = Math.abs(px - (a * x + c)) > 40 || py < 8 || py > map.height - 8;
-    if (!text || isOutside || taken.some((other) => Math.abs(other.px - px) < other.wide + wide && Math.abs(other.py - py) < 18)) continue;
+    if (!text || isOutside || taken.some((other) => Math.abs(other.px - px) < other.wide + wide && Math.abs(other.py - py) < 21)) continue;
     taken.push({ px, py, wide });
     ctx.strokeStyle = css(palette.ground);
     ctx.lineWidth = 4;

@@ -80,7 +80,7 @@ function facts(app, page) {
   if (page.size > 1) rows.push(["Height", real(page.height)]);
   if (page.size > 1 && page.score !== null) rows.push(["Score", real(page.score)]);
   if (page.persistence) rows.push(["Persistence", `${percent(page.persistence.share)}  (${real(page.persistence.from)} – ${real(page.persistence.to)})`]);
-  if (page.times) rows.push([page.size > 1 ? "Arrived" : "Arrived", span(page.times)]);
+  if (page.times) rows.push(["Arrived", span(page.times)]);
   return el("dl", { class: "facts" }, ...rows.flatMap(([name, value, kind, cluster]) => [
     el("dt", { text: name }),
     cluster ? el("dd", {}, el("button", { class: "text", type: "button", text: cluster.name, onclick: () => clusterOf(app, cluster) })) : el("dd", { text: value, class: kind }),
@@ -106,9 +106,10 @@ function columnBars(columns) {
 }
 
 function labelBars(page) {
+  const most = page.labels[0].count;
   return el("div", { class: "bars" }, ...page.labels.slice(0, 8).map(({ name, count: number }) =>
     el("div", { class: "bar-row" }, el("span", { class: "name", text: name }),
-      el("span", { class: "track" }, el("i", { style: { width: `${(100 * number) / page.size}%` } })),
+      el("span", { class: "track" }, el("i", { style: { width: `${(100 * number) / most}%` } })),
       el("span", { class: "note", text: percent(number / page.size) }))));
 }
 

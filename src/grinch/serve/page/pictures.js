@@ -72,6 +72,8 @@ export class Pictures {
         const found = await this.app.ask(() => this.app.source.view(request));
         if (found) this._keep(new Picture(found, asked));
       }
+    } catch (error) {
+      this.app.failed(error);
     } finally {
       this.isAsking = false;
     }

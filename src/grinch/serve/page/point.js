@@ -26,12 +26,12 @@ export function payloadTable(payload, text) {
  * @param {import("grinch/app").App} app @param {any} member @param {{isLarge?: boolean, onclick?: () => void}} options
  */
 export function pointCard(app, member, { isLarge = false, onclick } = {}) {
-  const { source, values } = app;
+  const { source } = app;
   const image = member.image && el("img", {
-    src: source.imageUrl(member.image, values.version), alt: "", loading: "lazy", referrerpolicy: "no-referrer",
+    src: source.imageUrl(member.image), alt: "", loading: "lazy", referrerpolicy: "no-referrer",
     onerror: (event) => event.target.remove(),
   });
-  const meta = [member.id !== null && String(member.id), member.label, member.time && moment(member.time)];
+  const meta = [member.id !== null && String(member.id), member.label, isLarge && member.time && moment(member.time)];
   const text = member.text ?? (image ? null : String(member.id ?? `point ${member.leaf}`));
   const body = el("div", { class: "words" },
     text !== null && el("p", { text }),

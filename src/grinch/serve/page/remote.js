@@ -14,7 +14,7 @@
 //   map({method, version})                      → Message: x and y of all points, in the order of the leaves
 //   points({what, since, version})              → Message: value of all points, in the order of the leaves
 //   name(node, name, version)                   give a node a name; null takes it away
-//   imageUrl(image, version)                    (at once) what to load for the image of a point
+//   imageUrl(image)                             (at once) what to load for the image of a point
 //   onVersion(callback)                         (at once) calls back with {version, n} when the tree has changed
 //
 // All but the last two give promises; they reject with an Error that has a `status`, 0 if nobody answered.
@@ -93,11 +93,8 @@ export function place({ vector, like, cut, version }) {
 
 export const name = (node, name, version) => ask(address("names"), post({ node, name, version }));
 
-/** @param {string} image @param {number} version */
-export function imageUrl(image, version) {
-  if (/^https?:\/\//i.test(image)) return image;
-  return `${image.replace(/^\//, "")}?version=${version}`;
-}
+/** Addresses of the server are relative to the page already. @param {string} image */
+export const imageUrl = (image) => image;
 
 /**
  * Hear of new versions: by events where the server has them, otherwise by asking now and then.

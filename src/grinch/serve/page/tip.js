@@ -31,6 +31,13 @@ export class Tip {
     this._show([title && el("b", { text: title }), ...notes.map((text) => el("span", { text }))], byId("icicle"), x, y);
   }
 
+  /** A cluster that is perhaps too small for a block. @param {any} spot */
+  node(spot, x, y) {
+    const notes = `${counted(spot.size, "point")} · ${percent(spot.size / this.app.values.n)}`;
+    const title = spot.title ?? this._title(spot.start, spot.size, this.app.values.version);
+    this._show([title && el("b", { text: title }), el("span", { text: notes })], byId("icicle"), x, y);
+  }
+
   /** A point of the map. @param {number} place */
   point(place, x, y) {
     if (place < 0) return this.hide();
