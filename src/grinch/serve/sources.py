@@ -207,10 +207,18 @@ class MemorySource:
         self._known: _Known | None = None
         self._leaf_of: tuple[int, dict[str, int]] = (0, {})
         self._kept: tuple[int, Counts, Any] | None = None
-        n = len(self._now().positions)
-        if payload is not None and len(payload) != n:
+        self._payload: dict[int, Any] = {}
+        self._now()
+        if payload is not None:
+            self.describe(payload)
+
+    def describe(self, payload: Sequence[Any]) -> None:
+        """Say what is known of each point there is now."""
+        positions = self._now().positions
+        if len(payload) != len(positions):
+            n = len(positions)
             raise ValueError(f"payload must have an entry for each of the {n:,} points; got {len(payload):,}")
-        self._payload = {} if payload is None else dict(zip(self._now().positions.tolist(), payload, strict=True))
+        self._payload = dict(zip(positions.tolist(), payload, strict=True))
 
     # What is there now --------------------------------------------------------------------------------------------
 
