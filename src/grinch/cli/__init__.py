@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.markup import escape
 
-from grinch.cli import add, bench, changes, cluster, clusters, compare, cuts, hint, predict, remove
+from grinch.cli import add, bench, changes, cluster, clusters, compare, cuts, explore, hint, predict, remove
 from grinch.cli.app import app
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
@@ -31,6 +31,7 @@ ORDER = (
     cuts.cuts,
     cuts.recut,
     cuts.refine,
+    explore.explore,
     bench.bench,
     bench.report,
 )

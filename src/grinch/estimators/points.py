@@ -136,9 +136,11 @@ class PointIds:
     def slots_at(self, positions: Counts) -> Slots:
         """The slots that had points of these positions last; -1 for positions that were never given."""
         if self.is_in_order:
-            slots = np.searchsorted(self.positions, positions)
-            found = np.append(self.positions, -1)[slots] == positions
-            return np.where(found, slots, -1)
+            known = self.positions
+            slots = np.searchsorted(known, positions)
+            is_known = slots < len(known)
+            is_known[is_known] = known[slots[is_known]] == positions[is_known]
+            return np.where(is_known, slots, -1)
         if self._by_position is None:
             # Of an updated point, the last of its slots counts.
             self._by_position = np.full(self._next + 1, -1, np.intp)

@@ -18,10 +18,10 @@ LONGEST_TEXT = 2_000
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of a payload by what they are for; None where there is none.
+    """The fields of a payload by what they are for, None where there is none; or the payload is a text itself.
 
     >>> Fields.found_in([{"title": "Rain", "topic": 3, "picture": "a.png"}, {"title": "Snow", "topic": 4}])
-    Fields(text='title', image='picture', label=None, x=None, y=None)
+    Fields(text='title', image='picture', label=None, x=None, y=None, is_text=False)
     """
 
     text: str | None = None
@@ -29,6 +29,12 @@ class Fields:
     label: str | None = None
     x: str | None = None
     y: str | None = None
+    is_text: bool = False
+
+    @property
+    def has_text(self) -> bool:
+        """Whether points have something that people read."""
+        return self.is_text or self.text is not None
 
     @classmethod
     def found_in(cls, payloads: Sequence[Any], **given: str | None) -> Fields:
@@ -48,7 +54,8 @@ class Fields:
         readable = {name: values for name, values in texts.items() if values and name not in taken}
         usual = next((name for name in readable if name.lower() in TEXT_NAMES), None)
         longest = max(readable, key=lambda name: np.mean([len(text) for text in readable[name]]), default=None)
-        return cls(**{"text": usual or longest, "image": image, "label": label, **named})
+        is_text = any(isinstance(payload, str) for payload in payloads)
+        return cls(**{"text": usual or longest, "image": image, "label": label, **named}, is_text=is_text)
 
     def text_of(self, payload: Any) -> str | None:
         """What of a payload people read."""

@@ -6,6 +6,7 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 from grinch.serve.sources import sampled
+from grinch.store.changes import Change
 
 if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer
@@ -25,8 +26,10 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
     which = viewer.default_cut(scene) if cut in (None, "", "auto") else str(cut)
     if not which.startswith("cut:"):
         which = viewer.default_cut(scene)
-    found = viewer.source.changes(since, which[4:]) if viewer.source.has_versions and which.startswith("cut:") else []
-    found = [change for change in found if change.version <= scene.version]
+    found: list[Change] = []
+    is_all = True
+    if viewer.source.has_versions and which.startswith("cut:"):
+        found, is_all = viewer.source.changes(since, which[4:], MOST_CHANGES)
     chosen = scene.cut(which) if scene.n else None
     at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
 
@@ -47,13 +50,12 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         }
 
     new = int(scene.fresh_before(since)[-1]) if scene.n else 0
-    latest = found[::-1][:MOST_CHANGES]
     return {
         "version": scene.version,
         "since": since,
         "new_points": new,
-        "changes": [told(change) for change in latest],
-        "truncated": len(found) > len(latest),
+        "changes": [told(change) for change in found if change.version <= scene.version],
+        "truncated": not is_all,
     }
 
 

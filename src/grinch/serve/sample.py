@@ -64,15 +64,25 @@ class Sample:
     """Some of the points of a scene: their rows and texts."""
 
     def __init__(self, scene: Scene, source: Source, fields: Fields, metric: str):
-        self.scene = scene
+        self.scene, self.metric = scene, metric
+        self._source, self._fields = source, fields
         width = source.n_features() or 1
         self.places: Counts = sampled(scene.n, max(min(MOST_POINTS, MOST_NUMBERS // width), 1))
-        keys = scene.seen.keys[scene.order[self.places]]
-        rows = source.rows(keys) if scene.n else None
-        self.metric = metric
-        self.rows: Vectors32 | None = None if rows is None else self.comparable(rows)
-        texts = [fields.text_of(payload) for payload in source.payloads(keys)] if scene.n else []
-        self.words = Words(texts) if any(texts) else None
+        self._keys = scene.seen.keys[scene.order[self.places]]
+
+    @cached_property
+    def rows(self) -> Vectors32 | None:
+        """Their rows as they are compared; None if points are no vectors."""
+        rows = self._source.rows(self._keys) if self.scene.n else None
+        return None if rows is None else self.comparable(rows)
+
+    @cached_property
+    def words(self) -> Words | None:
+        """The words of their texts; None if they have none."""
+        if not self._fields.has_text or not self.scene.n:
+            return None
+        texts = [self._fields.text_of(payload) for payload in self._source.payloads(self._keys)]
+        return Words(texts) if any(texts) else None
 
     def comparable(self, rows: npt.NDArray[Any] | None) -> Vectors32:
         """Rows as they are compared: of length 1 where directions count."""

@@ -72,7 +72,7 @@ class Source(Protocol):
     def find_text(self, text: str, limit: int) -> tuple[list[int], bool]: ...
     def place(self, row: Any) -> tuple[int, int, int]: ...
     def layers(self, seen: Seen) -> list[Layer] | None: ...
-    def changes(self, since: int, cut: str) -> list[Change]: ...
+    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]: ...
     def times(self) -> dict[int, float]: ...
     def close(self) -> None: ...
 
@@ -106,15 +106,13 @@ class StoreSource:
         return rows
 
     def columns(self) -> list[str] | None:
-        found: list[str] | None = self.store.info()["columns"]
-        return found
+        return self.store.columns
 
     def metric(self) -> str:
         return _metric_of(self.store._now().model)
 
     def n_features(self) -> int | None:
-        found: int | None = self.store.info()["n_features"]
-        return found
+        return self.store.n_features
 
     def key_of(self, name: Id) -> int | None:
         return self.store.position_of(name)
@@ -134,8 +132,8 @@ class StoreSource:
             model = contents.model
             return [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
 
-    def changes(self, since: int, cut: str) -> list[Change]:
-        return self.store.changes(since, cut)
+    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
+        return self.store.latest_changes(since, cut, limit)
 
     def times(self) -> dict[int, float]:
         return self.store.times()
@@ -265,8 +263,8 @@ class MemorySource:
         found = cuts.automatic_cut(seen.tree, None, seen.tree.heights())
         return [Layer(cuts.labels_of(seen.tree, layer.is_split), layer.persistence) for layer in found.layers]
 
-    def changes(self, since: int, cut: str) -> list[Change]:
-        return []
+    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
+        return [], True
 
     def times(self) -> dict[int, float]:
         return {}

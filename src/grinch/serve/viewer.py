@@ -30,6 +30,8 @@ MOST_LABELS_UNASKED = 200_000
 # A new scene is made at most this share of the time, so that looking does not keep the writer waiting.
 SHARE_OF_TIME = 0.2
 
+# A cut with more clusters than this share of the points is not what is shown first; into how many, instead.
+MOST_CLUSTERS_SHARE, SOME_CLUSTERS = 1 / 4, 40
 # Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
 MAP_WAIT, UMAP_WAIT = 60.0, 0.3
 
@@ -197,7 +199,7 @@ class Viewer:
             "labels": scene.label_names[:MOST_LABELS] if scene.codes is not None else None,
             "times": known,
             "map": {"methods": methods, "method": methods[0]} if methods else None,
-            "has_text": self.fields.text is not None or (scene.n > 0 and self.sample(scene).words is not None),
+            "has_text": self.fields.has_text,
             "has_images": self.fields.image is not None,
             "has_payload": scene.n > 0 and next(self.source.payloads(scene.seen.keys[:1]), None) is not None,
             "versions": self.source.has_versions,
@@ -214,8 +216,10 @@ class Viewer:
         return found + [{"cut": n, "title": icicle.layer_title(n), "clusters": len(scene.cut(n))} for n in scene.layers]
 
     def default_cut(self, scene: Scene) -> str:
-        names = list(scene.seen.cuts)
-        return f"cut:{names[0]}" if names else f"k:{min(max(scene.n, 1), 12)}"
+        # A cut that is mostly single points (that of a store that wants a recut, say) is nothing to begin with.
+        names = [f"cut:{name}" for name in scene.seen.cuts]
+        fine = next((name for name in names if len(scene.cut(name)) <= MOST_CLUSTERS_SHARE * scene.n + 4), None)
+        return fine or f"k:{min(scene.max_k, SOME_CLUSTERS)}"
 
     def cut_of(self, scene: Scene, name: str | None) -> Cut:
         """A cut by name; ``auto`` or nothing is the one that is shown first."""

@@ -7,8 +7,8 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -308,6 +308,14 @@ class Database:
         """Note what a version changed: by cut, a list for each change."""
         rows = ((version, cut, json.dumps(records)) for cut, records in by_cut.items())
         self._write("changes", rows, "insert")
+
+    def latest_changes(self, since: int, until: int, cut: str) -> Generator[tuple[int, list[list[Any]]], None, None]:
+        """Versions after one and up to another, and the changes of a cut in each; the latest first."""
+        query = "select version, records from changes where version > ? and version <= ? and cut = ?"
+        cursor = self._connection.execute(f"{query} order by version desc, rowid desc", (since, until, cut))
+        with closing(cursor):
+            for version, records in cursor:
+                yield version, json.loads(records)
 
     def changes(self, since: int, cut: str | None) -> Iterator[tuple[int, str, list[list[Any]]]]:
         """The version, the cut and the changes of it, after a version."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._types import Counts, Floats, Labels
+from grinch.store.changes import Change
 from grinch.store.database import Database, Id
 from grinch.store.reading import Reading
 from grinch.tree import Tree
@@ -80,6 +81,38 @@ class Looking(Reading):
             height=height,
             fields={"text": text, "image": image, "label": label, "x": x, "y": y},
         )
+
+    @property
+    def n_features(self) -> int | None:
+        """How many numbers a point has; None if points are no vectors, or there are none yet."""
+        with self._turn:
+            self._now()
+            found: int | None = self._db.get("n_features")
+            return found
+
+    @property
+    def columns(self) -> list[str] | None:
+        """What these numbers are called; None if they have no names."""
+        with self._turn:
+            self._now()
+            found: list[str] | None = self._db.get("columns")
+            return found
+
+    def latest_changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
+        """The last things that happened to clusters after version ``since``, the latest first, without exemplars.
+
+        Also whether that is all. Unlike :meth:`changes`, it takes no longer where a lot happened.
+        """
+        with self._turn:
+            contents, found = self._now(), list[Change]()
+            self._check_cut_name(cut)
+            with closing(self._db.latest_changes(since, contents.version, cut)) as versions:
+                for version, records in versions:
+                    for kind, cluster, others, size, count, _ in reversed(records):
+                        if len(found) == limit:
+                            return found, False
+                        found.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
+            return found, True
 
     def arrived(self) -> Counts:
         """The version in which each point came, in the order of :attr:`ids`.

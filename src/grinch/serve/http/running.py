@@ -1,0 +1,96 @@
+"""A server for an application, on a socket: in the main thread until Ctrl-C, or in another until it is stopped."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from fastapi import FastAPI
+
+from grinch.errors import missing_extra
+
+try:
+    import uvicorn
+except ImportError:
+    raise missing_extra("a server", "uvicorn", "serve") from None
+
+# Seconds that answers on their way are waited for at the end.
+PATIENCE = 5
+LONGEST_ADDRESS = 2**17
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except OSError as error:
+        raise OSError(error.errno, f"host {host!r} with port {port} cannot be listened on: {error.strerror}") from None
+
+
+def run(
+    app: FastAPI,
+    listening: socket.socket,
+    *,
+    ready: Callable[[], None] | None = None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Serve an application until Ctrl-C, SIGTERM, or until ``stop`` is set; ``ready`` is called once it accepts."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=PATIENCE,
+        h11_max_incomplete_event_size=LONGEST_ADDRESS,
+    )
+    server = _Server(config, app, ready, stop)
+    try:
+        # A second Ctrl-C ends it at once.
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+class _Server(uvicorn.Server):
+    def __init__(
+        self, config: uvicorn.Config, app: Any, ready: Callable[[], None] | None, stop: threading.Event | None
+    ):
+        super().__init__(config)
+        self._app, self._ready, self._stop = app, ready, stop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._ready is not None:
+            # Aside: to open a browser may take long.
+            threading.Thread(target=self._ready, daemon=True).start()
+
+    async def on_tick(self, counter: int) -> bool:
+        return await super().on_tick(counter) or (self._stop is not None and self._stop.is_set())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Streams of events do not end by themselves.
+        for close in getattr(self._app.state, "closers", ()):
+            close()
+        await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """To be ended is no error here: signals are not raised again, so that what is open is closed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
