@@ -16,6 +16,8 @@ from grinch.tree import Tree
 
 # How thick branches are on average, in rows, and the thickest as a share of all rows.
 THICKNESS, THICKEST = 0.55, 0.2
+# The share of the width before the first split, where points are folded there.
+ROOM_FOR_FOLDED = 0.12
 # Rows between thick branches.
 GAP = 0.3
 # Rows there is room for at least, so that a single branch is no block.
@@ -38,13 +40,15 @@ class Places(NamedTuple):
     """What the axis of heights is called; empty where nothing meets."""
 
 
-def place(tree: Tree, branches: list[Branch], order: list[int]) -> Places:
+def place(tree: Tree, heights: Floats, branches: list[Branch], order: list[int]) -> Places:
     """The last branches in this order from top to bottom, the others in the middle of what they are split into."""
-    heights, has_heights = _heights(tree, branches)
-    scale = scale_of(np.array([heights[i] for i, branch in enumerate(branches) if branch.parts] or [heights[0]]))
+    levels, has_heights = _levels(tree, heights, branches)
+    scale = scale_of(np.array([levels[i] for i, branch in enumerate(branches) if branch.parts] or [levels[0]]))
+    if branches[0].folded:
+        scale = scale._replace(margin=ROOM_FOR_FOLDED)
     pitches = row_heights(tree, branches, order)
     n_rows = max(float(pitches.sum()), FEWEST_ROWS)
-    ends = np.maximum(heights, scale.low)
+    ends = np.maximum(levels, scale.low)
     begins, rows, widths = np.full(len(branches), scale.left), np.zeros(len(branches)), np.zeros(len(branches))
     rows[order] = np.cumsum(pitches) - pitches / 2 + (n_rows - pitches.sum()) / 2
     widths[order] = _widths(tree, branches, order)
@@ -67,9 +71,8 @@ def _widths(tree: Tree, branches: list[Branch], order: list[int]) -> Floats:
     return shares * (len(order) * min(THICKNESS, THICKEST / shares.max()) if len(order) > 1 else 1.0)
 
 
-def _heights(tree: Tree, branches: list[Branch]) -> tuple[Floats, bool]:
+def _levels(tree: Tree, heights: Floats, branches: list[Branch]) -> tuple[Floats, bool]:
     """Where each branch is split, or comes together; in splits above the last one, and False, where all is at 0."""
-    heights = tree.heights()
     if heights[tree.root] > 0:
         return heights[[branch.split if branch.parts else branch.node for branch in branches]], True
     levels = np.zeros(len(branches))
@@ -86,7 +89,9 @@ class Paint(NamedTuple):
     starts: list[tuple[int, float]]
 
 
-def paint(tree: Tree, branches: list[Branch], order: list[int], cut: Groups | None, classes: Groups | None) -> Paint:
+def paint(
+    tree: Tree, heights: Floats, branches: list[Branch], order: list[int], cut: Groups | None, classes: Groups | None
+) -> Paint:
     """Colors of clusters or else of labels; grey where several come together."""
     for known in (cut, classes):
         codes = [] if known is None else _codes(branches, known)
@@ -94,13 +99,15 @@ def paint(tree: Tree, branches: list[Branch], order: list[int], cut: Groups | No
         if known is not None and max(codes) >= 0:
             slots = _slots(known, [codes[i] for i in order if codes[i] >= 0], is_cut=known is cut)
             colors = [PALETTE[slots[code]] if code >= 0 else GREY for code in codes]
-            return Paint(colors, _starts(tree, branches, codes, known) if known is cut else [])
+            return Paint(colors, _starts(tree, heights, branches, codes, known) if known is cut else [])
     return Paint([ACCENT if not branch.parts else GREY for branch in branches], [])
 
 
-def _starts(tree: Tree, branches: list[Branch], codes: list[int], cut: Groups) -> list[tuple[int, float]]:
+def _starts(
+    tree: Tree, heights: Floats, branches: list[Branch], codes: list[int], cut: Groups
+) -> list[tuple[int, float]]:
     """Branches in which a cluster begins, each with the height of the lowest node over all its points."""
-    tops, heights = whole_nodes(tree, cut), tree.heights()
+    tops = whole_nodes(tree, cut)
     if heights[tree.root] <= 0:
         return []
     above = {part: codes[i] for i, branch in enumerate(branches) for part in branch.parts}

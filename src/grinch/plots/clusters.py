@@ -10,7 +10,19 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.cuts import ClusterTree, collapse, labels_of, splits_by_cost
-from grinch.plots.style import GREY, INK, LETTER, PALE, PALETTE, hide_spines, lines_in, new_axes, settle, shortened
+from grinch.plots.style import (
+    GREY,
+    INK,
+    LETTER,
+    PALE,
+    PALETTE,
+    hide_spines,
+    lines_in,
+    new_axes,
+    settle,
+    shortened,
+    wrapped,
+)
 from grinch.tree import Tree
 
 if TYPE_CHECKING:
@@ -74,9 +86,9 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
     ax = ax or new_axes(11, 1.3 + 0.235 * _room(n))
     ax.set_title(title or _title(clusters, n), loc="left", fontsize=11, color=INK, pad=18)
     ax.axis("off")
+    settle(ax)
     spots = _spots(rows)
     _draw_tree(ax.inset_axes((TREE[0], 0, TREE[1], 1)), clusters, rows, spots, colors)
-    settle(ax)
     _draw_bars(ax.inset_axes((BARS[0], 0, BARS[1], 1)), clusters, rows, colors, _longest(ax, clusters))
     _write(ax, clusters, rows)
     return ax
@@ -163,7 +175,7 @@ def _draw_tree(ax: Axes, clusters: ClusterTree, rows: Rows, spots: Floats, color
     ax.set_ylim(_room(len(rows.order)) - 0.4, -0.6)
     ax.set_yticks([])
     ax.tick_params(axis="x", labelsize=8, colors=GREY)
-    ax.set_xlabel("height (dissimilarity where clusters meet)", fontsize=FONT, color=GREY)
+    ax.set_xlabel(wrapped("height (dissimilarity where clusters meet)", ax, FONT), fontsize=FONT, color=GREY)
     hide_spines(ax, ("top", "left", "right"))
     ax.spines["bottom"].set_color(PALE)
     if tree.n_leaves == 1:

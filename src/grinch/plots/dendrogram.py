@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,18 +97,19 @@ def plot_dendrogram(
     >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0], [50.0]]))
     >>> ax = plot_dendrogram(tree, ["a", "a", "b", "b", "c"], n_clusters=2)
     >>> [text.get_text() for text in ax.get_yticklabels()], [text.get_text() for text in ax.texts]
-    (['a  (2 points)', 'b  (2 points)'], ['+1'])
+    (['b  (2 points)', 'a  (2 points)'], ['+1'])
     """
     if tree.n_leaves == 0:
         raise ValueError("tree must have at least one leaf; got an empty tree")
     check_n_clusters(n_clusters)
-    shown = display(tree)
+    shown, heights = display(tree), tree.heights()
     classes, cut = groups("labels", labels, tree, shown), groups("clusters", clusters, tree, shown)
     naming = Naming(tree, shown, classes, cut, names, texts)
-    branches = _fitting(tree, n_clusters, min_size, None if ax is None else lines_in(ax, FONT))
+    room = None if ax is None else lines_in(ax, FONT)
+    branches = _fitting(tree, lambda n: outline(tree, shown.starts, heights, n, min_size), n_clusters, room)
     order = in_order(branches, tree.sizes(), _distances(branches, naming, vectors, classes))
-    places = place(tree, branches, order)
-    painted = paint(tree, branches, order, cut, classes)
+    places = place(tree, heights, branches, order)
+    painted = paint(tree, heights, branches, order, cut, classes)
     ax = ax or new_axes(9, 1.15 + ROW * places.n_rows)
     ax.set_title(title or _title(tree, branches, cut), loc="left", fontsize=11, color=INK)
     _frame(ax, places, _legend(branches, painted))
@@ -121,11 +122,11 @@ def plot_dendrogram(
     return ax
 
 
-def _fitting(tree: Tree, n_clusters: int, min_size: int | None, room: int | None) -> list[Branch]:
+def _fitting(tree: Tree, outlined: Callable[[int], list[Branch]], n_clusters: int, room: int | None) -> list[Branch]:
     """The branches to draw, fewer where there is no room for their names."""
     n_branches = n_clusters if room is None else min(n_clusters, room)
     while True:
-        branches = outline(tree, n_branches, min_size)
+        branches = outlined(n_branches)
         last = [i for i, branch in enumerate(branches) if not branch.parts]
         if room is None or len(last) == 1 or row_heights(tree, branches, last).sum() <= room:
             return branches
@@ -136,12 +137,15 @@ def _distances(
     branches: list[Branch], naming: Naming, vectors: npt.ArrayLike | None, classes: Groups | None
 ) -> Floats | None:
     """How far apart the last branches are, by their places in the list, if there is something to tell by."""
-    if vectors is None and classes is None:
-        return None
     last = [i for i, branch in enumerate(branches) if not branch.parts]
     members = [naming.sample(branches[i].node) for i in last]
+    if vectors is not None:
+        found = by_vectors(vectors, members, naming.n)
+    elif classes is not None:
+        found = by_labels(classes, members)
+    else:
+        return None
     distances = np.zeros((len(branches), len(branches)))
-    found = by_labels(classes, members) if vectors is None and classes else by_vectors(vectors, members, naming.n)
     distances[np.ix_(last, last)] = found
     return distances
 
@@ -175,14 +179,13 @@ def _legend(branches: list[Branch], painted: Paint) -> str:
     said = []
     if painted.starts:
         said.append("dots: where the clusters come together")
-    if any(branch.folded for branch in branches):
-        said.append("+n: points that leave a few at a time")
+    if folded := sum(branch.folded for branch in branches):
+        said.append(f"+n: points that leave a few at a time, {folded:,} in all")
     return "; ".join(said)
 
 
 def _write_captions(ax: Axes, rows: list[float], captions: list[tuple[str, str]]) -> None:
     """At the right end of the branches, cut short where there is no room."""
-    settle(ax)
     letters = int(FOR_NAMES * ax.bbox.width / (LETTER * FONT * ax.figure.dpi / 72))
     texts = [shortened(name, max(letters - len(facts), 8)) + facts for name, facts in captions]
     ax.set_yticks(rows, texts, fontsize=FONT, color=INK)
@@ -199,9 +202,9 @@ def _write_folded(ax: Axes, branches: list[Branch], places: Places) -> None:
         text = f"+{branch.folded:,}"
         line = ax.transData.transform([(x, places.rows[i]) for x in (places.begins[i], places.ends[i])])
         if branch.folded and line[1, 0] - line[0, 0] >= LETTER * em * len(text) + em:
-            middle = ax.transData.inverted().transform(line.mean(axis=0))
+            x, y = ax.transData.inverted().transform(line.mean(axis=0))
             ax.annotate(
-                text, middle, (0, 2.5), textcoords="offset points", ha="center", fontsize=SMALL_FONT, color=GREY
+                text, (x, y), (0, 2.5), textcoords="offset points", ha="center", fontsize=SMALL_FONT, color=GREY
             )
 
 
@@ -209,6 +212,7 @@ def _write_folded(ax: Axes, branches: list[Branch], places: Places) -> None:
 
 
 def _frame(ax: Axes, places: Places, legend: str) -> None:
+    settle(ax)
     said = [wrapped(text, ax, FONT) for text in (places.axis, legend) if text]
     ax.set_xlabel("\n".join(said), fontsize=FONT, color=GREY)
     ax.set_ylim(places.n_rows, 0)

@@ -22,11 +22,15 @@ ROOT_NAMES = {1: "", 2: ", square-root scale", 3: ", cube-root scale"}
 
 
 class Scale(NamedTuple):
-    """From the lowest to the highest; heights are drawn as their roots of this degree."""
+    """From the lowest to the highest; heights are drawn as their roots of this degree.
+
+    ``margin`` is how far the axis goes on beyond the highest, as a share of it.
+    """
 
     low: float
     high: float
     root: int
+    margin: float = 0.025
 
     def share(self, heights: Floats | float) -> Floats:
         """Where heights are on the axis, from 0 at its low end to 1."""
@@ -37,7 +41,7 @@ class Scale(NamedTuple):
     def left(self) -> float:
         """The end of the axis, a little beyond the highest."""
         low, high = (float(self._rooted(np.array(end))) for end in (self.low, self.high))
-        return float((high + 0.025 * (high - low)) ** self.root)
+        return float((high + self.margin * (high - low)) ** self.root)
 
     def _rooted(self, heights: Floats) -> Floats:
         # Axes ask for values beyond their ends, too.
@@ -51,8 +55,8 @@ class Scale(NamedTuple):
 def scale_of(merges: Floats) -> Scale:
     """The axis for merges at these heights.
 
-    >>> scale_of(np.array([1.0, 2.0, 3.0])), scale_of(np.array([0.1, 0.2, 9.0])).root
-    (Scale(low=0.0, high=3.0, root=1), 3)
+    >>> scale_of(np.array([1.0, 2.0, 3.0]))[:3], scale_of(np.array([0.1, 0.2, 9.0]))[:3]
+    ((0.0, 3.0, 1), (0.0, 9.0, 3))
     """
     high = float(merges.max(initial=0.0))
     if high <= 0:
@@ -60,7 +64,7 @@ def scale_of(merges: Floats) -> Scale:
     lowest = float(merges.min())
     # A fifth of the axis is for what is below the lowest merge.
     low = lowest - 0.25 * (high - lowest)
-    if len(merges) > 1 and low > EMPTY * high:
+    if lowest < high and low > EMPTY * high:
         return Scale(low, high, 1)
     middle = float(np.median(merges)) / high
     root = next((root for root in ROOTS if middle ** (1 / root) >= SQUEEZED), ROOTS[-1])

@@ -117,6 +117,7 @@ def plot_icicle(
     ax.tick_params(axis="x", labelsize=FONT)
     faces, is_by_cluster = _faces(found, cut, classes)
     outlined = [block for block in found if is_by_cluster and block.node in set(tops.tolist())]
+    settle(ax)
     legend = _legend(found, bool(outlined), classes is not None and not is_by_cluster)
     ax.set_xlabel(wrapped(legend, ax, FONT), fontsize=FONT)
     ax.set_title(title or _title(tree, found, cut), loc="left", fontsize=11, color=INK)

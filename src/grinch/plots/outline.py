@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Floats, Ids
-from grinch.cuts.sizeable import sizeable_splits
 from grinch.tree import Tree
 
 
@@ -25,30 +25,35 @@ class Branch(NamedTuple):
     folded: int
 
 
-def outline(tree: Tree, n_branches: int, min_size: int | None = None) -> list[Branch]:
+def outline(tree: Tree, starts: Ids, heights: Floats, n_branches: int, min_size: int | None = None) -> list[Branch]:
     """The branches after at most ``n_branches - 1`` splits, parents before children, larger sides first.
 
-    Splits whose smaller side is largest are drawn, unless it has fewer than ``min_size`` points. Where two splits meet,
-    both sides are larger still: so nothing is missing between what is drawn.
+    Splits whose smaller side is largest are drawn, the highest among equals, unless it has fewer than ``min_size``
+    points. Where two of them meet, both sides are larger still, so that split is drawn, too. ``starts`` are those of
+    :func:`~grinch.tree.blocks.display`, ``heights`` those of the tree.
 
     >>> from scipy.cluster.hierarchy import linkage
+    >>> from grinch.tree.blocks import display
     >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [7.5], [99.0]]))
-    >>> [tree.size(branch.node) for branch in outline(tree, 2)], outline(tree, 2)[0].folded
+    >>> branches = outline(tree, display(tree).starts, tree.heights(), 2)
+    >>> [tree.size(branch.node) for branch in branches], branches[0].folded
     ([5, 2, 2], 1)
     """
     least = default_size(tree.n_leaves) if min_size is None else check_count("min_size", min_size, 1)
-    splits = sizeable_splits(tree, _least(tree, n_branches, least))
-    split_at = dict(zip(splits.tops[: n_branches - 1].tolist(), splits.nodes[: n_branches - 1].tolist(), strict=True))
-    children, sizes = tree.child_pairs(), tree.sizes()
-    found: list[Branch] = []
-    above: list[int] = []
-    waiting = [(tree.root, -1)]
+    sizes, children = tree.sizes(), tree.child_pairs()
+    # What is under a node are those that start in its range, the larger first: the first of them is the highest.
+    splits = sorted(
+        (int(starts[v]), -int(sizes[v]), v) for v in _largest_splits(tree, heights, n_branches - 1, least).tolist()
+    )
+    found, above, waiting = list[Branch](), list[int](), [(tree.root, -1)]
     while waiting:
         node, parent = waiting.pop()
-        split = split_at.get(node, -1)
-        found.append(Branch(node, split, (), int(sizes[node] - sizes[split]) if split >= 0 else 0))
+        i = bisect_left(splits, (int(starts[node]), -int(sizes[node]), -1))
+        is_split = i < len(splits) and splits[i][0] < starts[node] + sizes[node]
+        split = splits[i][2] if is_split else -1
+        found.append(Branch(node, split, (), int(sizes[node] - sizes[split]) if is_split else 0))
         above.append(parent)
-        if split >= 0:
+        if is_split:
             small, large = sorted(children[split].tolist(), key=lambda v: int(sizes[v]))
             waiting += [(small, len(found) - 1), (large, len(found) - 1)]
     parts: list[list[int]] = [[] for _ in found]
@@ -62,15 +67,16 @@ def default_size(n: int) -> int:
     return max(min(5, n // 20), -(-n // 500), 1)
 
 
-def _least(tree: Tree, n_branches: int, least: int) -> int:
-    """The size from which there are about as many splits as are wanted."""
-    internal = tree.internal_nodes()
-    smaller = tree.sizes()[tree.child_pairs()[internal]].min(axis=1, initial=tree.n_leaves)
-    if n_branches == 1:
-        return tree.n_leaves + 1
-    if n_branches > len(smaller):
-        return least
-    return max(least, int(np.partition(smaller, -(n_branches - 1))[-(n_branches - 1)]))
+def _largest_splits(tree: Tree, heights: Floats, count: int, least: int) -> Ids:
+    """The internal nodes whose smaller sides are largest, the highest among equals."""
+    internal = np.arange(tree.offset + 1, tree.offset + tree.n_leaves, dtype=np.int32)
+    sides = tree.sizes()[tree.child_pairs()[internal]]
+    smaller = np.minimum(sides[:, 0], sides[:, 1])
+    if 0 < count < len(smaller):
+        least = max(least, int(np.partition(smaller, -count)[-count]))
+    larger, equal = internal[smaller > least][:count], internal[smaller == least]
+    highest = equal[np.argsort(-heights[equal], kind="stable")]
+    return np.concatenate([larger, highest[: count - len(larger)]])
 
 
 def in_order(branches: list[Branch], sizes: Ids, distances: Floats | None = None) -> list[int]:
@@ -81,13 +87,11 @@ def in_order(branches: list[Branch], sizes: Ids, distances: Floats | None = None
     """
     orders: list[list[int]] = [[] for _ in branches]
     for i in range(len(branches) - 1, -1, -1):
-        parts = [orders[part] for part in branches[i].parts]
-        if not parts:
+        if not branches[i].parts:
             orders[i] = [i]
-        elif distances is None:
-            orders[i] = parts[0] + parts[1]
-        else:
-            orders[i] = _facing(*parts, distances)
+            continue
+        first, second = (orders[part] for part in branches[i].parts)
+        orders[i] = first + second if distances is None else _facing(first, second, distances)
     return orders[0] if distances is None else _heavy_end_first(orders[0], branches, sizes)
 
 

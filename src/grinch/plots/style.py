@@ -58,9 +58,9 @@ def lines_in(ax: Axes, font: float) -> int:
 
 def keep_inside(ax: Axes) -> None:
     """Make axes narrower by what is written on their right, if the figure does not see to that by itself."""
-    settle(ax)
     if ax.figure.canvas.figure.get_layout_engine() is not None:
         return
+    settle(ax)
     beyond = max((label.get_window_extent().x1 for label in ax.get_yticklabels()), default=0.0) - ax.bbox.x1
     if beyond > 0:
         box = ax.get_position()
@@ -114,8 +114,7 @@ def shortened(text: str, letters: int) -> str:
 
 
 def wrapped(text: str, ax: Axes, font: float) -> str:
-    """The text in lines that are no wider than the axes."""
-    settle(ax)
+    """The text in lines that are no wider than the axes, which have settled."""
     return textwrap.fill(text, max(int(ax.bbox.width / (LETTER * font * ax.figure.dpi / 72)), 20))
 
 
