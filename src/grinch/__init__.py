@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from grinch.estimators.registry import cluster_with
     from grinch.linkage import Linkage
     from grinch.saving.file import load
+    from grinch.serve.client import connect
     from grinch.store import Store, open
     from grinch.tree import Tree
 
@@ -38,6 +39,7 @@ __all__ = [
     "Tree",
     "__version__",
     "cluster_with",
+    "connect",
     "load",
     "open",
 ]
@@ -56,6 +58,7 @@ _HOMES = {
     "Store": "grinch.store",
     "Tree": "grinch.tree",
     "cluster_with": "grinch.estimators.registry",
+    "connect": "grinch.serve.client",
     "load": "grinch.saving.file",
     "open": "grinch.store",
 }

@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.markup import escape
 
-from grinch.cli import add, bench, changes, cluster, clusters, compare, cuts, explore, hint, predict, remove
+from grinch.cli import add, bench, changes, cluster, clusters, compare, cuts, explore, hint, predict, remove, serve
 from grinch.cli.app import app
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
@@ -32,6 +32,7 @@ ORDER = (
     cuts.recut,
     cuts.refine,
     explore.explore,
+    serve.serve,
     bench.bench,
     bench.report,
 )

@@ -63,6 +63,10 @@ class Fit:
         """The ids of the points in the tree, in the order of its leaves."""
         return self.ids.in_order(self._slots())
 
+    def positions(self) -> Counts:
+        """The positions of the points in the tree, in the order of its leaves."""
+        return self.ids.positions[self.ids.sorted(self._slots())]
+
     def _has(self, slot: int) -> bool:
         return self._removing is None or self._removing.has(slot)
 

@@ -14,6 +14,8 @@ LABEL_NAMES = ("label", "class", "category", "target", "y")
 TEXT_NAMES = ("text", "title", "name", "content", "body", "sentence", "description", "abstract", "headline")
 # A text in a list is cut off here; the whole of it is in the payload.
 LONGEST_TEXT = 2_000
+# What is nested more deeply in a payload is not shown.
+DEEPEST = 50
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,11 @@ class Fields:
     def found_in(cls, payloads: Sequence[Any], **given: str | None) -> Fields:
         """Those that the user named, and for the rest what some payloads look like."""
         rows = [row for row in payloads if isinstance(row, Mapping)]
-        known: dict[str, None] = {str(name): None for row in rows for name in row}
-        for what, name in given.items():
-            if name is not None and rows and name not in known:
-                raise ValueError(
-                    f"{what} must name a field of the payload; got {name!r}. There are: {', '.join(known)}"
-                )
         named = {what: name for what, name in given.items() if name is not None}
+        known = {str(name): None for row in rows for name in row if name not in named.values()}
         texts = {name: [row[name] for row in rows if isinstance(row.get(name), str)] for name in known}
         image = next((name for name in known if _is_image(name, texts[name])), None)
-        label = next((name for name in known if name.lower() in LABEL_NAMES), None)
+        label = next((name for name in known if name.lower() in LABEL_NAMES and _is_class(name, rows)), None)
         taken = {image, label, *named.values()}
         readable = {name: values for name, values in texts.items() if values and name not in taken}
         usual = next((name for name in readable if name.lower() in TEXT_NAMES), None)
@@ -73,6 +70,42 @@ class Fields:
     @staticmethod
     def _field(name: str | None, payload: Any) -> Any:
         return payload.get(name) if name is not None and isinstance(payload, Mapping) else None
+
+
+def check_named(payloads: Sequence[Any], **given: str | None) -> None:
+    """Refuse fields that none of the payloads has."""
+    known = {str(name): None for row in payloads if isinstance(row, Mapping) for name in row}
+    for what, name in given.items():
+        if name is not None and name not in known:
+            there = f"There are: {', '.join(known)}" if known else "There is none with fields"
+            raise ValueError(f"{what} must name a field of the payload; got {name!r}. {there}")
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A payload as JSON can hold it: what it cannot, as text, and nothing below ``DEEPEST``.
+
+    >>> plain({"day": np.float32(2.5), 3: (1, float("nan")), "kind": b"x"})
+    {'day': 2.5, '3': [1, None], 'kind': "b'x'"}
+    """
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if depth >= DEEPEST:
+        return "…"
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry, depth + 1) for name, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(entry, depth + 1) for entry in value]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return plain(value.tolist(), depth)
+    return str(value)
+
+
+def _is_class(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the values of a field come again and again, as those of a class do and coordinates do not."""
+    values = [str(row[name]) for row in rows if row.get(name) is not None]
+    return len(set(values)) <= max(len(values) / 2, 12)
 
 
 def _is_image(name: str, values: list[str]) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from typing import Any
+
+import numpy as np
 
 from grinch.serve.scene import Scene
 from grinch.serve.sources import Source, sampled
 from grinch.store.node_names import MOST_POINTS, NodeName, NodeNames, check_name
+from grinch.tree.blocks import nodes_above
 
 # A name stays with a node that shares at least this much with the one it was given to: of the points of either, the
 # share that both have.
@@ -21,50 +24,63 @@ class GivenNames:
         self._source = source
         self._file = None if source.names_file is None else NodeNames(source.names_file)
         self._lock = threading.RLock()
-        self._known: tuple[object, dict[int, NodeName]] = (None, {})
+        # By version, the state of the file, and by node its names, the latest last.
+        self._known: dict[int, tuple[object, dict[int, list[NodeName]]]] = {}
+        if self._file is not None:
+            self._file.all()  # a file that cannot be read is refused at once
 
     def at(self, scene: Scene) -> dict[int, str]:
         """By node of a scene, the name it was given."""
-        return {v: found.name for v, found in self._found(scene).items()}
+        return {v: names[-1].name for v, names in self._found(scene).items()}
 
     def give(self, scene: Scene, v: int, name: str | None) -> str | None:
         """Give a node a name, or take it away with None; the name as it is kept."""
         if self._file is None:
             raise ValueError("names cannot be kept here: what is looked at is not in a file")
         with self._lock:
-            text = None if name is None else check_name(name)
-            old = self._found(scene).get(v)
-            if text is not None:
-                leaves = scene.leaves(v)[sampled(int(scene.sizes[v]), MOST_POINTS)]
-                points = [i for i, _ in self._source.points(scene.seen.keys[leaves]) if i is not None]
+            old = self._found(scene).get(v, [])
+            if name is None:
+                # Earlier names that led here, too: otherwise one of them would come to light.
+                self._file.drop([known.number for known in old])
+                return None
+            text, points = check_name(name), self._points(scene, v)
+            try:
                 self._file.add(text, points, int(scene.sizes[v]), scene.n)
-            if old is not None:
-                self._file.drop([old.number])
-            self._known = (None, {})
+            except OSError as error:
+                raise ValueError(f"name cannot be kept: {error}") from error
+            self._file.drop([known.number for known in old[-1:]])
             return text
 
-    def _found(self, scene: Scene) -> dict[int, NodeName]:
+    def _points(self, scene: Scene, v: int) -> list[Any]:
+        leaves = scene.leaves(v)[sampled(int(scene.sizes[v]), MOST_POINTS)]
+        found = [name for name, _ in self._source.points(scene.seen.keys[leaves]) if name is not None]
+        if not found:
+            raise ValueError(f"node {v} cannot be named: its points were removed meanwhile")
+        return found
+
+    def _found(self, scene: Scene) -> dict[int, list[NodeName]]:
         if self._file is None:
             return {}
         with self._lock:
             # Another process may have given names: a file that changed is read again.
-            try:
-                state = self._file.path.stat()
-                key: object = (scene.version, state.st_mtime_ns, state.st_size)
-            except OSError:
+            state = self._file.state()
+            if state is None:
                 return {}
-            if self._known[0] != key:
-                self._known = (key, self._find(scene))
-            return self._known[1]
+            known = self._known.get(scene.version)
+            if known is None or known[0] != state:
+                # Of two versions: the one that is shown, and the one before it.
+                others = [version for version in self._known if version != scene.version][-1:]
+                known = state, self._find(scene)
+                self._known = {version: self._known[version] for version in others} | {scene.version: known}
+            return known[1]
 
-    def _find(self, scene: Scene) -> dict[int, NodeName]:
+    def _find(self, scene: Scene) -> dict[int, list[NodeName]]:
         assert self._file is not None
-        found: dict[int, NodeName] = {}
-        # The latest name of a node counts.
+        found: dict[int, list[NodeName]] = {}
         for given in self._file.all():
             v = node_of(scene, given, self._leaves(scene, given))
             if v is not None:
-                found[v] = given
+                found.setdefault(v, []).append(given)
         return found
 
     def _leaves(self, scene: Scene, given: NodeName) -> list[int]:
@@ -77,27 +93,20 @@ class GivenNames:
 def node_of(scene: Scene, given: NodeName, leaves: list[int]) -> int | None:
     """The node that has most of the points of a name and little else; None if there is none like that.
 
-    Points that came later are not held against it: a node of then that grew is still the same. They are taken to have
-    come everywhere at the same rate.
+    Points that were removed, or came later, are not held against it: a node of then that shrank or grew is still the
+    same. Those that came are taken to have come everywhere at the same rate.
     """
     if not leaves:
         return None
-    parents, counts = scene.tree.parents(), Counter[int]()
-    # Where a path meets one that was walked before, only the counts go on; together they are one walk for each point.
-    for leaf in leaves:
-        v = leaf
-        while v >= 0:
-            counts[v] += 1
-            v = int(parents[v])
+    nodes, counts = nodes_above(scene.tree, np.array(leaves, np.int32))
+    sizes = scene.sizes[nodes].astype(np.float64)
     growth = max(scene.n / max(given.total, 1), 1.0)
-    best, most = None, LEAST_SHARED
-    for v, count in counts.items():
-        size = int(scene.sizes[v])
-        shared = given.size * count / max(len(given.points), 1)
-        # As large as it was, or as large as it would be by now: what fits better.
-        expected = min(max(size, given.size), given.size * growth)
-        kept = min(shared * expected / given.size, size)
-        score = kept / (expected + size - kept)
-        if score > most + 1e-9 or (best is not None and abs(score - most) <= 1e-9 and size < scene.sizes[best]):
-            best, most = v, max(score, most)
-    return best
+    # How many of its points are still there.
+    left = max(given.size * len(leaves) / len(given.points), 1.0)
+    # As large as that, or as large as it would be by now: what fits better.
+    expected = np.minimum(np.maximum(sizes, left), left * growth)
+    kept = np.minimum(counts / len(leaves) * expected, sizes)
+    scores = kept / (expected + sizes - kept)
+    # Of several that are as good, the smallest.
+    best = int(np.lexsort((sizes, -np.round(scores, 9)))[0])
+    return int(nodes[best]) if scores[best] > LEAST_SHARED + 1e-9 else None

@@ -23,17 +23,16 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         begin = _start_of(day)
         since = max((version for version, at in times.items() if at < begin), default=0)
     since = min(max(since or 0, 0), scene.version)
-    which = viewer.default_cut(scene) if cut in (None, "", "auto") else str(cut)
-    if not which.startswith("cut:"):
-        which = viewer.default_cut(scene)
+    # Only of cuts that are followed is it known what happened; also of a store whose points are all gone.
+    followed = cut if cut and cut.startswith("cut:") else f"cut:{next(iter(scene.seen.cuts), 'default')}"
     found: list[Change] = []
     is_all = True
-    if viewer.source.has_versions and which.startswith("cut:"):
-        found, is_all = viewer.source.changes(since, which[4:], MOST_CHANGES)
-    chosen = scene.cut(which) if scene.n else None
+    if viewer.source.has_versions:
+        found, is_all = viewer.source.changes(since, followed[4:], MOST_CHANGES)
+    chosen = scene.cut(followed) if scene.n and scene.seen.cuts else None
     at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
 
-    def told(change: Any) -> dict[str, Any]:
+    def as_dict(change: Any) -> dict[str, Any]:
         i = at.get(change.cluster)
         v = None if i is None or chosen is None else int(chosen.nodes[i])
         return {
@@ -54,7 +53,7 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         "version": scene.version,
         "since": since,
         "new_points": new,
-        "changes": [told(change) for change in found if change.version <= scene.version],
+        "changes": [as_dict(change) for change in found if change.version <= scene.version],
         "truncated": not is_all,
     }
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer
 
 
+# Beyond it nothing can be told apart in 32 bits.
+LARGEST = 1e30
+
+
 def make_map(viewer: Viewer, scene: Scene, method: str) -> bytes:
     """All points on a plane, from left to right in the tree."""
     keys = scene.seen.keys[scene.order]
@@ -65,6 +69,7 @@ def of_points(scene: Scene, what: str, since: int | None) -> bytes:
 
 def _coordinate(payload: Any, name: str) -> float:
     try:
-        return float(payload[name])
-    except (TypeError, ValueError, KeyError):
+        found = float(payload[name])
+    except (TypeError, ValueError, KeyError, OverflowError):
         return 0.0
+    return found if abs(found) <= LARGEST else 0.0

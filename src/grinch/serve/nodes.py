@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grinch._types import Ids
-from grinch.serve.scene import Cut, Scene
+from grinch.serve.fields import plain
+from grinch.serve.scene import Cut, Scene, known_range
 from grinch.serve.sources import sampled
 from grinch.tree.keys import leaf_keys
 
@@ -37,7 +38,7 @@ class NodePages:
         tree, size = scene.tree, int(scene.sizes[v])
         central = self._central(v)
         times = scene.seen.times
-        own = None if times is None else times[scene.leaves(v)]
+        own = None if times is None else known_range(times[scene.leaves(v)])
         score = float(tree.scores[v])
         return {
             "version": scene.version,
@@ -59,7 +60,7 @@ class NodePages:
             "nearest": self._nearest(v, cut),
             "cluster": self.cluster_at(v, cut),
             "fresh": int(scene.fresh(np.array([v], np.int32), since)[0]),
-            "times": None if own is None else {"first": _real(np.min(own)), "last": _real(np.max(own))},
+            "times": None if own is None else {"first": own[0], "last": own[1]},
         }
 
     def members(self, v: int, offset: int, limit: int, order: str) -> dict[str, Any]:
@@ -95,7 +96,7 @@ class NodePages:
                     "id": name,
                     "text": fields.text_of(payload),
                     "image": image,
-                    "payload": payload,
+                    "payload": plain(payload),
                     "time": None if times is None else _real(times[leaf]),
                     "label": None if code < 0 else scene.label_names[code],
                 }
@@ -104,9 +105,13 @@ class NodePages:
 
     def cluster_at(self, v: int, cut: Cut) -> dict[str, Any] | None:
         """The cluster of a cut that a node is in."""
-        i = int(self.scene.clusters_of(np.array([v], np.int32), cut)[0])
-        if i < 0:
-            return None
+        start, size = int(self.scene.starts[v]), int(self.scene.sizes[v])
+        i = int(cut.at(np.array([start]))[0])
+        is_inside = i >= 0 and start + size <= int(cut.starts[i] + cut.sizes[i])
+        return self.cluster(i, cut) if is_inside else None
+
+    def cluster(self, i: int, cut: Cut) -> dict[str, Any]:
+        """What there is to say of the i-th cluster of a cut."""
         top = int(cut.nodes[i])
         name = self.viewer.title(self.scene, top, cut)
         return {"cluster": int(cut.clusters[i]), "name": name, "node": top, "size": int(cut.sizes[i])}

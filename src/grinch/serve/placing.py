@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grinch.serve.nodes import NodePages
-from grinch.serve.scene import Scene
+from grinch.serve.scene import Cut, Scene
+from grinch.serve.sources import Place
 
 if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer
@@ -21,15 +22,14 @@ def place(viewer: Viewer, scene: Scene, vector: Any, like: Any, cut: str | None)
     if vector is None and like is not None:
         key = viewer.key_of(like)
         rows = viewer.source.rows(np.array([key]))
-        if rows is None:
-            raise ValueError("points that are no vectors cannot be placed from here")
-        vector = rows[0].tolist()
-    row = np.asarray(_numbers(vector), np.float64)[None]
-    version_then, beside, nearest = viewer.source.place(row)
-    leaf = viewer.leaf_at(scene, nearest)
-    if version_then != scene.version or beside not in scene.tree:
+        vector = None if rows is None else rows[0].tolist()
+    if viewer.source.n_features() is None:
+        raise ValueError("a point cannot be placed from here: the points are no vectors")
+    found = viewer.source.place(np.asarray(_numbers(vector), np.float64)[None])
+    leaf, beside = viewer.leaf_at(scene, found.nearest), found.beside
+    if found.version != scene.version or beside not in scene.tree:
         # The tree has moved on: near the same point.
-        beside = int(scene.tree.parents()[leaf]) if leaf is not None else scene.tree.root
+        beside = scene.tree.root if leaf is None else max(int(scene.tree.parents()[leaf]), leaf)
     chosen, pages = viewer.cut_of(scene, cut), NodePages(viewer, scene)
     return {
         "version": scene.version,
@@ -38,9 +38,20 @@ def place(viewer: Viewer, scene: Scene, vector: Any, like: Any, cut: str | None)
         "size": int(scene.sizes[beside]),
         "title": viewer.title(scene, beside, chosen),
         "path": [viewer.crumb(scene, v, chosen) for v in scene.path(beside)],
-        "cluster": pages.cluster_at(beside, chosen),
+        "cluster": _cluster(pages, chosen, found, beside, leaf),
         "neighbours": [] if leaf is None else pages.listed([leaf]),
     }
+
+
+def _cluster(pages: NodePages, cut: Cut, found: Place, beside: int, nearest: int | None) -> dict[str, Any] | None:
+    """The cluster that a point would join: as the source says, or in a cut of our own that of its place."""
+    joined = found.clusters.get(cut.name.removeprefix("cut:"))
+    if joined is not None:
+        at = np.flatnonzero(cut.clusters == joined)
+        return pages.cluster(int(at[0]), cut) if len(at) else None
+    inside = pages.cluster_at(beside, cut)
+    # Above the cut it would be a cluster of its own; it belongs with its nearest neighbour.
+    return pages.cluster_at(nearest, cut) if inside is None and nearest is not None else inside
 
 
 def _numbers(vector: Any) -> list[float]:
@@ -52,4 +63,7 @@ def _numbers(vector: Any) -> list[float]:
     is_list = isinstance(vector, list) and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in vector)
     if not is_list:
         raise ValueError("vector must be a list of numbers, such as [0.1, -2, 3]")
-    return [float(x) for x in vector]
+    try:
+        return [float(x) for x in vector]
+    except OverflowError:
+        raise ValueError("vector must have numbers of up to 64 bits; one is too large") from None

@@ -140,7 +140,7 @@ class Scene:
 
     def _make_cut(self, name: str) -> Cut:
         kind, _, which = name.partition(":")
-        if kind == "k" and which.isdigit() and 1 <= int(which) <= max(self.max_k, 1):
+        if kind == "k" and whole_number(which) in range(1, max(self.max_k, 1) + 1):
             return self._sorted(name, sizeable_tops(self.tree, self.splits, int(which)), None)
         if kind == "cut" and which in self.seen.cuts:
             return self._cut_of_labels(name, self.seen.cuts[which])
@@ -200,7 +200,7 @@ class Scene:
         when = self.seen.arrived.astype(np.float64) if self.seen.times is None else self.seen.times
         if self.n == 0:
             return np.empty(0)
-        first, last = float(np.nanmin(when)), float(np.nanmax(when))
+        first, last = known_range(when) or (0.0, 0.0)
         if not last > first:
             when, first, last = np.arange(self.n, dtype=np.float64), 0.0, max(self.n - 1.0, 1.0)
         found: Floats = np.nan_to_num((when - first) / (last - first))
@@ -246,10 +246,28 @@ class Scene:
 def _told_apart(ids: Labels) -> npt.NDArray[np.uint8]:
     """A color for each id that stays with it, where two neighbours would not have the same."""
     slots = (ids * 7 + ids // SLOTS) % SLOTS
-    for i in np.flatnonzero(slots[1:] == slots[:-1]).tolist():
-        if slots[i + 1] == slots[i]:
-            slots[i + 1] = (slots[i + 1] + 3) % SLOTS
+    for i in (np.flatnonzero(slots[1:] == slots[:-1]) + 1).tolist():
+        # Another one than both neighbours have, so that these keep theirs.
+        beside = {int(slots[i - 1]), int(slots[i + 1]) if i + 1 < len(slots) else -1}
+        if int(slots[i]) in beside:
+            slots[i] = next(other for step in (3, 6, 9) if (other := (int(slots[i]) + step) % SLOTS) not in beside)
     return slots.astype(np.uint8)
+
+
+def known_range(times: Floats) -> tuple[float, float] | None:
+    """The first and the last of the times that are known; None if none is."""
+    known = times[np.isfinite(times)]
+    return (float(known.min()), float(known.max())) if len(known) else None
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text is, if it is one of a reasonable length.
+
+    >>> whole_number("37"), whole_number("-5"), whole_number("²"), whole_number("x")
+    (37, -5, None, None)
+    """
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) < 20 else None
 
 
 def empty_scene(version: int = 0) -> Scene:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grinch.serve.scene import Scene
+from grinch.serve.scene import Scene, whole_number
 
 if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer
@@ -40,10 +40,10 @@ def _named(viewer: Viewer, scene: Scene, q: str) -> list[dict[str, Any]]:
             taken.add(v)
     cut = viewer.cut_of(scene, None)
     given = scene.seen.cluster_names.get(cut.name[4:], {}) if cut.name.startswith("cut:") else {}
-    number = q.lower().removeprefix("cluster").strip().lstrip("#")
+    number = whole_number(q.lower().removeprefix("cluster").strip().lstrip("#"))
     for cluster, v in zip(cut.clusters.tolist(), cut.nodes.tolist(), strict=True):
         name = given.get(cluster, "")
-        is_number = number.isdigit() and int(number) == cluster and q.lower().startswith(("cluster", "#"))
+        is_number = number == cluster and q.lower().startswith(("cluster", "#"))
         if v not in taken and (is_number or (name and wanted in name.lower())):
             hits.append(_hit(scene, "cluster", name or f"cluster {cluster}", viewer.title(scene, v, cut), v))
             taken.add(v)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -52,6 +53,17 @@ class Layer(NamedTuple):
     persistence: float
 
 
+class Place(NamedTuple):
+    """Where a point would go: beside which node of the tree of a version, the key of the point that is nearest (-1 if
+    none is known), and by name of the cut the cluster it would join (-1 for none).
+    """
+
+    version: int
+    beside: int
+    nearest: int
+    clusters: dict[str, int]
+
+
 class Source(Protocol):
     """What is looked at. ``keys`` are those of :class:`Seen`, so that points are found although others came since."""
 
@@ -70,7 +82,7 @@ class Source(Protocol):
     def n_features(self) -> int | None: ...
     def key_of(self, name: Id) -> int | None: ...
     def find_text(self, text: str, limit: int) -> tuple[list[int], bool]: ...
-    def place(self, row: Any) -> tuple[int, int, int]: ...
+    def place(self, row: Any) -> Place: ...
     def layers(self, seen: Seen) -> list[Layer] | None: ...
     def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]: ...
     def times(self) -> dict[int, float]: ...
@@ -120,9 +132,11 @@ class StoreSource:
     def find_text(self, text: str, limit: int) -> tuple[list[int], bool]:
         return self.store.find_text(text, limit)
 
-    def place(self, row: Any) -> tuple[int, int, int]:
-        version, found = self.store.place(row)
-        return version, *found[0]
+    def place(self, row: Any) -> Place:
+        with self.store._turn:
+            version, found = self.store.place(row)
+            clusters = {name: int(self.store.predict(row, name)[0]) for name in self.store.cuts()}
+        return Place(version, *found[0], clusters)
 
     def layers(self, seen: Seen) -> list[Layer] | None:
         with self.store._turn:
@@ -142,10 +156,21 @@ class StoreSource:
         self.store.close()
 
 
+class _Known(NamedTuple):
+    """A model or a tree at one version; arrays and ids are by leaf."""
+
+    version: int
+    tree: Tree
+    positions: Counts
+    labels: Labels | None
+    ids: list[Any]
+
+
 class MemorySource:
     """A model, or a tree alone, with what is known of its points.
 
-    ``payload`` is a sequence with an entry for each point: a text, or a mapping.
+    ``payload`` is a sequence with an entry for each point there is now: a text, or a mapping. Points that come later
+    have none. Points are known by their positions, which stay theirs when others are removed.
     """
 
     has_versions = False
@@ -163,59 +188,90 @@ class MemorySource:
         self._tree = looked_at if isinstance(looked_at, Tree) else None
         self.title = title or (type(looked_at).__name__ if self.model is not None else "tree")
         self.names_file = names_file
-        self._payload = payload
-        self._version, self._state = 0, None
-        self._kept: Any = None
-        self._ids: list[Any] | None = None
-        self._leaf_of: dict[Any, int] | None = None
-        n = self._n()
+        self._lock = threading.Lock()
+        self._version = 0
+        self._handed_out: Tree | None = None
+        self._how: list[Any] = []
+        self._known: _Known | None = None
+        self._leaf_of: tuple[int, dict[str, int]] = (0, {})
+        self._kept: tuple[int, Counts, Any] | None = None
+        n = len(self._now().positions)
         if payload is not None and len(payload) != n:
             raise ValueError(f"payload must have an entry for each of the {n:,} points; got {len(payload):,}")
+        self._payload = {} if payload is None else dict(zip(self._now().positions.tolist(), payload, strict=True))
 
-    def _n(self) -> int:
-        return int(self.model.n_leaves_) if self.model is not None else (self._tree or Tree()).n_leaves
+    # What is there now --------------------------------------------------------------------------------------------
 
     def latest(self) -> int:
-        state: Any = None if self.model is None else (self._n(), tuple(self.model.stats_.values()))
-        if state != self._state or not self._version:
-            self._version, self._state = self._version + 1, state
-            self._kept = self._ids = self._leaf_of = None
-        return self._version
+        return 1 if self.model is None else self.model._read(self._version_of)
+
+    def _version_of(self, seen: Any) -> int:
+        """The number of what a reader of the model sees; another one whenever it has changed."""
+        # A model makes another tree after every change, and hands out the same one until then.
+        tree, how = seen.tree(), [getattr(self.model, name, None) for name in ("n_clusters", "threshold", "noise")]
+        with self._lock:
+            if tree is not self._handed_out or how != self._how:
+                self._version, self._handed_out, self._how = self._version + 1, tree, how
+            return self._version
+
+    def _now(self) -> _Known:
+        if self.model is None:
+            assert self._tree is not None
+            leaves = np.arange(self._tree.n_leaves)
+            names = self._tree.names
+            return _Known(1, self._tree, leaves, None, leaves.tolist() if names is None else list(names))
+        # Where the points are can only be seen when nobody is changing the model.
+        return self.model._read(self._look, lambda shown: None)
+
+    def _look(self, fitted: Any) -> _Known:
+        version, known = self._version_of(fitted), self._known
+        if known is None or known.version != version:
+            assert self.model is not None
+            labels = self.model._labels(fitted) if fitted.n_leaves else None
+            known = _Known(version, fitted.tree(), fitted.positions(), labels, fitted.point_ids())
+            self._known = known
+        return known
 
     def see(self) -> Seen:
-        version = self.latest()
-        tree = self._tree if self.model is None else self.model.tree_
-        assert tree is not None
-        leaves = np.arange(tree.n_leaves)
-        labels = {} if self.model is None else {"labels": self.model.labels_}
-        return Seen(version, tree, leaves, leaves, None, labels if tree.n_leaves else {}, {})
+        known = self._now()
+        labels = {} if known.labels is None else {"labels": known.labels}
+        return Seen(known.version, known.tree, known.positions, known.positions, None, labels, {})
 
-    def _all_ids(self) -> list[Any]:
-        if self._ids is None:
-            names = self._tree.names if self._tree is not None else None
-            self._ids = self.model.ids_ if self.model is not None else names or list(range(self._n()))
-        return self._ids
+    # Points -------------------------------------------------------------------------------------------------------
 
     def points(self, keys: Iterable[int]) -> list[tuple[Id | None, Any]]:
-        ids, payload = self._all_ids(), self._payload
-        there = [int(key) for key in keys]
-        return [(_plain_id(ids[key]), None if payload is None else payload[key]) for key in there]
+        known, wanted = self._now(), np.array([int(key) for key in keys], np.int64)
+        at = _leaves_at(known.positions, wanted).tolist()
+        ids = [None if leaf < 0 else _plain_id(known.ids[leaf]) for leaf in at]
+        return list(zip(ids, self.payloads(wanted), strict=True))
 
     def payloads(self, keys: Counts) -> Iterator[Any]:
-        payload = self._payload
-        return iter([None] * len(keys)) if payload is None else (payload[key] for key in keys.tolist())
+        return (self._payload.get(key) for key in keys.tolist())
 
     def rows(self, keys: Counts) -> npt.NDArray[Any] | None:
         if self.model is None:
             return None
-        if self._kept is None:
-            self._kept = self.model._read(lambda fitted: kept_points(fitted))
-        kept = self._kept
+        _, positions, kept = self._kept_rows()
         if not kept.is_vectors:
             return None
-        found = kept.rows[keys]
-        dense: npt.NDArray[Any] = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
-        return dense
+        leaves = _leaves_at(positions, keys)
+        found = kept.rows[leaves[leaves >= 0]]
+        dense = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+        rows: npt.NDArray[Any] = np.zeros((len(keys), kept.rows.shape[1]), dense.dtype)
+        # As they were given, not as they are stored.
+        rows[leaves >= 0] = dense / kept.scale + (0 if kept.origin is None else kept.origin)
+        return rows
+
+    def _kept_rows(self) -> tuple[int, Counts, Any]:
+        assert self.model is not None
+
+        def look(fitted: Any) -> tuple[int, Counts, Any]:
+            version = self._version_of(fitted)
+            if self._kept is None or self._kept[0] != version:
+                self._kept = version, fitted.positions(), kept_points(fitted)
+            return self._kept
+
+        return self.model._read(look, lambda shown: None)
 
     def columns(self) -> list[str] | None:
         names = getattr(self.model, "feature_names_in_", None)
@@ -228,36 +284,45 @@ class MemorySource:
         return getattr(self.model, "n_features_in_", None)
 
     def key_of(self, name: Id) -> int | None:
-        if self._leaf_of is None:
-            self._leaf_of = {str(_plain_id(found)): i for i, found in enumerate(self._all_ids())}
-        return self._leaf_of.get(str(name))
+        known = self._now()
+        version, leaf_of = self._leaf_of
+        if version != known.version:
+            leaf_of = {str(_plain_id(found)): i for i, found in enumerate(known.ids)}
+            self._leaf_of = known.version, leaf_of
+        leaf = leaf_of.get(str(name))
+        return None if leaf is None else int(known.positions[leaf])
 
     def find_text(self, text: str, limit: int) -> tuple[list[int], bool]:
-        wanted, found = text.lower(), []
-        for key, name in enumerate(self._all_ids()):
-            content = "" if self._payload is None else _all_text(self._payload[key])
-            if wanted in f"{name}\n{content}".lower():
+        known, wanted = self._now(), text.lower()
+        found: list[int] = []
+        for key, name in zip(known.positions.tolist(), known.ids, strict=True):
+            if wanted in f"{name}\n{all_text(self._payload.get(key))}".lower():
                 found.append(key)
                 if len(found) >= limit:
                     return found, False
         return found, True
 
-    def place(self, row: Any) -> tuple[int, int, int]:
+    def place(self, row: Any) -> Place:
         model: Any = self.model
         if not hasattr(model, "_engine"):
             raise ValueError("a point can be placed in the tree of a Grinch model or in a store; this is neither")
 
-        def placed(fitted: Any) -> tuple[int, int]:
-            engine = model._engine()
+        def placed(fitted: Any) -> Place:
+            known, engine = self._look(fitted), model._engine()
             places = engine.place(model._validate(row, reset=False).rows)
             nearest, beside = (fitted.public_ids(engine.numbered(nodes)) for nodes in (places.nearest, places.sibling))
-            return int(beside[0]), int(nearest[0])
+            near = int(known.positions[nearest[0]]) if places.nearest[0] >= 0 else -1
+            return Place(known.version, int(beside[0]), near, {"labels": int(model._predict(fitted, row)[0])})
 
-        version = self.latest()
-        return version, *model._read(placed)
+        found: Place = model._read(placed, lambda shown: None)
+        return found
+
+    # Clusters -----------------------------------------------------------------------------------------------------
 
     def layers(self, seen: Seen) -> list[Layer] | None:
         if self.model is not None:
+            if self.latest() != seen.version:
+                return None
             layers = self.model.layers_, self.model.layer_persistence_.tolist()
             return [Layer(*pair) for pair in zip(*layers, strict=True)]
         found = cuts.automatic_cut(seen.tree, None, seen.tree.heights())
@@ -271,6 +336,12 @@ class MemorySource:
 
     def close(self) -> None:
         pass
+
+
+def _leaves_at(positions: Counts, keys: Counts) -> Counts:
+    """By key, the leaf with this position; -1 for none."""
+    at = np.searchsorted(positions, keys)
+    return np.where(np.append(positions, -1)[at] == keys, at, -1)
 
 
 def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None = None) -> StoreSource | MemorySource:
@@ -291,19 +362,23 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
     names_file = found.with_name(f"{found.name}.names")
     with open(found, "rb") as file:
         start = file.read(64)
-    looked_at: TreeClusterer | Tree
-    if start.startswith(MAGIC):
-        looked_at = load(found)
-    elif start.startswith(b"\x93NUMPY"):
-        looked_at = Tree.from_scipy(np.load(found, allow_pickle=False))
-    elif start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"(", b"[")):
-        looked_at = Tree.from_newick(found.read_text("utf-8"))
-    else:
-        raise FileError(
-            f"PATH {str(found)!r} is none of what can be looked at: a store (a folder), a model saved by save(),"
-            " scipy's linkage matrix (.npy), or a tree in Newick"
-        )
+    looked_at: TreeClusterer | Tree = load(found) if start.startswith(MAGIC) else _read_tree(found, start)
     return MemorySource(looked_at, found.name, payload=payload, names_file=names_file)
+
+
+def _read_tree(path: Path, start: bytes) -> Tree:
+    """The tree in a file of another program."""
+    try:
+        if start.startswith(b"\x93NUMPY"):
+            return Tree.from_scipy(np.load(path, allow_pickle=False))
+        if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"(", b"[")):
+            return Tree.from_newick(path.read_text("utf-8-sig"))
+    except (ValueError, EOFError) as error:
+        raise FileError(f"PATH {str(path)!r} cannot be read as a tree: {error}") from None
+    raise FileError(
+        f"PATH {str(path)!r} is none of what can be looked at: a store (a folder), a model saved by save(),"
+        " scipy's linkage matrix (.npy), or a tree in Newick"
+    )
 
 
 def _metric_of(model: Any) -> str:
@@ -325,8 +400,11 @@ def _plain_id(name: Any) -> Any:
     return name if isinstance(name, (str, int)) and not isinstance(name, bool) else str(name)
 
 
-def _all_text(payload: Any) -> str:
-    return payload if isinstance(payload, str) else "\n".join(map(str, payload.values())) if payload else ""
+def all_text(payload: Any) -> str:
+    """All that a payload says, without the names of its fields."""
+    if isinstance(payload, Mapping):
+        return "\n".join(map(str, payload.values()))
+    return "" if payload is None else str(payload)
 
 
 def sampled(n: int, most: int) -> Counts:

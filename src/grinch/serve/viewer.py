@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,15 @@ from typing import Any
 import numpy as np
 
 import grinch
-from grinch._labels import label_codes
 from grinch._types import Floats
 from grinch.serve import history, icicle, maps, projection
-from grinch.serve.fields import Fields
+from grinch.serve.fields import IMAGE_ENDINGS, Fields, check_named
 from grinch.serve.given_names import GivenNames
 from grinch.serve.later import Computing, Later
 from grinch.serve.nodes import NodePages
 from grinch.serve.placing import place
 from grinch.serve.sample import Sample
-from grinch.serve.scene import Cut, Scene, empty_scene
+from grinch.serve.scene import Cut, Scene, empty_scene, known_range, whole_number
 from grinch.serve.searching import search
 from grinch.serve.sources import Source, StoreSource, sampled
 
@@ -90,6 +90,8 @@ class Viewer:
         self.images = None if images is None else images.resolve(strict=True)
         self._given_fields = {"text": text, "image": image, "label": label, "x": x, "y": y}
         self._given_labels = labels
+        self._label_by_key: dict[int, Any] | None = None
+        self._label_numbers: dict[Any, int] = {}
         self.fields = Fields()
         self.names = GivenNames(source)
         self._building = threading.Lock()
@@ -99,6 +101,8 @@ class Viewer:
         self.axes: tuple[Floats, Floats, int] | None = None
         self._scenes: dict[int, Scene] = {}
         self.scene = self._build()
+        if self.scene.n:
+            self._check_named_fields(self.scene)
 
     # Versions -----------------------------------------------------------------------------------------------------
 
@@ -148,21 +152,40 @@ class Viewer:
         keys = scene.seen.keys[sampled(scene.n, 200)]
         self.fields = Fields.found_in(list(self.source.payloads(keys)), **self._given_fields)
 
+    def _check_named_fields(self, scene: Scene) -> None:
+        """Fields that the user named must be there, if only for a few of the points."""
+        missing = {what: name for what, name in self._given_fields.items() if name is not None}
+        for payload in self.source.payloads(scene.seen.keys):
+            missing = {what: name for what, name in missing.items() if not _has_field(payload, name)}
+            if not missing:
+                return
+        check_named(list(self.source.payloads(scene.seen.keys[sampled(scene.n, 200)])), **missing)
+
     def _find_labels(self, scene: Scene) -> None:
-        labels = self._given_labels
-        is_wanted = self._given_fields["label"] is not None or scene.n <= MOST_LABELS_UNASKED
-        if labels is None and self.fields.label is not None and is_wanted:
-            labels = [self.fields.label_of(payload) for payload in self.source.payloads(scene.seen.keys)]
-        if labels is None:
+        labels = self._labels_of(scene)
+        if labels is None or all(label is None for label in labels):
             return
-        if len(labels) != scene.n:
-            raise ValueError(f"labels must have an entry for each of the {scene.n:,} points; got {len(labels):,}")
-        codes = label_codes(labels)
-        names = [""] * (int(codes.max(initial=-1)) + 1)
-        for i in np.unique(codes, return_index=True)[1].tolist():
-            if codes[i] >= 0:
-                names[codes[i]] = str(labels[i])
-        scene.set_labels(codes, names)
+        # A label keeps its number, and so its color, in all versions.
+        number = self._label_numbers
+        codes = [-1 if label is None else number.setdefault(label, len(number)) for label in labels]
+        scene.set_labels(np.array(codes, np.int64), [str(label) for label in number])
+
+    def _labels_of(self, scene: Scene) -> list[Any] | None:
+        """The true class of each point, as far as it is known; None if of none."""
+        if self._given_labels is not None:
+            if self._label_by_key is None:
+                labels = list(self._given_labels)
+                if len(labels) != scene.n:
+                    raise ValueError(
+                        f"labels must have an entry for each of the {scene.n:,} points; got {len(labels):,}"
+                    )
+                self._label_by_key = dict(zip(scene.seen.keys.tolist(), labels, strict=True))
+            # Of points that came later, none is known.
+            return [_as_label(self._label_by_key.get(key)) for key in scene.seen.keys.tolist()]
+        is_wanted = self._given_fields["label"] is not None or scene.n <= MOST_LABELS_UNASKED
+        if self.fields.label is None or not is_wanted:
+            return None
+        return [_as_label(self.fields.label_of(payload)) for payload in self.source.payloads(scene.seen.keys)]
 
     def sample(self, scene: Scene) -> Sample:
         """Some of the points, with rows and texts; made when it is first needed."""
@@ -179,8 +202,8 @@ class Viewer:
         colors = ["cluster", "time"] + (["fresh"] if self.source.has_versions else [])
         if scene.codes is not None:
             colors[1:1] = ["label", "purity"]
-        times = scene.seen.times
-        known = None if times is None or not scene.n else {"first": _real(times.min()), "last": _real(times.max())}
+        times = None if scene.seen.times is None else known_range(scene.seen.times)
+        known = None if times is None else {"first": times[0], "last": times[1]}
         has_rows = scene.n > 0 and self.source.n_features() is not None
         methods = self.map_methods(scene)
         return {
@@ -219,7 +242,7 @@ class Viewer:
         # A cut that is mostly single points (that of a store that wants a recut, say) is nothing to begin with.
         names = [f"cut:{name}" for name in scene.seen.cuts]
         fine = next((name for name in names if len(scene.cut(name)) <= MOST_CLUSTERS_SHARE * scene.n + 4), None)
-        return fine or f"k:{min(scene.max_k, SOME_CLUSTERS)}"
+        return fine or f"k:{max(min(scene.max_k, SOME_CLUSTERS), 1)}"
 
     def cut_of(self, scene: Scene, name: str | None) -> Cut:
         """A cut by name; ``auto`` or nothing is the one that is shown first."""
@@ -286,8 +309,8 @@ class Viewer:
         size = int(scene.sizes[v])
         if size == 1:
             name, payload = self.source.points([int(scene.seen.keys[scene.order[scene.starts[v]]])])[0]
-            text = self.fields.text_of(payload)
-            return (text or str(name))[:120]
+            text = self.fields.text_of(payload) or ("a point that was removed" if name is None else str(name))
+            return text[:120]
         words = self.sample(scene).keywords(v, 4)
         if words and v != scene.tree.root:
             return ", ".join(words)
@@ -337,8 +360,8 @@ class Viewer:
 
     def key_of(self, name: Any) -> int:
         key = self.source.key_of(name)
-        if key is None and isinstance(name, str) and name.lstrip("-").isdigit():
-            key = self.source.key_of(int(name))
+        if key is None and isinstance(name, str) and (number := whole_number(name)) is not None:
+            key = self.source.key_of(number)
         if key is None:
             raise KeyError(f"id {name!r:.60} is not there")
         return key
@@ -366,7 +389,8 @@ class Viewer:
             raise KeyError(f"there is no image of leaf {leaf}")
         with suppress(OSError, ValueError):
             found = (self.images / name).resolve(strict=True)
-            if found.is_relative_to(self.images) and found.is_file():
+            is_image = found.name.lower().endswith(IMAGE_ENDINGS)
+            if is_image and found.is_relative_to(self.images) and found.is_file():
                 return found
         raise KeyError(f"there is no image of leaf {leaf} in the folder of images")
 
@@ -413,6 +437,18 @@ class Viewer:
 
     def close(self) -> None:
         self.source.close()
+
+
+def _has_field(payload: Any, name: str) -> bool:
+    return isinstance(payload, Mapping) and name in payload
+
+
+def _as_label(value: Any) -> Any:
+    """A class as it can be counted; None for none."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or value == "" or (isinstance(value, float) and np.isnan(value)):
+        return None
+    return value if isinstance(value, (str, int, float)) else str(value)
 
 
 def _real(value: Any) -> float | None:

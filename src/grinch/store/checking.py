@@ -11,6 +11,8 @@ from grinch.saving.checks import check_model
 from grinch.store import disk
 from grinch.store.contents import Contents
 from grinch.store.database import Database
+from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.node_names import NodeNames
 from grinch.store.snapshots import DamagedStore
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 def check_store(store: Session, contents: Contents, database: Database) -> None:
     """Raise :class:`DamagedStore` if anything is not as it should be."""
     database.check()
+    NodeNames(store.folder / NAMES_FILE).check()
     store._find_snapshot().verify()
     check_rows(store, database)
     try:

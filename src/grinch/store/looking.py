@@ -146,7 +146,10 @@ class Looking(Reading):
             return list(zip(ids, payloads, strict=True))
 
     def rows_at(self, positions: Counts) -> Any:
-        """The rows at these positions; those of points that were removed are zeros. None if points are no vectors."""
+        """The rows at these positions; None if points are no vectors.
+
+        Of points that were removed, the rows they had; zeros once the store is compacted.
+        """
         with self._turn:
             contents = self._now()
             if self._vectors is None:
@@ -161,11 +164,10 @@ class Looking(Reading):
     def position_of(self, name: Any) -> int | None:
         """The position of the point with this id; None if there is none."""
         with self._turn:
-            contents = self._now()
-            if self._db.get("is_named"):
-                return self._db.positions_of([name])[0]
-            is_there = isinstance(name, int) and bool(contents.has(np.array([name], np.int64))[0])
-            return name if is_there else None
+            try:
+                return self._positions_or_none([name])[0][0]
+            except ValueError:  # nothing that an id could be
+                return None
 
     def find_text(self, text: str, limit: int = 50, seconds: float = 2.0) -> tuple[list[int], bool]:
         """The positions of points whose id or payload has this text in it, and whether all were looked at."""

@@ -8,10 +8,11 @@ the node that has most of them and little else.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,22 @@ FILE = "node-names.sqlite"
 # A name is kept by this many points of its node at most.
 MOST_POINTS = 64
 LONGEST = 200
+TABLE = (
+    "create table if not exists names (number integer primary key autoincrement, name text not null,"
+    " points text not null, size integer not null, total integer not null, at real not null)"
+)
+# How much of the file is its header.
+HEADER = 100
+# Errors that are not of the file, but of where it is or who else uses it.
+NOT_NOW = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+}
 
 Id = int | str
 
@@ -53,42 +70,117 @@ class NodeNames:
         """The names that were given, the oldest first."""
         if not self.path.exists():
             return []
-        try:
-            with closing(self._connect()) as connection:
-                rows = connection.execute("select number, name, points, size, total from names order by number")
-                return [NodeName(row[0], row[1], json.loads(row[2]), row[3], row[4]) for row in rows]
-        except (sqlite3.DatabaseError, ValueError) as error:
-            raise DamagedStore(f"{self.path} is damaged: {error}. Take it away to go on without these names") from None
+        with self._opened() as connection:
+            return _all_in(connection)
 
     def add(self, name: str, points: Sequence[Id], size: int, total: int) -> int:
         """Give a name to a node with these points; its number."""
-        row = (check_name(name), json.dumps(list(points), ensure_ascii=False), int(size), int(total), time.time())
-        with closing(self._connect()) as connection, connection:
-            connection.execute(
-                "create table if not exists names (number integer primary key autoincrement, name text not null,"
-                " points text not null, size integer not null, total integer not null, at real not null)"
-            )
+        row = (check_name(name), _as_json(points), int(size), int(total), time.time())
+        with self._opened() as connection, connection:
+            connection.execute(TABLE)
             found = connection.execute("insert into names (name, points, size, total, at) values (?, ?, ?, ?, ?)", row)
             return int(found.lastrowid or 0)
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Take names away."""
-        if numbers and self.path.exists():
-            with closing(self._connect()) as connection, connection:
-                connection.executemany("delete from names where number = ?", ((number,) for number in numbers))
+        if not numbers or not self.path.exists():
+            return
+        with self._opened() as connection, connection:
+            connection.executemany("delete from names where number = ?", ((number,) for number in numbers))
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=10)
-        connection.execute("pragma trusted_schema = off")
-        connection.execute("pragma synchronous = full")
-        return connection
+    def forget(self, are_there: Callable[[list[Id]], Sequence[bool]]) -> None:
+        """Let nothing be left of points that are gone: ``are_there`` says of some ids which still have a point.
+
+        A name with no point left goes, too.
+        """
+        if not self.path.exists():
+            return
+        with self._opened() as connection, connection:
+            connection.execute("begin immediate")
+            for given in _all_in(connection):
+                kept = [
+                    point for point, is_there in zip(given.points, are_there(given.points), strict=True) if is_there
+                ]
+                if not kept:
+                    connection.execute("delete from names where number = ?", (given.number,))
+                elif len(kept) < len(given.points):
+                    size = max(round(given.size * len(kept) / len(given.points)), len(kept))
+                    values = (_as_json(kept), size, given.number)
+                    connection.execute("update names set points = ?, size = ? where number = ?", values)
+
+    def check(self) -> None:
+        """Let SQLite verify the file; raises :class:`DamagedStore`."""
+        if not self.path.exists():
+            return
+        with self._opened() as connection:
+            found = connection.execute("pragma integrity_check").fetchall()
+            if found != [("ok",)]:
+                raise ValueError("; ".join(str(row[0]) for row in found[:5]))
+            _all_in(connection)
+
+    def copy_to(self, path: Path) -> None:
+        """A copy of the file, while others may write."""
+        if not self.path.exists():
+            return
+        with self._opened() as connection, closing(sqlite3.connect(path)) as target:
+            connection.backup(target)
+
+    def state(self) -> object:
+        """Something that changes whenever a name does; None while there is no file."""
+        try:
+            with open(self.path, "rb") as file:
+                # The header of SQLite counts the changes; times of files are too coarse.
+                return os.fstat(file.fileno()).st_ino, file.read(HEADER)
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=10)) as connection:
+                connection.execute("pragma trusted_schema = off")
+                connection.execute("pragma synchronous = full")
+                # What is deleted is overwritten.
+                connection.execute("pragma secure_delete = on")
+                yield connection
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in NOT_NOW:
+                raise OSError(
+                    f"the names of nodes in {self.path} cannot be read or written: {error}. Is the folder writable, is"
+                    " there room on the disk, and does nobody else hold the file?"
+                ) from None
+            raise DamagedStore(
+                f"{self.path} is damaged: {error}. Move it away to go on without these names, or restore it from a"
+                " backup"
+            ) from None
+
+
+def _all_in(connection: sqlite3.Connection) -> list[NodeName]:
+    # Somebody may be about to make the table.
+    if connection.execute("select 1 from sqlite_master where name = 'names'").fetchone() is None:
+        return []
+    rows = connection.execute("select number, name, points, size, total from names order by number").fetchall()
+    return [
+        NodeName(number, str(name), _points(text), int(size), int(total)) for number, name, text, size, total in rows
+    ]
+
+
+def _points(text: str) -> list[Id]:
+    points = json.loads(text)
+    if not isinstance(points, list) or not all(isinstance(point, (int, str)) for point in points):
+        raise ValueError(f"points must be a list of ids; got {text!r:.60}")
+    return points
+
+
+def _as_json(points: Sequence[Id]) -> str:
+    return json.dumps(list(points), ensure_ascii=False)
 
 
 def check_name(name: object) -> str:
     """A name as it can be kept: one line of text."""
-    if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"name must be a text with a letter in it; got {name!r:.60}. None takes a name away")
-    text = " ".join(name.encode("utf-8", "replace").decode("utf-8").split())
+    text = " ".join(name.encode("utf-8", "replace").decode("utf-8").split()) if isinstance(name, str) else ""
+    if not text:
+        raise ValueError(f"name must be a text that is not empty; got {name!r:.60}. None takes a name away")
     if len(text) > LONGEST:
         raise ValueError(f"name must have at most {LONGEST} characters; got {len(text)}")
     return text

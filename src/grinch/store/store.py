@@ -23,6 +23,8 @@ from grinch.store.checking import check_rows, check_store
 from grinch.store.contents import Contents
 from grinch.store.database import Database, Id, Operation
 from grinch.store.looking import Looking
+from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.node_names import NodeNames
 from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import vectors_name
 
@@ -258,6 +260,7 @@ class Store(Looking):
         with self._turn:
             contents = self._writable()
             check_rows(self, self._db)
+            NodeNames(self.folder / NAMES_FILE).forget(self._are_there)
             vectors = self._vectors
             with self._changing(0) as version:
                 kept = contents.compact(version)
@@ -313,6 +316,9 @@ class Store(Looking):
 
     # Within -------------------------------------------------------------------------------------------------------
 
+    def _are_there(self, ids: list[Id]) -> list[bool]:
+        return [position is not None for position in self._positions_or_none(ids)[0]]
+
     def _set_payloads(self, positions: Counts, payloads: list[str | None]) -> None:
         if not self._db.get("is_named"):
             self._db.file_positions(positions.tolist())
@@ -359,6 +365,7 @@ def _back_up(folder: Path, database: Database, target: Path) -> None:
         try:
             for name in names:
                 disk.copy_file(folder / name, target / name)
+            NodeNames(folder / NAMES_FILE).copy_to(target / NAMES_FILE)
         except FileNotFoundError:
             # The writer has just taken another snapshot.
             continue

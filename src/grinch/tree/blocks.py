@@ -78,8 +78,9 @@ def blocks(
     """The blocks of an icicle of the places from ``x0`` to ``x1``.
 
     The first block is that of the lowest node over all of them. A split counts if its smaller side has at least
-    ``least`` points; what leaves a node a few points at a time is a gap. Nodes in ``is_kept`` always begin a block of
-    their own, such as the clusters of a cut.
+    ``least`` points; what leaves a node a few points at a time is a gap. Nodes in ``is_kept``, such as the clusters of
+    a cut, begin a block of their own if they have that many, under a parent of at least twice as many. There are at
+    most ``max_rows`` rows, and ``MOST_BLOCKS`` blocks.
 
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
     >>> found = blocks(tree, display(tree).starts, 0, 3, least=1)
@@ -161,7 +162,7 @@ def _fill_blocks(
             waiting[top, 0], waiting[top, 1], waiting[top, 2] = left_over, row + 1, count
             top += 1
         if row + 1 >= max_rows:
-            top = begin
+            top, found[count, 3] = begin, -1
         count += 1
     return count
 
@@ -205,3 +206,30 @@ def _fill_commonest(
         for i in range(place, end):
             if codes[i] >= 0:
                 tally[codes[i]] = 0
+
+
+def nodes_above(tree: Tree, leaves: Ids) -> tuple[Ids, Ids]:
+    """The nodes at and above some leaves, and how many of the leaves are under each.
+
+    >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    >>> nodes, counts = nodes_above(tree, np.array([1, 2], np.int32))
+    >>> dict(zip(nodes.tolist(), counts.tolist())) == {1: 1, tree.lca(0, 1): 1, tree.root: 2, 2: 1}
+    True
+    """
+    tally, found = np.zeros(tree.n_ids, np.int32), np.empty(tree.n_ids, np.int32)
+    nodes = found[: _fill_above(tree.parents(), leaves, tally, found)]
+    return nodes, tally[nodes]
+
+
+@kernel
+def _fill_above(parents: Ids, leaves: Ids, tally: Ids, found: Ids) -> int:
+    count = 0
+    for i in range(leaves.shape[0]):
+        v = leaves[i]
+        while v >= 0:
+            if tally[v] == 0:
+                found[count] = v
+                count += 1
+            tally[v] += 1
+            v = parents[v]
+    return count

@@ -10,10 +10,14 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 
 import grinch
 from grinch.serve import assets
-from grinch.serve.http import looking, problems
-from grinch.serve.http.events import HEADERS, Events, TooMany
+from grinch.serve.http import changing, health, looking, problems, reading
+from grinch.serve.http.answers import COMMON, refusal
+from grinch.serve.http.described import describe
+from grinch.serve.http.events import HEADERS, MEDIA_TYPE, Bell, TooMany, versions
 from grinch.serve.http.guard import Guard
+from grinch.serve.http.metrics import Counted
 from grinch.serve.http.running import listen, run
+from grinch.serve.http.service import Service
 from grinch.serve.http.settings import Settings
 from grinch.serve.viewer import Viewer
 
@@ -21,9 +25,9 @@ from grinch.serve.viewer import Viewer
 CACHED = "no-cache"
 
 
-def make_app(viewer: Viewer, *, settings: Settings | None = None) -> FastAPI:
-    """The application over a viewer: the page, its files, what it asks, and what it listens to."""
-    settings = settings or Settings()
+def make_app(viewer: Viewer, *, service: Service | None = None, settings: Settings | None = None) -> FastAPI:
+    """The application over a viewer: the page, its files, what it asks, and what it listens to; and the service."""
+    settings = settings or (service.settings if service is not None else Settings())
     app = FastAPI(
         title="grinch",
         version=grinch.__version__,
@@ -33,10 +37,22 @@ def make_app(viewer: Viewer, *, settings: Settings | None = None) -> FastAPI:
     )
     app.add_middleware(Guard, settings=settings)
     problems.register(app)
+    app.state.closers = []
+    if service is not None:
+        _add_service(app, service, viewer)
     app.include_router(looking.router(viewer))
     _add_page(app)
-    _add_events(app, Events(viewer, settings.max_listeners))
+    _add_events(app, viewer, settings)
+    describe(app, settings)
     return app
+
+
+def _add_service(app: FastAPI, service: Service, viewer: Viewer) -> None:
+    app.add_middleware(Counted, metrics=service.metrics)
+    app.include_router(reading.router(service, viewer))
+    app.include_router(changing.router(service))
+    app.include_router(health.router(service))
+    app.state.closers.append(service.bell.close)
 
 
 def _add_page(app: FastAPI) -> None:
@@ -46,10 +62,10 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/page/{name}", include_in_schema=False)
     def page_file(name: str, request: Request) -> Response:
-        try:
-            content, kind = assets.asset(name)
-        except KeyError:
+        found = assets.asset(name)
+        if found is None:
             return JSONResponse({"error": "there is no such file of the page"}, 404)
+        content, kind = found
         tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
         headers = {"ETag": tag, "Cache-Control": CACHED}
         if tag in request.headers.get("if-none-match", ""):
@@ -57,22 +73,26 @@ def _add_page(app: FastAPI) -> None:
         return Response(content, media_type=kind, headers=headers)
 
 
-def _add_events(app: FastAPI, events: Events) -> None:
-    app.state.closers = [events.close]
+def _add_events(app: FastAPI, viewer: Viewer, settings: Settings) -> None:
+    bell = Bell(settings.max_listeners, viewer.refresh)
+    app.state.closers.append(bell.close)
 
     @app.get(
         "/api/events",
         tags=["look"],
-        responses={200: {"content": {"text/event-stream": {}}}, 503: {"model": looking.Problem}},
+        responses={
+            **COMMON,
+            200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "A stream of events"},
+        },
         response_class=StreamingResponse,
     )
     async def listening() -> Any:
         """Server-sent events: ``version`` with the version that is shown and its number of points."""
         try:
-            listener = events.join()
+            listener = bell.join()
         except TooMany as error:
-            return JSONResponse({"error": str(error)}, 503, {"Retry-After": "5"})
-        return StreamingResponse(events.stream(listener), media_type="text/event-stream", headers=HEADERS)
+            return refusal(error)
+        return StreamingResponse(versions(bell, listener, viewer), media_type=MEDIA_TYPE, headers=HEADERS)
 
 
 __all__ = ["listen", "make_app", "run"]

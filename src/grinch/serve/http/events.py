@@ -1,4 +1,4 @@
-"""Events for pages: something else is shown by now. One thread looks for all who listen."""
+"""Server-sent events: clients that listen, and the thread that looks for them while anybody does."""
 
 from __future__ import annotations
 
@@ -7,89 +7,89 @@ import json
 import logging
 import threading
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from grinch.serve.viewer import Viewer
 
 log = logging.getLogger("grinch.serve")
 
+MEDIA_TYPE = "text/event-stream"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 # Seconds between two looks, and between two signs of life to a client that hears nothing else.
 LOOKS, KEEP_ALIVE = 1.0, 15.0
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+BEGIN, SIGN_OF_LIFE = b"retry: 2000\n\n", b": here\n\n"
 
 
 class TooMany(Exception):
     """As many clients listen as may."""
 
 
-class Events:
-    """Who listens, and the thread that looks for them while anybody does."""
+class Bell:
+    """Wakes those who listen, whenever it is rung, or when ``look`` finds something else than before.
 
-    def __init__(self, viewer: Viewer, most: int = 100, seconds: float = LOOKS):
-        self._viewer, self._most, self._seconds = viewer, most, seconds
+    ``look`` is called by a thread of its own about once a second, while anybody listens.
+    """
+
+    def __init__(self, most: int = 100, look: Callable[[], object] | None = None, seconds: float = LOOKS):
+        self._most, self._look, self._seconds = most, look, seconds
         self._lock = threading.Lock()
         # A stream that is given up before it begins never gets to its end: nothing but the stream holds a listener.
-        self._listeners: weakref.WeakSet[_Listener] = weakref.WeakSet()
+        self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
-    def join(self) -> _Listener:
+    @property
+    def is_closed(self) -> bool:
+        return self._closing.is_set()
+
+    def join(self) -> Listener:
         """Begin to listen, within the loop of the server; raises :class:`TooMany`."""
         with self._lock:
             if len(self._listeners) >= self._most:
                 raise TooMany(f"{self._most} clients listen already; try again later")
-            listener = _Listener(asyncio.get_running_loop())
+            listener = Listener(asyncio.get_running_loop())
             self._listeners.add(listener)
-            if self._thread is None and not self._closing.is_set():
-                self._thread = threading.Thread(target=self._watch, daemon=True, name="grinch-events")
+            if self._look is not None and self._thread is None and not self.is_closed:
+                self._thread = threading.Thread(
+                    target=self._watch, args=(self._look,), daemon=True, name="grinch-events"
+                )
                 self._thread.start()
             return listener
 
-    async def stream(self, listener: _Listener) -> AsyncIterator[bytes]:
-        """Server-sent events: the version that is shown, now and whenever it is another."""
-        sent = None
-        try:
-            yield b"retry: 2000\n\n"
-            while not self._closing.is_set():
-                shown = self._viewer.version, self._viewer.n
-                if shown != sent:
-                    sent = shown
-                    yield event("version", {"version": shown[0], "n": shown[1]})
-                elif not await listener.wait(KEEP_ALIVE):
-                    yield b": here\n\n"
-        finally:
-            with self._lock:
-                self._listeners.discard(listener)
+    def leave(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.discard(listener)
 
-    def close(self) -> None:
-        """Let all streams end."""
-        self._closing.set()
-        self._wake()
-
-    def _wake(self) -> None:
+    def ring(self) -> None:
+        """Wake all who listen."""
         with self._lock:
             for listener in self._listeners:
                 listener.wake()
 
-    def _watch(self) -> None:
-        before = self._viewer.version
+    def close(self) -> None:
+        """Let all streams end."""
+        self._closing.set()
+        self.ring()
+
+    def _watch(self, look: Callable[[], object]) -> None:
+        before: object = None
         while not self._closing.wait(self._seconds):
             with self._lock:
                 if not self._listeners:
                     self._thread = None
                     return
             try:
-                version = self._viewer.refresh()
+                found = look()
             except Exception:
                 # A store that is being restored, perhaps: looked at again in a moment.
                 log.warning("what is shown could not be looked at again", exc_info=True)
                 continue
-            if version != before:
-                before = version
-                self._wake()
+            if found != before:
+                before = found
+                self.ring()
 
 
-class _Listener:
+class Listener:
     """A client, which waits in the loop of the server for what another thread sees."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop):
@@ -107,6 +107,22 @@ class _Listener:
             return False
         self._event.clear()
         return True
+
+
+async def versions(bell: Bell, listener: Listener, viewer: Viewer) -> AsyncIterator[bytes]:
+    """The version that is shown, now and whenever it is another."""
+    sent = None
+    try:
+        yield BEGIN
+        while not bell.is_closed:
+            shown = viewer.version, viewer.n
+            if shown != sent:
+                sent = shown
+                yield event("version", {"version": shown[0], "n": shown[1]})
+            elif not await listener.wait(KEEP_ALIVE):
+                yield SIGN_OF_LIFE
+    finally:
+        bell.leave(listener)
 
 
 def event(kind: str, data: object, number: int | None = None) -> bytes:

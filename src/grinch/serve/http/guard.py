@@ -42,6 +42,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: Settings):
         self.app, self.settings = app, settings
+        self.held = 0
+        """Bytes of all bodies that were received for requests that are not answered yet."""
         self._cookie = None if settings.token is None else _cookie_of(settings.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +57,7 @@ class Guard:
         answer = _Answer(send, self._security_headers(nonce))
         try:
             self._check(scope)
-            await self.app(scope, _Limited(receive, self.settings.max_body), answer)
+            await self._answer(scope, receive, answer)
         except (Refused, _Redirected) as refused:
             await answer.say(refused)
         except Exception:
@@ -64,6 +66,13 @@ class Guard:
             if answer.has_begun:
                 raise
             await answer.say(Refused(500, f"something went wrong inside; the log of the server has it as {number}"))
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        limited = _Limited(receive, self)
+        try:
+            await self.app(scope, limited, answer)
+        finally:
+            self.held -= limited.count
 
     # What is asked ------------------------------------------------------------------------------------------------
 
@@ -166,17 +175,21 @@ class _Answer:
 
 
 class _Limited:
-    """Receives a body up to a number of bytes."""
+    """Receives a body up to a number of bytes, for itself and for all requests together."""
 
-    def __init__(self, receive: Receive, most: int):
-        self._receive, self._most, self._count = receive, most, 0
+    def __init__(self, receive: Receive, guard: Guard):
+        self._receive, self._guard, self.count = receive, guard, 0
 
     async def __call__(self) -> Message:
         message = await self._receive()
-        self._count += len(message.get("body", b""))
-        if self._count > self._most:
-            # Of this kind, for FastAPI takes any other for a body that could not be parsed.
-            raise HTTPException(413, too_large(self._most))
+        size, settings = len(message.get("body", b"")), self._guard.settings
+        self.count += size
+        self._guard.held += size
+        # Of this kind, for FastAPI takes any other for a body that could not be parsed.
+        if self.count > settings.max_body:
+            raise HTTPException(413, too_large(settings.max_body))
+        if self._guard.held > settings.max_waiting and self._guard.held > self.count:
+            raise HTTPException(503, "too much is being received; try again in a moment", {"Retry-After": "1"})
         return message
 
 

@@ -9,17 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI
-
-from grinch.errors import missing_extra
-
-try:
-    import uvicorn
-except ImportError:
-    raise missing_extra("a server", "uvicorn", "serve") from None
 
 # Seconds that answers on their way are waited for at the end.
 PATIENCE = 5
+# Seconds that a connection is kept on which nothing is asked.
+KEPT = 75
 LONGEST_ADDRESS = 2**17
 
 
@@ -49,6 +45,7 @@ def run(
         lifespan="off",
         ws="none",
         timeout_graceful_shutdown=PATIENCE,
+        timeout_keep_alive=KEPT,
         h11_max_incomplete_event_size=LONGEST_ADDRESS,
     )
     server = _Server(config, app, ready, stop)

@@ -17,8 +17,10 @@ class Settings:
     port (``name:8080``) or with any; a request for another name is refused, since it comes from a page that had its
     own name point here. ``frame_ancestors``: who may show the page in a frame. ``max_body``: bytes of a request,
     ``max_rows``: its points, ``max_id``: characters of an id, ``max_payload``: bytes of what is kept beside a point.
-    ``max_queued``: requests that wait for the writer, ``max_gathered``: points that it inserts at once;
+    ``max_waiting``: bytes of all requests at once, ``max_queued``: requests that wait for the writer,
+    ``max_gathered``: points that it inserts at once;
     ``max_listeners``: clients that wait for events.
+    ``is_read_only``: nothing can be changed, not even names.
 
     >>> Settings(token="short")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -30,12 +32,14 @@ class Settings:
     hosts: tuple[str, ...] = LOOPBACK_NAMES
     frame_ancestors: tuple[str, ...] = ("'none'",)
     max_body: int = 64 * MEGABYTE
+    max_waiting: int = 256 * MEGABYTE
     max_rows: int = 100_000
     max_id: int = 1_000
     max_payload: int = MEGABYTE
     max_queued: int = 256
     max_gathered: int = 10_000
     max_listeners: int = 100
+    is_read_only: bool = False
 
     def __post_init__(self) -> None:
         if self.token is not None and len(self.token) < SHORTEST_TOKEN:

@@ -1,0 +1,151 @@
+"""What the service is asked about: a store, or a model or tree that does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from grinch import cuts
+from grinch._types import Labels
+from grinch.errors import unknown_name
+from grinch.serve.live import Live
+from grinch.serve.sources import MemorySource
+from grinch.store.reading import DEFAULT_CUT
+from grinch.tree import Tree
+
+Found = TypeVar("Found")
+
+
+class Shape(NamedTuple):
+    """What rows are like: how many numbers, and how they are kept; None where that is not known yet."""
+
+    width: int | None
+    dtype: str | None
+    is_of_records: bool = False
+
+
+class Desk(Protocol):
+    """Where reading requests are answered; ``read`` hands out what has the face of a store."""
+
+    kind: str
+
+    def read(self, ask: Callable[[Any], Found]) -> Found: ...
+    def tree(self) -> tuple[int, Tree]: ...
+    def shape(self) -> Shape: ...
+
+
+class StoreDesk:
+    """A store that is read while it is written."""
+
+    kind = "store"
+
+    def __init__(self, live: Live):
+        self.live = live
+        self.known: Shape | None = None
+
+    def read(self, ask: Callable[[Any], Found]) -> Found:
+        return self.live.read(ask)
+
+    def tree(self) -> tuple[int, Tree]:
+        """The version, and the tree without names."""
+        return self.read(lambda store: (store.version, store._now().model.tree_ if len(store) else Tree()))
+
+    def shape(self) -> Shape:
+        """Never changes once there are points."""
+        if self.known is None:
+            found, n = self.read(lambda store: (self._shape(store), len(store)))
+            self.known = found if n else None
+            return found
+        return self.known
+
+    @staticmethod
+    def _shape(store: Any) -> Shape:
+        width = store._db.get("n_features")
+        return Shape(width, store._db.get("dtype"), width is None and len(store) > 0)
+
+
+class FixedDesk:
+    """A model or a tree."""
+
+    def __init__(self, source: MemorySource):
+        self.kind, self._fixed = source.kind, _Fixed(source)
+
+    def read(self, ask: Callable[[Any], Found]) -> Found:
+        return ask(self._fixed)
+
+    def tree(self) -> tuple[int, Tree]:
+        return self._fixed.version, self._fixed.bare_tree
+
+    def shape(self) -> Shape:
+        return Shape(self._fixed.source.n_features(), None, self._fixed.source.n_features() is None)
+
+
+class _Fixed:
+    """A model or a tree with the face of a store that has one version."""
+
+    version = 1
+
+    def __init__(self, source: MemorySource):
+        self.source = source
+        self.seen = source.see()
+        self.bare_tree = self.seen.tree
+        self._labels = self.seen.cuts.get("labels")
+        self.ids = [name for name, _ in source.points(range(len(self)))]
+        self._places = {name: i for i, name in enumerate(self.ids)}
+
+    def __len__(self) -> int:
+        return self.seen.tree.n_leaves
+
+    def labels(self, cut: str = DEFAULT_CUT) -> Labels:
+        if cut != DEFAULT_CUT:
+            raise unknown_name("cut", cut, [DEFAULT_CUT])
+        if self._labels is None:
+            raise ValueError("a tree alone has no cut of its own: give n_clusters or threshold")
+        return self._labels
+
+    def clusters(self, cut: str = DEFAULT_CUT) -> dict[int, list[Any]]:
+        labels = self.labels(cut)
+        order = np.argsort(labels, kind="stable")
+        numbers, starts = np.unique(labels[order], return_index=True)
+        groups = zip(numbers.tolist(), np.split(order, starts[1:]), strict=False)
+        return {number: [self.ids[i] for i in group.tolist()] for number, group in groups if number >= 0}
+
+    def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
+        return {}
+
+    def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Any]:
+        return []
+
+    def payload(self, ids: list[Any]) -> list[Any]:
+        return [payload for _, payload in self.source.points(self._found(ids))]
+
+    def vectors(self, ids: list[Any]) -> Any:
+        raise ValueError("a model does not keep its points as they were given; a store does")
+
+    def _found(self, ids: list[Any]) -> list[int]:
+        missing = next((name for name in ids if name not in self._places), None)
+        if missing is not None:
+            raise ValueError(f"ids must name points that are there; {missing!r:.80} is not")
+        return [self._places[name] for name in ids]
+
+    def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
+        self.labels(cut)
+        model: Any = self.source.model
+        if not hasattr(model, "predict"):
+            raise ValueError("X cannot be placed: this is a tree alone, or a model that cannot predict")
+        found: Labels = model.predict(X)
+        return found
+
+    def info(self) -> dict[str, Any]:
+        source = self.source
+        about = {"n_features": source.n_features(), "columns": source.columns()}
+        return {"points": len(self), "version": self.version, **about, "title": source.title}
+
+
+def cut_tree(tree: Tree, n_clusters: int | None, threshold: float | None) -> Labels:
+    """The clusters of a tree at a number or a threshold, numbered as their first points came."""
+    if not tree.n_leaves:
+        return np.empty(0, np.int64)
+    return cuts.labels_of(tree, cuts.splits(tree, n_clusters, threshold))

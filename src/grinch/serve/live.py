@@ -1,0 +1,167 @@
+"""A store that is read by many threads while one of them writes: long changes are not waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import numpy.typing as npt
+
+from grinch._types import Counts
+from grinch.serve.sources import Seen, StoreSource, _metric_of
+from grinch.store.beside import Beside, NotShown
+from grinch.store.changes import Change
+from grinch.store.store import Store
+
+# A change that takes longer than this, in seconds, is not waited for.
+LONG = 0.05
+# To show what was there before may take this share of the time of a change, if nobody had to wait for an earlier one.
+SHARE = 0.2
+# Seconds per point, until it is known.
+PACE = 2e-4
+# How often a reader that waits looks whether there is something to see.
+GLANCE = 0.005
+# A store that another process writes is looked at again after this many seconds.
+FRESH = 1.0
+
+Found = TypeVar("Found")
+
+
+class Live:
+    """A store for many threads.
+
+    Readers ask by :meth:`read`; changes are made by one thread, within :meth:`changing`. Readers wait for a short
+    change, and come in before the next; of a long one they see what was there before it.
+
+    >>> import grinch, tempfile
+    >>> live = Live(grinch.open(tempfile.mkdtemp()))
+    >>> with live.changing(3):
+    ...     live.store.insert([[1, 0], [0, 1], [5, 0.1]])
+    1
+    >>> live.read(len)
+    3
+    >>> live.store.close()
+    """
+
+    def __init__(self, store: Store):
+        self.store = store
+        self._door = threading.Lock()
+        self._beside: Beside | None = None
+        self._pace, self._price = PACE, 0.0
+        self._is_wanted = False
+        self._looked_at = time.monotonic()
+
+    def read(self, ask: Callable[[Any], Found]) -> Found:
+        """What ``ask`` finds in the store, or in what it was before a change that is being made."""
+        while True:
+            beside = self._beside
+            if beside is not None:
+                try:
+                    return ask(beside)
+                except NotShown:
+                    self._is_wanted = True
+            if self._enter():
+                try:
+                    self._refresh()
+                    return ask(self.store)
+                finally:
+                    self.store._turn.release()
+
+    def _enter(self) -> bool:
+        """Whether the store is ours to ask."""
+        if not self._door.acquire(timeout=GLANCE):
+            return False
+        # Who is at the door is next: the writer has to pass it, too.
+        try:
+            began = time.monotonic()
+            while not self.store._turn.acquire(timeout=GLANCE):
+                if self._beside is not None:
+                    return False
+                self._is_wanted |= time.monotonic() - began > LONG
+            return True
+        finally:
+            self._door.release()
+
+    def _refresh(self) -> None:
+        if self.store.is_readonly and time.monotonic() - self._looked_at > FRESH:
+            self.store.refresh()
+            self._looked_at = time.monotonic()
+
+    @contextmanager
+    def changing(self, points: int) -> Iterator[None]:
+        """A change that is as much work as to insert this many points."""
+        with self._door:
+            pass
+        if self._is_long(points):
+            began = time.perf_counter()
+            self._beside = Beside(self.store)
+            self._price = time.perf_counter() - began
+        self._is_wanted = False
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._pace = 0.5 * self._pace + 0.5 * (time.perf_counter() - began) / max(points, 1)
+            beside, self._beside = self._beside, None
+            if beside is not None:
+                beside.close()
+
+    def _is_long(self, points: int) -> bool:
+        seconds = points * self._pace
+        return seconds > LONG and (self._is_wanted or self._price < SHARE * seconds)
+
+
+class LiveSource(StoreSource):
+    """A store that is looked at while it is written: a page waits for no long change, where it can be helped."""
+
+    def __init__(self, live: Live, title: str | None = None):
+        super().__init__(live.store, title)
+        self._live = live
+        self._metric: str | None = None
+
+    def latest(self) -> int:
+        return self._live.read(lambda store: int(store.version))
+
+    def see(self) -> Seen:
+        look = self._live.read(lambda store: store.look())
+        return Seen(look.version, look.tree, look.positions, look.arrived, look.times, look.cuts, look.names)
+
+    def points(self, keys: Iterable[int]) -> list[tuple[Any, Any]]:
+        asked = list(keys)
+        return self._live.read(lambda store: store.points_at(asked))
+
+    def payloads(self, keys: Counts) -> Iterator[Any]:
+        for start in range(0, len(keys), 1_000):
+            yield from (payload for _, payload in self.points(keys[start : start + 1_000]))
+
+    def rows(self, keys: Counts) -> npt.NDArray[Any] | None:
+        return self._live.read(lambda store: store.rows_at(keys))
+
+    def columns(self) -> list[str] | None:
+        return self._live.read(lambda store: store._db.get("columns"))
+
+    def n_features(self) -> int | None:
+        return self._live.read(lambda store: store._db.get("n_features"))
+
+    def metric(self) -> str:
+        if self._metric is None:
+            about = self._live.read(lambda store: store.info())
+            self._metric = _metric_of(SimpleNamespace(linkage=about["linkage"], metric=about["metric"]))
+        return self._metric
+
+    def key_of(self, name: Any) -> int | None:
+        return self._live.read(lambda store: store.position_of(name))
+
+    def place(self, row: Any) -> tuple[int, int, int]:
+        version, found = self._live.read(lambda store: store.place(row))
+        return version, *found[0]
+
+    def changes(self, since: int, cut: str) -> list[Change]:
+        return self._live.read(lambda store: store.changes(since, cut))
+
+    def times(self) -> dict[int, float]:
+        return self._live.read(lambda store: store.times())

@@ -1,0 +1,158 @@
+// The bar over the tree: the cut, the colors and what they mean, and the way from the root.
+
+import { byId, el, later } from "grinch/dom";
+import { compact, count, counted, date, percent } from "grinch/format";
+import { isSize } from "grinch/drawing";
+import { css } from "grinch/palette";
+
+const COLORS = { cluster: "by cluster", label: "by label", purity: "by purity", time: "by arrival", fresh: "by what is new" };
+const STEPS = 1000, MOST_CRUMBS = 6;
+
+export class Controls {
+  /** @param {import("grinch/app").App} app @param {() => import("grinch/palette").Palette} palette */
+  constructor(app, palette) {
+    Object.assign(this, { app, palette });
+    this._slider();
+    byId("color").addEventListener("change", () => app.state.set({ color: byId("color").value }));
+    app.state.on("about", () => this._about());
+    app.state.on("about cut layers clusters", () => this._cuts());
+    app.state.on("version", () => this._layers());
+    app.state.on("color theme shown about", () => this._legend());
+    app.state.on("shown version view", () => this._crumbs());
+    app.state.on("view n", () => this._overview());
+  }
+
+  _about() {
+    const { about, color } = this.app.values;
+    document.title = `${about.title} · grinch`;
+    byId("title").textContent = about.title;
+    const version = about.versions ? `version ${about.version}` : "";
+    byId("subtitle").textContent = [counted(about.n, "point"), version, this.app.source.isStatic ? "exported" : ""].filter(Boolean).join(" · ");
+    byId("color").replaceChildren(...about.colors.map((value) => el("option", { value, text: COLORS[value] ?? value, selected: value === color })));
+  }
+
+  // Cut ------------------------------------------------------------------------------------------------------------
+
+  _slider() {
+    const slider = byId("slider"), number = byId("count");
+    const set = later((k) => this.app.state.set({ cut: `k:${k}` }), 50);
+    slider.addEventListener("input", () => {
+      number.value = this._toCount(Number(slider.value));
+      set(number.value);
+    });
+    number.addEventListener("change", () => {
+      const k = Math.min(Math.max(Math.round(Number(number.value)) || 1, 1), this.app.values.about?.max_k ?? 1);
+      number.value = k;
+      this.app.state.set({ cut: `k:${k}` });
+    });
+  }
+
+  /** The slider goes by factors, not by steps. */
+  _toCount(step) {
+    return Math.round(Math.exp((step / STEPS) * Math.log(Math.max(this.app.values.about?.max_k ?? 1, 1))));
+  }
+
+  _toStep(k) {
+    const most = Math.log(Math.max(this.app.values.about?.max_k ?? 1, 2));
+    return Math.round((STEPS * Math.log(Math.max(k, 1))) / most);
+  }
+
+  async _layers() {
+    const { n, version } = this.app.values;
+    if (!n) return;
+    const found = await this.app.source.layers().catch(() => null);
+    if (found?.version === version && this.app.values.version === version) this.app.state.set({ layers: found.layers });
+  }
+
+  _cuts() {
+    const { about, layers, cut, clusters } = this.app.values;
+    if (!about) return;
+    const followed = about.cuts.filter((known) => !known.cut.startsWith("layer:"));
+    const named = followed.map((known) => this._chip(known, known.title, `${known.title}: ${counted(known.clusters, "cluster")}`));
+    const found = (layers ?? []).map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`));
+    const waiting = !layers && about.n > 1;
+    const title = el("span", { class: "meta", text: waiting ? "finding layers…" : "Layers" });
+    byId("cuts").replaceChildren(...named, ...(waiting || found.length ? [title] : []), ...found);
+    const k = clusters?.header.cut === cut ? clusters.header.clusters : cut?.startsWith("k:") ? Number(cut.slice(2)) : undefined;
+    const isActive = document.activeElement === byId("slider");
+    byId("count").max = about.max_k;
+    if (k === undefined) return;
+    if (!isActive) byId("slider").value = this._toStep(k);
+    byId("count").value = k;
+    byId("slider").setAttribute("aria-valuetext", counted(k, "cluster"));
+    byId("count-unit").textContent = k === 1 ? "cluster" : "clusters";
+  }
+
+  _chip(known, text, title) {
+    const isShown = known.cut === this.app.values.cut;
+    return el("button", { class: "chip", type: "button", "aria-pressed": String(isShown), title, onclick: () => this.app.state.set({ cut: known.cut }) },
+      text, el("b", { text: compact(known.clusters) }));
+  }
+
+  // Legend ---------------------------------------------------------------------------------------------------------
+
+  _legend() {
+    const { color, about } = this.app.values;
+    if (!about?.n) return byId("legend").replaceChildren();
+    const made = {
+      cluster: () => [this._key(this.palette().none, "above the cut"), ...this._someSlots("a cluster each")],
+      label: () => this._labels(),
+      purity: () => [this._ramp("0 %", "100 % of one label")],
+      time: () => [this._ramp(...this._ends())],
+      fresh: () => [this._key(this.palette().none, "old"), this._key(this.palette().glow, "new")],
+    }[color];
+    byId("legend").replaceChildren(...(made ? made() : []));
+  }
+
+  _key(color, text) {
+    return el("span", { class: "key" }, el("i", { style: { background: css(color) } }), text);
+  }
+
+  _someSlots(text) {
+    const strip = el("span", { class: "strip" }, ...this.palette().slots.map((slot) => el("i", { style: { background: css(slot) } })));
+    return [el("span", { class: "key" }, strip, text)];
+  }
+
+  /** The labels that are widest in view. */
+  _labels() {
+    const { shown, about } = this.app.values, wide = new Map();
+    for (let i = 0; i < (shown?.count ?? 0); i += 1) {
+      if (shown.isEnd[i] && shown.color[i] >= 0) wide.set(shown.color[i], (wide.get(shown.color[i]) ?? 0) + shown.size[i]);
+    }
+    const best = [...wide].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([code]) => code);
+    const rest = wide.size - best.length;
+    return [...best.map((code) => this._key(this.palette().slot(code), about.labels?.[code] ?? `label ${code}`)),
+      ...(rest > 0 ? [el("span", { class: "key", text: `and ${count(rest)} more` })] : [])];
+  }
+
+  _ends() {
+    const { times } = this.app.values.about;
+    return times?.first ? [date(times.first), date(times.last)] : ["first", "last"];
+  }
+
+  _ramp(from, to) {
+    const stops = Array.from({ length: 10 }, (_, i) => css(this.palette().scale(i / 9)));
+    return el("span", { class: "key" }, from, el("i", { class: "ramp", style: { background: `linear-gradient(90deg, ${stops.join(",")})` } }), to);
+  }
+
+  // Where we are ---------------------------------------------------------------------------------------------------
+
+  _crumbs() {
+    const all = this.app.icicle?.crumbs() ?? [];
+    // Of a long way, its beginning and its end.
+    const crumbs = all.length > MOST_CRUMBS ? [all[0], null, ...all.slice(3 - MOST_CRUMBS)] : all;
+    const last = crumbs.length - 1;
+    byId("crumbs").replaceChildren(...crumbs.map((crumb, i) => crumb === null ? el("span", { class: "crumb", text: "…" }) : el("button", {
+      class: "crumb", type: "button", "aria-current": i === last ? "location" : null, title: `${crumb.title}: ${counted(crumb.size, "point")}`,
+      onclick: () => { this.app.icicle.zoomTo(crumb); this.app.select(crumb); },
+    }, el("span", { text: crumb.title || counted(crumb.size, "point") }), !isSize(crumb.title ?? "") && el("small", { text: compact(crumb.size) }))));
+    byId("crumbs").scrollLeft = byId("crumbs").scrollWidth;
+  }
+
+  _overview() {
+    const { view, n } = this.app.values, bar = byId("minimap").firstElementChild;
+    byId("minimap").hidden = !n || view.x1 - view.x0 >= n * 0.999;
+    bar.style.left = `${(100 * view.x0) / (n || 1)}%`;
+    bar.style.width = `max(3px, ${(100 * (view.x1 - view.x0)) / (n || 1)}%)`;
+  }
+}

@@ -1,0 +1,49 @@
+// Numbers and times as people read them.
+
+const whole = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const minute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+/** @param {number} value */
+export const count = (value) => whole.format(value);
+
+/** @param {number} value */
+export const compact = (value) => (value < 10_000 ? whole.format(value) : short.format(value));
+
+/** @param {number} value @param {string} one @param {string} [many] */
+export const counted = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
+
+/** @param {number} share From 0 to 1. */
+export function percent(share) {
+  if (share > 0 && share < 0.001) return "< 0.1 %";
+  return `${(100 * share).toFixed(share < 0.1 && share > 0 ? 1 : 0)} %`;
+}
+
+/** @param {number | null | undefined} value */
+export function real(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6)) return value.toExponential(2);
+  return String(Number(value.toPrecision(3)));
+}
+
+/** @param {number} seconds Since 1970. */
+export const date = (seconds) => day.format(new Date(seconds * 1000));
+export const moment = (seconds) => minute.format(new Date(seconds * 1000));
+
+/** How long ago, roughly. @param {number} seconds Since 1970. */
+export function ago(seconds) {
+  const passed = Date.now() / 1000 - seconds;
+  if (passed < 90) return "just now";
+  if (passed < 5400) return `${Math.round(passed / 60)} min ago`;
+  if (passed < 36 * 3600) return `${Math.round(passed / 3600)} h ago`;
+  return date(seconds);
+}
+
+/** The first and the last of some times, in as few words as will do. @param {{first: number, last: number}} times */
+export function span({ first, last }) {
+  if (first === null || last === null) return "–";
+  if (last - first < 60) return moment(first);
+  const [from, to] = last - first < 2 * 86400 ? [moment(first), moment(last)] : [date(first), date(last)];
+  return `${from} – ${to}`;
+}

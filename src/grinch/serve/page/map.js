@@ -1,0 +1,251 @@
+// The map of the points, linked with the tree: a node's points are a range, since they come in the order of its leaves.
+
+import { begin, end, track } from "grinch/busy";
+import { byId, el, remembered } from "grinch/dom";
+import { Gestures } from "grinch/gestures";
+import { GlPoints } from "grinch/glpoints";
+import { pointColors, pointPalette } from "grinch/mapcolors";
+import { drawOver, middles } from "grinch/maplabels";
+import { Near } from "grinch/near";
+import { SoftPoints } from "grinch/softpoints";
+
+const METHODS = { pca: "PCA", umap: "UMAP", columns: "columns" };
+const REACH = 9;
+const MOST_ZOOM = 4000;
+
+export class PointMap {
+  /** @param {import("grinch/app").App} app @param {() => import("grinch/palette").Palette} palette */
+  constructor(app, palette) {
+    Object.assign(this, { app, palette, values: new Map(), map: null });
+    this.canvas = byId("map");
+    const forced = remembered("renderer");
+    this.points = (forced !== "density" && GlPoints.on(this.canvas, forced === "webgl")) || new SoftPoints(this.canvas);
+    this.points.onRestored = () => this._restored();
+    this.over = byId("map-over").getContext("2d");
+    this.view = { x: 0.5, y: 0.5, zoom: 1 };
+    new Gestures(this.canvas, this._gestures());
+    new ResizeObserver(() => this._resize()).observe(byId("map-stage"));
+    byId("map-home").addEventListener("click", () => this.home());
+    app.state.on("version method again isMapShown", () => this._load());
+    app.state.on("about method", () => this._methods());
+    app.state.on("clusters color theme since", () => this._color());
+    app.state.on("selection hover page theme", () => this.draw());
+  }
+
+  // Points ---------------------------------------------------------------------------------------------------------
+
+  _methods() {
+    const { about, method } = this.app.values, methods = about?.map?.methods ?? [];
+    const current = method ?? about?.map?.method;
+    byId("methods").hidden = methods.length < 2;
+    byId("methods").replaceChildren(...methods.map((name) => el("button", {
+      class: "chip", type: "button", text: METHODS[name] ?? name, "aria-pressed": String(name === current),
+      onclick: () => this.app.state.set({ method: name }),
+    })));
+    document.body.classList.toggle("mapless", Boolean(about) && !methods.length);
+  }
+
+  async _load() {
+    const { version, about, n, isMapShown } = this.app.values;
+    if (!n || !about?.map || !isMapShown) return;
+    const method = about.map.methods.includes(this.app.values.method) ? this.app.values.method : about.map.method;
+    const key = `${version}|${method}`;
+    if (key === this.loading || this.map?.key === key) return;
+    this.loading = key;
+    const status = byId("map-status");
+    const wait = setTimeout(() => { status.textContent = `computing ${METHODS[method] ?? method}…`; }, 400);
+    try {
+      const found = await this.app.ask(() => this.app.source.map({ method, version }), method === "umap");
+      if (found && this.loading === key) this._show(found, key);
+      status.textContent = "";
+    } catch (error) {
+      status.textContent = error.message;
+    } finally {
+      clearTimeout(wait);
+      if (this.loading === key) this.loading = null;
+    }
+  }
+
+  _show({ header, arrays }, key) {
+    const isOther = this.map?.header.method !== header.method;
+    this.map = { header, key, n: arrays.x.length, x: arrays.x, y: arrays.y, aspect: header.aspect };
+    this.near = null;
+    this.values.clear();
+    this.points.setPlaces(arrays.x, arrays.y);
+    if (isOther) this.home();
+    this._color();
+  }
+
+  _restored() {
+    if (!this.map) return;
+    this.points.setPlaces(this.map.x, this.map.y);
+    this._color();
+  }
+
+  async _color() {
+    if (!this.map) return;
+    const { color, clusters, since, version } = this.app.values, turn = (this.turn = (this.turn ?? 0) + 1);
+    const what = { label: "label", purity: "label", time: "time", fresh: "fresh" }[color];
+    const values = what ? await this._values(what) : null;
+    this.fresh = since === null ? null : await this._values("fresh");
+    const isCurrent = this.map.header.version === version && (!clusters || clusters.header.version === version);
+    if (turn !== this.turn || !isCurrent) return;
+    this.colors = pointColors(color, this.map.n, clusters, values);
+    this.points.setColors(this.colors, pointPalette(color, this.palette()));
+    this.middles = middles(this.map, clusters);
+    this.draw();
+  }
+
+  /** Something of every point, asked for once. */
+  async _values(what) {
+    const { since, version } = this.app.values, key = what === "fresh" ? `${what}|${since}` : what;
+    if (!this.values.has(key)) {
+      const found = await this.app.ask(() => this.app.source.points({ what, since: what === "fresh" ? since ?? 0 : null, version })).catch(() => null);
+      if (!found || found.header.version !== this.map.header.version) return null;
+      this.values.set(key, found.arrays.value);
+    }
+    return this.values.get(key);
+  }
+
+  // View -----------------------------------------------------------------------------------------------------------
+
+  _resize() {
+    const { clientWidth, clientHeight } = byId("map-stage"), ratio = devicePixelRatio || 1;
+    if (!clientWidth || !clientHeight) return;
+    Object.assign(this, { width: clientWidth, height: clientHeight, ratio });
+    for (const canvas of [this.canvas, byId("map-over")]) {
+      canvas.width = Math.round(clientWidth * ratio);
+      canvas.height = Math.round(clientHeight * ratio);
+    }
+    this.draw(true);
+  }
+
+  home() {
+    this.view = { x: 0.5, y: 0.5, zoom: 1 };
+    this.draw();
+  }
+
+  /** Pixels (of CSS) for the whole width and height of the map. */
+  _extent() {
+    const { aspect } = this.map, fits = Math.min((this.width - 28) / aspect, this.height - 28) * this.view.zoom;
+    return [fits * aspect, fits];
+  }
+
+  /** From the 16 bits of a point to CSS pixels: x → a·x + c, y → b·y + d. */
+  transform() {
+    const [wide, high] = this._extent(), { x, y } = this.view;
+    return { a: wide / 65535, b: -high / 65535, c: this.width / 2 - x * wide, d: this.height / 2 + y * high };
+  }
+
+  _gestures() {
+    return {
+      zoom: (factor, x, y) => this._zoom(factor, x, y),
+      pan: (dx, dy) => this._pan(dx, dy),
+      move: (x, y) => this._hover(x, y),
+      leave: () => this._hover(-1e6, -1e6),
+      click: (x, y) => this._click(x, y, false),
+      double: (x, y) => this._click(x, y, true),
+    };
+  }
+
+  _zoom(factor, x, y) {
+    if (!this.map) return;
+    const before = this.transform(), px = (x - before.c) / before.a / 65535, py = (y - before.d) / before.b / 65535;
+    this.view.zoom = Math.min(Math.max(this.view.zoom / factor, 0.5), MOST_ZOOM);
+    const [wide, high] = this._extent();
+    this.view.x = px - (x - this.width / 2) / wide;
+    this.view.y = py + (y - this.height / 2) / high;
+    this.draw();
+  }
+
+  _pan(dx, dy) {
+    if (!this.map) return;
+    const [wide, high] = this._extent();
+    this.view.x -= dx / wide;
+    this.view.y += dy / high;
+    this.draw();
+  }
+
+  /** The place in the tree of the point under the mouse; -1 if there is none. */
+  pointAt(x, y) {
+    if (!this.map || this.map.header.version !== this.app.values.version) return -1;
+    this.near ??= new Near(this.map.x, this.map.y);
+    const { a, b, c, d } = this.transform();
+    return this.near.find((x - c) / a, (y - d) / b, REACH / a, REACH / -b);
+  }
+
+  _hover(x, y) {
+    const place = this.pointAt(x, y);
+    this.canvas.style.cursor = place < 0 ? "default" : "pointer";
+    const before = this.app.values.hover;
+    if (place < 0 ? before?.isPoint : before?.start !== place || !before?.isPoint) {
+      this.app.state.set({ hover: place < 0 ? null : { node: -1, start: place, size: 1, isPoint: true } });
+    }
+    this.app.tip?.point(place, x, y);
+  }
+
+  async _click(x, y, isDouble) {
+    const place = this.pointAt(x, y);
+    if (place < 0) return this.app.select(null);
+    const cluster = this.clusterAt(place);
+    if (isDouble && cluster) return this.app.icicle.zoomTo(cluster);
+    const spot = await track(this.app.pointAt(place));
+    if (spot) this.app.select(spot);
+  }
+
+  /** The cluster of the cut that a place is in. @param {number} place */
+  clusterAt(place) {
+    const { header, arrays } = this.app.values.clusters ?? {};
+    if (!arrays?.start || header.version !== this.app.values.version) return null;
+    let low = 0, high = arrays.start.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (arrays.start[middle] <= place) low = middle + 1;
+      else high = middle;
+    }
+    const i = low - 1;
+    if (i < 0 || place >= arrays.start[i] + arrays.size[i]) return null;
+    const listed = header.list.find((cluster) => cluster.node === arrays.node[i]);
+    return { node: arrays.node[i], start: arrays.start[i], size: arrays.size[i], title: listed?.name, slot: arrays.slot[i] };
+  }
+
+  // Drawing --------------------------------------------------------------------------------------------------------
+
+  draw(isAtOnce = false) {
+    if (isAtOnce) return this._draw();
+    if (this.frame) return;
+    begin();
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      try {
+        this._draw();
+      } finally {
+        end();
+      }
+    });
+  }
+
+  _draw() {
+    const { map, colors, width, height, ratio } = this;
+    if (!map || !width || colors?.length !== map.n) return;
+    const { a, b, c, d } = this.transform(), spot = this._spot();
+    // Dots grow a little as one comes closer, and are small and faint where there are many.
+    const room = Math.sqrt((width * height) / map.n), zoom = this.view.zoom ** 0.35;
+    const diameter = Math.min(Math.max(room * 0.55 * zoom, 1.2), 9) * ratio;
+    this.points.draw({
+      a: a * ratio, b: b * ratio, c: c * ratio, d: d * ratio, width: this.canvas.width, height: this.canvas.height,
+      diameter, alpha: Math.min(Math.max(0.28 * room * zoom, 0.35), 0.85), dim: spot ? 0.18 : 1,
+      range: spot && spot.size < map.n ? spot : null,
+    });
+    this.over.setTransform(ratio, 0, 0, ratio, 0, 0);
+    drawOver(this.over, this, spot);
+    this.shown = map.key;
+  }
+
+  /** What is lifted out of the rest: what the mouse is over in the tree, otherwise what is selected. */
+  _spot() {
+    const { hover, selection, n } = this.app.values;
+    const spot = hover && !hover.isPoint ? hover : selection ?? null;
+    return spot && this.map.header.version === this.app.values.version && spot.size < n ? spot : null;
+  }
+}

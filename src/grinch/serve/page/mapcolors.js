@@ -1,0 +1,52 @@
+// The color of every point on the map, as a number in a palette of 256.
+
+const NONE = 255, STEPS = 254;
+
+/** @param {number} n @param {any} clusters The answer of cut(). @param {(i: number) => number} colorOf */
+function byCluster(n, clusters, colorOf) {
+  const found = new Uint8Array(n).fill(NONE), { start, size } = clusters?.arrays ?? {};
+  for (let i = 0; i < (start?.length ?? 0); i += 1) found.fill(colorOf(i), start[i], start[i] + size[i]);
+  return found;
+}
+
+/** How much of each cluster has its commonest label. @param {any} clusters @param {Uint16Array} labels */
+function purities(clusters, labels) {
+  const { start, size } = clusters.arrays;
+  return Array.from(start, (from, i) => {
+    const counts = new Map();
+    let most = 0;
+    for (let place = from; place < from + size[i]; place += 1) {
+      const next = (counts.get(labels[place]) ?? 0) + 1;
+      counts.set(labels[place], next);
+      if (next > most && labels[place] !== 65535) most = next;
+    }
+    return most / size[i];
+  });
+}
+
+/**
+ * @param {string} by @param {number} n @param {any} clusters @param {Uint16Array | null} values What points() says.
+ * @returns {Uint8Array}
+ */
+export function pointColors(by, n, clusters, values) {
+  if (by === "label" && values) return Uint8Array.from(values, (value) => (value === 65535 ? NONE : value % 10));
+  if (by === "time" && values) return Uint8Array.from(values, (value) => (value / 65534) * STEPS);
+  if (by === "fresh" && values) return Uint8Array.from(values, (value) => (value ? 1 : NONE));
+  if (by === "purity" && values && clusters) {
+    const shares = purities(clusters, values);
+    return byCluster(n, clusters, (i) => Math.round(shares[i] * STEPS));
+  }
+  const slots = clusters?.arrays.slot;
+  return byCluster(n, clusters, (i) => slots[i]);
+}
+
+/** @param {string} by @param {import("grinch/palette").Palette} palette @returns {Uint8Array} */
+export function pointPalette(by, palette) {
+  const found = new Uint8Array(1024), isRamp = by === "time" || by === "purity";
+  const none = palette.isDark ? [86, 92, 100] : [190, 192, 190];
+  for (let i = 0; i < 256; i += 1) {
+    const color = i === NONE ? none : isRamp ? palette.scale(i / STEPS) : by === "fresh" ? palette.glow : palette.slots[i % 10];
+    found.set([...color, 255], 4 * i);
+  }
+  return found;
+}

@@ -1,0 +1,120 @@
+// The page of a node: what it is, what stands for it, what is near it, and who is in it.
+
+import { el, icon, ICONS } from "grinch/dom";
+import { count, counted, percent, real, span } from "grinch/format";
+import { memberList } from "grinch/members";
+import { pointCard } from "grinch/point";
+
+/** @param {string} title @param {...(Node | null | false | undefined)} content */
+export function section(title, ...content) {
+  return el("section", {}, el("h3", { text: title }), ...content);
+}
+
+/** A row that leads to a node. @param {import("grinch/app").App} app @param {any} spot @param {string} note @param {Node | null} [mark] */
+export function link(app, spot, note, mark = null) {
+  return el("button", {
+    class: "row", type: "button",
+    onclick: () => app.goTo(spot),
+    onmouseenter: () => app.state.set({ hover: spot }),
+    onmouseleave: () => app.state.set({ hover: null }),
+  }, mark, el("span", { class: "name", text: spot.title }), el("span", { class: "note", text: note }));
+}
+
+/** @param {import("grinch/app").App} app @param {any} page */
+export function nodePage(app, page) {
+  const isPoint = page.size === 1;
+  return el("article", {},
+    heading(app, page),
+    facts(app, page),
+    page.keywords.length > 0 && !isPoint && section("Keywords", el("div", { class: "words-list" }, ...page.keywords.map((word) => el("span", { text: word })))),
+    page.columns.length > 0 && section("Columns that stand out", columnBars(page.columns)),
+    page.labels?.length > 0 && !isPoint && section("Labels", labelBars(page)),
+    page.exemplars.length > 0 && section(isPoint ? "The point" : "Most typical", exemplars(app, page)),
+    page.children.length > 0 && section("Parts", ...page.children.map((child) => link(app, child, `${count(child.size)} · ${percent(child.size / page.size)}`))),
+    page.nearest.length > 0 && section("Nearest", ...page.nearest.map((near) => link(app, near, `${count(near.size)} · ${real(near.similarity)}`))),
+    !isPoint && memberList(app, page));
+}
+
+function heading(app, page) {
+  const canName = app.values.about.can_name && !app.source.isStatic;
+  const title = el("h2", { text: page.title, class: page.name ? "given" : null });
+  const box = el("div", { class: "heading" }, title,
+    canName && el("button", { class: "quiet square small", type: "button", id: "rename", title: "Give it a name", "aria-label": "Give this node a name", onclick: () => naming(app, page, box) }, icon(ICONS.pencil)),
+    el("button", { class: "quiet square small", type: "button", title: "Zoom to it (Enter)", "aria-label": "Zoom to this node", onclick: () => app.icicle.zoomTo(page) }, icon(ICONS.zoom)));
+  return box;
+}
+
+/** Let the user give a name; it takes the place of the heading meanwhile. */
+function naming(app, page, box) {
+  const input = el("input", { type: "text", id: "name", value: page.name ?? "", maxlength: 200, placeholder: page.title, "aria-label": "Name of this node", autocomplete: "off" });
+  const problem = el("p", { class: "problem", role: "alert", hidden: true });
+  const save = async (name) => {
+    try {
+      const found = await app.ask(() => app.source.name(page.node, name, page.version));
+      if (found) app.renamed();
+      else problem.textContent = "The tree has changed meanwhile; try again.";
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+    problem.hidden = !problem.textContent;
+  };
+  const form = el("form", { class: "naming", onsubmit: (event) => { event.preventDefault(); save(input.value.trim() || null); } },
+    input, el("button", { type: "submit", text: "Save" }),
+    page.name && el("button", { type: "button", class: "quiet", text: "Remove", onclick: () => save(null) }), problem);
+  input.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    form.replaceWith(box);
+    box.querySelector("#rename")?.focus();
+  });
+  box.replaceWith(form);
+  input.focus();
+}
+
+function facts(app, page) {
+  const { n } = app.values, rows = [];
+  rows.push(["Points", `${count(page.size)} · ${percent(page.size / n)} of all`]);
+  if (page.fresh > 0) rows.push(["New", counted(page.fresh, "point"), "fresh"]);
+  if (page.cluster && page.cluster.node !== page.node) rows.push(["In cluster", null, null, page.cluster]);
+  if (page.cluster && page.cluster.node === page.node) rows.push(["Is", `cluster ${page.cluster.cluster} of this cut`]);
+  if (page.size > 1) rows.push(["Height", real(page.height)]);
+  if (page.size > 1 && page.score !== null) rows.push(["Score", real(page.score)]);
+  if (page.persistence) rows.push(["Persistence", `${percent(page.persistence.share)}  (${real(page.persistence.from)} – ${real(page.persistence.to)})`]);
+  if (page.times) rows.push(["Arrived", span(page.times)]);
+  return el("dl", { class: "facts" }, ...rows.flatMap(([name, value, kind, cluster]) => [
+    el("dt", { text: name }),
+    cluster ? el("dd", {}, el("button", { class: "text", type: "button", text: cluster.name, onclick: () => clusterOf(app, cluster) })) : el("dd", { text: value, class: kind }),
+  ]));
+}
+
+/** Go to a cluster, of which the page of a node knows all but where it starts. */
+function clusterOf(app, cluster) {
+  const { node, start } = app.values.clusters?.arrays ?? {};
+  const i = node ? node.indexOf(cluster.node) : -1;
+  if (i >= 0) app.goTo({ node: cluster.node, start: start[i], size: cluster.size, title: cluster.name });
+}
+
+function columnBars(columns) {
+  const most = Math.max(...columns.map((column) => Math.abs(column.z)));
+  return el("div", { class: "bars signed" }, ...columns.map(({ name, mean, all, z }) => {
+    const wide = (Math.abs(z) / most) * 50;
+    return el("div", { class: "bar-row", title: `${name}: mean ${real(mean)}, of all ${real(all)}` },
+      el("span", { class: "name", text: name }),
+      el("span", { class: "track" }, el("i", { class: z < 0 ? "low" : "high", style: { left: `${z < 0 ? 50 - wide : 50}%`, width: `${wide}%` } })),
+      el("span", { class: "note", text: `${z > 0 ? "+" : "−"}${Math.abs(z).toFixed(1)} σ` }));
+  }));
+}
+
+function labelBars(page) {
+  const most = page.labels[0].count;
+  return el("div", { class: "bars" }, ...page.labels.slice(0, 8).map(({ name, count: number }) =>
+    el("div", { class: "bar-row" }, el("span", { class: "name", text: name }),
+      el("span", { class: "track" }, el("i", { style: { width: `${(100 * number) / most}%` } })),
+      el("span", { class: "note", text: percent(number / page.size) }))));
+}
+
+function exemplars(app, page) {
+  const hasImages = page.exemplars.some((member) => member.image), isPoint = page.size === 1;
+  return el("div", { class: hasImages && !isPoint ? "points grid" : "points" }, ...page.exemplars.map((member) =>
+    pointCard(app, member, { isLarge: isPoint, onclick: isPoint ? undefined : () => app.goTo({ node: member.leaf, start: member.x, size: 1, title: member.text ?? String(member.id) }) })));
+}

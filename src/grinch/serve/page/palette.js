@@ -1,0 +1,78 @@
+// Colors. The ten were chosen so that the nearest two stay apart for normal, red-blind and green-blind eyes
+// (0.09 in Oklab, after Machado's simulation).
+
+/** @typedef {[number, number, number]} Rgb */
+
+const LIGHT = ["#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#f0e442", "#332288", "#882255", "#8c564b", "#b0d8a4"];
+// The two darkest would drown on a dark ground.
+const DARK = LIGHT.map((color) => ({ "#332288": "#5a4bc8", "#882255": "#a83a72" })[color] ?? color);
+const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
+
+/** @param {string} text @returns {Rgb} */
+export function rgb(text) {
+  const number = parseInt(text.slice(1), 16);
+  return [number >> 16, (number >> 8) & 255, number & 255];
+}
+
+/** @param {Rgb} a @param {Rgb} b @param {number} share Of b. @returns {Rgb} */
+export const mix = (a, b, share) => /** @type {Rgb} */ (a.map((value, i) => Math.round(value + (b[i] - value) * share)));
+
+/** @param {Rgb} color */
+export const css = (color) => `rgb(${color[0]},${color[1]},${color[2]})`;
+
+/** @param {Rgb} color From 0, black, to 1. */
+function luminance(color) {
+  const [r, g, b] = color.map((value) => {
+    const c = value / 255;
+    return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+/** Black or white, whichever is easier to read. @param {Rgb} fill */
+export const inkOn = (fill) => (luminance(fill) > 0.179 ? "#14161a" : "#ffffff");
+
+/** @param {Rgb[]} stops @param {number} t From 0 to 1. @returns {Rgb} */
+function along(stops, t) {
+  const at = Math.min(Math.max(t, 0), 1) * (stops.length - 1);
+  const i = Math.min(Math.floor(at), stops.length - 2);
+  return mix(stops[i], stops[i + 1], at - i);
+}
+
+export class Palette {
+  /** @param {boolean} isDark */
+  constructor(isDark) {
+    this.isDark = isDark;
+    /** @type {Rgb[]} */
+    this.slots = (isDark ? DARK : LIGHT).map(rgb);
+    this.ground = rgb(isDark ? "#15181b" : "#ffffff");
+    this.none = rgb(isDark ? "#2b3036" : "#e8e8e3");
+    this.ink = isDark ? "#eceded" : "#1b1d21";
+    this.faint = isDark ? "#a3a9b2" : "#5d626b";
+    this.glow = rgb(isDark ? "#ffd166" : "#ff9d00");
+    this.accent = isDark ? "#5fd39b" : "#0b6e4f";
+    this._scale = CIVIDIS.map(rgb);
+    if (isDark) this._scale[0] = rgb("#1d3a78");
+  }
+
+  /** @param {number} slot -1 for none. */
+  slot(slot) {
+    return slot < 0 ? this.none : this.slots[slot % this.slots.length];
+  }
+
+  /** @param {number} t From 0 to 1. */
+  scale(t) {
+    return along(this._scale, t);
+  }
+
+  /** @param {number} share Of points that are new. */
+  fresh(share) {
+    return mix(this.none, this.glow, share <= 0 ? 0 : 0.25 + 0.75 * Math.min(share, 1));
+  }
+
+  /** What a block or a point is filled with. @param {string} by @param {number} color @param {number} value */
+  fill(by, color, value) {
+    if (by === "purity" || by === "time") return this.scale(value);
+    return by === "fresh" ? this.fresh(value) : this.slot(color);
+  }
+}

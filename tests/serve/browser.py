@@ -1,0 +1,148 @@
+"""A browser for tests of the page, and a server for it to look at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+import grinch
+from grinch.serve.sources import StoreSource
+from grinch.serve.viewer import Viewer
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    # So that the graphics card can be played by a program, which is not done of itself any more.
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+)
+TOPICS = {
+    "weather": "rain and wind over the sea tomorrow",
+    "cooking": "boil the pasta and stir the sauce",
+    "banking": "transfer money to my savings account",
+    "travel": "book a flight to lisbon in may",
+}
+
+
+def find_browser() -> str | None:
+    """Where a browser is installed, if there is one."""
+    return os.environ.get("GRINCH_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def some_points(n: int, start: int = 0) -> tuple[np.ndarray, list[str], list[dict]]:
+    """Vectors around a few centres, their ids, and what is known of them."""
+    rng = np.random.default_rng(start + 7)
+    topics = list(TOPICS)
+    centres = np.eye(len(topics), 12) * 4
+    which = rng.integers(0, len(topics), n)
+    rows = (centres[which] + rng.normal(size=(n, 12)) * 0.5).astype(np.float32)
+    ids = [f"p{start + i:04d}" for i in range(n)]
+    known = [{"text": f"{TOPICS[topics[k]]} ({i})", "label": topics[k]} for i, k in zip(ids, which, strict=True)]
+    return rows, ids, known
+
+
+def make_store(folder, n: int = 160) -> None:
+    """A store of two versions."""
+    with grinch.open(folder, linkage="average") as store:
+        for start, stop in ((0, n - 40), (n - 40, n)):
+            rows, ids, known = some_points(stop - start, start)
+            store.insert(rows, ids=ids, payload=known)
+
+
+@contextmanager
+def serving(folder, port: int = 0, **options) -> Iterator[str]:
+    """The page of a store that is open for reading; its address."""
+    viewer = Viewer(StoreSource(grinch.open(folder, readonly=True)), **options)
+    try:
+        with serving_viewer(viewer, port) as url:
+            yield url
+    finally:
+        viewer.close()
+
+
+@contextmanager
+def serving_viewer(viewer: Viewer, port: int = 0) -> Iterator[str]:
+    from grinch.serve.http.app import listen, make_app, run
+
+    listening, ready, stop = listen("127.0.0.1", port), threading.Event(), threading.Event()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    server = threading.Thread(target=run, args=(make_app(viewer), listening), kwargs={"ready": ready.set, "stop": stop})
+    server.start()
+    try:
+        assert ready.wait(30)
+        yield url
+    finally:
+        stop.set()
+        server.join(30)
+
+
+class Shown:
+    """A page in the browser, and what a user does with it."""
+
+    def __init__(self, page):
+        self.page = page
+        self.problems: list[str] = []
+        page.on("console", lambda said: said.type in ("error", "warning") and self.problems.append(said.text))
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+
+    def open(self, url: str) -> Shown:
+        self.page.goto(url)
+        self.page.wait_for_selector("html[data-ready]")
+        return self.idle()
+
+    def idle(self) -> Shown:
+        """Wait until nothing is on its way."""
+        self.page.evaluate("grinchPage.idle()")
+        return self
+
+    def until(self, condition: str, seconds: float = 20) -> Shown:
+        """Wait until something is true of the state ``s``."""
+        for _ in range(int(seconds * 20)):
+            if self.page.evaluate(f"(() => {{ const s = grinchPage.state; return Boolean({condition}); }})()"):
+                return self.idle()
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never true: {condition}; {self.state}")
+
+    @property
+    def state(self) -> dict:
+        return self.page.evaluate("grinchPage.state")
+
+    def blocks(self) -> list[dict]:
+        return self.page.evaluate("grinchPage.blocks()")
+
+    def tops(self) -> list[dict]:
+        """The clusters of the cut that are blocks, the largest first."""
+        return sorted((block for block in self.blocks() if block["flags"] & 2), key=lambda block: -block["size"])
+
+    def place_of(self, node: int) -> tuple[float, float]:
+        at, box = self.page.evaluate("n => grinchPage.blockAt(n)", node), self.page.locator("#icicle").bounding_box()
+        return box["x"] + at["x"], box["y"] + at["y"]
+
+    def click(self, node: int) -> Shown:
+        self.page.mouse.click(*self.place_of(node))
+        return self.idle()
+
+    def double_click(self, node: int) -> Shown:
+        self.page.mouse.dblclick(*self.place_of(node))
+        return self.idle()
+
+    def press(self, *keys: str) -> Shown:
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.idle()
+        return self
+
+    def text(self, selector: str) -> str:
+        return self.page.locator(selector).inner_text()
+
+    def is_wider_than_screen(self) -> bool:
+        return self.page.evaluate("document.documentElement.scrollWidth > innerWidth")

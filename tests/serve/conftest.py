@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from serve.browser import FLAGS, Shown, find_browser, make_store, serving
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser for all tests of a process."""
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    found = find_browser()
+    if found is None:
+        pytest.skip("no Chromium is installed; GRINCH_BROWSER can name one")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium):
+    """Opens pages; at the end, none of them has complained."""
+    shown, contexts = [], []
+
+    def opened(url, *, width=1280, height=800, script=None, **options):
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, reduced_motion="reduce", locale="en-US", **options
+        )
+        contexts.append(context)
+        if script is not None:
+            context.add_init_script(script)
+        shown.append(Shown(context.new_page()))
+        return shown[-1].open(url)
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [page.problems for page in shown] == [[] for _ in shown]
+
+
+@pytest.fixture(scope="session")
+def made_store(tmp_path_factory):
+    """A small store that tests only read."""
+    folder = tmp_path_factory.mktemp("page") / "notes"
+    make_store(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def url(made_store):
+    with serving(made_store) as address:
+        yield address
+
+
+@pytest.fixture
+def own_store(made_store, tmp_path):
+    """A copy of the store that a test may change."""
+    return shutil.copytree(made_store, tmp_path / "notes")

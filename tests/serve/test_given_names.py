@@ -1,0 +1,240 @@
+"""Names that people gave to nodes are found again: in any version, after a restart, by another process."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import grinch
+from grinch import Grinch, Tree
+from grinch.serve.given_names import node_of
+from grinch.serve.sources import MemorySource, StoreSource, open_source
+from grinch.serve.viewer import Viewer
+from grinch.store.node_names import MOST_POINTS, NodeName
+from killing import kills
+from serve.looked import news, now, points, scene_of
+
+
+@pytest.fixture
+def store(tmp_path):
+    X, payload = news(120)
+    with grinch.open(tmp_path / "store", n_clusters=4) as store:
+        store.insert(X, ids=[f"p{i}" for i in range(120)], payload=payload)
+        yield store
+
+
+def cluster_nodes(viewer):
+    return viewer.scene.cut("k:4").nodes.tolist()
+
+
+def named(viewer):
+    """By name, the ids of the points of its node."""
+    scene, ids = viewer.scene, viewer.source.store.ids
+    return {name: {ids[leaf] for leaf in scene.leaves(v).tolist()} for v, name in viewer.names.at(scene).items()}
+
+
+def test_a_name_is_there_after_a_restart(store, tmp_path):
+    viewer = Viewer(StoreSource(store))
+    v = cluster_nodes(viewer)[1]
+    assert viewer.name(v, "  weather \n news ") == {"version": 1, "node": v, "name": "weather news"}
+    assert (viewer.node(v)["name"], viewer.node(v)["title"]) == ("weather news", "weather news")
+    again = Viewer(open_source(tmp_path / "store"))
+    assert again.names.at(again.scene) == {v: "weather news"}
+    again.source.close()
+    # In the model of a file, too.
+    model = Grinch().fit(points(40)[0])
+    model.save(tmp_path / "m.grinch")
+    for expected in (None, "root of all"):
+        looked = Viewer(open_source(tmp_path / "m.grinch"))
+        assert looked.names.at(looked.scene).get(model.tree_.root) == expected
+        looked.name(model.tree_.root, "root of all")
+
+
+def test_where_there_is_no_file_names_are_refused():
+    viewer = Viewer(MemorySource(Grinch().fit(points(9)[0])))
+    assert not viewer.about()["can_name"]
+    with pytest.raises(ValueError, match="names cannot be kept here"):
+        viewer.name(0, "name")
+
+
+def test_another_name_replaces_the_first_and_none_takes_it_away(store):
+    viewer = Viewer(StoreSource(store))
+    v, w = cluster_nodes(viewer)[:2]
+    viewer.name(v, "one")
+    viewer.name(w, "other")
+    viewer.name(v, "two")
+    assert viewer.names.at(viewer.scene) == {v: "two", w: "other"}
+    assert viewer.name(v, None)["name"] is None
+    assert viewer.names.at(viewer.scene) == {w: "other"}
+    viewer.name(v, None)
+    assert viewer.names.at(viewer.scene) == {w: "other"}
+
+
+def test_no_earlier_name_comes_to_light(store):
+    one, other = Viewer(StoreSource(store)), Viewer(StoreSource(store))
+    v = cluster_nodes(one)[0]
+    # Both name it at once: neither knows of the other's.
+    one.names._file.add("first", one.names._points(one.scene, v), 30, 120)
+    other.names._file.add("second", one.names._points(one.scene, v), 30, 120)
+    assert one.names.at(one.scene) == other.names.at(other.scene) == {v: "second"}
+    one.name(v, None)
+    assert other.names.at(other.scene) == {}
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 201, 5, ["a"]])
+def test_what_is_no_name_changes_nothing(store, name):
+    viewer = Viewer(StoreSource(store))
+    viewer.name(3, "kept")
+    with pytest.raises(ValueError, match="name must"):
+        viewer.name(3, name)
+    assert viewer.names.at(viewer.scene) == {3: "kept"}
+
+
+def test_a_node_that_is_not_there_cannot_be_named(store):
+    viewer = Viewer(StoreSource(store))
+    with pytest.raises(KeyError, match="not in the tree"):
+        viewer.name(10**6, "name")
+    assert not viewer.names._file.path.exists()
+
+
+def test_a_node_whose_points_are_gone_cannot_be_named(store):
+    viewer = Viewer(StoreSource(store))
+    store.remove(["p3"])
+    with pytest.raises(ValueError, match="removed meanwhile"):
+        viewer.name(3, "name")
+
+
+def test_a_name_that_cannot_be_written_is_refused(store):
+    viewer = Viewer(StoreSource(store))
+    viewer.names._file.path = viewer.names._file.path / "no folder"
+    with pytest.raises(ValueError, match=r"name cannot be kept: .*cannot be read or written"):
+        viewer.name(3, "name")
+
+
+# Trees that change ----------------------------------------------------------------------------------------------------
+
+
+def test_names_survive_growth(store):
+    viewer = Viewer(StoreSource(store))
+    for i, v in enumerate(cluster_nodes(viewer)):
+        viewer.name(v, f"name {i}")
+    before = named(viewer)
+    for seed in range(1, 6):
+        X, payload = news(200, seed)
+        store.insert(X, ids=[f"s{seed}x{i}" for i in range(200)], payload=payload)
+        found = named(now(viewer))
+        assert set(found) == set(before)
+        for name, ids in found.items():
+            # Most of what it was, and little of what others were.
+            assert len(ids & before[name]) > 0.8 * len(before[name])
+            assert all(len(ids & before[other]) < 0.2 * len(before[other]) for other in before if other != name)
+    assert len(store) == 1_120
+
+
+def test_names_survive_removal_refining_and_compacting(store):
+    viewer = Viewer(StoreSource(store))
+    for i, v in enumerate(cluster_nodes(viewer)):
+        viewer.name(v, f"name {i}")
+    before = named(viewer)
+    # All but a few points of the first, and some of the others.
+    first = sorted(before["name 0"])
+    gone = first[: len(first) - 4] + [name for i in (1, 2, 3) for name in sorted(before[f"name {i}"])[:5]]
+    store.remove(gone)
+    store.refine()
+    for change in (lambda: None, store.compact):
+        change()
+        found = named(now(viewer))
+        assert set(found) == set(before)
+        left = {name: ids - set(gone) for name, ids in before.items()}
+        for name, ids in found.items():
+            assert len(ids & left[name]) / len(ids | left[name]) > 0.5
+
+
+def test_a_name_goes_when_nothing_like_its_node_is_left(store):
+    viewer = Viewer(StoreSource(store))
+    v = cluster_nodes(viewer)[0]
+    viewer.name(v, "gone")
+    ids = sorted(named(viewer)["gone"])
+    # Its points are now all over the place.
+    rng = np.random.default_rng(5)
+    X, classes = points(400, seed=3)
+    others = [np.flatnonzero(classes == c) for c in range(4)]
+    store.update(ids, np.array([X[rng.choice(others[i % 4])] for i in range(len(ids))]))
+    assert named(now(viewer)) == {}
+    store.remove(store.ids)
+    assert now(viewer).n == 0
+    assert viewer.names.at(viewer.scene) == {}
+
+
+def test_a_large_node_is_known_by_some_of_its_points(tmp_path):
+    with grinch.open(tmp_path / "store", n_clusters=3) as store:
+        store.insert(points(2_000)[0])
+        viewer = Viewer(StoreSource(store))
+        tree = viewer.scene.tree
+        v = max(tree.children(tree.root), key=tree.size)
+        viewer.name(v, "large")
+        assert len(viewer.names._file.all()[0].points) == MOST_POINTS
+        assert viewer.names.at(viewer.scene) == {v: "large"}
+
+
+def test_every_node_of_a_tree_is_found_by_all_its_points():
+    tree = scene_of(grinch.Grinch().fit(points(60)[0]).tree_)
+    for v in tree.tree.nodes():
+        leaves = tree.leaves(v).tolist()
+        assert node_of(tree, NodeName(1, "name", leaves, len(leaves), 60), leaves) == v
+
+
+def test_a_chain_as_deep_as_it_has_points():
+    n = 50_000
+    pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
+    pairs[0, 0] = 0
+    scene = scene_of(Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0))
+    v = scene.covering(0, 30_000)
+    leaves = scene.leaves(v)[:: 30_000 // 60].tolist()
+    found = node_of(scene, NodeName(1, "name", leaves, 30_000, n), leaves)
+    # The points say only roughly where it ends.
+    assert abs(scene.sizes[found] - 30_000) <= 600
+
+
+def test_no_points_no_node():
+    assert node_of(scene_of(Tree.from_newick("(a,b);")), NodeName(1, "name", [7], 1, 9), []) is None
+
+
+# Others ---------------------------------------------------------------------------------------------------------------
+
+
+def name_one(folder, node):
+    viewer = Viewer(open_source(folder))
+    viewer.name(node, "from another process")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_names_of_another_process_are_seen(store):
+    viewer = Viewer(StoreSource(store))
+    v = cluster_nodes(viewer)[2]
+    viewer.name(v, "mine")
+    pid = kills.fork(lambda: name_one(store.folder, cluster_nodes(viewer)[0]))
+    assert os.waitpid(pid, 0)[1] == 0
+    assert set(viewer.names.at(viewer.scene).values()) == {"mine", "from another process"}
+
+
+def test_a_store_that_is_copied_keeps_its_names(store, tmp_path):
+    viewer = Viewer(StoreSource(store))
+    viewer.name(cluster_nodes(viewer)[0], "weather")
+    store.backup(tmp_path / "copy")
+    again = Viewer(open_source(tmp_path / "copy"))
+    assert list(again.names.at(again.scene).values()) == ["weather"]
+    again.source.close()
+
+
+def test_ids_may_be_numbers(tmp_path):
+    X, _ = points(60)
+    for ids in (None, list(range(500, 560))):
+        with grinch.open(tmp_path / str(ids is None), n_clusters=4) as store:
+            store.insert(X, ids=ids)
+            viewer = Viewer(StoreSource(store))
+            v = cluster_nodes(viewer)[0]
+            viewer.name(v, "named")
+            assert viewer.names.at(viewer.scene) == {v: "named"}

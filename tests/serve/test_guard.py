@@ -1,0 +1,249 @@
+"""Who may ask a server what: names, origins, tokens, sizes; and what a browser learns of it."""
+
+from __future__ import annotations
+
+import re
+import socket
+
+import pytest
+
+import grinch
+from grinch.serve.http.settings import Settings
+from serving import TOKEN, serving, some_rows
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    with serving(grinch.open(tmp_path_factory.mktemp("plain"), n_clusters=2), max_body=2_000) as served:
+        served.post("/v1/insert", {"X": some_rows(5).tolist(), "ids": list("abcde")})
+        yield served
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory):
+    with serving(grinch.open(tmp_path_factory.mktemp("locked")), token=TOKEN) as served:
+        yield served
+
+
+@pytest.fixture(autouse=True)
+def _unchanged(request):
+    """Whatever is refused changes nothing, and the process goes on."""
+    yield
+    if "plain" in request.fixturenames:
+        plain = request.getfixturevalue("plain")
+        status, about = plain.get("/v1/info")
+        assert (status, about["version"], about["points"]) == (200, 1, 5)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "127.0.0.2", "", "[::2]"]
+)
+def test_other_names_are_refused(plain, host):
+    status, said = plain.get("/v1/info", Host=host)
+    assert status == 421
+    assert "--allow-host" in said["error"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST:1234", "[::1]:80"])
+def test_names_of_this_machine_are_accepted_on_any_port(plain, host):
+    assert plain.get("/v1/info", Host=host)[0] == 200
+
+
+def test_a_further_name_is_accepted_with_its_port(tmp_path):
+    with serving(grinch.open(tmp_path), hosts=("news.example.org", "other.example:81")) as served:
+        assert served.get("/v1/info", Host="news.example.org:8080")[0] == 200
+        assert served.get("/v1/info", Host="other.example:81")[0] == 200
+        assert served.get("/v1/info", Host="other.example:82")[0] == 421
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null",
+        "http://evil.example",
+        "http://127.0.0.1:1",
+        "https://localhost",
+        "file://",
+        "chrome-extension://x",
+        "",
+        "http://[",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_pages_of_others_are_refused(plain, origin, method):
+    body = {"X": [[1, 2, 3, 4]], "ids": ["f"]} if method == "POST" else None
+    path = "/v1/insert" if method == "POST" else "/v1/info"
+    status, said = plain.ask(method, path, body, Origin=origin)
+    assert status == 403
+    assert "Origin" in said["error"]
+
+
+def test_the_own_page_is_accepted(plain):
+    assert plain.get("/v1/info", Origin=plain.url.rstrip("/"))[0] == 200
+
+
+def test_answers_are_for_no_other_origin(plain):
+    plain.get("/v1/info", Origin=plain.url.rstrip("/"))
+    assert not [name for name in plain.headers if name.lower().startswith("access-control")]
+    assert plain.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert plain.ask("OPTIONS", "/v1/insert", Origin="http://evil.example")[0] == 403
+
+
+def test_a_page_of_another_site_may_lead_here_but_not_fetch(plain):
+    navigating = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    assert plain.get("/", **navigating)[0] == 200
+    assert plain.get("/v1/tree", **navigating)[0] == 403
+    assert plain.get("/api/about", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors")[0] == 403
+    assert plain.get("/api/about", Sec_Fetch_Site="same-site", Sec_Fetch_Mode="cors")[0] == 403
+    assert plain.get("/api/about", Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors")[0] == 200
+
+
+def test_the_page_runs_its_own_scripts_alone(plain):
+    status, page = plain.get("/")
+    policy = plain.headers["Content-Security-Policy"]
+    nonce = re.search(r"'nonce-([^']+)'", policy)[1]
+    assert status == 200
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert f'nonce="{nonce}"'.encode() in page
+    plain.get("/")
+    assert nonce not in plain.headers["Content-Security-Policy"]
+
+
+def test_a_notebook_may_be_named_to_frame_the_page(tmp_path):
+    with serving(grinch.open(tmp_path), frame_ancestors=("'self'", "http://localhost:*")) as served:
+        served.get("/")
+        assert served.headers["Content-Security-Policy"].endswith("frame-ancestors 'self' http://localhost:*")
+
+
+# Tokens ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer \xff"],
+)
+@pytest.mark.parametrize("path", ["/", "/v1/info", "/api/about", "/metrics", "/openapi.json", "/page/x.js", "/nowhere"])
+def test_without_the_token_nothing_is_said(locked, given, path):
+    status, said = locked.get(path, **({} if given is None else {"Authorization": given}))
+    assert status == 401
+    assert "Authorization: Bearer" in said["error"]
+    assert locked.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_without_the_token_nothing_is_changed(locked):
+    body = {"X": [[1, 2]], "ids": ["a"]}
+    assert locked.post("/v1/insert", body)[0] == 401
+    assert locked.post("/v1/insert", body, Authorization="Bearer not-this-one-at-all")[0] == 401
+    assert locked.get("/v1/info", Authorization=f"Bearer {TOKEN}")[1]["version"] == 0
+
+
+def test_health_needs_no_token(locked):
+    assert locked.get("/health/live") == (200, {"status": "alive"})
+    assert locked.get("/health/ready") == (200, {"status": "ready"})
+
+
+def test_a_browser_gets_a_cookie_for_the_token(locked):
+    assert locked.get("/?token=wrong")[0] == 401
+    assert locked.get(f"/v1/info?token={TOKEN}")[0] == 401, "only the page takes it from the address"
+    status, _ = locked.get(f"/?token={TOKEN}")
+    cookie = locked.headers["Set-Cookie"]
+    assert (status, locked.headers["Location"]) == (303, "/")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    assert locked.get("/", Cookie=cookie.split(";")[0])[0] == 200
+    assert locked.get("/v1/info", Cookie=cookie.split(";")[0])[0] == 200
+    assert locked.get("/v1/info", Cookie=cookie.split(";")[0] + "0")[0] == 401
+    assert locked.get("/v1/info", Cookie="grinch-x=; =;;")[0] == 401
+
+
+@pytest.mark.parametrize(
+    "token", ["", "short", "fifteen-letters", "with spaces in it, and long", "ünicode-and-long-enough"]
+)
+def test_a_token_is_long_and_plain(token):
+    with pytest.raises(ValueError, match="token must"):
+        Settings(token=token)
+
+
+# Sizes ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_body_is_refused(plain):
+    status, said = plain.post("/v1/insert", b"[" * 2_001)
+    assert status == 413
+    assert "at most 2,000 bytes" in said["error"]
+
+
+def test_a_large_body_in_chunks_is_refused_too(plain):
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
+        head = "POST /v1/insert HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        connection.sendall(b"3e8\r\n" + b"[" * 1000 + b"\r\n")
+        connection.sendall(b"3e8\r\n" + b"[" * 1000 + b"\r\n")
+        connection.sendall(b"1\r\n[\r\n")
+        assert b" 413 " in connection.recv(10_000).split(b"\r\n")[0]
+
+
+def test_a_body_that_ends_early_changes_nothing(plain):
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
+        head = "POST /v1/insert HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.sendall(f'{head}Content-Length: 1000\r\n\r\n{{"X": [[1, 2, 3, 4]], "ids": ["f"]}}'.encode())
+
+
+def test_compressed_bodies_are_refused(plain):
+    status, said = plain.post("/v1/insert", b"\x1f\x8b", Content_Encoding="gzip")
+    assert status == 415
+    assert "Content-Encoding" in said["error"]
+
+
+def test_what_is_no_http_is_refused(plain):
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
+        connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 not http at all\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+
+
+# Within ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_goes_wrong_inside_is_in_the_log_alone(plain, monkeypatch, caplog):
+    def broken(ask):
+        raise ZeroDivisionError("in /home/somebody/secret.py")
+
+    monkeypatch.setattr(plain.service.desk, "read", broken)
+    status, said = plain.get("/v1/info")
+    monkeypatch.undo()
+    assert status == 500
+    number = re.search(r"as ([0-9a-f]{8})$", said["error"])[1]
+    assert "secret" not in said["error"]
+    assert number in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_full_disk_is_said_without_a_path(plain, monkeypatch, caplog):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "/var/secret")
+
+    monkeypatch.setattr(plain.service.desk.live.store, "insert", full)
+    status, said = plain.post("/v1/insert", {"X": [[1, 2, 3, 4]], "ids": ["f"]})
+    assert status == 503
+    assert "secret" not in said["error"]
+    assert "No space left" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/../settings.py",
+        "/page/..%2f..%2fsettings.py",
+        "/page/%2e%2e/x",
+        "/page//etc/passwd",
+        "/api/image/../../x",
+        "/..",
+        "/%00",
+        "/page/%00",
+    ],
+)
+def test_no_path_leads_to_a_file(plain, path):
+    status, _ = plain.get(path)
+    assert status == 404

@@ -1,0 +1,145 @@
+"""What happened to the clusters, and when."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+
+import grinch
+from grinch import Grinch
+from grinch.serve import history
+from grinch.serve.sources import MemorySource, StoreSource
+from grinch.serve.viewer import Viewer
+from serve.looked import news, now, points
+
+
+@pytest.fixture
+def store(tmp_path):
+    with grinch.open(tmp_path / "store", n_clusters=4) as store:
+        for seed in range(4):
+            X, payload = news(30, seed)
+            store.insert(X, ids=[f"s{seed}x{i}" for i in range(30)], payload=payload)
+        store.remove(["s0x1", "s1x1"])
+        store.label(int(store.labels()[0]), "first")
+        yield store
+
+
+def as_tuples(changes):
+    return [(c.version, c.kind, c.cluster, tuple(c.others), c.size, c.count) for c in changes]
+
+
+def said(answer):
+    return [
+        (c["version"], c["kind"], c["cluster"], tuple(c["others"]), c["size"], c["count"]) for c in answer["changes"]
+    ]
+
+
+@pytest.mark.parametrize("since", [None, 0, 1, 3, 5, 6])
+def test_changes_are_those_of_the_store_the_latest_first(store, since):
+    viewer = Viewer(StoreSource(store))
+    answer = viewer.changes(since)
+    assert said(answer) == as_tuples(store.changes(since or 0))[::-1]
+    assert (answer["version"], answer["since"], answer["truncated"]) == (6, since or 0, False)
+    assert answer["new_points"] == int((store.arrived() > (since or 0)).sum())
+
+
+def test_changes_lead_to_the_clusters_there_are(store):
+    viewer = Viewer(StoreSource(store))
+    clusters, scene = store.clusters(), viewer.scene
+    ids, times = store.ids, store.times()
+    kinds = set()
+    for change in viewer.changes()["changes"]:
+        kinds.add(change["kind"])
+        assert change["time"] == times[change["version"]]
+        if change["cluster"] in clusters:
+            leaves = scene.leaves(change["node"]).tolist()
+            assert {ids[leaf] for leaf in leaves} == set(clusters[change["cluster"]])
+            assert change["start"] == scene.starts[change["node"]]
+            assert change["title"] == viewer.title(scene, change["node"], scene.cut("cut:default"))
+        else:
+            assert (change["node"], change["start"], change["title"]) == (None, None, f"cluster {change['cluster']}")
+    assert {"born", "grew", "renamed"} <= kinds
+
+
+def test_changes_of_another_cut(store):
+    store.add_cut("coarse", n_clusters=2)
+    viewer = Viewer(StoreSource(store))
+    assert said(viewer.changes(0, cut="cut:coarse")) == as_tuples(store.changes(0, "coarse"))[::-1]
+    # Of cuts that are not followed nothing is known: the default is what happened.
+    for cut in ("k:3", "auto", "", None, "layer:0"):
+        assert said(viewer.changes(0, cut=cut)) == as_tuples(store.changes(0))[::-1]
+    with pytest.raises(ValueError, match="cut must be"):
+        viewer.changes(0, cut="cut:none")
+
+
+def test_since_the_beginning_of_a_day(store, monkeypatch):
+    day = datetime.datetime(2026, 11, 15).timestamp()
+    times = {1: day - 90_000, 2: day - 1, 3: day, 4: day + 5, 5: day + 90_000, 6: day + 90_001}
+    source = StoreSource(store)
+    monkeypatch.setattr(source, "times", lambda: times)
+    viewer = Viewer(source)
+    for given, since in {"2026-11-13": 0, "2026-11-14": 1, "2026-11-15": 2, "2026-11-16": 4, "2030-01-01": 6}.items():
+        answer = viewer.changes(day=given)
+        assert answer["since"] == since
+        assert said(answer) == as_tuples(store.changes(since))[::-1]
+    assert viewer.changes(day="2026-11-15T00:00:03")["since"] == 3
+
+
+@pytest.mark.parametrize("day", ["", "yesterday", "2026-13-01", "99999-01-01", "x" * 999])
+def test_what_is_no_day_is_refused(store, day):
+    with pytest.raises(ValueError, match="day must be a date such as 2026-11-15; got"):
+        Viewer(StoreSource(store)).changes(day=day)
+
+
+@pytest.mark.parametrize("since", [-5, 10**12])
+def test_versions_there_were_none_of(store, since):
+    answer = Viewer(StoreSource(store)).changes(since)
+    assert answer["since"] == (0 if since < 0 else 6)
+
+
+def test_no_more_changes_than_a_page_can_show(store, monkeypatch):
+    monkeypatch.setattr(history, "MOST_CHANGES", 5)
+    answer = Viewer(StoreSource(store)).changes()
+    assert answer["truncated"]
+    assert said(answer) == as_tuples(store.changes(0))[::-1][:5]
+
+
+def test_a_store_whose_points_are_all_gone(store):
+    store.remove(store.ids)
+    viewer = Viewer(StoreSource(store))
+    answer = viewer.changes(6)
+    assert answer["new_points"] == 0
+    assert {change["kind"] for change in answer["changes"]} == {"dissolved"}
+    assert said(answer) == as_tuples(store.changes(6))[::-1]
+
+
+def test_an_empty_store(tmp_path):
+    with grinch.open(tmp_path / "store") as store:
+        viewer = Viewer(StoreSource(store))
+        assert viewer.changes()["changes"] == []
+        assert viewer.versions() == {"versions": []}
+
+
+def test_models_have_no_history():
+    viewer = Viewer(MemorySource(Grinch().fit(points(20)[0])))
+    assert viewer.changes()["changes"] == []
+    assert viewer.versions() == {"versions": []}
+
+
+def test_versions_with_their_times(store):
+    viewer = Viewer(StoreSource(store))
+    found = viewer.versions()["versions"]
+    assert {entry["version"]: entry["time"] for entry in found} == store.times()
+    store.insert(np.ones((1, 5), np.float32), ids=["later"])
+    assert viewer.versions()["versions"] == found
+    assert now(viewer).versions()["versions"][-1]["version"] == 7
+
+
+def test_many_versions_are_thinned_out(store, monkeypatch):
+    monkeypatch.setattr(history, "MOST_VERSIONS", 3)
+    found = [entry["version"] for entry in Viewer(StoreSource(store)).versions()["versions"]]
+    assert found[-1] == 6
+    assert len(found) <= 4
+    assert found == sorted(set(found))

@@ -1,0 +1,166 @@
+"""Readers beside a writer: they wait for short changes, and see what was there before long ones."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import grinch
+from grinch.core.engine import Engine
+from grinch.estimators.base import turns_of
+from grinch.serve.live import Live, LiveSource
+from grinch.store.beside import Beside, NotShown
+from serving import some_rows
+
+
+@pytest.fixture
+def store(tmp_path):
+    with grinch.open(tmp_path, n_clusters=4) as opened:
+        opened.insert(some_rows(300), ids=[f"p{i}" for i in range(300)], payload=[{"i": i} for i in range(300)])
+        opened.add_cut("close", threshold=0.5)
+        opened.label(0, "first")
+        yield opened
+
+
+def everything(seen):
+    """What can be asked of a store, in plain values."""
+    return {
+        "version": seen.version,
+        "n": len(seen),
+        "ids": seen.ids,
+        "id_kind": seen.id_kind,
+        "labels": [seen.labels(cut).tolist() for cut in ("default", "close")],
+        "clusters": seen.clusters(),
+        "names": seen.names(),
+        "payload": seen.payload(["p7", "p0"]),
+        "changes": seen.changes(0, None),
+        "times": seen.times(),
+        "tree": seen.tree.to_newick(seen.tree.names),
+        "points_at": seen.points_at([3, 299]),
+        "position_of": [seen.position_of("p5"), seen.position_of("nobody")],
+        "arrived": seen.arrived().tolist(),
+        "cuts": seen.cuts(),
+        "info": {name: value for name, value in seen.info().items() if name != "bytes"},
+    }
+
+
+def test_beside_is_the_store_as_it_was(store):
+    before, beside = everything(store), Beside(store)
+    store.insert(some_rows(50, seed=1), ids=[f"q{i}" for i in range(50)])
+    store.remove(["p0"])
+    store.update(["p7"], payload=[None])
+    assert everything(beside) == before
+    assert len(store) == 349
+    beside.close()
+    with pytest.raises(NotShown):
+        beside.labels()
+
+
+def test_what_cannot_be_seen_from_beside_is_waited_for(store):
+    beside = Beside(store)
+    for ask in (
+        lambda: beside.vectors(["p0"]),
+        lambda: beside.rows_at(np.arange(2)),
+        lambda: beside.place(some_rows(1)),
+        lambda: beside.touched(0),
+        lambda: beside.would_recut(),
+        lambda: beside.predict(some_rows(1)),
+    ):
+        with pytest.raises(NotShown):
+            ask()
+    beside.close()
+
+
+@pytest.mark.parametrize("cut", ["default", "close"])
+def test_predictions_beside_a_change_are_those_before_it(store, monkeypatch, cut):
+    """Asked in the middle of an insert, by another thread."""
+    X, found, live = some_rows(60, seed=5), [], Live(store)
+    before, inside = store.predict(X, cut), threading.Event()
+
+    def ask():
+        inside.wait()
+        found.append(live.read(lambda seen: (seen.version, seen.predict(X, cut))))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    insert = Engine.insert
+
+    def slow(self, *given, **named):
+        inside.set()
+        asking.join(20)
+        return insert(self, *given, **named)
+
+    monkeypatch.setattr(Engine, "insert", slow)
+    # Both are to take long, from experience.
+    live._pace = turns_of(store._now().model)._pace = 1.0
+    with live.changing(200):
+        store.insert(some_rows(200, seed=6), ids=[f"q{i}" for i in range(200)])
+    asking.join()
+    assert found[0][0] == 3
+    assert np.array_equal(found[0][1], before)
+    assert live.read(lambda seen: seen.version) == 4
+
+
+def test_readers_do_not_wait_for_a_long_change(store):
+    live, seen = Live(store), []
+    live._pace = 1.0
+    with live.changing(100), store._turn:
+        asking = threading.Thread(target=lambda: seen.append(live.read(lambda s: (s.version, len(s)))))
+        asking.start()
+        asking.join(20)
+        assert seen == [(3, 300)], "answered although the store is taken"
+    assert live._beside is None
+
+
+def test_readers_wait_for_a_short_change_and_see_it(store):
+    live, seen, begun = Live(store), [], threading.Event()
+
+    def ask():
+        begun.set()
+        seen.append(live.read(lambda s: s.version))
+
+    asking = threading.Thread(target=ask)
+    with live.changing(1), store._turn:
+        asking.start()
+        begun.wait()
+        asking.join(0.05)
+        assert seen == []
+        store.insert(some_rows(1, seed=3), ids=["new"])
+    asking.join()
+    assert seen == [4]
+
+
+def test_an_error_within_a_change_leaves_the_store_to_be_read(store):
+    live = Live(store)
+    live._pace = 1.0
+    with pytest.raises(ValueError, match="features"), live.changing(100):
+        store.insert(some_rows(100, d=9), ids=list(map(str, range(100))))
+    assert live.read(lambda s: (s.version, s is store)) == (3, True)
+
+
+def test_a_reader_of_what_another_process_writes_goes_on_to_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("grinch.serve.live.FRESH", 0.0)
+    with grinch.open(tmp_path) as writer:
+        writer.insert(some_rows(5))
+        with grinch.open(tmp_path, readonly=True) as reader:
+            live = Live(reader)
+            writer.insert(some_rows(3, seed=1))
+            assert live.read(len) == 8
+
+
+def test_a_source_over_a_live_store_is_that_of_the_store(store):
+    live = LiveSource(Live(store))
+    plain = super(LiveSource, live)
+    keys = np.array([0, 5, 299])
+    assert live.latest() == plain.latest() == 3
+    assert live.see().keys.tolist() == plain.see().keys.tolist()
+    assert live.points(keys) == plain.points(keys)
+    assert list(live.payloads(keys)) == list(plain.payloads(keys))
+    assert np.array_equal(live.rows(keys), plain.rows(keys))
+    assert (live.columns(), live.metric(), live.n_features()) == (plain.columns(), plain.metric(), plain.n_features())
+    assert live.key_of("p7") == 7
+    assert live.place(some_rows(1, seed=8)) == plain.place(some_rows(1, seed=8))
+    assert live.changes(0, "default") == plain.changes(0, "default")
+    assert live.times() == plain.times()

@@ -1,0 +1,324 @@
+"""The page in a real browser."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from serve.browser import serving, some_points
+
+import grinch
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+INSERT = """
+import sys
+import grinch
+from serve.browser import some_points
+
+rows, ids, known = some_points(7, 500)
+with grinch.open(sys.argv[1]) as store:
+    print(store.insert(rows, ids=ids, payload=known))
+"""
+
+
+def test_opening(url, open_page):
+    shown = open_page(url)
+    assert shown.text("#title") == "notes"
+    assert shown.text("#subtitle") == "160 points · version 2"
+    assert shown.page.title() == "notes · grinch"
+    assert shown.state["blocks"] > 20
+    assert shown.state["map"] == "2|pca"
+    assert shown.text("#crumbs").split() == ["all", "points", "160"]
+    assert not shown.is_wider_than_screen()
+    shown.page.wait_for_selector("#cuts >> text=Layers")
+
+
+def test_zooming(url, open_page):
+    shown = open_page(url)
+    top = shown.tops()[0]
+    shown.double_click(top["node"])
+    assert shown.state["view"] == pytest.approx({"x0": top["start"], "x1": top["start"] + top["size"]})
+    assert shown.page.locator(".crumb").count() > 1
+    shown.press("Escape")
+    assert shown.state["view"]["x1"] - shown.state["view"]["x0"] > top["size"]
+    shown.page.locator(".crumb").first.click()
+    assert shown.idle().state["view"] == {"x0": 0, "x1": 160}
+
+
+def test_the_wheel_zooms_around_the_mouse(url, open_page):
+    shown = open_page(url)
+    box = shown.page.locator("#icicle").bounding_box()
+    shown.page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 60)
+    for _ in range(5):
+        shown.page.mouse.wheel(0, -300)
+    view = shown.idle().state["view"]
+    assert view["x1"] - view["x0"] < 40
+    assert view["x0"] + (view["x1"] - view["x0"]) / 4 == pytest.approx(40, abs=0.5)
+    leaves = [block for block in shown.blocks() if block["size"] == 1]
+    assert leaves
+    assert all(re.search(r"\(p\d+\)$", leaf["title"]) for leaf in leaves if leaf["title"])
+    # Drag by a quarter of the width: what was a quarter to the left is there now.
+    shown.page.mouse.down()
+    shown.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60, steps=4)
+    shown.page.mouse.up()
+    assert shown.idle().state["view"]["x0"] == pytest.approx(view["x0"] - (view["x1"] - view["x0"]) / 4, rel=0.05)
+
+
+def test_cutting(url, open_page):
+    shown = open_page(url)
+    shown.page.fill("#count", "7")
+    shown.page.keyboard.press("Enter")
+    shown.idle()
+    assert shown.state["cut"] == "k:7"
+    tops = shown.tops()
+    assert len(tops) == 7
+    shown.page.click("#tab-clusters")
+    assert shown.page.locator(".cluster").count() == 7
+    assert [int(text) for text in shown.page.locator(".cluster .note").all_inner_texts()] == [
+        top["size"] for top in tops
+    ]
+    shown.page.focus("#slider")
+    shown.press("ArrowRight", "ArrowRight", "PageUp")
+    assert int(shown.state["cut"][2:]) > 7
+    shown.page.locator("#cuts .chip").first.click()
+    assert shown.idle().state["cut"] == "cut:default"
+
+
+def test_searching(url, open_page):
+    shown = open_page(url)
+    shown.press("/")
+    shown.page.keyboard.type("lisbon")
+    shown.idle()
+    hits = shown.page.locator("#hits .hit")
+    assert hits.count() > 1
+    shown.press("ArrowDown", "ArrowUp", "Enter")
+    assert "lisbon" in shown.page.locator("#panel-node").inner_text()
+    assert shown.page.locator("#hits").is_hidden()
+    shown.page.fill("#query", "p0042")
+    shown.idle().press("Enter")
+    assert shown.state["selection"]["size"] == 1
+    assert "(p0042)" in shown.text("#panel-node h2")
+    shown.page.fill("#query", "no such thing")
+    assert "Nothing found" in shown.idle().text("#hits")
+
+
+def test_a_name_stays_after_a_restart(own_store, open_page):
+    with serving(own_store) as address:
+        shown = open_page(address)
+        top = shown.tops()[0]
+        shown.click(top["node"])
+        shown.page.click("#rename")
+        shown.page.keyboard.type("Things of interest")
+        shown.press("Enter")
+        assert shown.text("#panel-node h2") == "Things of interest"
+        shown.page.close()
+    with serving(own_store) as address:
+        shown = open_page(address)
+        named = [block for block in shown.blocks() if block["flags"] & 8]
+        assert [(block["title"], block["size"]) for block in named] == [("Things of interest", top["size"])]
+        shown.page.fill("#query", "things of")
+        shown.idle().press("Enter")
+        assert shown.text("#panel-node h2") == "Things of interest"
+
+
+def test_points_of_another_process_appear_and_glow(own_store, open_page):
+    with serving(own_store) as address:
+        shown = open_page(address)
+        shown.click(shown.tops()[0]["node"])
+        selected = shown.state["selection"]
+        subprocess.run(
+            [sys.executable, "-c", INSERT, str(own_store)], check=True, env={"PYTHONPATH": ":".join(sys.path)}
+        )
+        shown.until("s.version === 3")
+        assert shown.state["n"] == 167
+        assert shown.state["since"] == 2
+        assert shown.blocks()[0]["fresh"] == 7
+        assert shown.text("#badge") == "7"
+        # What was selected still is, although nodes have other numbers now.
+        assert abs(shown.state["selection"]["size"] - selected["size"]) <= 7
+        shown.page.click("#tab-changes")
+        assert "7 new points" in shown.text("#panel-changes")
+        shown.page.locator(".change:not(:disabled)").first.click()
+        assert shown.idle().state["selection"] is not None
+
+
+def test_dark_and_light(url, open_page):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    shown = open_page(url, color_scheme="dark")
+    dark = shown.page.evaluate(ground)
+    shown.page.click("#theme")
+    light = shown.page.evaluate(ground)
+    assert (dark, light) == ("rgb(14, 16, 18)", "rgb(246, 246, 243)")
+    shown.page.reload()
+    shown.page.wait_for_selector("html[data-ready]")
+    assert shown.idle().page.evaluate(ground) == light
+
+
+def test_keys(url, open_page):
+    shown = open_page(url)
+    shown.page.focus("#icicle")
+    shown.press("ArrowDown")
+    root = shown.state["selection"]
+    assert root["size"] == 160
+    shown.press("ArrowDown")
+    child = shown.state["selection"]
+    assert child["size"] < 160
+    shown.press("ArrowRight")
+    assert shown.state["selection"]["start"] >= child["start"] + child["size"]
+    shown.press("Enter")
+    view, beside = shown.state["view"], shown.state["selection"]
+    assert view["x0"] <= beside["start"] < view["x1"] < 161
+    assert str(beside["size"]) in shown.page.inner_text("#said")
+    shown.press("Home", "ArrowUp")
+    assert shown.state["selection"]["node"] == root["node"]
+    assert shown.state["view"] == {"x0": 0, "x1": 160}
+    shown.press("?")
+    assert shown.page.locator("#help").is_visible()
+    shown.press("Escape")
+    assert shown.page.locator("#help").is_hidden()
+    before = shown.page.locator("#count").input_value()
+    shown.press("]")
+    assert int(shown.page.locator("#count").input_value()) > int(before)
+    shown.press("m")
+    assert shown.page.locator("#map-pane").is_hidden()
+
+
+def test_colors(url, open_page):
+    shown = open_page(url)
+    legends = {"label": "cooking", "purity": "100 % of one label", "time": "20", "fresh": "new", "cluster": "above the cut"}
+    for color, legend in legends.items():
+        shown.page.select_option("#color", color)
+        assert shown.idle().state["color"] == color
+        assert legend in shown.text("#legend")
+
+
+def test_a_click_on_the_map_selects(url, open_page):
+    shown = open_page(url)
+    at, box = shown.page.evaluate("grinchPage.pointAt(5)"), shown.page.locator("#map").bounding_box()
+    shown.page.mouse.click(box["x"] + at["x"], box["y"] + at["y"])
+    shown.idle()
+    assert shown.state["selection"]["size"] == 1
+    assert abs(shown.state["hover"]["start"] - shown.state["selection"]["start"]) < 1
+    assert "The point" in shown.text("#panel-node")
+
+
+@pytest.mark.parametrize("renderer", ["webgl", "density"])
+def test_the_map_is_drawn(url, open_page, renderer):
+    shown = open_page(url, script=f"localStorage.setItem('grinch.renderer', '{renderer}')")
+    assert shown.state["renderer"] == renderer
+    colors = shown.page.evaluate(
+        """() => {
+          const map = document.getElementById("map"), copy = document.createElement("canvas");
+          Object.assign(copy, {width: map.width, height: map.height});
+          const ctx = copy.getContext("2d");
+          ctx.drawImage(map, 0, 0);
+          const {data} = ctx.getImageData(0, 0, map.width, map.height), at = grinchPage.pointAt(3);
+          const i = 4 * (Math.round(at.y) * map.width + Math.round(at.x));
+          let drawn = 0;
+          for (let k = 3; k < data.length; k += 4) drawn += data[k] > 0;
+          return {drawn, point: data[i + 3]};
+        }"""
+    )
+    assert colors["point"] > 100
+    assert 160 < colors["drawn"] < 160 * 200
+
+
+def test_no_scrolling_sideways(url, open_page):
+    shown = open_page(url, width=390)
+    shown.click(shown.tops()[0]["node"])
+    for width in (390, 1024, 1280):
+        shown.page.set_viewport_size({"width": width, "height": 800})
+        for tab in ("node", "clusters", "changes"):
+            shown.page.click(f"#tab-{tab}")
+            assert not shown.idle().is_wider_than_screen(), (width, tab)
+
+
+def test_an_empty_store_fills(tmp_path, open_page):
+    with grinch.open(tmp_path / "new", linkage="average"):
+        pass
+    with serving(tmp_path / "new") as address:
+        shown = open_page(address)
+        assert "No points yet" in shown.text("#empty")
+        with grinch.open(tmp_path / "new") as store:
+            rows, ids, known = some_points(30)
+            store.insert(rows, ids=ids, payload=known)
+        shown.until("s.n === 30 && s.blocks > 5")
+        assert shown.page.locator("#empty").is_hidden()
+
+
+def test_what_is_known_of_points_is_never_html(tmp_path, open_page):
+    rows, _, _ = some_points(20)
+    with grinch.open(tmp_path / "hostile", linkage="average") as store:
+        ids = [f"{HOSTILE}{i}" for i in range(20)]
+        store.insert(rows, ids=ids, payload=[{"text": f"{HOSTILE} {i}", "label": HOSTILE, HOSTILE: i} for i in range(20)])
+    with serving(tmp_path / "hostile") as address:
+        shown = open_page(address)
+        shown.click(shown.blocks()[0]["node"])
+        shown.page.click("#rename")
+        shown.page.keyboard.type(HOSTILE)
+        shown.press("Enter")
+        assert shown.text("#panel-node h2") == HOSTILE
+        shown.page.fill("#query", "onerror")
+        shown.idle()
+        assert HOSTILE in shown.page.locator("#hits .hit").first.inner_text()
+        shown.page.keyboard.press("Escape")
+        shown.page.locator("details summary").first.click()
+        shown.page.select_option("#color", "label")
+        at, box = shown.page.evaluate("grinchPage.pointAt(5)"), shown.page.locator("#map").bounding_box()
+        shown.page.mouse.move(box["x"] + at["x"], box["y"] + at["y"])
+        shown.page.wait_for_timeout(200)
+        assert HOSTILE[:20] in shown.idle().text("#tip")
+        assert shown.page.locator("main img, main script, #tip img").count() == 0
+        assert shown.page.title() == "hostile · grinch"
+
+
+def test_the_address_leads_back(url, open_page):
+    shown = open_page(url)
+    shown.page.fill("#count", "6")
+    shown.page.keyboard.press("Enter")
+    shown.page.select_option("#color", "label")
+    top = shown.idle().tops()[1]
+    shown.double_click(top["node"]).click(top["node"])
+    before = shown.idle().state
+    assert "token" not in shown.page.url
+    again = open_page(shown.page.url).state
+    for what in ("cut", "color", "version"):
+        assert again[what] == before[what]
+    assert again["selection"]["node"] == before["selection"]["node"] == top["node"]
+    assert again["view"] == pytest.approx(before["view"], abs=0.01)
+
+
+def test_where_a_point_would_go(url, open_page):
+    shown = open_page(url)
+    shown.page.click("#placing-open")
+    shown.page.fill("#like", "p0003")
+    shown.page.click("#placing button[type=submit]")
+    assert "Nearest point" in shown.idle().text("#placing")
+    assert "p0003" in shown.text("#placing .point")
+    shown.page.fill("#vector", np.array2string(np.eye(12)[0] * 4, separator=","))
+    shown.page.click("#placing button[type=submit]")
+    assert "Into" in shown.idle().text("#placing .answer")
+    shown.page.fill("#vector", "one, two")
+    shown.page.click("#placing button[type=submit]")
+    assert "Give numbers" in shown.idle().text("#placing .problem")
+
+
+def test_a_server_that_goes_and_comes_back(own_store, open_page):
+    with serving(own_store) as address:
+        shown = open_page(address)
+    shown.page.fill("#count", "3")
+    shown.page.keyboard.press("Enter")
+    shown.page.wait_for_selector("#banner:visible")
+    assert "does not answer" in shown.text("#banner")
+    assert shown.state["blocks"] > 5
+    with serving(own_store, port=int(address.rsplit(":", 1)[1].strip("/"))):
+        shown.until("s.isOnline")
+        assert shown.page.locator("#banner").is_hidden()
+        shown.until("s.steady.includes('k:3')")
+        shown.page.close()
+    # The browser itself says that nobody answered; the page says nothing.
+    assert all("Failed to load resource" in problem for problem in shown.problems)
+    shown.problems.clear()

@@ -1,0 +1,324 @@
+"""Where trees come from: models of all kinds, stores, and files of other programs."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.cluster.hierarchy import linkage
+
+import grinch
+from grinch import HAC, Grinch, Tree, cluster_with
+from grinch.estimators.registry import SYSTEMS
+from grinch.files.read import FileError
+from grinch.serve.sources import MemorySource, StoreSource, open_source, sampled
+from grinch.serve.viewer import Viewer
+from grinch.store import DamagedStore
+from serve.looked import news, now, points, tree_of
+from systems import SMALL
+from trees import groups
+
+
+def common_letters(a, b):
+    return len(set("".join(a)) & set("".join(b)))
+
+
+WORDS = ["abc", "abd", "xyz", "xyw", "abe"]
+
+
+def directions(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+# Models ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(SYSTEMS))
+def test_every_system_can_be_looked_at(name):
+    X, payload = news(80)
+    ids = [f"p{i}" for i in range(80)]
+    model = cluster_with(name, X, linkage="ward", ids=ids, n_clusters=4, **SMALL.get(name, {}))
+    source = MemorySource(model, payload=payload)
+    seen = source.see()
+    np.testing.assert_array_equal(seen.tree.child_pairs(), model.tree_.child_pairs())
+    np.testing.assert_array_equal(seen.cuts["labels"], model.labels_)
+    assert source.points(seen.keys) == list(zip(ids, payload, strict=True))
+    np.testing.assert_allclose(source.rows(seen.keys), X, rtol=1e-4, atol=1e-4)
+    assert source.key_of("p7") == seen.keys[7]
+    viewer = Viewer(source)
+    assert viewer.about()["n"] == 80
+    assert viewer.node(viewer.scene.tree.root)["size"] == 80
+    assert len(viewer.layers()["layers"]) == len(model.layers_)
+    assert viewer.map("pca")
+    if viewer.about()["can_place"]:
+        assert viewer.place(X[5].tolist())["neighbours"][0]["id"] == "p5"
+    else:
+        with pytest.raises(ValueError, match="a Grinch model or in a store"):
+            viewer.place(X[5].tolist())
+
+
+@pytest.mark.parametrize("kind", ["average", "cosine", "single", "complete", "centroid", "ward"])
+@pytest.mark.parametrize("system", [Grinch, HAC])
+def test_rows_are_those_that_were_given(system, kind):
+    X, _ = points(40)
+    X = X + 100  # far from where they are stored
+    source = MemorySource(system(linkage=kind).fit(X))
+    rows = source.rows(source.see().keys)
+    if source.metric() == "cosine":
+        rows, X = directions(rows), directions(X)
+    np.testing.assert_allclose(rows, X, rtol=1e-3)
+
+
+def test_sparse_rows_are_made_dense():
+    X = scipy.sparse.random(50, 20, 0.2, "csr", random_state=0)
+    source = MemorySource(Grinch(linkage="cosine").fit(X))
+    rows, dense = source.rows(np.array([3, 40])), X.toarray()[[3, 40]]
+    np.testing.assert_allclose(directions(rows), directions(dense), atol=1e-6)
+    assert Viewer(source).map("pca")
+
+
+@pytest.mark.parametrize("model", [Grinch, HAC])
+def test_a_linkage_of_ones_own_over_records(model):
+    viewer = Viewer(MemorySource(model(linkage=common_letters, n_clusters=2).fit(WORDS), payload=WORDS))
+    about = viewer.about()
+    assert (about["n"], about["map"], about["can_place"], about["n_features"]) == (5, None, False, None)
+    page = viewer.node(viewer.scene.tree.root)
+    assert (page["nearest"], page["columns"]) == ([], [])
+    assert sorted(member["text"] for member in viewer.members(page["node"])["members"]) == sorted(WORDS)
+    with pytest.raises(ValueError, match="no vectors"):
+        viewer.place([1.0])
+    with pytest.raises(ValueError, match="no vectors"):
+        viewer.place(like="2")
+    with pytest.raises(KeyError, match="there is no map"):
+        viewer.map()
+
+
+def test_a_model_that_is_not_fitted_is_refused():
+    with pytest.raises(ValueError, match="not fitted yet"):
+        MemorySource(Grinch())
+
+
+def test_payload_must_fit():
+    with pytest.raises(ValueError, match="an entry for each of the 30 points; got 29"):
+        MemorySource(Grinch().fit(points(30)[0]), payload=["a"] * 29)
+
+
+def test_points_keep_what_is_theirs_while_others_come_and_go():
+    X, payload = news(60)
+    model = Grinch(n_clusters=4).fit(X[:40], ids=[f"p{i}" for i in range(40)])
+    model.remove(["p0", "p7"])
+    left = [i for i in range(40) if i not in (0, 7)]
+    source = MemorySource(model, payload=[payload[i] for i in left])
+    before = source.see()
+    model.partial_fit(X[40:], ids=[f"p{i}" for i in range(40, 60)]).remove(["p3", "p41"])
+    model.update(["p5"], X[20:21])
+    after = source.see()
+    assert after.version == before.version + 1
+    assert after.tree.n_leaves == 56
+    there = [i for i in range(60) if i not in (0, 3, 7, 41)]
+    assert after.keys.tolist() == there
+    assert source.points(after.keys) == [(f"p{i}", payload[i] if i < 40 else None) for i in there]
+    # What was shown before leads to the same points, and those that are gone have no id.
+    assert source.points(before.keys) == [(None if i == 3 else f"p{i}", payload[i]) for i in left]
+    expected = X.copy()
+    expected[5], expected[3] = X[20], 0
+    found = source.rows(before.keys)
+    np.testing.assert_allclose(directions(found[left.index(5)][None]), directions(X[20:21]), atol=1e-5)
+    assert not found[left.index(3)].any()
+    assert source.key_of("p3") is None
+    assert source.key_of("p59") == 59
+    assert source.find_text("p59", 9) == ([59], True)
+
+
+def test_only_changes_make_versions():
+    X, _ = points(80)
+    model = Grinch(n_clusters=3).fit(X[:60])
+    source = MemorySource(model)
+    version = source.latest()
+    assert model.predict(X[60:]).shape == (20,)
+    assert source.place(X[61:62].astype(float)).version == version
+    assert len(model.labels_) + len(model.layers_[0]) == 120
+    assert source.latest() == source.see().version == version
+    model.partial_fit(X[60:])
+    assert source.latest() == version + 1
+    model.set_params(n_clusters=5)
+    assert source.latest() == version + 2
+    assert len(set(source.see().cuts["labels"].tolist())) == 5
+    model.refine()
+    assert source.latest() == version + 3
+
+
+def test_texts_and_labels_stay_with_a_model_that_grows():
+    X, _ = points(80)
+    model = Grinch(n_clusters=3).fit(X[:50])
+    viewer = Viewer(MemorySource(model, payload=[f"text{i}" for i in range(50)]), labels=["a", "b"] * 25)
+    model.partial_fit(X[50:]).remove([0])
+    assert now(viewer).n == 79
+    # The labels have the numbers that they had before.
+    assert viewer.scene.label_names == ["a", "b"]
+    assert viewer.scene.codes.tolist() == [1, 0] * 24 + [1] + [-1] * 30
+    assert [hit["title"] for hit in viewer.search("text49")["hits"]] == ["text49"]
+    assert viewer.search("text0")["hits"] == []
+
+
+def test_a_model_that_another_thread_changes():
+    X, _ = points(3_000)
+    model = Grinch(n_clusters=4).fit(X[:1_000])
+    viewer = Viewer(MemorySource(model))
+    writer = threading.Thread(target=lambda: model.partial_fit(X[1_000:]))
+    writer.start()
+    while writer.is_alive():
+        assert now(viewer).n in (1_000, 3_000)
+        page = viewer.node(viewer.scene.tree.root, version=viewer.version)
+        assert page["size"] in (1_000, 3_000)
+        assert viewer.place(X[5].tolist())["neighbours"][0]["id"] == 5
+    writer.join()
+    assert now(viewer).n == 3_000
+
+
+# Trees and files ------------------------------------------------------------------------------------------------------
+
+
+def test_a_tree_alone():
+    tree = tree_of(30)
+    source = MemorySource(tree)
+    viewer = Viewer(source)
+    about = viewer.about()
+    assert (about["kind"], about["n"], about["cuts"], about["map"]) == ("tree", 30, [], None)
+    assert about["cut"].startswith("k:")
+    assert len(viewer.layers()["layers"]) >= 1
+    assert viewer.search("17")["hits"][0]["leaf"] == 17
+    assert viewer.node(tree.root)["title"] == "30 points"
+
+
+def test_a_linkage_matrix(tmp_path):
+    matrix = linkage(points(25)[0], "average")
+    np.save(tmp_path / "tree.npy", matrix)
+    source = open_source(tmp_path / "tree.npy")
+    assert source.title == "tree.npy"
+    np.testing.assert_allclose(source.see().tree.to_scipy(), Tree.from_scipy(matrix).to_scipy())
+    assert source.names_file == tmp_path / "tree.npy.names"
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n  ", "[&R] "])
+def test_a_tree_in_newick(tmp_path, start):
+    (tmp_path / "tree.nwk").write_text(f"{start}((ape:1,bee:1):2,cät:3);", "utf-8")
+    source = open_source(tmp_path / "tree.nwk", payload=["x", "y", "z"])
+    assert source.points([0, 2]) == [("ape", "x"), ("cät", "z")]
+    assert source.key_of("cät") == 2
+    assert Viewer(source).search("bee")["hits"][0]["leaf"] == 1
+
+
+def test_a_saved_model(tmp_path):
+    X, _ = points(40)
+    model = Grinch(n_clusters=3).fit(X)
+    model.save(tmp_path / "m.grinch")
+    source = open_source(tmp_path / "m.grinch")
+    assert source.kind == "model"
+    assert groups(source.see().tree) == groups(model.tree_)
+
+
+def spoilt(tmp_path, what):
+    path = tmp_path / "file"
+    if what == "folder":
+        path.mkdir()
+    elif what == "empty":
+        path.touch()
+    elif what == "text":
+        path.write_text("just a text")
+    elif what == "binary":
+        path.write_bytes(bytes(range(256)))
+    elif what == "zip":
+        np.savez(tmp_path / "file.npz", a=np.zeros(3))
+        return tmp_path / "file.npz"
+    elif what == "vectors":
+        np.save(tmp_path / "file.npy", np.zeros((5, 7)))
+        return tmp_path / "file.npy"
+    elif what == "objects":
+        np.save(tmp_path / "file.npy", np.array([{}], object), allow_pickle=True)
+        return tmp_path / "file.npy"
+    elif what.startswith("truncated"):
+        np.save(tmp_path / "file.npy", linkage(points(9)[0]))
+        content = (tmp_path / "file.npy").read_bytes()
+        path.write_bytes(content[: int(what.split()[1])])
+    elif what == "newick":
+        path.write_text("((a,b);")
+    elif what == "latin":
+        path.write_bytes("(ä,b);".encode("latin-1"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("missing", "does not exist; give a store, a saved model"),
+        ("folder", "a folder without a store in it; make one with: grinch add"),
+        ("empty", "none of what can be looked at"),
+        ("text", "none of what can be looked at"),
+        ("binary", "none of what can be looked at"),
+        ("zip", "none of what can be looked at"),
+        ("vectors", r"cannot be read as a tree: matrix must be a scipy linkage matrix.*got shape \(5, 7\)"),
+        ("objects", "cannot be read as a tree: .*allow_pickle"),
+        ("truncated 8", "cannot be read as a tree"),
+        ("truncated 60", "cannot be read as a tree"),
+        ("truncated 200", "cannot be read as a tree"),
+        ("newick", "cannot be read as a tree: .*it ends too early"),
+        ("latin", "cannot be read as a tree: .*utf-8"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_refused(tmp_path, what, why):
+    with pytest.raises(FileError, match=why):
+        open_source(spoilt(tmp_path, what))
+
+
+def test_a_damaged_model_is_refused(tmp_path):
+    path = tmp_path / "m.grinch"
+    Grinch().fit(points(40)[0]).save(path)
+    path.write_bytes(path.read_bytes()[:-2_000])
+    with pytest.raises(ValueError, match=r"m\.grinch"):
+        open_source(path)
+
+
+# Stores ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_is_read(tmp_path):
+    X, payload = news(40)
+    with grinch.open(tmp_path / "store", n_clusters=3) as store:
+        store.insert(X, ids=[f"p{i}" for i in range(40)], payload=payload)
+        store.remove(["p1"])
+        source = open_source(tmp_path / "store")
+        seen = source.see()
+        assert (source.title, source.kind, seen.version) == ("store", "store", 2)
+        np.testing.assert_array_equal(seen.cuts["default"], store.labels())
+        assert source.points(seen.keys[:2]) == [("p0", payload[0]), ("p2", payload[2])]
+        assert list(source.payloads(seen.keys)) == [payload[i] for i in range(40) if i != 1]
+        assert source.n_features() == 5
+        store.insert(X[:1] + 1, ids=["new"])
+        assert source.latest() == 3
+        assert source.layers(seen) is None  # of a version that is no more
+        source.close()
+
+
+def test_a_store_has_its_own_payload(tmp_path):
+    grinch.open(tmp_path / "store").close()
+    with pytest.raises(ValueError, match="payload is for models and trees"):
+        open_source(tmp_path / "store", payload=[])
+
+
+def test_a_damaged_file_of_names_is_refused_at_once(tmp_path):
+    with grinch.open(tmp_path / "store") as store:
+        (tmp_path / "store" / "node-names.sqlite").write_text("no database, but long enough to be taken for one" * 9)
+        with pytest.raises(DamagedStore, match="Move it away to go on without these names"):
+            Viewer(StoreSource(store))
+
+
+@pytest.mark.parametrize(("n", "most"), [(0, 5), (4, 5), (5, 5), (6, 5), (1_000, 7), (10**6, 999)])
+def test_samples_are_evenly_spread(n, most):
+    found = sampled(n, most)
+    assert len(found) == min(n, most)
+    assert not len(found) or (found[0] >= 0 and found[-1] < n)
+    gaps = np.diff(found)
+    assert not len(gaps) or (gaps.min() >= 1 and gaps.max() - gaps.min() <= 1)

@@ -1,0 +1,251 @@
+"""Names of nodes in a file of their own: written beside a writer, copied, checked, forgotten."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+
+import numpy as np
+import pytest
+
+import grinch
+from grinch.store import DamagedStore
+from grinch.store.node_names import FILE, LONGEST, NodeNames
+from killing import kills
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@pytest.fixture
+def names(tmp_path):
+    return NodeNames(tmp_path / FILE)
+
+
+def points(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32)
+
+
+def test_what_was_given_is_there_in_order(names):
+    assert names.all() == []
+    assert names.add("one", [1, 2], size=5, total=9) == 1
+    assert names.add("  zwei \n Wörter  ", ["a", "ü"], size=2, total=9) == 2
+    assert [tuple(name) for name in NodeNames(names.path).all()] == [
+        (1, "one", [1, 2], 5, 9),
+        (2, "zwei Wörter", ["a", "ü"], 2, 9),
+    ]
+    names.drop([1])
+    assert [name.name for name in names.all()] == ["zwei Wörter"]
+    # A number is never given to another name.
+    assert names.add("three", [3], size=1, total=9) == 3
+
+
+def test_nothing_is_made_before_the_first_name(names):
+    names.all(), names.drop([1]), names.check(), names.forget(lambda ids: [False] * len(ids))
+    names.copy_to(names.path.with_name("copy"))
+    assert list(names.path.parent.iterdir()) == []
+    assert names.state() is None
+
+
+@pytest.mark.parametrize("name", ["", " \n\t ", None, 5, b"text", ["a"]])
+def test_what_is_no_name_is_refused(names, name):
+    with pytest.raises(ValueError, match="name must be a text that is not empty"):
+        names.add(name, [1], size=1, total=1)
+    assert not names.path.exists()
+
+
+def test_a_name_that_is_too_long_is_refused(names):
+    names.add("x" * LONGEST, [1], size=1, total=1)
+    with pytest.raises(ValueError, match=f"at most {LONGEST} characters; got {LONGEST + 1}"):
+        names.add("x" * (LONGEST + 1), [1], size=1, total=1)
+
+
+def test_letters_that_cannot_be_written_are_replaced(names):
+    names.add("a\ud800b", [1], size=1, total=1)
+    assert names.all()[0].name == "a?b"
+
+
+def test_the_state_changes_with_every_change(names):
+    seen = [names.state()]
+    for change in (
+        lambda: names.add("one", [1], size=1, total=1),
+        lambda: names.add("two", [1], size=1, total=1),
+        lambda: names.drop([1]),
+        lambda: names.forget(lambda ids: [False] * len(ids)),
+    ):
+        change()
+        assert names.state() == names.state()
+        seen.append(names.state())
+    assert len({str(state) for state in seen}) == 5
+
+
+# Damage ---------------------------------------------------------------------------------------------------------------
+
+
+def spoil_header(path):
+    path.write_bytes(b"no database at all" + path.read_bytes()[18:])
+
+
+def spoil_pages(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
+
+
+def spoil_points(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute('update names set points = \'{"no": "list"}\'')
+    connection.close()
+
+
+def spoil_json(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("update names set points = '[1,'")
+    connection.close()
+
+
+def spoil_columns(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("alter table names rename column points to others")
+    connection.close()
+
+
+@pytest.mark.parametrize("spoil", [spoil_header, spoil_pages, spoil_points, spoil_json, spoil_columns])
+def test_a_damaged_file_is_refused_with_what_to_do(names, spoil):
+    names.add("one", [1], size=1, total=1)
+    spoil(names.path)
+    for use in (names.all, names.check, lambda: names.forget(lambda ids: [True] * len(ids))):
+        with pytest.raises(DamagedStore, match=r"node-names\.sqlite is damaged: .*Move it away to go on without"):
+            use()
+
+
+@pytest.mark.parametrize("spoil", [spoil_header, spoil_columns])
+def test_nothing_is_written_to_a_damaged_file(names, spoil):
+    names.add("one", [1], size=1, total=1)
+    spoil(names.path)
+    before = names.path.read_bytes()
+    with pytest.raises(DamagedStore, match="is damaged"):
+        names.add("two", [1], size=1, total=1)
+    assert names.path.read_bytes() == before
+
+
+def test_where_nothing_can_be_written_is_said(tmp_path):
+    names = NodeNames(tmp_path / "no folder" / FILE)
+    with pytest.raises(OSError, match="cannot be read or written"):
+        names.add("one", [1], size=1, total=1)
+
+
+def test_an_empty_file_has_no_names(names):
+    # That is what another process sees while the first name is being given.
+    names.path.touch()
+    assert names.all() == []
+    names.add("one", [1], size=1, total=1)
+    assert [name.name for name in names.all()] == ["one"]
+
+
+# With a store ---------------------------------------------------------------------------------------------------------
+
+
+def test_opening_closing_and_compacting_leave_names_alone(tmp_path):
+    names = NodeNames(tmp_path / "store" / FILE)
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(points(30))
+        names.add("one", [1, 2, 3], size=3, total=30)
+        store.refine()
+        store.compact()
+    with grinch.open(tmp_path / "store") as store:
+        store.check()
+    assert [tuple(name) for name in names.all()] == [(1, "one", [1, 2, 3], 3, 30)]
+
+
+def test_a_backup_has_the_names(tmp_path):
+    names = NodeNames(tmp_path / "store" / FILE)
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(points(30))
+        store.backup(tmp_path / "before")
+        names.add("one", [1], size=1, total=30)
+        store.backup(tmp_path / "after")
+    assert not (tmp_path / "before" / FILE).exists()
+    copied = NodeNames(tmp_path / "after" / FILE)
+    assert copied.all() == names.all()
+    names.drop([1])
+    assert [name.name for name in copied.all()] == ["one"]
+    with grinch.open(tmp_path / "after") as store:
+        store.check()
+
+
+def test_the_check_of_a_store_looks_at_names(tmp_path):
+    names = NodeNames(tmp_path / "store" / FILE)
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(points(10))
+        names.add("one", [1], size=1, total=10)
+        store.check()
+        spoil_pages(names.path)
+        with pytest.raises(DamagedStore, match=r"node-names\.sqlite is damaged"):
+            store.check()
+
+
+@pytest.mark.parametrize("ids", [None, [f"person{i}@mail" for i in range(40)]])
+def test_of_removed_points_nothing_is_left_after_compacting(tmp_path, ids):
+    names = NodeNames(tmp_path / "store" / FILE)
+    called = list(range(40)) if ids is None else ids
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(points(40), ids=ids)
+        names.add("gone", called[:4], size=4, total=40)
+        names.add("half", called[2:10], size=16, total=40)
+        names.add("whole", called[20:30], size=10, total=40)
+        store.remove(called[:6])
+        assert len(names.all()) == 3
+        store.compact()
+    assert [tuple(name) for name in names.all()] == [
+        (2, "half", called[6:10], 8, 40),
+        (3, "whole", called[20:30], 10, 40),
+    ]
+    if ids is not None:
+        for path in (tmp_path / "store").iterdir():
+            assert b"person3@mail" not in path.read_bytes(), path
+
+
+# Several processes ----------------------------------------------------------------------------------------------------
+
+
+def insert_slowly(folder):
+    with grinch.open(folder) as store:
+        for k in range(20):
+            store.insert(points(5, seed=k))
+            time.sleep(0.01)
+
+
+@needs_fork
+def test_names_are_given_while_another_process_inserts(tmp_path):
+    kills.warm_up()
+    folder = tmp_path / "store"
+    grinch.open(folder).close()
+    pid = kills.fork(lambda: insert_slowly(folder))
+    names, given, ended = NodeNames(folder / FILE), 0, False
+    while not ended:
+        ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+        given += 1
+        assert names.add(f"name {given}", [given], size=1, total=1) == given
+        time.sleep(0.005)
+    with grinch.open(folder, readonly=True) as store:
+        assert (len(store), store.version) == (100, 20)
+        store.check()
+    assert [name.name for name in names.all()] == [f"name {i}" for i in range(1, given + 1)]
+
+
+def give_many(path, who):
+    names = NodeNames(path)
+    for k in range(25):
+        names.add(f"{who} {k}", [who, k], size=2, total=9)
+        names.all()
+
+
+@needs_fork
+def test_two_processes_that_give_names_at_once(tmp_path):
+    path = tmp_path / FILE
+    pids = [kills.fork(lambda who=who: give_many(path, who)) for who in ("one", "two")]
+    for pid in pids:
+        assert os.waitpid(pid, 0)[1] == 0
+    found = [name.name for name in NodeNames(path).all()]
+    assert sorted(found) == sorted(f"{who} {k}" for who in ("one", "two") for k in range(25))
+    assert [name for name in found if name.startswith("one")] == [f"one {k}" for k in range(25)]

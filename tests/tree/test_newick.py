@@ -1,0 +1,201 @@
+"""Reading Newick, against treeswift and what was written."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import treeswift
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grinch import Tree
+from grinch.tree.newick import merges_of_newick
+from trees import groups, random_trees
+
+
+def named_groups(tree: Tree) -> set[frozenset[str]]:
+    names = tree.names or [str(i) for i in range(tree.n_leaves)]
+    return {frozenset(names[i] for i in group) for group in groups(tree)}
+
+
+def heights_by_group(tree: Tree) -> dict[frozenset[str], float]:
+    names = tree.names or [str(i) for i in range(tree.n_leaves)]
+    heights = tree.heights()
+    return {
+        frozenset(names[i] for i in tree.leaves(v).tolist()): float(heights[v])
+        for v in tree.nodes()
+        if not tree.is_leaf(v)
+    }
+
+
+def groups_of_treeswift(text: str) -> dict[frozenset[str], float]:
+    """By the names under it, how high each node is over its deepest leaf."""
+    found, under, high = {}, {}, {}
+    for node in treeswift.read_tree_newick(text).traverse_postorder():
+        if node.is_leaf():
+            under[node], high[node] = frozenset([node.label]), 0.0
+            continue
+        children = node.child_nodes()
+        under[node] = frozenset().union(*(under[child] for child in children))
+        high[node] = max(high[child] + (child.edge_length or 0.0) for child in children)
+        # Of a node and its only child, the lower one counts.
+        found.setdefault(under[node], high[node])
+    return found
+
+
+def random_newick(seed: int) -> str:
+    """A tree with any number of children, single ones among them."""
+    rng = random.Random(seed)
+    parts = [f"n{i}:{rng.randint(0, 40) / 4}" for i in range(rng.randint(2, 12))]
+    while len(parts) > 1:
+        rng.shuffle(parts)
+        count = rng.randint(1, 4)
+        parts = [*parts[count:], f"({','.join(parts[:count])}):{rng.randint(1, 40) / 4}"]
+    return f"{parts[0]};"
+
+
+@given(st.integers(0, 10**6))
+def test_groups_and_heights_are_those_of_treeswift(seed):
+    text = random_newick(seed)
+    tree = Tree.from_newick(text)
+    tree.check()
+    expected, found = groups_of_treeswift(text), heights_by_group(tree)
+    for group, height in expected.items():
+        if len(group) > 1:
+            assert found[group] == pytest.approx(height)
+
+
+@given(random_trees(), st.data())
+def test_reads_what_was_written(tree, data):
+    n = tree.n_leaves
+    names = data.draw(st.lists(st.text(min_size=1, max_size=8), min_size=n, max_size=n, unique=True))
+    again = Tree.from_newick(tree.to_newick(names))
+    assert named_groups(again) == {frozenset(names[i] for i in group) for group in groups(tree)}
+    if n > 1:
+        numbered = Tree.from_newick(tree.to_newick())
+        assert numbered.names is None
+        assert groups(numbered) == groups(tree)
+
+
+def test_heights_survive():
+    heights = [1.0, 2.5, 4.0]
+    tree = Tree.from_scipy([[0, 1, heights[0], 2], [2, 3, heights[1], 2], [4, 5, heights[2], 4]])
+    again = Tree.from_newick(tree.to_newick())
+    np.testing.assert_allclose(again.to_scipy(), tree.to_scipy())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("('a b','it''s');", ["a b", "it's"]),
+        ('("a,b","(c)");', ["a,b", "(c)"]),
+        ("('a_b',a_b);", ["a_b", "a b"]),
+        ("([&R]a[a comment, with (signs);],b)[x];", ["a", "b"]),
+        (" [&U]\n( a ,\tb )root : 0.5 ;\n", ["a", "b"]),
+        ("('[no comment]',b);", ["[no comment]", "b"]),
+        ("(ä:1,日本:1);", ["ä", "日本"]),
+        ("(a,b)", ["a", "b"]),
+        ("(a,b);(c,d,e);", ["a", "b"]),
+    ],
+)
+def test_names(text, names):
+    assert Tree.from_newick(text).names == names
+
+
+def test_leaves_called_by_numbers_are_these():
+    tree = Tree.from_newick("((2:1,0:1):1,1:2);")
+    assert tree.names is None
+    assert groups(tree) == {frozenset([0, 1, 2]), frozenset([0, 2]), frozenset([0]), frozenset([1]), frozenset([2])}
+    assert Tree.from_newick("((2,0),3);").names == ["2", "0", "3"]
+
+
+def test_a_single_leaf():
+    tree = Tree.from_newick("alone;")
+    assert (tree.n_leaves, tree.names) == (1, ["alone"])
+    assert Tree.from_newick("(((alone:1):2):3);").n_leaves == 1
+
+
+def test_several_children_are_one_above_the_other_at_the_same_height():
+    tree = Tree.from_newick("(a:2,b:2,c:1,d:2);")
+    assert tree.n_leaves == 4
+    assert set(heights_by_group(tree).values()) == {2.0}
+
+
+def test_a_single_child_is_left_out():
+    assert heights_by_group(Tree.from_newick("(((a:1,b:1):2):3,c:6);")) == {
+        frozenset("ab"): 1.0,
+        frozenset("abc"): 6.0,
+    }
+
+
+def test_without_lengths_a_node_is_one_higher_than_the_highest_below_it():
+    assert heights_by_group(Tree.from_newick("(((a,b),c),(d,e));")) == {
+        frozenset("ab"): 1.0,
+        frozenset("abc"): 2.0,
+        frozenset("de"): 1.0,
+        frozenset("abcde"): 3.0,
+    }
+
+
+@pytest.mark.parametrize("text", ["((a,b):1,c:2);", "(c:2,(a,b):1);"])
+def test_where_some_lengths_are_missing_they_are_nothing(text):
+    assert heights_by_group(Tree.from_newick(text)) == {frozenset("ab"): 0.0, frozenset("abc"): 2.0}
+
+
+def test_negative_lengths_are_nothing():
+    assert heights_by_group(Tree.from_newick("(a:-1,b:0.5);")) == {frozenset("ab"): 0.5}
+
+
+def test_a_tree_as_deep_as_it_has_leaves():
+    n = 50_000
+    text = "(" * (n - 1) + "a0" + "".join(f",a{i})" for i in range(1, n)) + ";"
+    tree = Tree.from_newick(text)
+    assert (tree.n_leaves, tree.names[-1]) == (n, f"a{n - 1}")
+    assert tree.heights()[tree.root] == n - 1
+    assert Tree.from_newick("(" * n + "a" + ")" * n).n_leaves == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        (";", "it ends too early"),
+        ("[only a comment]", "it ends too early"),
+        ("((a,b);", "it ends too early"),
+        ("(a,b));", r"'\)' outside of all brackets"),
+        ("a,b;", "',' outside of all brackets"),
+        ("(a,);", r"'\)' after ','"),
+        ("(,a);", r"',' after '\('"),
+        ("();", r"'\)' after '\('"),
+        ("(a b,c);", "'b' after 'a'"),
+        ("(a,b)(c,d);", r"'\(' after '\)'"),
+        ("a(b,c);", r"'\(' after 'a'"),
+        ("(a:x,b);", "'x' is no length"),
+        ("(a:nan,b:1);", "'nan' is no length"),
+        ("(a:1e999,b:1);", "'1e999' is no length"),
+        ("(a:'1',b:1);", "is no length"),
+        ("(a:,b:1);", "',' after ':', where a length must be"),
+        ("(a:1,b:1):;", "';' after ':', where a length must be"),
+        ("(a::1,b);", "':' after ':', where a length must be"),
+        ("(a:1:2,b);", "two lengths"),
+        ("(:1,b);", "a length without a node"),
+        ("('a,b);", "is not closed"),
+        ("(a,b)'c;", "is not closed"),
+        ("(a[,b);", "is not closed"),
+        ("(a],b);", "']' after 'a'"),
+        ("(a,b)c d;", "'d' after 'c'"),
+    ],
+)
+def test_what_is_wrong_is_said(text, why):
+    with pytest.raises(ValueError, match="text must be a tree in Newick") as error:
+        Tree.from_newick(text)
+    assert error.match(why)
+
+
+def test_scores_are_minus_the_heights():
+    found = merges_of_newick("((x:1,y:1):2,z:3);")
+    assert found.scores.tolist() == [-1.0, -3.0]
+    assert found.pairs.tolist() == [[0, 1], [3, 2]]
