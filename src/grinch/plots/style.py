@@ -77,17 +77,20 @@ def plain_number(value: float, _: float = 0) -> str:
     return f"{value:,.10g}"
 
 
-def told_apart(ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Which color of the palette each id has: one that stays with it, where two neighbours would not have the same.
+def told_apart(ids: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Which color each id has: one that stays with it, where two neighbours would not have the same.
 
-    >>> told_apart(np.array([0, 1, 2, 30, 0])).tolist()
-    [0, 7, 4, 3, 0]
+    >>> told_apart(np.array([19])).tolist(), told_apart(np.array([2, 19, 8])).tolist()
+    ([4], [4, 7, 6])
     """
-    slots = (ids * 7 + ids // len(PALETTE)) % len(PALETTE)
-    for i in np.flatnonzero(slots[1:] == slots[:-1]).tolist():
-        if slots[i + 1] == slots[i]:
-            slots[i + 1] = (slots[i + 1] + 3) % len(PALETTE)
-    return slots
+    n = len(PALETTE)
+    slots = (ids * 7 + ids // n) % n
+    for i in (np.flatnonzero(slots[1:] == slots[:-1]) + 1).tolist():
+        # Another one than both neighbours have, so that these keep theirs.
+        beside = {int(slots[i - 1]), int(slots[i + 1]) if i + 1 < len(slots) else -1}
+        if int(slots[i]) in beside:
+            slots[i] = next(other for step in (3, 6, 9) if (other := (int(slots[i]) + step) % n) not in beside)
+    return slots.astype(np.uint8)
 
 
 def cluster_slots(values: Sequence[Any], codes: Iterable[int]) -> dict[int, int]:
