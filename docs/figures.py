@@ -1,9 +1,10 @@
 """The pictures of the pages, drawn by the code as it is now.
 
-    python docs/figures.py [digits | frontier | clusters]     (or: make docs-figures)
+    python docs/figures.py [digits | dendrogram | icicle | frontier | clusters]     (or: make docs-figures)
 
-docs/images/digits.png is a tree fitted on the spot; docs/images/frontier.png shows benchmarks/frontier.json;
-docs/images/clusters.png needs clinc150 (docs/datasets.md) and its sentences in GRINCH_DATA, and stays as it is without.
+In docs/images, digits.png, dendrogram.png and icicle.png are trees fitted on the spot; frontier.png shows
+benchmarks/frontier.json; clusters.png needs clinc150 (docs/datasets.md) and its sentences in GRINCH_DATA, and stays as
+it is without.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sklearn.datasets import load_digits
 
 from grinch import HAC, Grinch, Tree
 from grinch.metrics import dendrogram_purity
-from grinch.plots import plot_clusters
+from grinch.plots import plot_clusters, plot_dendrogram, plot_icicle
 from grinch.plots.style import GREY, INK, PALE, PALETTE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -132,6 +133,21 @@ def draw_group(ax: Axes, group: Group, tree: Tree, X: Any, y: Any, last_row: int
         )
 
 
+def draw_dendrogram(path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    model = Grinch().fit(X)
+    names = [f"digit {digit}" for digit in y]
+    ax = plot_dendrogram(model.tree_, names, n_clusters=30, clusters=model.labels_, vectors=X)
+    ax.figure.savefig(path, dpi=100)
+
+
+def draw_icicle(path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    model = Grinch().fit(X)
+    ax = plot_icicle(model.tree_, [f"digit {digit}" for digit in y], max_nodes=50, clusters=model.labels_)
+    ax.figure.savefig(path, dpi=100)
+
+
 def draw_frontier(path: Path) -> None:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import frontier
@@ -154,7 +170,13 @@ def draw_clusters(path: Path) -> None:
     ax.figure.savefig(path, dpi=110)
 
 
-FIGURES = {"digits": draw_digits, "frontier": draw_frontier, "clusters": draw_clusters}
+FIGURES = {
+    "digits": draw_digits,
+    "dendrogram": draw_dendrogram,
+    "icicle": draw_icicle,
+    "frontier": draw_frontier,
+    "clusters": draw_clusters,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or FIGURES:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,9 +17,15 @@ import pandas as pd
 import pytest
 import scipy.cluster.hierarchy as sch
 import treeswift
+from typer.main import get_command
 
+import grinch
 from commands import run_command
 from grinch import Rules
+from grinch.cli import app
+from grinch.files.rows import read_rows
+from grinch.serve.sources import open_source
+from grinch.serve.viewer import Viewer
 
 
 def run(*arguments, cwd, expect=0):
@@ -46,8 +54,10 @@ def test_cluster_writes_all_it_promises(table, tmp_path):
     assert sorted(p.name for p in res.iterdir()) == [
         "clusters.csv",
         "dendrogram.png",
+        "icicle.png",
         "layers.csv",
         "linkage.npy",
+        "model.grinch",
         "summary.json",
         "tree.nwk",
         "tree.tsv",
@@ -68,7 +78,39 @@ def test_cluster_writes_all_it_promises(table, tmp_path):
     assert summary["points"] == 120
     assert summary["dendrogram_purity"] == 1.0
     assert summary["settings"]["n_clusters"] == 4
-    assert (res / "dendrogram.png").read_bytes()[:4] == b"\x89PNG"
+    for name in ("dendrogram.png", "icicle.png"):
+        assert (res / name).read_bytes()[:4] == b"\x89PNG"
+        assert name in done.stdout
+    assert grinch.load(res / "model.grinch").labels_.tolist() == clusters["cluster"].tolist()
+
+
+def test_cluster_says_how_to_look_at_the_result(table, tmp_path):
+    table["title"] = ["=red apple", "blue sky"] * 60
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = run(
+        "cluster", "t.csv", "--id", "name", "--label", "species", "--text", "title", "-o", "my res", cwd=tmp_path
+    )
+    words = shlex.split(done.stdout.strip().splitlines()[-1])
+    assert words[:3] == ["grinch", "explore", "my res/model.grinch"]
+    context = get_command(app).commands["explore"].make_context("explore", words[2:])
+    assert (context.params["label"], context.params["text"]) == ("label", "text")
+    with contextlib.chdir(tmp_path):
+        rows = read_rows(context.params["table"])
+        assert [row["label"] for row in rows] == table["species"].tolist()
+        assert [row["text"].lstrip("'") for row in rows] == table["title"].tolist()
+        viewer = Viewer(open_source(context.params["path"], payload=rows), label="label", text="text")
+        assert viewer.about()["n"] == 120
+        viewer.close()
+
+
+def test_texts_are_named_as_such_and_pictures_can_be_left_out(table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = run("cluster", "t.csv", "--drop", "name", "--text", "nowhere", cwd=tmp_path, expect=2)
+    assert "error: --text must be one of 'name', 'f0'" in done.stderr
+    done = run("cluster", "t.csv", "--drop", "name", "--text", "species", "--no-picture", cwd=tmp_path)
+    assert ".png" not in done.stdout
+    assert not list((tmp_path / "grinch-out").glob("*.png"))
+    assert pd.read_csv(tmp_path / "grinch-out" / "clusters.csv")["text"].tolist() == table["species"].tolist()
 
 
 def test_errors_are_one_line_and_exit_with_2(tmp_path):
@@ -130,7 +172,9 @@ def test_demo_in_a_process_of_its_own(tmp_path):
     assert done.returncode == 0, done.stderr
     for word in ("points", "time", "rotations", "grafts", "restructurings", "dendrogram purity", "HAC", "here/"):
         assert word in done.stdout
-    assert (tmp_path / "here" / "dendrogram.png").exists()
+    assert all((tmp_path / "here" / name).exists() for name in ("dendrogram.png", "icicle.png", "model.grinch"))
+    expected = "grinch explore here/model.grinch --table here/clusters.csv --label label"
+    assert done.stdout.strip().endswith(expected)
 
 
 def test_ctrl_c_writes_what_is_there(tmp_path, rng):

@@ -2,54 +2,203 @@
 
 from __future__ import annotations
 
+import re
+
+import matplotlib.pyplot as plt
 import numpy as np
+import pytest
 from matplotlib.colors import to_hex
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
+from grinch.cuts import cluster_nodes, cut_n_clusters
 from grinch.plots import plot_dendrogram
-from grinch.plots.style import GREY, PALETTE
+from grinch.plots.style import ACCENT, GREY, PALETTE
+from pictures import captions, chain, linkage_on_a_line, outside, overlapping, texts
+
+# What is drawn, in this order; dots only where there are clusters.
+LINES, WEDGES, BARS, DOTS = 0, 1, 2, 3
 
 
-def strokes(ax) -> set[str]:
-    return {to_hex(color) for color in ax.collections[0].get_colors()}
+def strokes(ax) -> list[str]:
+    return [to_hex(color) for color in ax.collections[LINES].get_colors()]
 
 
-def test_a_dendrogram_has_three_lines_for_each_merge_and_every_point_in_a_branch(tree, blobs):
-    ax = plot_dendrogram(tree, n_clusters=12)
-    assert len(ax.collections[0].get_segments()) == 3 * 11
-    sizes = [int(tick.get_text().split()[0]) for tick in ax.get_yticklabels()]
-    assert len(sizes) == 12
-    assert sum(sizes) == 300
+def widths(ax) -> np.ndarray:
+    """How thick the last branches are, from top to bottom."""
+    return np.array([np.ptp(path.vertices[:, 1]) for path in ax.collections[WEDGES].get_paths()])
+
+
+def sizes(ax) -> np.ndarray:
+    found = [re.search(r"([\d,]+) points", caption) for caption in captions(ax)]
+    return np.array([int(count[1].replace(",", "")) if count else 1 for count in found])
+
+
+def folded(ax) -> int:
+    found = re.search(r"few at a time, ([\d,]+) in all", ax.get_xlabel())
+    return int(found[1].replace(",", "")) if found else 0
+
+
+def test_all_points_are_in_a_branch_or_folded_and_branches_are_as_thick_as_they_have_points(tree):
+    for n_clusters in (2, 12, 40):
+        ax = plot_dendrogram(tree, n_clusters=n_clusters)
+        assert len(captions(ax)) <= n_clusters
+        assert sizes(ax).sum() + folded(ax) == 300
+        assert sum(int(text) for text in texts(ax)) <= folded(ax)
+        assert widths(ax) / widths(ax).sum() == pytest.approx(sizes(ax) / sizes(ax).sum())
+        # A line for every branch, and one across every split.
+        k = len(captions(ax))
+        assert len(ax.collections[LINES].get_segments()) == 2 * k - 1 + k - 1
+
+
+def test_lines_are_at_the_heights_of_the_tree():
+    tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0]]))
+    ax = plot_dendrogram(tree)
+    across = [seg for seg in ax.collections[LINES].get_segments() if seg[0][0] == seg[1][0]]
+    assert sorted(seg[0][0] for seg in across) == [1, 2, 6]
+    along = [seg for seg in ax.collections[LINES].get_segments() if seg[0][0] != seg[1][0]]
+    assert sorted(tuple(seg[:, 0]) for seg in along)[:6] == [(1, 0), (1, 0), (2, 0), (2, 0), (6, 1), (6, 2)]
+    assert ax.get_xlim()[0] > 6
+    assert ax.get_xlim()[1] == 0
+
+
+def test_outliers_are_no_branches():
+    rng = np.random.default_rng(0)
+    points = np.r_[rng.normal(size=(500, 2)), 40 + rng.normal(size=(500, 2)), 1000 * rng.normal(size=(39, 2))]
+    tree = Tree.from_scipy(linkage(points, "average"))
+    ax = plot_dendrogram(tree, ["a"] * 500 + ["b"] * 500 + ["far"] * 39, n_clusters=2)
+    assert sorted(captions(ax)) == ["a  (500 points)", "b  (500 points)"]
+    assert texts(ax) == ["+39"]
+    assert folded(ax) == 39
 
 
 def test_labels_name_and_color_the_branches():
     tree = Tree.from_scipy(linkage([[0.0], [1.0], [2.0], [20.0], [21.0]], "complete"))
     ax = plot_dendrogram(tree, ["a", "a", "b", "c", None], n_clusters=2)
-    captions = sorted(tick.get_text() for tick in ax.get_yticklabels())
-    assert captions == ["a  (3 points, 67 %)", "c  (2 points, 50 %)"]
-    assert PALETTE[0].lower() in strokes(ax)
-    assert GREY.lower() in strokes(ax)
+    assert sorted(captions(ax)) == ["a  (3 points, 67 %)", "c  (2 points, 50 %)"]
+    assert {PALETTE[0].lower(), GREY.lower()} < set(strokes(ax))
+    mixed = plot_dendrogram(tree, list("abcde"), n_clusters=2)
+    assert sorted(captions(mixed)) == ["a and others  (3 points, 33 %)", "d  (2 points, 50 %)"]
+    assert plot_dendrogram(tree, [None] * 5, n_clusters=1).get_yticklabels()[0].get_text() == "5 points"
 
 
 def test_clusters_color_the_branches_below_them_and_labels_still_name_them():
     tree = Tree.from_scipy(linkage([[0.0], [1.0], [3.0], [20.0], [21.0]], "complete"))
     ax = plot_dendrogram(tree, clusters=[7, 7, 7, 8, 8], n_clusters=5)
-    assert sorted(tick.get_text() for tick in ax.get_yticklabels()) == ["cluster 7"] * 3 + ["cluster 8"] * 2
-    # Two merges in one cluster, one in the other, all of one color each; grey where they meet.
-    colors = [to_hex(color) for color in ax.collections[0].get_colors()]
-    assert colors.count(PALETTE[0].lower()) == 2 * 3 + 1
-    assert colors.count(PALETTE[1].lower()) == 1 * 3 + 1
-    assert colors.count(GREY.lower()) == 1
-    ax = plot_dendrogram(tree, labels=list("vwxyz"), clusters=[7, 7, 7, 8, 8], n_clusters=5)
-    assert sorted(tick.get_text() for tick in ax.get_yticklabels()) == list("vwxyz")
-    assert strokes(ax) == {PALETTE[0].lower(), PALETTE[1].lower(), GREY.lower()}
+    assert sorted(captions(ax)) == ["cluster 7"] * 3 + ["cluster 8"] * 2
+    # Two splits in one cluster, one in the other, all of one color each; grey where they meet.
+    counts = {color: strokes(ax).count(color) for color in set(strokes(ax))}
+    assert sorted(counts.values()) == [1 + 1, 3 + 1, 5 + 2]
+    assert counts[GREY.lower()] == 2
+    again = plot_dendrogram(tree, labels=list("vwxyz"), clusters=[7, 7, 7, 8, 8], n_clusters=5)
+    assert sorted(captions(again)) == list("vwxyz")
+    assert set(strokes(again)) == set(strokes(ax))
+    without = plot_dendrogram(tree, clusters=[7, 7, 7, -1, -1], n_clusters=2)
+    assert sorted(captions(without)) == ["2 points", "cluster 7  (3 points)"]
+    assert "in 1 cluster," in without.get_title(loc="left")
+
+
+def test_dots_are_where_clusters_come_together(tree):
+    labels = cut_n_clusters(tree, 7)
+    ax = plot_dendrogram(tree, clusters=labels, min_size=1, n_clusters=60)
+    heights = tree.heights()[cluster_nodes(tree, labels)]
+    dots = ax.collections[DOTS].get_offsets()
+    assert sorted(dots[:, 0]) == pytest.approx(sorted(heights))
+    assert "dots: where the clusters come together" in ax.get_xlabel()
+    # No cut of the tree: its clusters come together nowhere.
+    assert len(plot_dendrogram(tree, clusters=np.arange(300) % 2).collections) == DOTS
+
+
+def test_a_cut_far_below_the_branches_leaves_the_colors_to_the_labels(tree, blobs):
+    fine = plot_dendrogram(tree, labels=blobs[1], clusters=range(300), n_clusters=8)
+    assert strokes(fine) == strokes(plot_dendrogram(tree, labels=blobs[1], n_clusters=8))
+    assert ACCENT.lower() in strokes(plot_dendrogram(tree, clusters=range(300), n_clusters=8))
 
 
 def test_clusters_that_share_a_color_are_not_taken_for_one():
     points = np.arange(22.0)[:, None] ** 2
     ax = plot_dendrogram(Tree.from_scipy(linkage(points, "single")), clusters=range(22), n_clusters=22)
-    joints = [seg for seg in ax.collections[0].get_segments() if seg[0][0] == seg[1][0]]
-    colors = [to_hex(c) for c in ax.collections[0].get_colors()]
-    assert len(joints) == 21
-    assert colors.count(GREY.lower()) == 21 + 20  # every merge, and the branch of every merge but the root
+    across = [seg for seg in ax.collections[LINES].get_segments() if seg[0][0] == seg[1][0]]
+    assert len(across) == 21
+    assert strokes(ax).count(GREY.lower()) == 21 + 21  # every split, and the branch above it
+
+
+def test_names_keywords_and_ids_are_captions():
+    tree = Tree.from_newick("((ape:1,bee:1):3,(cow:1,dog:1):3);")
+    assert sorted(captions(plot_dendrogram(tree))) == ["ape", "bee", "cow", "dog"]
+    clusters = [3, 3, 5, 5]
+    ax = plot_dendrogram(tree, labels=list("wxyz"), n_clusters=2, clusters=clusters, names={3: "wild"})
+    assert sorted(captions(ax)) == ["wild  (2 points)", "y  (2 points, 50 %)"]
+    words = ["red apple", "red cherry", "blue sky", "blue sea"]
+    assert sorted(captions(plot_dendrogram(tree, n_clusters=2, texts=words))) == [
+        "blue, sea, sky  (2 points)",
+        "red, apple, cherry  (2 points)",
+    ]
+    with pytest.raises(ValueError, match="names must be a dictionary from clusters to their names, and needs clusters"):
+        plot_dendrogram(tree, names={3: "wild"})
+    with pytest.raises(ValueError, match="texts must have one entry for each of the 4 points; got 1"):
+        plot_dendrogram(tree, texts=["red"])
+
+
+def test_vectors_decide_which_branches_are_side_by_side(rng):
+    points = rng.normal(size=(120, 1)).cumsum(axis=0)
+    tree = Tree.from_scipy(linkage(points, "average"))
+    ax = plot_dendrogram(tree, labels=range(120), vectors=points, n_clusters=120, min_size=1)
+    steps = np.diff(points[[int(caption) for caption in captions(ax)], 0])
+    assert (steps > 0).all() or (steps < 0).all()
+    with pytest.raises(ValueError, match=r"vectors must be of shape \(120, n_features\), a row for each point; got"):
+        plot_dendrogram(tree, vectors=points[:7])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_points(n):
+    tree = Tree.from_scipy(linkage(np.arange(float(n))[:, None])) if n > 1 else Tree()
+    if n == 1:
+        tree.attach()
+    ax = plot_dendrogram(tree, labels=list("abc")[:n], clusters=[0] * n)
+    assert sorted(captions(ax)) == list("abc")[:n]
+    assert (overlapping(ax), outside(ax)) == ([], [])
+
+
+def test_duplicates_are_drawn_by_their_splits():
+    ax = plot_dendrogram(Tree.from_scipy(linkage(np.zeros((64, 2)))), clusters=[0] * 64, n_clusters=8)
+    assert ax.get_xlabel().startswith("splits (all merges are at height 0)")
+    assert len(ax.collections) == DOTS
+    assert ax.get_xlim()[0] >= 1
+
+
+def test_merges_below_what_they_join_are_drawn_level_with_it():
+    tree = Tree.from_merges(np.array([[0, 1], [4, 2], [5, 3]]), np.array([-5.0, -1.0, -9.0]), 0.0)
+    across = [seg for seg in plot_dendrogram(tree).collections[LINES].get_segments() if seg[0][1] != seg[1][1]]
+    assert sorted(seg[0][0] for seg in across) == [5, 5, 9]
+
+
+def test_a_chain_is_one_branch_with_all_its_points():
+    ax = plot_dendrogram(chain(20_000))
+    assert captions(ax) == ["20,000 points"]
+    assert ax.get_title(loc="left") == "20,000 points, no split into two groups of some size"
+
+
+def test_nothing_overlaps_or_is_cut_off(tree, blobs):
+    names = [f"a class with quite a long name, and more of it, {k}" for k in blobs[1]]
+    for where in (None, plt.subplots(figsize=(4, 3))[1], plt.subplots(2, 2, layout="constrained")[1][0, 0]):
+        ax = plot_dendrogram(tree, names, clusters=cut_n_clusters(tree, 9), n_clusters=60, min_size=1, ax=where)
+        assert overlapping(ax) == []
+        assert where is not None or outside(ax) == []
+        assert len(captions(ax)) >= (60 if where is None else 3)
+        assert all("…" in caption for caption in captions(ax) if "points" in caption)
+
+
+@pytest.mark.slow
+def test_a_million_points():
+    n = 1_000_000
+    rng = np.random.default_rng(0)
+    points = rng.integers(0, 50, n) * 10 + rng.random(n)
+    order = np.argsort(points)
+    # Neighbours on a line meet by their distance: single linkage.
+    tree = Tree.from_scipy(linkage_on_a_line(points[order]))
+    clusters = (points[order] // 10).astype(int)
+    ax = plot_dendrogram(tree, labels=clusters.astype(str), clusters=clusters, n_clusters=50)
+    assert len(captions(ax)) == 50
+    assert sizes(ax).sum() == n
+    assert all("%" not in caption for caption in captions(ax))

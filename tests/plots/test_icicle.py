@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
+from grinch.cuts import cut_n_clusters
 from grinch.plots import plot_icicle
-from grinch.plots.style import PALETTE
-from pictures import overlapping, texts
-
-
-def caterpillar(n: int) -> Tree:
-    """One point leaves at a time: n - 1 levels."""
-    rows = np.column_stack([np.r_[0, n + np.arange(n - 2)], np.arange(1, n), np.arange(1, n), np.arange(2, n + 1)])
-    return Tree.from_scipy(rows.astype(float))
+from grinch.plots.outline import default_size
+from grinch.plots.style import PALER, PALETTE
+from grinch.tree.blocks import blocks, display
+from pictures import chain, linkage_on_a_line, outside, overlapping, texts
 
 
 def test_without_gaps_every_row_of_an_icicle_is_full():
@@ -32,7 +30,7 @@ def test_without_gaps_every_row_of_an_icicle_is_full():
 @pytest.mark.parametrize("max_nodes", [1, 2, 3, 10, 60])
 def test_blocks_lie_inside_the_block_above_and_never_on_each_other(tree, blobs, max_nodes):
     ax = plot_icicle(tree, blobs[1], max_nodes=max_nodes)
-    assert len(ax.patches) == max_nodes - (max_nodes % 2 == 0)
+    assert min(max_nodes, 3) - (max_nodes == 2) <= len(ax.patches) <= max_nodes
     boxes = [(p.get_x(), p.get_x() + p.get_width(), p.get_y(), p.get_y() + p.get_height()) for p in ax.patches]
     for i, (left, right, top, low) in enumerate(boxes):
         assert top == 0 or any(a <= left + 1e-9 and right <= b + 1e-9 and d == top for a, b, _, d in boxes)
@@ -52,9 +50,10 @@ def test_blocks_have_the_sizes_of_the_nodes_and_the_color_of_their_commonest_lab
 
 
 def test_a_tree_as_deep_as_it_has_points_is_one_block():
-    ax = plot_icicle(caterpillar(100_000))
+    ax = plot_icicle(chain(100_000))
     assert [p.get_width() for p in ax.patches] == [1]
     assert texts(ax) == ["100,000"]
+    assert "no split into two groups" in ax.get_title(loc="left")
 
 
 def test_two_groups_at_the_bottom_of_a_deep_tree_are_found():
@@ -72,9 +71,68 @@ def test_a_single_point_is_a_block():
     assert texts(plot_icicle(tree, ["x"])) == ["x\n(1)"]
 
 
-def test_texts_of_an_icicle_never_overlap(tree, blobs):
-    ax = plot_icicle(tree, [f"class {k}" for k in blobs[1]])
-    assert len(texts(ax)) > 5
+def test_texts_of_an_icicle_never_overlap_and_stay_inside_their_blocks(tree, blobs):
+    for name in ("class {}", "a class with quite a long name, number {}", "{}"):
+        for where in (None, plt.subplots(figsize=(4, 3))[1]):
+            ax = plot_icicle(tree, [name.format(k) for k in blobs[1]], clusters=cut_n_clusters(tree, 8), ax=where)
+            assert len(texts(ax)) > 5
+            assert overlapping(ax) == []
+            boxes = [patch.get_window_extent() for patch in ax.patches]
+            for text in ax.texts:
+                own = text.get_window_extent()
+                assert any(b.x0 <= own.x0 and own.x1 <= b.x1 and b.y0 <= own.y0 and own.y1 <= b.y1 for b in boxes)
+    assert outside(plot_icicle(tree, blobs[1])) == []
+
+
+def test_clusters_color_the_blocks_and_are_outlined(tree):
+    labels = cut_n_clusters(tree, 5)
+    ax = plot_icicle(tree, clusters=labels)
+    sizes = np.bincount(labels) / 300
+    outlines = [path.vertices for path in ax.collections[0].get_paths()]
+    assert sorted(np.ptp(box[:, 0]) for box in outlines) == pytest.approx(sorted(sizes))
+    bottom = ax.get_ylim()[0]
+    for box in outlines:
+        assert box[:, 1].max() == bottom
+        inside = [p for p in ax.patches if box[:, 0].min() - 1e-9 <= p.get_x() < box[:, 0].max() - 1e-9]
+        colors = {to_hex(p.get_facecolor()) for p in inside if p.get_y() >= box[:, 1].min()}
+        assert len(colors) == 1
+        assert colors < {color.lower() for color in PALETTE}
+    assert to_hex(ax.patches[0].get_facecolor()) == PALER.lower()
+    assert texts(ax)[0] == "5 clusters\n(300)"
+    assert "outlined: the clusters" in ax.get_xlabel()
+    assert ax.get_title(loc="left").startswith("300 points in 5 clusters, ")
+
+
+def test_a_cut_far_below_the_blocks_leaves_the_colors_to_the_labels(tree, blobs):
+    fine, plain = plot_icicle(tree, blobs[1], clusters=range(300)), plot_icicle(tree, blobs[1])
+    assert [p.get_facecolor() for p in fine.patches] == [p.get_facecolor() for p in plain.patches]
+    assert len(fine.collections[0].get_paths()) == 0
+
+
+def test_names_and_keywords_are_in_the_blocks():
+    tree = Tree.from_scipy(linkage([[0.0], [1.0], [20.0], [21.0]]))
+    ax = plot_icicle(tree, clusters=[3, 3, 5, 5], names={3: "low"}, max_nodes=3)
+    assert texts(ax) == ["2 clusters\n(4)", "low\n(2)", "cluster 5\n(2)"]
+    words = ["red apple", "red cherry", "blue sky", "blue sea"]
+    found = texts(plot_icicle(tree, texts=words, max_nodes=3))
+    assert found == ["4", "red, apple, cherry\n(2)", "blue, sea, sky\n(2)"]
+
+
+def test_the_blocks_are_those_that_the_explorer_shows(tree):
+    shown = display(tree)
+    ax = plot_icicle(tree, max_nodes=1000)
+    found = blocks(tree, shown.starts, 0, 300, default_size(300))
+    assert [p.get_x() for p in ax.patches] == (shown.starts[found.nodes] / 300).tolist()
+    assert [p.get_y() for p in ax.patches] == found.rows.tolist()
+
+
+@pytest.mark.slow
+def test_an_icicle_of_a_million_points(rng):
+    n = 1_000_000
+    centres = np.repeat(np.arange(40), n // 40)
+    tree = Tree.from_scipy(linkage_on_a_line(centres * 10 + np.sort(rng.random((40, n // 40)), axis=1).ravel()))
+    ax = plot_icicle(tree, clusters=centres, max_nodes=100)
+    assert len(ax.collections[0].get_paths()) == 40
     assert overlapping(ax) == []
 
 

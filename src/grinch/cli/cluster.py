@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,29 +10,16 @@ import typer
 from rich.table import Table
 from sklearn.base import clone
 
-import grinch
-from grinch import Grinch, Rules
+from grinch import Grinch
 from grinch._types import Labels
 from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
+from grinch.cli.results import write_results
 from grinch.cuts import check_cut
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.registry import SYSTEMS, make_system
-from grinch.export.writers import write_clusters, write_layers, write_newick, write_scipy, write_tsv
 from grinch.files.read import Points, read_points
-from grinch.files.write import replacing
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.tree import Tree
-
-WRITTEN = {
-    "tree.nwk": "the tree in Newick, heights as branch lengths",
-    "linkage.npy": "the tree as scipy's linkage matrix",
-    "tree.tsv": "the tree as node, parent, label",
-    "clusters.csv": "the flat clusters: id, cluster (and label, if there are labels)",
-    "layers.csv": "the clusters at every resolution that lasts, finest first",
-    "summary.json": "what was done, and what was found",
-    "dendrogram.png": "a picture of the top of the tree",
-}
-
 
 ModeName = Literal["fast", "paper", "exact"]
 SearchName = Literal["auto", "exact", "index"]
@@ -111,15 +97,19 @@ def cluster(
     refine: Annotated[
         int, typer.Option(min=0, metavar="N", help="Passes of refinement afterwards; 1 gains the most.")
     ] = 0,
-    picture: Annotated[bool, typer.Option(help="Draw the dendrogram.")] = True,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with a text for each point; pictures then show keywords."),
+    ] = None,
+    picture: Annotated[bool, typer.Option(help="Draw the dendrogram and the icicle.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Cluster the points of FILE and write the tree, the flat clusters and a picture.
+    """Cluster the points of FILE and write the tree, the flat clusters and pictures.
 
     Into the folder of --out go the tree (tree.nwk in Newick, linkage.npy for scipy, tree.tsv as node, parent, label),
-    the flat clusters (clusters.csv), those of every resolution that lasts (layers.csv), a picture (dendrogram.png), and
-    what was done and found (summary.json). In .csv files, text that a spreadsheet would run as a formula gets a single
-    quote in front.
+    the flat clusters (clusters.csv), those of every resolution that lasts (layers.csv), pictures of the tree with these
+    clusters (dendrogram.png, icicle.png), the model for grinch explore (model.grinch), and what was done and found
+    (summary.json). In .csv files, text that a spreadsheet would run as a formula gets a single quote in front.
 
     Ctrl-C ends the inserting early; what is in the tree by then is written (but not with --shuffle).
     """
@@ -128,7 +118,7 @@ def cluster(
         raise ValueError(
             f"--cut, --clusters and --threshold are ways to cut: give one of them; got --cut {cut} as well"
         )
-    points = read_points(file, label, id, drop or ())
+    points = read_points(file, label, id, drop or (), () if text is None else (text,), keep_option="--text")
     said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
     if shuffle:
         said |= {"shuffle": True, "random_state": seed}
@@ -150,7 +140,7 @@ def cluster(
     points = _inserted(points, model.n_leaves_)
     flat = _flat(model, cut)
     _report(method, model, flat, points, seconds, {})
-    _write(model, flat, points, seconds, out, picture)
+    write_results(model, flat, points, seconds, out, picture)
 
 
 @app.command(short_help="Cluster the handwritten digits, to see that all works.")
@@ -183,7 +173,7 @@ def demo(
     }
     flat = _flat(model, None)
     _report("grinch", model, flat, points, seconds, beside)
-    _write(model, flat, points, seconds, out, picture=True)
+    write_results(model, flat, points, seconds, out, picture=True)
 
 
 def _shuffled_purity(vectors: Any, labels: Any, seed: int) -> float:
@@ -222,7 +212,7 @@ def _flat(model: TreeClusterer, cut: str | None) -> Labels:
 def _inserted(points: Points, n: int) -> Points:
     """The first n points."""
     ids, labels = (values if values is None else values[:n] for values in (points.ids, points.labels))
-    return Points(points.vectors[:n], ids, labels)
+    return Points(points.vectors[:n], ids, labels, {name: values[:n] for name, values in points.kept.items()})
 
 
 def _report(
@@ -262,57 +252,3 @@ def _report(
 def _nowhere(flat: Labels) -> str:
     count = int((flat < 0).sum())
     return f", and {count:,} points that belong nowhere" if count else ""
-
-
-def _write(model: TreeClusterer, flat: Labels, points: Points, seconds: float, out: Path, picture: bool) -> None:
-    tree = model.tree_
-    names = None if points.ids is None else points.ids.tolist()
-    labels = None if points.labels is None else points.labels.tolist()
-    write_newick(tree, out / "tree.nwk", names)
-    write_scipy(tree, out / "linkage.npy")
-    write_tsv(tree, out / "tree.tsv", names, labels)
-    write_clusters(out / "clusters.csv", flat, names, labels)
-    write_layers(out / "layers.csv", model.layers_, names)
-    if picture:
-        _draw(tree, labels, out / "dendrogram.png")
-    summary: dict[str, Any] = {
-        "version": grinch.__version__,
-        "points": tree.n_leaves,
-        "features": int(points.vectors.shape[1]),
-        "seconds": round(seconds, 3),
-        "clusters": int(flat.max()) + 1,
-        "layers": [
-            {"clusters": int(layer.max()) + 1, "persistence": round(float(persistence), 4)}
-            for layer, persistence in zip(model.layers_, model.layer_persistence_, strict=True)
-        ],
-        "settings": {name: _readable(value) for name, value in model.get_params().items()},
-        "stats": model.stats_,
-    }
-    if labels is not None:
-        summary["dendrogram_purity"] = dendrogram_purity(tree, labels)
-        summary["pairwise_f1"] = pairwise_f1(labels, flat)
-    with replacing(out / "summary.json") as file:
-        file.write(json.dumps(summary, indent=2) + "\n")
-    names_written = ["tree.nwk", "linkage.npy", "tree.tsv", "clusters.csv", "layers.csv", "summary.json"]
-    console.print(f"\nWritten to [bold]{out}/[/bold]")
-    for name in names_written + (["dendrogram.png"] if picture else []):
-        console.print(f"  {name:15} {WRITTEN[name]}")
-
-
-def _readable(value: Any) -> Any:
-    """A setting as JSON writes it: rules with their names, not as a list of values."""
-    return value._asdict() if isinstance(value, Rules) else value
-
-
-def _draw(tree: Tree, labels: list[object] | None, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    from grinch.plots import plot_dendrogram
-
-    plot_dendrogram(tree, labels)
-    with replacing(path, "wb") as out:
-        plt.savefig(out, dpi=130, format="png")
-    plt.close()

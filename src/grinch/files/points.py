@@ -38,6 +38,7 @@ class Asked(NamedTuple):
     id: str | None = None
     drop: Sequence[str] = ()
     keep: Sequence[str] = ()
+    keep_option: str = "--payload"
 
     @property
     def beside(self) -> list[str]:
@@ -47,7 +48,7 @@ class Asked(NamedTuple):
 
 def check_names(names: Collection[str], asked: Asked) -> None:
     """The columns, or arrays, that are asked for must be there."""
-    several = [*(("--drop", name) for name in sorted(asked.drop)), *(("--payload", name) for name in asked.keep)]
+    several = [*(("--drop", name) for name in sorted(asked.drop)), *((asked.keep_option, name) for name in asked.keep)]
     for option, name in (("--label", asked.label), ("--id", asked.id), *several):
         if name is not None and name not in names:
             raise FileError(str(unknown_name(option, name, names)))

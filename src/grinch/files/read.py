@@ -22,14 +22,16 @@ def read_points(
     id: str | None = None,
     drop: Iterable[str] = (),
     keep: Iterable[str] = (),
+    keep_option: str = "--payload",
 ) -> Points:
     """Read the points of a .npy, .npz, .csv, .tsv or .parquet file (.csv and .tsv also gzipped).
 
     ``label``, ``id``, ``drop`` and ``keep`` name columns (in an .npz, arrays); every other column is a feature. A table
     without a header is all numbers, or ``id, label, numbers …``. The path ``-`` is a .csv from the standard input.
+    ``keep_option`` is what an error calls ``keep``.
     """
     path = Path(path)
-    suffix, asked = _format(path), Asked(label, id, tuple(drop), tuple(keep))
+    suffix, asked = _format(path), Asked(label, id, tuple(drop), tuple(keep), keep_option)
     try:
         if suffix == ".npy":
             return read_npy(path, asked)

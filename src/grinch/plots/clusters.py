@@ -10,7 +10,19 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.cuts import ClusterTree, collapse, labels_of, splits_by_cost
-from grinch.plots.style import GREY, INK, PALE, PALETTE, hide_spines, new_axes, settle
+from grinch.plots.style import (
+    GREY,
+    INK,
+    LETTER,
+    PALE,
+    PALETTE,
+    hide_spines,
+    lines_in,
+    new_axes,
+    settle,
+    shortened,
+    wrapped,
+)
 from grinch.tree import Tree
 
 if TYPE_CHECKING:
@@ -21,8 +33,6 @@ FONT = 8.5
 MOST_BRANCHES = 7
 # Where the parts are, in shares of the width: the tree, the bars, the end of how sure, and the names.
 TREE, BARS, SURE, NAMES = (0.0, 0.36), (0.37, 0.17), 0.632, 0.65
-# The width of a letter on average, in parts of the font's size.
-LETTER = 0.56
 
 
 class Rows(NamedTuple):
@@ -45,7 +55,8 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
     clusters : ClusterTree
         From :meth:`grinch.Grinch.cluster_tree` or :func:`grinch.cuts.collapse`.
     max_rows : int, default=60
-        With more clusters than this, branches of small clusters that are near each other share a row.
+        With more clusters than this, or than ``ax`` has room for, branches of small clusters that are near each other
+        share a row.
     title : str, optional
         A title; by default it says how many points and clusters there are.
     ax : Axes, optional
@@ -68,16 +79,17 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
         )
     if clusters.n_clusters == 0:
         raise ValueError("clusters must have at least one cluster; all points of this cut belong nowhere (-1)")
-    rows = _rows(clusters, check_count("max_rows", max_rows, 1))
+    room = max_rows if ax is None else lines_in(ax, FONT)
+    rows = _rows(clusters, min(check_count("max_rows", max_rows, 1), room))
     colors = _colors(rows.tree)
     n = len(rows.order)
     ax = ax or new_axes(11, 1.3 + 0.235 * _room(n))
     ax.set_title(title or _title(clusters, n), loc="left", fontsize=11, color=INK, pad=18)
     ax.axis("off")
+    settle(ax)
     spots = _spots(rows)
     _draw_tree(ax.inset_axes((TREE[0], 0, TREE[1], 1)), clusters, rows, spots, colors)
-    _draw_bars(ax.inset_axes((BARS[0], 0, BARS[1], 1)), clusters, rows, colors)
-    settle(ax)
+    _draw_bars(ax.inset_axes((BARS[0], 0, BARS[1], 1)), clusters, rows, colors, _longest(ax, clusters))
     _write(ax, clusters, rows)
     return ax
 
@@ -163,21 +175,29 @@ def _draw_tree(ax: Axes, clusters: ClusterTree, rows: Rows, spots: Floats, color
     ax.set_ylim(_room(len(rows.order)) - 0.4, -0.6)
     ax.set_yticks([])
     ax.tick_params(axis="x", labelsize=8, colors=GREY)
-    ax.set_xlabel("height (dissimilarity where clusters meet)", fontsize=FONT, color=GREY)
+    ax.set_xlabel(wrapped("height (dissimilarity where clusters meet)", ax, FONT), fontsize=FONT, color=GREY)
     hide_spines(ax, ("top", "left", "right"))
     ax.spines["bottom"].set_color(PALE)
     if tree.n_leaves == 1:
         ax.axis("off")  # nothing meets
 
 
-def _draw_bars(ax: Axes, clusters: ClusterTree, rows: Rows, colors: list[str]) -> None:
+def _longest(ax: Axes, clusters: ClusterTree) -> float:
+    """The longest bar as a share of the room for bars, so that figures fit beside it."""
+    letter = LETTER * FONT * ax.figure.dpi / 72 / ax.bbox.width
+    figures = letter * (len(f"{int(clusters.sizes.max()):,}") + 1)
+    end = SURE - 5 * letter if clusters.sure is not None else NAMES
+    return float(np.clip((end - BARS[0] - figures) / BARS[1], 0.1, 1))
+
+
+def _draw_bars(ax: Axes, clusters: ClusterTree, rows: Rows, colors: list[str], longest: float) -> None:
     sizes = clusters.sizes[rows.nodes[rows.order]]
     ax.barh(range(len(sizes)), sizes, color=[colors[v] for v in rows.order], height=0.66)
     for place, size in enumerate(sizes.tolist()):
         ax.annotate(
             f"{size:,}", (size, place), (4, 0), textcoords="offset points", va="center", fontsize=FONT, color=INK
         )
-    ax.set_xlim(0, float(sizes.max()))
+    ax.set_xlim(0, float(sizes.max()) / longest)
     ax.set_ylim(_room(len(sizes)) - 0.4, -0.6)
     ax.axis("off")
 
@@ -202,7 +222,7 @@ def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
         node = int(rows.nodes[v])
         if clusters.sure is not None and node < clusters.n_clusters and not np.isnan(clusters.sure[node]):
             write(SURE, place(i), f"{clusters.sure[node]:.2f}", color=GREY, ha="right")
-        write(NAMES, place(i), _shortened(_caption(clusters, node), letters), color=INK)
+        write(NAMES, place(i), shortened(_caption(clusters, node), letters), color=INK)
 
 
 def _caption(clusters: ClusterTree, node: int) -> str:
@@ -225,15 +245,3 @@ def _shared_words(clusters: ClusterTree, leaves: list[int]) -> list[str]:
     for leaf in leaves:
         points.update(dict.fromkeys(clusters.keywords[leaf], int(clusters.sizes[leaf])))
     return [word for word, _ in points.most_common(5)]
-
-
-def _shortened(text: str, letters: int) -> str:
-    """The text up to the last word that fits.
-
-    >>> _shortened("18 clusters: 100, 101, 102, 103, 104, 105", 30)
-    '18 clusters: 100, 101, 102, …'
-    """
-    if len(text) <= letters:
-        return text
-    before, comma, _ = text[: letters - 1].rpartition(", ")
-    return f"{before}, …" if comma else text[: letters - 1] + "…"

@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._checks import check_count
-from grinch.plots.commonest import Named, named
-from grinch.plots.style import INK, PALER, hide_spines, new_axes, settle
+from grinch._types import Labels
+from grinch.plots.commonest import GivenLabels, Groups, groups, whole_nodes
+from grinch.plots.naming import MOST, Naming, Shares
+from grinch.plots.outline import default_size
+from grinch.plots.style import (
+    INK,
+    LETTER,
+    PALE,
+    PALER,
+    PALETTE,
+    cluster_slots,
+    counted,
+    hide_spines,
+    ink_on,
+    mixed_with,
+    new_axes,
+    settle,
+    shortened,
+    wrapped,
+)
 from grinch.tree import Tree
+from grinch.tree.blocks import Blocks, Display, blocks, display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FONT = 8
-# A group thinner than this share of the points could not be seen.
-THINNEST = 1 / 500
+FONT = 8.0
+# Inches of a row, and rows by which the last groups are longer: that is where most names are.
+ROW, MORE_ROWS = 0.36, 3.0
+MOST_ROWS = 64
+# A block has the color of a cluster if this share of its points are of it.
+NEARLY_ALL = 0.8
+# The width of a letter and the height of a line, in ems, with a little to spare.
+LETTER_WIDTH, LINE_HEIGHT = 1.08 * LETTER, 1.25
+# Part of a name of fewer letters says nothing.
+FEWEST_LETTERS = 7
 
 
 class Block(NamedTuple):
-    """A group of points as drawn: its node, its row, where it starts, and its share of all points."""
+    """A group of points as drawn: its node, its row and how many it has, where it starts, its share of all points."""
 
     node: int
     row: int
+    n_rows: float
     start: float
     width: float
     is_last: bool
@@ -33,28 +60,38 @@ class Block(NamedTuple):
 
 def plot_icicle(
     tree: Tree,
-    labels: Sequence[Any] | npt.NDArray[Any] | None = None,
+    labels: GivenLabels | None = None,
     max_nodes: int = 60,
     ax: Axes | None = None,
     title: str = "",
+    clusters: GivenLabels | None = None,
+    names: Mapping[Any, str] | None = None,
+    texts: Sequence[str | None] | None = None,
 ) -> Axes:
     """Draw the largest groups of a tree as blocks, each as wide as its share of the points, under the group it is in.
 
-    Only splits into two sizeable groups count: those whose smaller side is largest. Points that leave a group a few
-    at a time are the gaps under it. So a tree of any depth and size makes a picture of few rows.
+    Only splits into sizeable groups count. Points that leave a group a few at a time are the gaps under it. So a tree
+    of any depth and size makes a picture of few rows, as ``grinch explore`` shows it.
 
     Parameters
     ----------
     tree : Tree
         The cluster tree.
     labels : sequence, optional
-        The class (or flat cluster) of each point: a block has the color of its commonest, paler the more it is mixed.
+        The class of each point: a block is called by its commonest, and has its color, paler the more it is mixed.
     max_nodes : int, default=60
         Draw at most this many blocks.
     ax : Axes, optional
         Where to draw; a new figure by default.
     title : str, optional
         A title; by default it says how many points there are.
+    clusters : sequence, optional
+        A flat clustering of the points, such as ``labels_``: it colors the blocks instead of ``labels``, and its
+        clusters are outlined. -1 is for points that belong nowhere.
+    names : dict, optional
+        What clusters are called, by their number in ``clusters``.
+    texts : sequence of str, optional
+        A text for each point: blocks without a name or label are called by their keywords.
 
     Examples
     --------
@@ -65,91 +102,175 @@ def plot_icicle(
     >>> [(block.get_x(), block.get_width()) for block in ax.patches]
     [(0.0, 1.0), (0.0, 0.75), (0.75, 0.25)]
     """
-    from matplotlib.patches import Rectangle
-
     if tree.n_leaves == 0:
         raise ValueError("tree must have at least one leaf; got an empty tree")
     check_count("max_nodes", max_nodes, 1)
-    known = None if labels is None else named("labels", labels, tree.n_leaves)
-    blocks = _blocks(tree, _splits(tree, max_nodes))
-    rows = 1 + max(block.row for block in blocks)
-    ax = ax or new_axes(10, min(1.2 + 0.55 * rows, 9))
+    shown = display(tree)
+    classes, cut = groups("labels", labels, tree, shown), groups("clusters", clusters, tree, shown)
+    naming = Naming(tree, shown, classes, cut, names, texts, Shares(MOST, NEARLY_ALL))
+    tops = np.empty(0, np.int64) if cut is None else whole_nodes(tree, cut)
+    found = _placed(tree, shown, _largest(tree, shown, tops, max_nodes))
+    rows = max(block.row + block.n_rows for block in found)
+    ax = ax or new_axes(10, 0.95 + ROW * rows)
     ax.set(xlim=(0, 1), ylim=(rows, 0), yticks=[])
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
-    ax.set_xlabel("share of the points (gaps: points that leave a group a few at a time)")
-    mixed = "" if known is None else " (paler: more mixed)"
-    ax.set_title(title or f"{tree.n_leaves:,} points, {len(blocks)} groups{mixed}", loc="left", fontsize=11)
+    ax.tick_params(axis="x", labelsize=FONT)
+    faces, is_by_cluster = _faces(found, cut, classes)
+    outlined = [block for block in found if is_by_cluster and block.node in set(tops.tolist())]
+    settle(ax)
+    legend = _legend(found, bool(outlined), classes is not None and not is_by_cluster)
+    ax.set_xlabel(wrapped(legend, ax, FONT), fontsize=FONT)
+    ax.set_title(title or _title(tree, found, cut), loc="left", fontsize=11, color=INK)
     hide_spines(ax, ("top", "left", "right", "bottom"))
     settle(ax)
-    faces, names = _faces(tree, blocks, known)
-    for block, face, name in zip(blocks, faces, names, strict=True):
-        # The last groups reach down to the bottom: that leaves room for their names.
-        height = rows - block.row if block.is_last else 1
-        ax.add_patch(
-            Rectangle((block.start, block.row), block.width, height, facecolor=face, edgecolor="white", linewidth=0.8)
-        )
-        _write(ax, block, height, name, tree.size(block.node), face)
+    _draw(ax, found, faces)
+    _outline(ax, outlined, rows)
+    for block, face, name in zip(found, faces, _names(found, naming), strict=True):
+        _write(ax, block, name, tree.size(block.node), face)
     return ax
 
 
-def _splits(tree: Tree, max_nodes: int) -> set[int]:
-    """The internal nodes whose smaller side is largest; every one of them adds two blocks."""
-    internal = tree.internal_nodes()
-    smaller = tree.sizes()[tree.child_pairs()[internal]].min(axis=1, initial=tree.n_leaves)
-    order = np.argsort(-smaller, kind="stable")[: (max_nodes - 1) // 2]
-    return set(internal[order[smaller[order] >= THINNEST * tree.n_leaves]].tolist())
+# What is drawn ----------------------------------------------------------------------------------------------------
 
 
-def _blocks(tree: Tree, splits: set[int]) -> list[Block]:
-    """The blocks, parents before children and larger children first."""
-    sizes, n = tree.sizes(), tree.n_leaves
-    waiting = [(tree.root, 0, 0)]
-    blocks: list[Block] = []
-    while waiting:
-        node, row, start = waiting.pop()
-        v = node
-        # Go down the larger side until a split that counts; what leaves on the way is too small to draw.
-        while not tree.is_leaf(v) and v not in splits:
-            v = max(tree.children(v), key=tree.size)
-        is_last = tree.is_leaf(v)
-        if not is_last:
-            big, small = sorted(tree.children(v), key=tree.size, reverse=True)
-            waiting.append((small, row + 1, start + int(sizes[big])))
-            waiting.append((big, row + 1, start))
-        blocks.append(Block(node, row, start / n, int(sizes[node]) / n, is_last))
-    return blocks
+def _largest(tree: Tree, shown: Display, tops: Labels, max_nodes: int) -> Blocks:
+    """As many blocks as may be: those of the smallest least size that gives few enough, or of fewer rows."""
+    is_kept = np.zeros(tree.n_ids, np.bool_)
+    is_kept[tops[tops >= 0]] = True
+
+    def found(least: int, rows: int = MOST_ROWS) -> Blocks:
+        return blocks(tree, shown.starts, 0, tree.n_leaves, least, is_kept, rows)
+
+    low, high = default_size(tree.n_leaves), tree.n_leaves + 1
+    if len(found(low).nodes) <= max_nodes:
+        return found(low)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if len(found(middle).nodes) <= max_nodes else (middle, high)
+    # Where many groups are of one size, the next smaller one gives far too many; its upper rows may be more than these.
+    per_row = np.cumsum(np.bincount(found(low).rows))
+    upper = found(low, int((per_row <= max_nodes).sum()))
+    return max(found(high), upper, key=lambda shown_ones: len(shown_ones.nodes))
 
 
-def _faces(tree: Tree, blocks: list[Block], known: Named | None) -> tuple[list[Any], list[str]]:
-    """The color and the name of each block."""
-    from matplotlib.colors import to_rgb
-
-    if known is None:
-        return ["#88AACC" if block.is_last else "#CCDDEE" for block in blocks], [""] * len(blocks)
-    faces, names = [], []
-    for block in blocks:
-        counts = np.bincount(known.codes[tree.leaves(block.node)], minlength=len(known.names))
-        code = int(counts.argmax())
-        share = counts[code] / counts.sum()
-        faces.append(tuple(share * np.array(to_rgb(known.color(code))) + (1 - share) * np.array(to_rgb(PALER))))
-        # A block without a majority is known by its size alone.
-        names.append(known.names[code] if share >= 0.5 else "")
-    return faces, names
+def _placed(tree: Tree, shown: Display, found: Blocks) -> list[Block]:
+    """Blocks with their places; the last ones reach down to the bottom."""
+    n, rows = tree.n_leaves, int(found.rows.max()) + 1
+    is_last = np.ones(len(found.nodes), np.bool_)
+    is_last[found.parents[1:]] = False
+    starts, sizes = shown.starts[found.nodes] / n, tree.sizes()[found.nodes] / n
+    heights = np.where(is_last, rows - found.rows + MORE_ROWS, 1.0)
+    columns = (found.nodes, found.rows, heights, starts, sizes, is_last)
+    return [Block(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _write(ax: Axes, block: Block, height: float, name: str, size: int, face: Any) -> None:
+def _faces(found: list[Block], cut: Groups | None, classes: Groups | None) -> tuple[list[Any], bool]:
+    """The color of each block, and whether it is that of its cluster."""
+    if cut is not None:
+        codes = [cut.code(block.node) if cut.share(block.node) >= NEARLY_ALL else -1 for block in found]
+        # A cut far below what is drawn colors nothing.
+        if max(codes) >= 0:
+            slots = cluster_slots(cut.named.values, [code for code in codes if code >= 0])
+            mixed = [PALE if block.is_last else PALER for block in found]
+            return [PALETTE[slots[code]] if code >= 0 else mixed[i] for i, code in enumerate(codes)], True
+    if classes is None:
+        return ["#88AACC" if block.is_last else "#CCDDEE" for block in found], False
+    return [_by_label(classes, block.node) for block in found], False
+
+
+def _by_label(classes: Groups, node: int) -> Any:
+    code = classes.code(node)
+    return PALER if code < 0 else mixed_with(PALETTE[code % len(PALETTE)], PALER, classes.share(node))
+
+
+# Words ------------------------------------------------------------------------------------------------------------
+
+
+def _names(found: list[Block], naming: Naming) -> list[str]:
+    """A name for each block: those of a row have no points in common."""
+    names = [""] * len(found)
+    for row in {block.row for block in found}:
+        places = [i for i, block in enumerate(found) if block.row == row]
+        for i, name in zip(places, naming([found[i].node for i in places]), strict=True):
+            names[i] = name
+    return names
+
+
+def _title(tree: Tree, found: list[Block], cut: Groups | None) -> str:
+    n_clusters = 0 if cut is None else len(cut.named.names)
+    said = counted(tree.n_leaves, "point") + (f" in {counted(n_clusters, 'cluster')}" if n_clusters else "")
+    if len(found) > 1:
+        return f"{said}, {len(found)} groups"
+    return said if tree.n_leaves == 1 else f"{said}, no split into two groups of some size"
+
+
+def _legend(found: list[Block], has_outlines: bool, is_paler: bool) -> str:
+    """What can be seen, and what it means."""
+    signs = {
+        "gaps: points that leave a group a few at a time": sum(b.width for b in found if b.is_last) < 1 - 1e-9,
+        "outlined: the clusters": has_outlines,
+        "paler: more mixed": is_paler,
+    }
+    said = "; ".join(sign for sign, is_seen in signs.items() if is_seen)
+    return "share of the points" + (f" ({said})" if said else "")
+
+
+def _write(ax: Axes, block: Block, name: str, size: int, face: Any) -> None:
     """Name and size inside the block: across if there is room, upright if there is that way, otherwise nothing."""
-    from matplotlib.colors import to_rgb
-
-    lines = [name, f"({size:,})"] if name else [f"{size:,}"]
     em = FONT * ax.figure.dpi / 72
-    wide, high = block.width * ax.bbox.width, height * ax.bbox.height / abs(np.diff(ax.get_ylim())[0])
-    red, green, blue = to_rgb(face)
-    ink = INK if 0.3 * red + 0.6 * green + 0.1 * blue > 0.5 else "white"
-    for text, turned in (("\n".join(lines), 0), ("  ".join(lines), 0), ("  ".join(lines), 90)):
-        rows = text.split("\n")
-        need = 0.62 * em * max(map(len, rows)) + em, 1.25 * em * len(rows) + 0.3 * em
-        if need[0] <= (high if turned else wide) and need[1] <= (wide if turned else high):
-            middle = block.start + block.width / 2, block.row + height / 2
-            ax.text(*middle, text, ha="center", va="center", rotation=turned, fontsize=FONT, color=ink, linespacing=1.1)
-            return
+    wide = block.width * ax.bbox.width - 0.25 * em
+    high = block.n_rows * ax.bbox.height / abs(np.diff(ax.get_ylim())[0]) - 0.25 * em
+    text, turned = _fitting(name, f"{size:,}", wide / em, high / em)
+    if text:
+        middle = block.start + block.width / 2, block.row + block.n_rows / 2
+        ax.text(
+            *middle, text, ha="center", va="center", rotation=turned, fontsize=FONT, color=ink_on(face), linespacing=1.1
+        )
+
+
+def _fitting(name: str, size: str, wide: float, high: float) -> tuple[str, int]:
+    r"""What fits into a block of a width and a height, in ems, and how it is turned.
+
+    >>> _fitting("cats", "12", 6, 3), _fitting("cats", "12", 1.5, 7), _fitting("cats", "12", 1.5, 1)
+    (('cats\n(12)', 0), ('cats  (12)', 90), ('', 0))
+    >>> _fitting("cats and dogs", "12", 4, 5), _fitting("cats and dogs", "12", 1.5, 6)
+    (('cats\nand\ndogs\n(12)', 0), ('cats and…', 90))
+    """
+    for turned, across, along in ((0, wide, high), (90, high, wide)):
+        for text in _ways(name, size, int(across / LETTER_WIDTH)):
+            lines = text.split("\n")
+            if LETTER_WIDTH * max(map(len, lines)) <= across and LINE_HEIGHT * len(lines) <= along:
+                return text, turned
+    # Nothing fits as a whole: the direction that shows more of the name.
+    across, along, turned = max((wide, high, 0), (high, wide, 90))
+    letters = int(across / LETTER_WIDTH)
+    has_room = name and letters >= FEWEST_LETTERS and along >= LINE_HEIGHT
+    return (shortened(name, letters), turned) if has_room else ("", 0)
+
+
+def _ways(name: str, size: str, letters: int) -> list[str]:
+    """Ways to write a name and a size, the best first."""
+    if not name:
+        return [size]
+    wrapped = "\n".join(textwrap.wrap(name, max(letters, 1), break_long_words=False, break_on_hyphens=False))
+    return [f"{name}\n({size})", f"{name}  ({size})", f"{wrapped}\n({size})", name, wrapped]
+
+
+# Drawing ----------------------------------------------------------------------------------------------------------
+
+
+def _draw(ax: Axes, found: list[Block], faces: list[Any]) -> None:
+    from matplotlib.patches import Rectangle
+
+    for block, face in zip(found, faces, strict=True):
+        corner = (block.start, block.row)
+        ax.add_patch(Rectangle(corner, block.width, block.n_rows, facecolor=face, edgecolor="white", linewidth=0.8))
+
+
+def _outline(ax: Axes, found: list[Block], rows: float) -> None:
+    """Around each cluster and all that is in it."""
+    from matplotlib.collections import PolyCollection
+
+    corners = [(b.start, b.row, b.start + b.width) for b in found]
+    boxes = [[(left, top), (right, top), (right, rows), (left, rows)] for left, top, right in corners]
+    ax.add_collection(PolyCollection(boxes, facecolors="none", edgecolors=INK, linewidths=1.2), autolim=False)

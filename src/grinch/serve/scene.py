@@ -12,6 +12,8 @@ import numpy.typing as npt
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
 from grinch.cuts.sizeable import SizeableSplits, sizeable_splits, sizeable_tops
+from grinch.plots.style import PALETTE
+from grinch.plots.style import told_apart as _told_apart
 from grinch.serve.sources import Seen
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from grinch.serve.sample import Sample
 
 # Colors that can be told apart.
-SLOTS = 10
+SLOTS = len(PALETTE)
 MAX_K = 5_000
 # Of a cut into k clusters, each has at least this share of the points: outliers are in none.
 LEAST_SHARE = 1 / 2_000
@@ -241,17 +243,6 @@ class Scene:
             return found
         shared = np.minimum(self.starts[nodes] + size, (cut.starts + cut.sizes)[found]) - self.starts[nodes]
         return np.where((found >= 0) & (shared >= NEARLY_ALL * size), found, -1)
-
-
-def _told_apart(ids: Labels) -> npt.NDArray[np.uint8]:
-    """A color for each id that stays with it, where two neighbours would not have the same."""
-    slots = (ids * 7 + ids // SLOTS) % SLOTS
-    for i in (np.flatnonzero(slots[1:] == slots[:-1]) + 1).tolist():
-        # Another one than both neighbours have, so that these keep theirs.
-        beside = {int(slots[i - 1]), int(slots[i + 1]) if i + 1 < len(slots) else -1}
-        if int(slots[i]) in beside:
-            slots[i] = next(other for step in (3, 6, 9) if (other := (int(slots[i]) + step) % SLOTS) not in beside)
-    return slots.astype(np.uint8)
 
 
 def known_range(times: Floats) -> tuple[float, float] | None:

@@ -1,0 +1,125 @@
+"""What a clustering leaves in its folder."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import grinch
+from grinch import Rules
+from grinch._types import Labels
+from grinch.cli.app import console
+from grinch.estimators.base import TreeClusterer
+from grinch.export.writers import write_clusters, write_layers, write_newick, write_scipy, write_tsv
+from grinch.files.read import Points
+from grinch.files.write import replacing
+from grinch.metrics import dendrogram_purity, pairwise_f1
+
+WRITTEN = {
+    "tree.nwk": "the tree in Newick, heights as branch lengths",
+    "linkage.npy": "the tree as scipy's linkage matrix",
+    "tree.tsv": "the tree as node, parent, label",
+    "clusters.csv": "the flat clusters: id, cluster (and label and text, if there are any)",
+    "layers.csv": "the clusters at every resolution that lasts, finest first",
+    "summary.json": "what was done, and what was found",
+    "model.grinch": "the model, for grinch explore and grinch.load",
+    "dendrogram.png": "a picture of the main branches, with the clusters",
+    "icicle.png": "a picture of the groups by their sizes, with the clusters",
+}
+PICTURES = ("dendrogram.png", "icicle.png")
+
+
+def write_results(model: TreeClusterer, flat: Labels, points: Points, seconds: float, out: Path, picture: bool) -> None:
+    """Write all there is to know of a tree and its clusters into a folder, and say so."""
+    names = None if points.ids is None else points.ids.tolist()
+    labels = None if points.labels is None else points.labels.tolist()
+    texts = next((_as_texts(values) for values in points.kept.values()), None)
+    write_newick(model.tree_, out / "tree.nwk", names)
+    write_scipy(model.tree_, out / "linkage.npy")
+    write_tsv(model.tree_, out / "tree.tsv", names, labels)
+    write_clusters(out / "clusters.csv", flat, names, labels, {} if texts is None else {"text": texts})
+    write_layers(out / "layers.csv", model.layers_, names)
+    model.save(out / "model.grinch")
+    if picture:
+        _draw(model, flat, labels, texts, points.vectors, out)
+    with replacing(out / "summary.json") as file:
+        file.write(json.dumps(_summary(model, flat, points, labels, seconds), indent=2) + "\n")
+    console.print(f"\nWritten to [bold]{out}/[/bold]")
+    for name, meaning in WRITTEN.items():
+        if picture or name not in PICTURES:
+            console.print(f"  {name:15} {meaning}")
+    known = {"--label": labels, "--text": texts}
+    console.print("\nLook at it in the browser:")
+    console.print(f"  {explore_command(out, [option for option, values in known.items() if values is not None])}")
+
+
+def explore_command(out: Path, options: list[str]) -> str:
+    """How to look at what was written.
+
+    >>> explore_command(Path("out"), ["--label"])
+    'grinch explore out/model.grinch --table out/clusters.csv --label label'
+    """
+    # Rows of clusters.csv are in the order of the points, so ids are not needed, which may be quoted there.
+    words = ["grinch", "explore", str(out / "model.grinch"), "--table", str(out / "clusters.csv")]
+    for option in options:
+        words += [option, option.removeprefix("--")]
+    return shlex.join(words)
+
+
+def _as_texts(values: list[Any]) -> list[str]:
+    return ["" if value is None else str(value) for value in values]
+
+
+def _summary(
+    model: TreeClusterer, flat: Labels, points: Points, labels: list[Any] | None, seconds: float
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "version": grinch.__version__,
+        "points": model.n_leaves_,
+        "features": int(points.vectors.shape[1]),
+        "seconds": round(seconds, 3),
+        "clusters": int(flat.max()) + 1,
+        "layers": [
+            {"clusters": int(layer.max()) + 1, "persistence": round(float(persistence), 4)}
+            for layer, persistence in zip(model.layers_, model.layer_persistence_, strict=True)
+        ],
+        "settings": {name: _readable(value) for name, value in model.get_params().items()},
+        "stats": model.stats_,
+    }
+    if labels is not None:
+        found["dendrogram_purity"] = dendrogram_purity(model.tree_, labels)
+        found["pairwise_f1"] = pairwise_f1(labels, flat)
+    return found
+
+
+def _readable(value: Any) -> Any:
+    """A setting as JSON writes it: rules with their names, not as a list of values."""
+    return value._asdict() if isinstance(value, Rules) else value
+
+
+def _draw(
+    model: TreeClusterer,
+    flat: Labels,
+    labels: list[Any] | None,
+    texts: list[str] | None,
+    vectors: Any,
+    out: Path,
+) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from grinch.plots import plot_dendrogram, plot_icicle
+
+    known: dict[str, Any] = {"labels": labels, "clusters": flat, "texts": texts}
+    for name, draw in (
+        ("dendrogram.png", lambda: plot_dendrogram(model.tree_, vectors=vectors, **known)),
+        ("icicle.png", lambda: plot_icicle(model.tree_, **known)),
+    ):
+        draw()
+        with replacing(out / name, "wb") as file:
+            plt.savefig(file, dpi=130, format="png")
+        plt.close()

@@ -1,0 +1,108 @@
+"""What the groups of a tree are called in a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grinch._types import Labels
+from grinch.cuts.words import check_texts, keywords
+from grinch.plots.commonest import Groups
+from grinch.plots.style import counted
+from grinch.tree import Tree
+from grinch.tree.blocks import Display
+
+# Words of a name; points of a group that are asked for it.
+N_WORDS, SAMPLE = 4, 500
+# What at least this share of the points have is what a group is.
+MOST = 0.5
+
+
+class Shares(NamedTuple):
+    """The least share of the points that must have the label, or the cluster, that a group is called by."""
+
+    label: float
+    cluster: float
+
+
+class Naming:
+    """Names of groups, from what a picture was given: names of clusters, labels, texts, clusters, ids of points.
+
+    The first of them that has a name for a group gives it; labels and clusters only to groups of which a share of at
+    least ``least`` have them.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        shown: Display,
+        labels: Groups | None,
+        clusters: Groups | None,
+        names: Mapping[Any, str] | None,
+        texts: Sequence[str | None] | None,
+        least: Shares | None = None,
+    ):
+        if names is not None and (clusters is None or not isinstance(names, Mapping)):
+            got = "no clusters" if clusters is None else type(names).__name__
+            raise ValueError(f"names must be a dictionary from clusters to their names, and needs clusters; got {got}")
+        self._tree, self._shown, self._labels, self._clusters = tree, shown, labels, clusters
+        self._least = least or Shares(0.0, MOST)
+        self._given = {} if names is None else dict(names)
+        self._texts = None if texts is None else check_texts(texts, tree.n_leaves)
+
+    def __call__(self, nodes: list[int]) -> list[str]:
+        """A name for each of several groups that have no points in common, or the empty text."""
+        words = self._keywords(nodes)
+        return [self._given_name(v) or self._label(v) or words[i] or self._other(v) for i, v in enumerate(nodes)]
+
+    @property
+    def n(self) -> int:
+        return self._tree.n_leaves
+
+    def share(self, node: int) -> float:
+        """The share of the points that have the label, if labels are the names; otherwise 1."""
+        if self._labels is None or self._given_name(node) or not self._labels.counts[node]:
+            return 1.0
+        return self._labels.share(node)
+
+    def sample(self, node: int) -> Labels:
+        """Points of a group, evenly chosen."""
+        start = int(self._shown.starts[node])
+        points = self._shown.order[start : start + self._tree.size(node)].astype(np.int64)
+        return points if len(points) <= SAMPLE else points[np.linspace(0, len(points) - 1, SAMPLE).astype(np.int64)]
+
+    def _given_name(self, node: int) -> str:
+        if self._clusters is None or not self._given or self._clusters.share(node) < self._least.cluster:
+            return ""
+        return str(self._given.get(self._clusters.named.values[self._clusters.code(node)], ""))
+
+    def _label(self, node: int) -> str:
+        if self._labels is None or self._labels.share(node) < self._least.label or self._labels.code(node) < 0:
+            return ""
+        return self._labels.name(node) + (" and others" if self._labels.share(node) < MOST else "")
+
+    def _other(self, node: int) -> str:
+        if self._tree.is_leaf(node) and self._tree.names is not None:
+            return str(self._tree.names[node])
+        if self._clusters is None or self._clusters.code(node) < 0:
+            return ""
+        if self._clusters.share(node) >= self._least.cluster:
+            return f"cluster {self._clusters.name(node)}"
+        return counted(self._count_clusters(node), "cluster")
+
+    def _count_clusters(self, node: int) -> int:
+        assert self._clusters is not None
+        start = int(self._shown.starts[node])
+        codes = self._clusters.named.codes[self._shown.order[start : start + self._tree.size(node)]]
+        return len(np.unique(codes[codes >= 0]))
+
+    def _keywords(self, nodes: list[int]) -> list[str]:
+        """The words that set each group apart from the others."""
+        if self._texts is None or len(nodes) < 2:
+            return [""] * len(nodes)
+        chosen = [self.sample(v) for v in nodes]
+        texts = [self._texts[i] for own in chosen for i in own.tolist()]
+        groups = np.repeat(np.arange(len(nodes)), [len(own) for own in chosen])
+        return [", ".join(words) for words in keywords(texts, groups, N_WORDS)]
