@@ -40,6 +40,9 @@ def read_rows(path: str | Path) -> list[Any]:
     with open_text(path) as lines:
         if ending == ".txt":
             return [line.rstrip("\r\n") for line in lines]
-        csv.field_size_limit(LONGEST_CELL)
-        reader = csv.DictReader(lines, delimiter=DELIMITERS[ending], restkey="")
-        return [{str(name): value for name, value in row.items() if name} for row in reader]
+        limit = csv.field_size_limit(LONGEST_CELL)
+        try:
+            reader = csv.DictReader(lines, delimiter=DELIMITERS[ending], restkey="")
+            return [{str(name): value for name, value in row.items() if name} for row in reader]
+        finally:
+            csv.field_size_limit(limit)  # it is that of the whole process
