@@ -48,7 +48,8 @@ def test_coordinates_are_no_labels():
 
 
 def test_nothing_is_found_in_what_has_no_fields():
-    assert found("text", 5, None, [1, 2], True, 2.5) == Fields()
+    assert found("text", 5, None, [1, 2], True, 2.5) == Fields(is_text=True)
+    assert found(5, None, [1, 2]) == Fields()
     assert found() == Fields()
 
 

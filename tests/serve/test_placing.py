@@ -134,7 +134,7 @@ def test_a_text_is_read_as_json():
         ([float("nan"), 2, 3, 4, 5], "NaN|finite|nan"),
         ("[NaN, 1, 1, 1, 1]", "NaN|finite|nan"),
         ([10**400, 2, 3, 4, 5], "too large"),
-        ([1e308] * 5, "large|finite|inf"),
+        ([1e308] * 5, "values that can be squared"),
     ],
 )
 @pytest.mark.parametrize("kind", ["model", "store"])

@@ -71,41 +71,43 @@ def explore(
     from grinch.serve.sources import open_source
     from grinch.serve.viewer import Viewer
 
-    source: Any = open_source(path)
-    if table is not None:
-        source = open_source(path, payload=_payload(table, id, source))
-    elif id is not None:
+    if table is None and id is not None:
         raise ValueError("--id names a column of --table; give --table, too")
-    viewer = Viewer(source, text=text, label=label, image=image, images=images, x=x, y=y)
+    source: Any = open_source(path)
     try:
+        if table is not None:
+            rows = _payload(table, id, source)
+            source.describe(rows)
+        viewer = Viewer(source, text=text, label=label, image=image, images=images, x=x, y=y)
         if export is not None:
             _export(viewer, export)
         else:
             _serve(viewer, path, port, browser)
     finally:
-        viewer.close()
+        source.close()
 
 
 def _payload(table: Path, id: str | None, source: Any) -> list[Any]:
     """A row of a table for each point, in the order of the leaves."""
     from grinch.files.rows import read_rows
 
-    rows = read_rows(table)
     if source.kind == "store":
         raise ValueError("--table is for models and trees; the points of a store have what was added with them")
-    n = source.see().tree.n_leaves
+    rows, keys = read_rows(table), source.see().keys
     if id is None:
+        n = len(keys)
         if len(rows) != n:
             raise FileError(
                 f"--table must have a row for each of the {n:,} points; {table.name!r} has {len(rows):,}. With --id,"
                 " rows are found by their ids"
             )
         return rows
-    if not rows or id not in rows[0]:
-        there = ", ".join(rows[0]) if rows and isinstance(rows[0], dict) else "none"
+    columns = list(rows[0]) if rows and isinstance(rows[0], dict) else []
+    if id not in columns:
+        there = ", ".join(columns) or "none"
         raise FileError(f"--id must name a column of {table.name!r}; got {id!r}. There are: {there}")
     by_id = {str(row[id]): row for row in rows}
-    found = [by_id.get(str(name)) for name, _ in source.points(range(n))]
+    found = [by_id.get(str(name)) for name, _ in source.points(keys)]
     if not any(row is not None for row in found):
         raise FileError(f"no id in column {id!r} of {table.name!r} is the id of a point")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,9 +91,7 @@ def serve(
     from grinch.serve.http.service import Service
     from grinch.serve.viewer import Viewer
 
-    listening = listen(host, port)
-    service = Service(_open(path, read_only, new), settings)
-    try:
+    with listen(host, port) as listening, closing(Service(_open(path, read_only, new), settings)) as service:
         viewer = Viewer(service.source, text=text, label=label, image=image, images=images)
         where = _address(host, listening.getsockname()[1])
         what = "read-only" if service.writer is None else "open for writing"
@@ -101,9 +100,6 @@ def serve(
             listening,
             ready=lambda: say(f"{path.name or path}: {viewer.n:,} points, {what}, at {where} (Ctrl-C to end)"),
         )
-    finally:
-        listening.close()
-        service.close()
 
 
 def _settings(host: str, token_file: Path | None, names: list[str], max_body: int, read_only: bool) -> Any:

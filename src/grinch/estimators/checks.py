@@ -73,7 +73,7 @@ def _refuse_infinite(piece: npt.NDArray[Any], start: int) -> None:
 def _check_length(piece: Any, start: int) -> None:
     values = piece.data if scipy.sparse.issparse(piece) else piece
     largest = np.abs(values.astype(np.float64)).max(initial=0.0)
-    if float(largest) > LONGEST / np.sqrt(piece.shape[1]):
+    if float(largest) > LONGEST / np.sqrt(max(piece.shape[1], 1)):
         dense = piece.toarray() if scipy.sparse.issparse(piece) else piece
         row = int(np.argmax(np.abs(dense.astype(np.float64)).max(axis=1)))
         raise ValueError(

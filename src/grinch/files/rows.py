@@ -28,21 +28,43 @@ def read_rows(path: str | Path) -> list[Any]:
     ending = Path(path.name.removesuffix(".gz")).suffix.lower()
     if not path.is_file():
         raise FileError(f"the table {str(path)!r} does not exist")
-    if ending == ".parquet":
-        try:
-            import pyarrow.parquet
-        except ImportError:
-            raise missing_extra("reading Parquet", "pyarrow", "parquet") from None
-        found: list[Any] = pyarrow.parquet.read_table(path).to_pylist()
-        return found
-    if ending not in (*DELIMITERS, ".txt"):
+    if ending not in (*DELIMITERS, ".txt", ".parquet"):
         raise FileError(f"the table {str(path)!r} must be a .csv, .tsv, .parquet or .txt file")
+    try:
+        return _parquet_rows(path) if ending == ".parquet" else _text_rows(path, ending)
+    except (FileError, ImportError):
+        raise
+    except UnicodeDecodeError as error:
+        raise FileError(f"the table {str(path)!r} must be text in UTF-8: {error}") from None
+    # Whatever a damaged file makes the reader of its format raise, it is the file that is to blame.
+    except Exception as error:
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise FileError(f"the table {str(path)!r} cannot be read as {ending} (truncated or damaged?): {why}") from error
+
+
+def _parquet_rows(path: Path) -> list[Any]:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise missing_extra("reading .parquet", "pyarrow", "parquet") from None
+    found: list[Any] = pyarrow.parquet.read_table(path).to_pylist()
+    return found
+
+
+def _text_rows(path: Path, ending: str) -> list[Any]:
     with open_text(path) as lines:
         if ending == ".txt":
             return [line.rstrip("\r\n") for line in lines]
         limit = csv.field_size_limit(LONGEST_CELL)
         try:
-            reader = csv.DictReader(lines, delimiter=DELIMITERS[ending], restkey="")
-            return [{str(name): value for name, value in row.items() if name} for row in reader]
+            return _table_rows(csv.DictReader(lines, delimiter=DELIMITERS[ending], restkey=""), path)
         finally:
             csv.field_size_limit(limit)  # it is that of the whole process
+
+
+def _table_rows(reader: csv.DictReader[str], path: Path) -> list[Any]:
+    names = [name for name in reader.fieldnames or () if name]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise FileError(f"the table {str(path)!r} has more than one column {twice!r}; rename or delete all but one")
+    return [{name: row[name] for name in names} for row in reader]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from grinch._types import Labels, count_rows
 from grinch.serve.connection import Answer, Connection
 from grinch.store.changes import Change
+from grinch.store.inputs import listed
 from grinch.tree import Tree
 
 # Bytes of a request, about: it stays well below what a service takes.
@@ -80,7 +81,7 @@ class Client:
 
         Many points are sent in parts, each of which is inserted as a whole or not at all.
         """
-        rows, names, kept = _matrix(X), _listed("ids", ids), _listed("payload", payload)
+        rows, names, kept = _matrix(X), _ids(ids), _listed(payload)
         for what, values in (("ids", names), ("payload", kept)):
             if values is not None and len(values) != len(rows):
                 raise ValueError(f"{what} must have one entry for each of the {len(rows)} points; got {len(values)}")
@@ -92,11 +93,11 @@ class Client:
 
     def remove(self, ids: Any) -> int:
         """Remove points, all of them or none; the version afterwards."""
-        return int(self._post("/v1/remove", {"ids": _listed("ids", ids)})["version"])
+        return int(self._post("/v1/remove", {"ids": listed(ids)})["version"])
 
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
         """Give points other rows, or another payload, or both; the version afterwards."""
-        names, kept = _listed("ids", ids), _listed("payload", payload)
+        names, kept = _ids(ids), _listed(payload)
         if X is None:
             body: dict[str, Any] = {"ids": names, **({} if kept is None else {"payload": kept})}
             return int(self._post("/v1/update", body)["version"])
@@ -129,13 +130,13 @@ class Client:
 
     def payload(self, ids: Any) -> list[Any]:
         """What was given beside points, by their ids."""
-        names = _listed("ids", ids) or []
+        names = listed(ids)
         parts = [names[i : i + MANY] for i in range(0, len(names), MANY)] or [[]]
         return [entry for part in parts for entry in self._post("/v1/payload", {"ids": part})["payload"]]
 
     def vectors(self, ids: Any) -> npt.NDArray[np.float64]:
         """The points themselves, by their ids."""
-        return np.array(self._post("/v1/vectors", {"ids": _listed("ids", ids)})["X"], np.float64)
+        return np.array(self._post("/v1/vectors", {"ids": listed(ids)})["X"], np.float64)
 
     def __len__(self) -> int:
         """How many points there are."""
@@ -297,14 +298,19 @@ def _matrix(X: Any) -> npt.NDArray[Any]:
     return np.ascontiguousarray(dense)
 
 
-def _listed(what: str, values: Any) -> list[Any] | None:
+def _ids(ids: Any) -> list[Any] | None:
+    return None if ids is None else listed(ids)
+
+
+def _listed(values: Any) -> list[Any] | None:
+    """What is kept beside points, as a list."""
     if values is None:
         return None
     if hasattr(values, "to_dict") and hasattr(values, "columns"):
         found: list[Any] = values.to_dict("records")
         return found
     if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
-        raise ValueError(f"{what} must be a list; got {values!r:.80}. Put a single one into a list")
+        raise ValueError(f"payload must be a list with an entry for each point; got {type(values).__name__}")
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
 

@@ -57,8 +57,6 @@ class Connection:
             is_last = attempt == self._retries
             try:
                 answer = self._ask_once(method, path, body, headers)
-                if answer.status != 503 or is_last:
-                    return _checked(answer)
             except ConnectionRefusedError as error:
                 if is_last:
                     raise ConnectionError(f"nobody answers at {self.url}: {error}") from None
@@ -67,6 +65,9 @@ class Connection:
                     raise ConnectionError(
                         f"the connection to {self.url} was lost: {type(error).__name__}: {error}"
                     ) from error
+            else:
+                if answer.status != 503 or is_last:
+                    return _checked(answer)
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
         raise AssertionError("unreachable")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-import numpy.typing as npt
-
-from grinch._types import Counts
-from grinch.serve.sources import Seen, StoreSource, _metric_of
+from grinch.serve.sources import StoreSource, _metric_of
 from grinch.store.beside import Beside, NotShown
-from grinch.store.changes import Change
 from grinch.store.store import Store
 
 # A change that takes longer than this, in seconds, is not waited for.
@@ -123,45 +119,14 @@ class LiveSource(StoreSource):
         self._live = live
         self._metric: str | None = None
 
+    def _ask(self, ask: Callable[[Any], Found]) -> Found:
+        return self._live.read(ask)
+
     def latest(self) -> int:
         return self._live.read(lambda store: int(store.version))
-
-    def see(self) -> Seen:
-        look = self._live.read(lambda store: store.look())
-        return Seen(look.version, look.tree, look.positions, look.arrived, look.times, look.cuts, look.names)
-
-    def points(self, keys: Iterable[int]) -> list[tuple[Any, Any]]:
-        asked = list(keys)
-        return self._live.read(lambda store: store.points_at(asked))
-
-    def payloads(self, keys: Counts) -> Iterator[Any]:
-        for start in range(0, len(keys), 1_000):
-            yield from (payload for _, payload in self.points(keys[start : start + 1_000]))
-
-    def rows(self, keys: Counts) -> npt.NDArray[Any] | None:
-        return self._live.read(lambda store: store.rows_at(keys))
-
-    def columns(self) -> list[str] | None:
-        return self._live.read(lambda store: store._db.get("columns"))
-
-    def n_features(self) -> int | None:
-        return self._live.read(lambda store: store._db.get("n_features"))
 
     def metric(self) -> str:
         if self._metric is None:
             about = self._live.read(lambda store: store.info())
             self._metric = _metric_of(SimpleNamespace(linkage=about["linkage"], metric=about["metric"]))
         return self._metric
-
-    def key_of(self, name: Any) -> int | None:
-        return self._live.read(lambda store: store.position_of(name))
-
-    def place(self, row: Any) -> tuple[int, int, int]:
-        version, found = self._live.read(lambda store: store.place(row))
-        return version, *found[0]
-
-    def changes(self, since: int, cut: str) -> list[Change]:
-        return self._live.read(lambda store: store.changes(since, cut))
-
-    def times(self) -> dict[int, float]:
-        return self._live.read(lambda store: store.times())

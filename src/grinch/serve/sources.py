@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,14 @@ from grinch.linkage.base import VectorLinkage
 from grinch.saving.file import MAGIC, load
 from grinch.store.changes import Change
 from grinch.store.database import FILE as STORE_FILE
+from grinch.store.looking import Look
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.opening import open as open_store
 from grinch.store.store import Store
 from grinch.tree import Tree
 
 Id = Any
+Found = TypeVar("Found")
 
 
 class Seen(NamedTuple):
@@ -99,58 +101,68 @@ class StoreSource:
         self.title = title or store.folder.resolve().name
         self.names_file: Path | None = store.folder / NAMES_FILE
 
+    def _ask(self, ask: Callable[[Any], Found]) -> Found:
+        """What ``ask`` finds in the store."""
+        return ask(self.store)
+
     def latest(self) -> int:
         return self.store.refresh()
 
     def see(self) -> Seen:
-        look = self.store.look()
+        look: Look = self._ask(lambda store: store.look())
         return Seen(look.version, look.tree, look.positions, look.arrived, look.times, look.cuts, look.names)
 
     def points(self, keys: Iterable[int]) -> list[tuple[Id | None, Any]]:
-        return self.store.points_at(keys)
+        asked = list(keys)
+        return self._ask(lambda store: store.points_at(asked))
 
     def payloads(self, keys: Counts) -> Iterator[Any]:
         for start in range(0, len(keys), 1_000):
-            yield from (payload for _, payload in self.store.points_at(keys[start : start + 1_000]))
+            yield from (payload for _, payload in self.points(keys[start : start + 1_000]))
 
     def rows(self, keys: Counts) -> npt.NDArray[Any] | None:
-        rows: npt.NDArray[Any] | None = self.store.rows_at(keys)
-        return rows
+        return self._ask(lambda store: store.rows_at(keys))
 
     def columns(self) -> list[str] | None:
-        return self.store.columns
+        return self._ask(lambda store: store.columns)
 
     def metric(self) -> str:
         return _metric_of(self.store._now().model)
 
     def n_features(self) -> int | None:
-        return self.store.n_features
+        return self._ask(lambda store: store.n_features)
 
     def key_of(self, name: Id) -> int | None:
-        return self.store.position_of(name)
+        return self._ask(lambda store: store.position_of(name))
 
     def find_text(self, text: str, limit: int) -> tuple[list[int], bool]:
         return self.store.find_text(text, limit)
 
     def place(self, row: Any) -> Place:
-        with self.store._turn:
-            version, found = self.store.place(row)
-            clusters = {name: int(self.store.predict(row, name)[0]) for name in self.store.cuts()}
-        return Place(version, *found[0], clusters)
+        def placed(store: Any) -> Place:
+            with store._turn:
+                version, found = store.place(row)
+                clusters = {name: int(store.predict(row, name)[0]) for name in store.cut_names}
+            beside, nearest = found[0]
+            return Place(version, beside, nearest, clusters)
+
+        return self._ask(placed)
 
     def layers(self, seen: Seen) -> list[Layer] | None:
         with self.store._turn:
             contents = self.store._now()
-            if contents.version != seen.version or not contents.n_points:
-                return None
             model = contents.model
-            return [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
+        # Takes long: whoever asks the store meanwhile does not wait, and if points came it is of another version.
+        if contents.version != seen.version or not seen.tree.n_leaves:
+            return None
+        found = [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
+        return found if contents.version == seen.version else None
 
     def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
-        return self.store.latest_changes(since, cut, limit)
+        return self._ask(lambda store: store.latest_changes(since, cut, limit))
 
     def times(self) -> dict[int, float]:
-        return self.store.times()
+        return self._ask(lambda store: store.times())
 
     def close(self) -> None:
         self.store.close()
@@ -195,10 +207,18 @@ class MemorySource:
         self._known: _Known | None = None
         self._leaf_of: tuple[int, dict[str, int]] = (0, {})
         self._kept: tuple[int, Counts, Any] | None = None
-        n = len(self._now().positions)
-        if payload is not None and len(payload) != n:
+        self._payload: dict[int, Any] = {}
+        self._now()
+        if payload is not None:
+            self.describe(payload)
+
+    def describe(self, payload: Sequence[Any]) -> None:
+        """Say what is known of each point there is now."""
+        positions = self._now().positions
+        if len(payload) != len(positions):
+            n = len(positions)
             raise ValueError(f"payload must have an entry for each of the {n:,} points; got {len(payload):,}")
-        self._payload = {} if payload is None else dict(zip(self._now().positions.tolist(), payload, strict=True))
+        self._payload = dict(zip(positions.tolist(), payload, strict=True))
 
     # What is there now --------------------------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ SHARE_OF_TIME = 0.2
 
 # A cut with more clusters than this share of the points is not what is shown first; into how many, instead.
 MOST_CLUSTERS_SHARE, SOME_CLUSTERS = 1 / 4, 40
+# The layers of more points than this take a minute or so, and are found when they are asked for.
+MOST_FOR_LAYERS = 200_000
 # Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
 MAP_WAIT, UMAP_WAIT = 60.0, 0.3
 
@@ -97,6 +99,7 @@ class Viewer:
         self._building = threading.Lock()
         self._took, self._built_at = 0.0, 0.0
         self._layers, self._map = Later(), Later()
+        self._layers_took, self._layers_at = 0.0, 0.0
         # The mean, two directions, and of how many points.
         self.axes: tuple[Floats, Floats, int] | None = None
         self._scenes: dict[int, Scene] = {}
@@ -250,12 +253,16 @@ class Viewer:
             self._compute_layers(scene)
         return scene.cut(self.default_cut(scene) if name in (None, "", "auto") else str(name))
 
-    def layers(self) -> dict[str, Any]:
-        """The resolutions that last, finest first."""
+    def layers(self, asked: bool = False) -> dict[str, Any]:
+        """The resolutions that last, finest first; of very many points only if they are ``asked`` for (else None)."""
         scene = self.scene
         if not scene.n:
             return {"version": scene.version, "layers": []}
         if not scene.layers:
+            if scene.n > MOST_FOR_LAYERS and not asked:
+                return {"version": scene.version, "layers": None}
+            if time.monotonic() - self._layers_at < self._layers_took / SHARE_OF_TIME:
+                raise Computing
             self._layers.get(("layers", scene.version), lambda: self._compute_layers(scene))
         found = [
             {"cut": name, "title": icicle.layer_title(name), "clusters": len(scene.cut(name)), "persistence": lasting}
@@ -264,7 +271,10 @@ class Viewer:
         return {"version": scene.version, "layers": found}
 
     def _compute_layers(self, scene: Scene) -> bool:
+        began = time.monotonic()
         found = self.source.layers(scene.seen) or []
+        self._layers_at = time.monotonic()
+        self._layers_took = self._layers_at - began
         scene.persistence = {f"layer:{i}": layer.persistence for i, layer in enumerate(found)}
         scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(found)}
         return True

@@ -98,6 +98,12 @@ class Looking(Reading):
             found: list[str] | None = self._db.get("columns")
             return found
 
+    @property
+    def cut_names(self) -> list[str]:
+        """The names of the cuts that are followed."""
+        with self._turn:
+            return list(self._now().followed.names)
+
     def latest_changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
         """The last things that happened to clusters after version ``since``, the latest first, without exemplars.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 import grinch
@@ -40,7 +40,7 @@ def make_app(viewer: Viewer, *, service: Service | None = None, settings: Settin
     app.state.closers = []
     if service is not None:
         _add_service(app, service, viewer)
-    app.include_router(looking.router(viewer))
+    app.include_router(looking.router(viewer), responses=COMMON)
     _add_page(app)
     _add_events(app, viewer, settings)
     describe(app, settings)
@@ -49,8 +49,9 @@ def make_app(viewer: Viewer, *, service: Service | None = None, settings: Settin
 
 def _add_service(app: FastAPI, service: Service, viewer: Viewer) -> None:
     app.add_middleware(Counted, metrics=service.metrics)
-    app.include_router(reading.router(service, viewer))
-    app.include_router(changing.router(service))
+    strict = [Depends(problems.refuse_unknown_parameters)]
+    app.include_router(reading.router(service, viewer), dependencies=strict)
+    app.include_router(changing.router(service), dependencies=strict)
     app.include_router(health.router(service))
     app.state.closers.append(service.bell.close)
 
@@ -62,10 +63,10 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/page/{name}", include_in_schema=False)
     def page_file(name: str, request: Request) -> Response:
-        found = assets.asset(name)
-        if found is None:
+        try:
+            content, kind = assets.asset(name)
+        except KeyError:
             return JSONResponse({"error": "there is no such file of the page"}, 404)
-        content, kind = found
         tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
         headers = {"ETag": tag, "Cache-Control": CACHED}
         if tag in request.headers.get("if-none-match", ""):

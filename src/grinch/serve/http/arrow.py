@@ -101,7 +101,7 @@ def _refuse_compressed(body: bytes) -> None:
             if kind not in (SCHEMA, RECORD_BATCH):
                 raise ValueError("the stream must be of plain columns, without dictionaries")
             at = start + length + -(-body_length // 8) * 8
-    except struct.error:
+    except (struct.error, IndexError):
         raise ValueError("the body must be a whole Arrow stream; it ends in the middle") from None
 
 

@@ -85,8 +85,8 @@ def router(viewer: Viewer) -> APIRouter:
         return viewer.about()
 
     @routes.get("/layers", responses=LATER)
-    def layers() -> Any:
-        return answer(viewer.layers)
+    def layers(asked: bool = False) -> Any:
+        return answer(lambda: viewer.layers(asked))
 
     @routes.get("/view", responses={**PROBLEMS, **ARRAYS}, response_class=Response)
     def view(

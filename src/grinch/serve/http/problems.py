@@ -25,6 +25,15 @@ def register(app: FastAPI) -> None:
         return JSONResponse({"error": message}, error.status_code, error.headers)
 
 
+async def refuse_unknown_parameters(request: Request) -> None:
+    """A parameter that is misspelled would be passed over; it is refused instead."""
+    if request.scope["query_string"]:
+        known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
+        unknown = next((name for name in request.query_params if name not in known), None)
+        if unknown is not None:
+            raise HTTPException(422, f"there is no parameter {unknown!r:.60}; there are {', '.join(known) or 'none'}")
+
+
 def said(errors: Any) -> str:
     """What pydantic finds, in a line.
 

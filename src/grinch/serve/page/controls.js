@@ -57,11 +57,13 @@ export class Controls {
     return Math.round((STEPS * Math.log(Math.max(k, 1))) / most);
   }
 
-  async _layers() {
+  async _layers(asked = false) {
     const { n, version } = this.app.values;
     if (!n) return;
-    const found = await this.app.source.layers().catch(() => null);
-    if (found?.version === version && this.app.values.version === version) this.app.state.set({ layers: found.layers });
+    if (asked) this.app.state.set({ layers: null });
+    const found = await this.app.source.layers({ asked }).catch(() => null);
+    // Of very many points they take a while, and are found when somebody wants them.
+    if (found?.version === version && this.app.values.version === version) this.app.state.set({ layers: found.layers ?? "on request" });
   }
 
   _cuts() {
@@ -69,10 +71,11 @@ export class Controls {
     if (!about) return;
     const followed = about.cuts.filter((known) => !known.cut.startsWith("layer:"));
     const named = followed.map((known) => this._chip(known, known.title, `${known.title}: ${counted(known.clusters, "cluster")}`));
-    const found = (layers ?? []).map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`));
+    const found = (Array.isArray(layers) ? layers : []).map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`));
     const waiting = !layers && about.n > 1;
     const title = el("span", { class: "meta", text: waiting ? "finding layers…" : "Layers" });
-    byId("cuts").replaceChildren(...named, ...(waiting || found.length ? [title] : []), ...found);
+    const wanted = el("button", { class: "chip", type: "button", title: "The layers of the automatic cut; takes a minute or so", text: "Find layers", onclick: () => this._layers(true) });
+    byId("cuts").replaceChildren(...named, ...(layers === "on request" ? [wanted] : waiting || found.length ? [title] : []), ...found);
     const k = clusters?.header.cut === cut ? clusters.header.clusters : cut?.startsWith("k:") ? Number(cut.slice(2)) : undefined;
     const isActive = document.activeElement === byId("slider");
     byId("count").max = about.max_k;

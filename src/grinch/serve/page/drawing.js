@@ -113,7 +113,7 @@ export function drawLabels(scene) {
     if (room < LEAST_FOR_TEXT - 2 * PADDING) continue;
     const isNamed = picture.flags[i] & NAMED, isTop = picture.flags[i] & TOP;
     ctx.font = `${isNamed || isTop ? 600 : 400} ${size}px ${FONT}`;
-    const text = fitted(ctx, shownTitle(ctx, picture, i, room), room);
+    const text = shownTitle(ctx, picture, i, room);
     if (!text) continue;
     const middle = y + (rowHeight - 1) / 2 + 0.5;
     ctx.fillStyle = picture.inks[i];
@@ -123,10 +123,11 @@ export function drawLabels(scene) {
   }
 }
 
-/** What to write into a block: where "1,234 points" has no room, the number will do. */
+/** What to write into a block; where "1,234 points" has no room, the number, and half a number is worse than none. */
 function shownTitle(ctx, picture, i, room) {
-  const title = picture.title(i);
-  return !title || (isSize(title) && widthOf(ctx, title) > room) ? compact(picture.size[i]) : title;
+  const title = picture.title(i), number = compact(picture.size[i]);
+  if (title && !isSize(title)) return fitted(ctx, title, room);
+  return [title || number, number].find((text) => widthOf(ctx, text) <= room) ?? "";
 }
 
 /** Whether a title says no more than how many points there are. @param {string} title */

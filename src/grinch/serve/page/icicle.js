@@ -26,6 +26,7 @@ export class Icicle {
     this.picture = null;
     this.swap = { begin: -SWAP, rows: new Map() };
     this.drawn = 0;
+    this.times = [];
     this.pulseUntil = 0;
     new Gestures(this.canvas, this._gestures());
     new ResizeObserver(() => this._resize()).observe(this.canvas.parentElement);
@@ -46,7 +47,7 @@ export class Icicle {
     this.canvas.height = Math.round(clientHeight * ratio);
     this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     this._changed();
-    this._frame(performance.now(), true);
+    this.redraw();
   }
 
   _changed() {
@@ -144,6 +145,11 @@ export class Icicle {
     });
   }
 
+  /** Draw at once, as it is. */
+  redraw() {
+    this._frame(performance.now(), true);
+  }
+
   pulse() {
     this.pulseUntil = performance.now() + PULSE;
     this.draw();
@@ -161,6 +167,7 @@ export class Icicle {
     if (picture !== this.picture) this._swapTo(picture, now);
     const isSettling = this._settle(picture, passed);
     this._paint(picture, now);
+    this._time(picture);
     const isSwapping = now - this.swap.begin < SWAP;
     if (isMoving || isSettling || isSwapping) this.draw();
     else {
@@ -168,6 +175,14 @@ export class Icicle {
       if (picture.key === this.pictures.key()) this.app.state.set({ shown: picture, isSteady: `${x0},${x1},${picture.key}` });
       if (this._glows(picture) && now < this.pulseUntil && !isStill()) setTimeout(() => this.draw(), 50);
     }
+  }
+
+  /** Keep how long it took from a question to its first picture, for those who measure. */
+  _time(picture) {
+    const { begin, arrived } = picture.asked;
+    if (picture.isTimed) return;
+    picture.isTimed = true;
+    this.times = [...this.times.slice(-499), { begin, arrived, drawn: performance.now(), blocks: this.drawn }];
   }
 
   /** Come nearer to where the view is to be; whether there is still some way to go. */

@@ -76,6 +76,13 @@ globalThis.grinchPage = {
     const { picture } = app.icicle;
     return picture ? Array.from(picture.node, (_, i) => ({ ...picture.spot(i), row: picture.row[i], flags: picture.flags[i], fresh: picture.fresh[i] })) : [];
   },
+  times: () => app.icicle.times,
+  drawTimes: (what, count) => Array.from({ length: count }, () => {
+    const begin = performance.now();
+    if (what === "tree") app.icicle.redraw();
+    else app.map.redraw();
+    return performance.now() - begin;
+  }),
   idle: whenIdle,
 };
 

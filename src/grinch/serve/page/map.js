@@ -1,7 +1,7 @@
 // The map of the points, linked with the tree: a node's points are a range, since they come in the order of its leaves.
 
 import { begin, end, track } from "grinch/busy";
-import { byId, el, remembered } from "grinch/dom";
+import { byId, el, later, remembered } from "grinch/dom";
 import { Gestures } from "grinch/gestures";
 import { GlPoints } from "grinch/glpoints";
 import { pointColors, pointPalette } from "grinch/mapcolors";
@@ -10,7 +10,7 @@ import { Near } from "grinch/near";
 import { SoftPoints } from "grinch/softpoints";
 
 const METHODS = { pca: "PCA", umap: "UMAP", columns: "columns" };
-const REACH = 9;
+const REACH = 9, REST = 120;
 const MOST_ZOOM = 4000;
 
 export class PointMap {
@@ -48,21 +48,28 @@ export class PointMap {
   async _load() {
     const { version, about, n, isMapShown } = this.app.values;
     if (!n || !about?.map || !isMapShown) return;
-    const method = about.map.methods.includes(this.app.values.method) ? this.app.values.method : about.map.method;
+    const { method: first, methods } = about.map;
+    const method = methods.includes(this.app.values.method) ? this.app.values.method : first;
     const key = `${version}|${method}`;
     if (key === this.loading || this.map?.key === key) return;
     this.loading = key;
+    // While one map is computed, another one is better than none.
+    if (method !== first && this.map?.header.version !== version) await this._ask(first, version, key);
+    await this._ask(method, version, key);
+    if (this.loading === key) this.loading = null;
+  }
+
+  async _ask(method, version, wanted) {
     const status = byId("map-status");
     const wait = setTimeout(() => { status.textContent = `computing ${METHODS[method] ?? method}…`; }, 400);
     try {
       const found = await this.app.ask(() => this.app.source.map({ method, version }), method === "umap");
-      if (found && this.loading === key) this._show(found, key);
+      if (found && this.loading === wanted) this._show(found, `${version}|${method}`);
       status.textContent = "";
     } catch (error) {
       status.textContent = error.message;
     } finally {
       clearTimeout(wait);
-      if (this.loading === key) this.loading = null;
     }
   }
 
@@ -117,7 +124,7 @@ export class PointMap {
       canvas.width = Math.round(clientWidth * ratio);
       canvas.height = Math.round(clientHeight * ratio);
     }
-    this.draw(true);
+    this._draw();
   }
 
   home() {
@@ -155,7 +162,7 @@ export class PointMap {
     const [wide, high] = this._extent();
     this.view.x = px - (x - this.width / 2) / wide;
     this.view.y = py + (y - this.height / 2) / high;
-    this.draw();
+    this._moved();
   }
 
   _pan(dx, dy) {
@@ -163,7 +170,18 @@ export class PointMap {
     const [wide, high] = this._extent();
     this.view.x -= dx / wide;
     this.view.y += dy / high;
+    this._moved();
+  }
+
+  /** Draw now, and everything when it rests. */
+  _moved() {
+    this.isMoving = true;
     this.draw();
+    this.rest ??= later(() => {
+      this.isMoving = false;
+      this.draw();
+    }, REST);
+    this.rest();
   }
 
   /** The place in the tree of the point under the mouse; -1 if there is none. */
@@ -211,8 +229,13 @@ export class PointMap {
 
   // Drawing --------------------------------------------------------------------------------------------------------
 
-  draw(isAtOnce = false) {
-    if (isAtOnce) return this._draw();
+  /** Draw at once, and everything. */
+  redraw() {
+    this.points.drawn = "";
+    this._draw();
+  }
+
+  draw() {
     if (this.frame) return;
     begin();
     this.frame = requestAnimationFrame(() => {
@@ -229,13 +252,13 @@ export class PointMap {
     const { map, colors, width, height, ratio } = this;
     if (!map || !width || colors?.length !== map.n) return;
     const { a, b, c, d } = this.transform(), spot = this._spot();
-    // Dots grow a little as one comes closer, and are small and faint where there are many.
-    const room = Math.sqrt((width * height) / map.n), zoom = this.view.zoom ** 0.35;
-    const diameter = Math.min(Math.max(room * 0.55 * zoom, 1.2), 9) * ratio;
+    // Dots are as large and as strong as there is room for each.
+    const room = Math.sqrt((width * height) / map.n) * this.view.zoom;
+    const diameter = Math.min(Math.max(room ** 0.65, 1.2), 9) * ratio;
     this.points.draw({
       a: a * ratio, b: b * ratio, c: c * ratio, d: d * ratio, width: this.canvas.width, height: this.canvas.height,
-      diameter, alpha: Math.min(Math.max(0.28 * room * zoom, 0.35), 0.85), dim: spot ? 0.18 : 1,
-      range: spot && spot.size < map.n ? spot : null,
+      diameter, alpha: Math.min(Math.max(0.25 + 0.25 * Math.sqrt(room), 0.4), 0.85), dim: spot ? 0.18 : 1,
+      range: spot && spot.size < map.n ? spot : null, isMoving: this.isMoving,
     });
     this.over.setTransform(ratio, 0, 0, ratio, 0, 0);
     drawOver(this.over, this, spot);

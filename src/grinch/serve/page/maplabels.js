@@ -1,14 +1,14 @@
 // What is written over the map: names of the largest clusters, what is new, and where the mouse is.
 
 import { css } from "grinch/palette";
-import { fitted } from "grinch/drawing";
+import { fitted, isSize } from "grinch/drawing";
 
 const FONT = '600 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const MOST_LABELS = 12, SAMPLED = 151, WIDEST = 130, MOST_FRESH = 3000;
 
 /** The middle of each of the largest clusters: medians, so that it is among the points. */
 export function middles(map, clusters) {
-  return (clusters?.header.list ?? []).slice(0, 40).map(({ node, start, size, name }) => {
+  return (clusters?.header.list ?? []).slice(0, 40).filter(({ name }) => !isSize(name)).map(({ node, start, size, name }) => {
     const step = Math.max(size / SAMPLED, 1), xs = [], ys = [];
     for (let k = 0; k < Math.min(size, SAMPLED); k += 1) {
       const place = start + Math.floor(k * step);

@@ -17,7 +17,6 @@ export class Pictures {
     this.known = [];
     this.isAsking = false;
     this.wanted = null;
-    this.bytes = 0;
   }
 
   /** What must be the same for a picture to fit. */
@@ -69,8 +68,9 @@ export class Pictures {
         const asked = this.wanted;
         this.wanted = null;
         const { key, perPixel, isExact, ...request } = asked;
+        const begin = performance.now();
         const found = await this.app.ask(() => this.app.source.view(request));
-        if (found) this._keep(new Picture(found, asked));
+        if (found) this._keep(new Picture(found, { ...asked, begin, arrived: performance.now() }));
       }
     } catch (error) {
       this.app.failed(error);

@@ -2,7 +2,7 @@
 //
 //   isStatic                                    whether nothing can change (no naming, no placing, no versions to come)
 //   about()                                     what is looked at, and what can be asked of it
-//   layers()                                    {version, layers: [{cut, title, clusters, persistence}]}
+//   layers({asked})                             {version, layers: [{cut, title, clusters, persistence}]}; null if they have to be asked for
 //   view({x0, x1, width, rows, cut, color, since, version})     → Message: the blocks of the icicle
 //   cut({cut, version})                         → Message: the clusters of a cut, from left to right
 //   node(node, {cut, since, version})           the page of a node
@@ -69,7 +69,7 @@ async function patiently(call, onWait) {
 }
 
 export const about = () => ask(address("about"));
-export const layers = () => patiently(() => ask(address("layers")));
+export const layers = (asked) => patiently(() => ask(address("layers", asked)));
 export const view = (asked) => ask(address("view", asked));
 export const cut = (asked) => ask(address("cut", asked));
 export const node = (node, asked) => ask(address(`node/${node}`, asked));

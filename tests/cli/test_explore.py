@@ -1,0 +1,120 @@
+"""What ``grinch explore`` makes of its arguments; the server itself is not started."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import linkage
+
+import grinch
+from commands import run_command
+from grinch import Grinch
+from serve.looked import news, points
+
+# The package has a function of the same name.
+command = sys.modules["grinch.cli.explore"]
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """What is served or exported, in place of doing so."""
+    calls = []
+
+    def note(viewer, *arguments):
+        members = viewer.members(viewer.scene.tree.root, limit=3, order="arrival")["members"] if viewer.n else []
+        calls.append((viewer.about(), members, arguments))
+
+    monkeypatch.setattr(command, "_serve", note)
+    monkeypatch.setattr(command, "_export", note)
+    return calls
+
+
+def explore(cwd, *arguments):
+    return run_command("explore", *arguments, cwd=cwd)
+
+
+def test_a_store(tmp_path, served):
+    X, payload = news(30)
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(X, payload=[{**row, "headline": f"h{i}"} for i, row in enumerate(payload)])
+    done = explore(tmp_path, "store", "--text", "headline", "--no-browser", "--port", "5000")
+    assert done.returncode == 0, done.stderr
+    [(about, members, (path, port, browser))] = served
+    assert (about["kind"], about["n"], members[0]["text"]) == ("store", 30, "h0")
+    assert (str(path), port, browser) == ("store", 5000, False)
+
+
+def test_a_model_with_a_table_in_its_order(tmp_path, served):
+    X, _ = points(12)
+    Grinch().fit(X).save(tmp_path / "m.grinch")
+    (tmp_path / "t.csv").write_text("title,class\n" + "".join(f"t{i},c{i % 2}\n" for i in range(12)))
+    done = explore(tmp_path, "m.grinch", "--table", "t.csv")
+    assert done.returncode == 0, done.stderr
+    [(about, members, _)] = served
+    assert about["labels"] == ["c0", "c1"]
+    assert [member["text"] for member in members] == ["t0", "t1", "t2"]
+
+
+def test_a_table_by_ids(tmp_path, served):
+    X, _ = points(12)
+    model = Grinch().fit(X, ids=[f"p{i}" for i in range(12)])
+    model.remove(["p0"]).save(tmp_path / "m.grinch")
+    rows = "".join(f"p{i},t{i}\n" for i in range(11, -1, -1) if i != 2)
+    (tmp_path / "t.csv").write_text(f"key,title\n{rows}")
+    done = explore(tmp_path, "m.grinch", "--table", "t.csv", "--id", "key")
+    assert done.returncode == 0, done.stderr
+    assert [(member["id"], member["text"]) for member in served[0][1]] == [("p1", "t1"), ("p2", None), ("p3", "t3")]
+
+
+def test_a_linkage_with_lines_of_text(tmp_path, served):
+    np.save(tmp_path / "tree.npy", linkage(points(5)[0]))
+    (tmp_path / "t.txt").write_text("one\ntwo\nthree\nfour\nfive\n")
+    assert explore(tmp_path, "tree.npy", "--table", "t.txt", "--export", "page.html").returncode == 0
+    [(about, members, (path,))] = served
+    assert (about["kind"], members[1]["text"], str(path)) == ("tree", "two", "page.html")
+
+
+def test_a_map_of_columns_and_a_folder_of_images(tmp_path, served):
+    (tmp_path / "tree.nwk").write_text("((a,b),c);")
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "t.csv").write_text("left,up,pic\n1,2,a.png\n3,4,b.png\n5,6,c.png\n")
+    options = ("--x", "left", "--y", "up", "--image", "pic", "--images", "pictures")
+    assert explore(tmp_path, "tree.nwk", "--table", "t.csv", *options).returncode == 0
+    [(about, members, _)] = served
+    assert about["map"]["method"] == "columns"
+    assert members[0]["image"] == "api/image/0?version=1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["none"], "PATH 'none' does not exist"),
+        (["."], "folder without a store"),
+        (["t.csv"], "none of what can be looked at"),
+        (["tree.nwk", "--id", "key"], "--id names a column of --table"),
+        (["tree.nwk", "--table", "none.csv"], "the table 'none.csv' does not exist"),
+        (["tree.nwk", "--table", "t.csv"], "a row for each of the 3 points; 't.csv' has 2"),
+        (["tree.nwk", "--table", "t.csv", "--id", "nokey"], "got 'nokey'. There are: key, title"),
+        (["tree.nwk", "--table", "t.csv", "--id", "title"], "no id in column 'title'"),
+        (["tree.nwk", "--table", "t.txt", "--id", "key"], "got 'key'. There are: none"),
+        (["tree.nwk", "--text", "title"], "text must name a field of the payload; got 'title'"),
+        (["tree.nwk", "--x", "left"], "give both of them, or none"),
+        (["tree.nwk", "--images", "none"], "does not exist"),
+        (["tree.nwk", "--port", "70000"], "65535"),
+        (["store", "--table", "t.csv"], "--table is for models and trees"),
+        (["broken.nwk"], "cannot be read as a tree"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(tmp_path, served, arguments, why):
+    (tmp_path / "tree.nwk").write_text("((a,b),c);")
+    (tmp_path / "broken.nwk").write_text("((a,b),c;")
+    (tmp_path / "t.csv").write_text("key,title\na,x\nb,y\n")
+    (tmp_path / "t.txt").write_text("a key\nin a text\n")
+    grinch.open(tmp_path / "store").close()
+    done = explore(tmp_path, *arguments)
+    assert done.returncode != 0
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+    assert served == []

@@ -1,0 +1,243 @@
+"""The client, beside a store in this process that is done the same to."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import numpy as np
+import pytest
+
+import grinch
+from grinch.serve import client as clients
+from grinch.serve import connection as connections
+from serving import TOKEN, serving, some_rows
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving(grinch.open(tmp_path_factory.mktemp("served"), n_clusters=3), token=TOKEN) as served:
+        yield served
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """A client of a new service, and a twin."""
+    with (
+        serving(grinch.open(tmp_path / "served", n_clusters=3), token=TOKEN) as served,
+        grinch.connect(served.url, TOKEN) as client,
+        grinch.open(tmp_path / "twin", n_clusters=3) as twin,
+    ):
+        yield client, twin
+
+
+def test_a_client_has_the_face_of_a_store(pair):
+    X, ids = some_rows(60), [f"p{i}\0" if i == 7 else f"é{i}" for i in range(60)]
+    payload = [{"i": i, "n": np.int64(i)} for i in range(60)]
+    plain = [{"i": i, "n": i} for i in range(60)]
+    for step in (
+        lambda store: store.insert(X[:50], ids=ids[:50], payload=payload[:50] if store is pair[1] else plain[:50]),
+        lambda store: store.insert(X[:2], ids=ids[:2]),
+        lambda store: store.insert(X[50:].astype(np.float64), ids=np.array(ids[50:])),
+        lambda store: store.insert([], ids=[]),
+        lambda store: store.remove(ids[3:5]),
+        lambda store: store.update(ids[6:8], some_rows(2, seed=3)),
+        lambda store: store.update([ids[9]], payload=[None]),
+        lambda store: store.update([ids[10]], some_rows(1, seed=4), [["x"]]),
+        lambda store: store.label(min(store.clusters()), "first"),
+        lambda store: store.add_cut("five", n_clusters=5),
+        lambda store: store.recut(),
+        lambda store: store.refine(),
+        lambda store: store.ids,
+        lambda store: len(store),
+        lambda store: store.version,
+        lambda store: store.labels().tolist(),
+        lambda store: store.labels("five").tolist(),
+        lambda store: store.clusters(),
+        lambda store: store.clusters("five"),
+        lambda store: store.names(),
+        lambda store: store.names(gone=True),
+        lambda store: store.changes(),
+        lambda store: store.changes(since=2, cut=None),
+        lambda store: store.predict(some_rows(9, seed=5)).tolist(),
+        lambda store: store.predict(some_rows(9, seed=5), "five").tolist(),
+        lambda store: store.payload(ids[9:12]),
+        lambda store: store.vectors(ids[9:12]).tolist(),
+        lambda store: store.cuts(),
+        lambda store: store.tree.to_scipy().tolist(),
+        lambda store: store.tree.names,
+        lambda store: store.drop_cut("five"),
+    ):
+        client, twin = (step(store) for store in pair)
+        assert client == twin
+
+
+def test_errors_are_those_of_the_store(pair):
+    X = some_rows(5)
+    for store in pair:
+        store.insert(X, ids=list("abcde"))
+    for step in (
+        lambda store: store.insert(X[:1], ids=["b"]),
+        lambda store: store.insert(X[:1]),
+        lambda store: store.insert(X[:1], ids=[1]),
+        lambda store: store.insert(X[:2], ids=["x", "x"]),
+        lambda store: store.remove(["nobody"]),
+        lambda store: store.remove("a"),
+        lambda store: store.update(["a"]),
+        lambda store: store.payload(["nobody"]),
+        lambda store: store.labels("nothing"),
+        lambda store: store.label(99, "x"),
+        lambda store: store.drop_cut("default"),
+    ):
+        messages = []
+        for store in pair:
+            with pytest.raises(ValueError, match="must") as caught:
+                step(store)
+            messages.append(str(caught.value))
+        assert messages[0].partition(";")[0] == messages[1].partition(";")[0]
+    assert pair[0].version == pair[1].version == 1
+
+
+def test_much_is_sent_in_parts(service, monkeypatch):
+    monkeypatch.setattr(clients, "CHUNK", 700)
+    monkeypatch.setattr(clients, "MANY", 7)
+    with grinch.connect(service.url, TOKEN) as client:
+        before = len(client)
+        ids = [f"part-{i}" for i in range(40)]
+        client.insert(some_rows(40, seed=6), ids=ids, payload=[{"text": "x" * 20}] * 40)
+        assert client.ids[before:] == ids
+        assert client.payload(ids) == [{"text": "x" * 20}] * 40
+        assert (
+            client.predict(some_rows(40, seed=6)).tolist()
+            == service.service.desk.live.store.predict(some_rows(40, seed=6)).tolist()
+        )
+
+
+def test_points_without_ids(tmp_path):
+    with serving(grinch.open(tmp_path)) as served, grinch.connect(served.url) as client:
+        assert client.tree.n_leaves == 0
+        client.insert([[1, 2]])
+        assert (client.ids, client.tree.n_leaves, client.tree.names) == ([0], 1, None)
+        client.insert([[1, 3], [2, 1]])
+        assert (client.ids, client.tree.n_leaves, client.tree.names) == ([0, 1, 2], 3, None)
+        client.remove([0])
+        assert client.tree.names == [1, 2]
+
+
+def test_a_node_and_a_search(service):
+    with grinch.connect(service.url, TOKEN) as client:
+        client.insert(some_rows(3, seed=7), ids=["one", "two", "three"])
+        assert client.search("three")[0]["kind"] == "id"
+        assert client.node(0)["size"] == 1
+        with pytest.raises(KeyError, match="node 99999"):
+            client.node(99999)
+        assert client.labels(n_clusters=2).max() == 1
+        assert len(client.labels(layer=0)) == len(client)
+
+
+def test_who_may_not_is_told(service):
+    with grinch.connect(service.url, "not-the-right-token") as client, pytest.raises(PermissionError, match="token"):
+        client.version
+    with grinch.connect(service.url) as client, pytest.raises(PermissionError, match="token"):
+        client.insert([[1, 2, 3, 4]])
+
+
+def test_changes_are_followed_over_a_lost_connection(tmp_path, monkeypatch):
+    """The first connection ends after one event; the second goes on behind it."""
+    with serving(grinch.open(tmp_path, n_clusters=2)) as served, grinch.connect(served.url) as client:
+        client.insert(some_rows(10), ids=list(range(10)))
+        events, asked = connections.Connection.events, []
+
+        def one_event(self, path, query, last):
+            asked.append(last)
+            yield next(events(self, path, query, last))
+            raise TimeoutError
+
+        monkeypatch.setattr(connections.Connection, "events", one_event)
+        followed = client.follow(since=0)
+        assert [next(followed).kind for _ in range(2)] == ["born", "born"]
+        client.label(0, "first")
+        assert next(followed).kind == "renamed"
+        assert asked == [0, 1]
+        followed.close()
+
+
+def test_a_service_that_is_busy_is_asked_again(service, monkeypatch):
+    waits = []
+    monkeypatch.setattr(connections.time, "sleep", waits.append)
+    asked = connections.Connection._ask_once
+    answers = iter([503, 503])
+
+    def busy(self, *given):
+        status = next(answers, None)
+        return asked(self, *given) if status is None else connections.Answer(status, {}, b'{"error": "busy"}')
+
+    monkeypatch.setattr(connections.Connection, "_ask_once", busy)
+    with grinch.connect(service.url, TOKEN) as client:
+        assert client.info()["kind"] == "store"
+        assert waits == [0.1, 0.2]
+        answers = iter([503] * 9)
+        with pytest.raises(ConnectionError, match="busy"):
+            client.info()
+
+
+@pytest.mark.parametrize(("ids", "attempts"), [(["a"], 3), (None, 1)])
+def test_points_without_ids_are_not_sent_twice(monkeypatch, ids, attempts):
+    """Whether they arrived is not known when the connection is lost."""
+    monkeypatch.setattr(connections.time, "sleep", lambda _: None)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        count = 0
+
+        def hang_up():
+            nonlocal count
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(10_000)
+                    count += 1
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        client = grinch.connect(f"http://127.0.0.1:{listening.getsockname()[1]}", retries=2)
+        with client, pytest.raises(ConnectionError, match="was lost"):
+            client.insert([[1, 2]], ids=ids)
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert count == attempts
+
+
+def test_nobody_there(monkeypatch):
+    monkeypatch.setattr(connections.time, "sleep", lambda _: None)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with grinch.connect(f"http://127.0.0.1:{port}") as client, pytest.raises(ConnectionError, match="nobody answers"):
+        client.version
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8765", "ftp://x", "http://", "unix:/x"])
+def test_an_address_is_checked(url):
+    with pytest.raises(ValueError, match="url must be the address"):
+        grinch.connect(url)
+
+
+def test_threads_share_a_client(service):
+    with grinch.connect(service.url, TOKEN) as client:
+        before, wrong = len(client), []
+
+        def insert(first):
+            for i in range(first, first + 5):
+                try:
+                    client.insert(some_rows(1, seed=i), ids=[f"thread-{i}"])
+                except Exception as error:
+                    wrong.append(error)
+
+        threads = [threading.Thread(target=insert, args=(1_000 + 10 * i,)) for i in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        assert len(client) == before + 25
