@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+
 from serve.browser import FLAGS, Shown, find_browser, make_store, serving
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from grinch._types import Counts
-from grinch.serve.sources import Seen, StoreSource, _metric_of
+from grinch.serve.sources import Place, Seen, StoreSource, _metric_of
 from grinch.store.beside import Beside, NotShown
 from grinch.store.changes import Change
 from grinch.store.store import Store
@@ -142,10 +142,10 @@ class LiveSource(StoreSource):
         return self._live.read(lambda store: store.rows_at(keys))
 
     def columns(self) -> list[str] | None:
-        return self._live.read(lambda store: store._db.get("columns"))
+        return self._live.read(lambda store: store.columns)
 
     def n_features(self) -> int | None:
-        return self._live.read(lambda store: store._db.get("n_features"))
+        return self._live.read(lambda store: store.n_features)
 
     def metric(self) -> str:
         if self._metric is None:
@@ -156,12 +156,16 @@ class LiveSource(StoreSource):
     def key_of(self, name: Any) -> int | None:
         return self._live.read(lambda store: store.position_of(name))
 
-    def place(self, row: Any) -> tuple[int, int, int]:
-        version, found = self._live.read(lambda store: store.place(row))
-        return version, *found[0]
+    def place(self, row: Any) -> Place:
+        def placed(store: Any) -> Place:
+            version, [(beside, nearest)] = store.place(row)
+            clusters = {name: int(store.predict(row, name)[0]) for name in store.cuts()}
+            return Place(version, beside, nearest, clusters)
 
-    def changes(self, since: int, cut: str) -> list[Change]:
-        return self._live.read(lambda store: store.changes(since, cut))
+        return self._live.read(placed)
+
+    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
+        return self._live.read(lambda store: store.latest_changes(since, cut, limit))
 
     def times(self) -> dict[int, float]:
         return self._live.read(lambda store: store.times())

@@ -63,10 +63,10 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/page/{name}", include_in_schema=False)
     def page_file(name: str, request: Request) -> Response:
-        found = assets.asset(name)
-        if found is None:
+        try:
+            content, kind = assets.asset(name)
+        except KeyError:
             return JSONResponse({"error": "there is no such file of the page"}, 404)
-        content, kind = found
         tag = f'"{hashlib.sha256(content).hexdigest()[:24]}"'
         headers = {"ETag": tag, "Cache-Control": CACHED}
         if tag in request.headers.get("if-none-match", ""):
