@@ -3,7 +3,6 @@ from __future__ import annotations
 import shutil
 
 import pytest
-
 from serve.browser import FLAGS, Shown, find_browser, make_store, serving
 
 

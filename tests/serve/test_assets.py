@@ -35,9 +35,7 @@ def test_every_import_is_a_module_that_is_there():
         assert "innerHTML" not in source, name
 
 
-@pytest.mark.parametrize(
-    "name", ["index.html", "../assets.py", "", "main", "nothing.js", "/etc/passwd", "..%2fassets.js"]
-)
+@pytest.mark.parametrize("name", ["index.html", "../assets.py", "", "main", "nothing.js", "/etc/passwd", "..%2fassets.js"])
 def test_only_files_of_the_page(name):
     with pytest.raises(KeyError, match="has no file"):
         assets.asset(name)

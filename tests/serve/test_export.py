@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
+from serve.browser import make_store, some_points
 
 import grinch
 from grinch import Grinch
@@ -15,7 +16,6 @@ from grinch.serve.arrays import unpack_arrays
 from grinch.serve.export import MOST_POINTS, page_of, write_page
 from grinch.serve.sources import MemorySource, StoreSource, open_source
 from grinch.serve.viewer import Viewer
-from serve.browser import make_store, some_points
 
 # Arrays as lists; what is no number as null, as JSON has it.
 ASK = """async ([what, args]) => {
@@ -131,9 +131,7 @@ def test_members_are_all_there_once(exported):
 @pytest.mark.parametrize("q", ["larger", "weather", "p0017", "lisbon", "(p0003)", "nothing like it", "cluster 1", "#2"])
 def test_search_finds_what_the_viewer_finds(exported, q):
     found, known = exported.ask("search", q, {"limit": 20}), exported.viewer.search(q, 20)
-    assert {(hit["kind"], hit["node"]) for hit in found["hits"]} == {
-        (hit["kind"], hit["node"]) for hit in known["hits"]
-    }
+    assert {(hit["kind"], hit["node"]) for hit in found["hits"]} == {(hit["kind"], hit["node"]) for hit in known["hits"]}
 
 
 def test_the_map_and_what_is_known_of_points(exported):
@@ -163,12 +161,7 @@ def png(shade: int) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     head = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(bytes([0, shade])))
-        + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes([0, shade]))) + chunk(b"IEND", b"")
 
 
 def test_images_are_inside(tmp_path, open_page):

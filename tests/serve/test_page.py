@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+from serve.browser import serving, some_points
 
 import grinch
-from serve.browser import serving, some_points
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 INSERT = """
@@ -188,13 +188,7 @@ def test_keys(url, open_page):
 
 def test_colors(url, open_page):
     shown = open_page(url)
-    legends = {
-        "label": "cooking",
-        "purity": "100 % of one label",
-        "time": "20",
-        "fresh": "new",
-        "cluster": "above the cut",
-    }
+    legends = {"label": "cooking", "purity": "100 % of one label", "time": "20", "fresh": "new", "cluster": "above the cut"}
     for color, legend in legends.items():
         shown.page.select_option("#color", color)
         assert shown.idle().state["color"] == color
@@ -259,9 +253,7 @@ def test_what_is_known_of_points_is_never_html(tmp_path, open_page):
     rows, _, _ = some_points(20)
     with grinch.open(tmp_path / "hostile", linkage="average") as store:
         ids = [f"{HOSTILE}{i}" for i in range(20)]
-        store.insert(
-            rows, ids=ids, payload=[{"text": f"{HOSTILE} {i}", "label": HOSTILE, HOSTILE: i} for i in range(20)]
-        )
+        store.insert(rows, ids=ids, payload=[{"text": f"{HOSTILE} {i}", "label": HOSTILE, HOSTILE: i} for i in range(20)])
     with serving(tmp_path / "hostile") as address:
         shown = open_page(address)
         shown.click(shown.blocks()[0]["node"])
