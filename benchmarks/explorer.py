@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,7 @@ def header_of(message: bytes, name: str) -> list[int]:
     return found
 
 
-def spread(values: list[float], digits: int = 1) -> dict[str, float]:
+def spread(values: Sequence[float], digits: int = 1) -> dict[str, float]:
     found = np.percentile(values, [50, 99, 100])
     return {name: round(float(value), digits) for name, value in zip(("p50", "p99", "max"), found, strict=True)}
 
