@@ -48,9 +48,13 @@ def test_coordinates_are_no_labels():
 
 
 def test_nothing_is_found_in_what_has_no_fields():
-    assert found("text", 5, None, [1, 2], True, 2.5) == Fields(is_text=True)
-    assert found(5, None, [1, 2]) == Fields()
-    assert found() == Fields()
+    assert found(5, None, [1, 2], True, 2.5) == found() == Fields()
+    assert not Fields().has_text
+
+
+def test_payloads_that_are_texts_themselves():
+    assert found("text", None) == Fields(is_text=True)
+    assert found("text").has_text
 
 
 @pytest.mark.parametrize("payload", [None, 5, 2.5, True, [], ["a"], {}, {"other": 1}, {"title": None}])

@@ -112,7 +112,8 @@ class ViewerMachine(RuleBasedStateMachine):
         self.compare_members(scene, picture)
 
     def compare_members(self, scene, picture):
-        there = set(self.store.ids) if scene.version != self.store.version else set(picture.ids)
+        # A reader knows only what it has read by now.
+        there = set(self.viewer.source.store.ids)
         members = self.viewer.members(scene.tree.root, limit=200, order="arrival", version=scene.version)["members"]
         assert [member["leaf"] for member in members] == list(range(min(scene.n, 200)))
         for member, name in zip(members, picture.ids, strict=False):
@@ -142,9 +143,9 @@ def run(max_examples, steps):
 
 
 def test_a_viewer_on_a_store_that_changes():
-    run(max_examples=12, steps=15)
+    run(max_examples=8, steps=12)
 
 
 @pytest.mark.slow
 def test_a_viewer_on_a_store_that_changes_for_long():
-    run(max_examples=150, steps=50)
+    run(max_examples=100, steps=30)

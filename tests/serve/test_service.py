@@ -514,6 +514,35 @@ def test_many_clients_at_once(served):
     store.check()
 
 
+def test_predictions_that_are_asked_together_are_those_alone(filled, monkeypatch):
+    """While the store is taken they gather; some of them are wrong, and the others are answered."""
+    store, X, answers = store_of(filled), some_rows(12, seed=8), {}
+    alone, calls = store.predict(X).tolist(), []
+    predict = store.predict
+    monkeypatch.setattr(store, "predict", lambda *given: calls.append(len(given[0])) or predict(*given))
+
+    def ask(i, body):
+        connection = http.client.HTTPConnection("127.0.0.1", filled.port, timeout=30)
+        connection.request("POST", "/v1/predict", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answers[i] = answer.status, json.loads(answer.read())
+        connection.close()
+
+    bodies = [{"X": X[i : i + 1].tolist()} for i in range(12)]
+    bodies += [{"X": [[1, 2]]}, {"X": X[:1].tolist(), "cut": "nothing"}]
+    threads = [threading.Thread(target=ask, args=each) for each in enumerate(bodies)]
+    with store._turn:
+        for thread in threads:
+            thread.start()
+        for thread in threads[:1]:
+            thread.join(0.5)
+    for thread in threads:
+        thread.join()
+    assert [answers[i][1]["clusters"] for i in range(12)] == [[cluster] for cluster in alone]
+    assert (answers[12][0], answers[13][0]) == (422, 422)
+    assert len(calls) < 14
+
+
 def test_too_much_at_once_is_said(tmp_path):
     with serving(grinch.open(tmp_path), max_queued=1) as served:
         store, answers = store_of(served), []

@@ -55,10 +55,16 @@ def _text_rows(path: Path, ending: str) -> list[Any]:
     with open_text(path) as lines:
         if ending == ".txt":
             return [line.rstrip("\r\n") for line in lines]
-        csv.field_size_limit(LONGEST_CELL)
-        reader = csv.DictReader(lines, delimiter=DELIMITERS[ending], restkey="")
-        names = [name for name in reader.fieldnames or () if name]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise FileError(f"the table {str(path)!r} has more than one column {twice!r}; rename or delete all but one")
-        return [{name: row[name] for name in names} for row in reader]
+        limit = csv.field_size_limit(LONGEST_CELL)
+        try:
+            return _table_rows(csv.DictReader(lines, delimiter=DELIMITERS[ending], restkey=""), path)
+        finally:
+            csv.field_size_limit(limit)  # it is that of the whole process
+
+
+def _table_rows(reader: csv.DictReader[str], path: Path) -> list[Any]:
+    names = [name for name in reader.fieldnames or () if name]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise FileError(f"the table {str(path)!r} has more than one column {twice!r}; rename or delete all but one")
+    return [{name: row[name] for name in names} for row in reader]

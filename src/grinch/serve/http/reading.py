@@ -16,7 +16,8 @@ from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
 from grinch.serve.desk import cut_tree
 from grinch.serve.http import bodies, events, models
-from grinch.serve.http.answers import COMMON, MOVED_ON, NOT_THERE, aside, npy, refusal
+from grinch.serve.http.answers import COMMON, MOVED_ON, NOT_THERE, Json, aside, npy, refusal
+from grinch.serve.http.placing import Predictions
 from grinch.serve.http.service import Service
 from grinch.serve.viewer import Stale, Viewer
 from grinch.tree import Tree
@@ -42,6 +43,7 @@ def router(service: Service, viewer: Viewer) -> APIRouter:
 
 def _add_points(routes: APIRouter, service: Service) -> None:
     desk, settings = service.desk, service.settings
+    predictions = Predictions(desk)
 
     @routes.get("/info", tags=["service"], responses={200: {"model": models.Info}}, response_class=Response)
     async def info() -> Any:
@@ -107,15 +109,10 @@ def _add_points(routes: APIRouter, service: Service) -> None:
             return bodies.matrix(given.X, settings), name
 
         try:
-            X, name = await bodies.read(request, parse)
+            found = await predictions.get(*await bodies.read(request, parse))
         except Exception as error:
             return refusal(error)
-
-        def find(seen: Any) -> dict[str, Any]:
-            found = seen.predict(X, name) if len(X) else np.empty(0, np.int64)
-            return {"version": seen.version, "clusters": found.tolist()}
-
-        return await aside(lambda: desk.read(find))
+        return Json({"version": found.version, "clusters": found.clusters})
 
 
 def _add_clusters(routes: APIRouter, service: Service, viewer: Viewer) -> None:

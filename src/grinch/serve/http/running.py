@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -22,9 +23,16 @@ LONGEST_ADDRESS = 2**17
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; port 0 is any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol said: asyncio sends small answers at once only then, and otherwise each takes 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host.strip("[]"), port))
+        listening.listen(2048)
+        return listening
     except OSError as error:
+        listening.close()
         raise OSError(error.errno, f"host {host!r} with port {port} cannot be listened on: {error.strerror}") from None
 
 
