@@ -507,6 +507,31 @@ def store_kills() -> str:
     )
 
 
+# From service.json --------------------------------------------------------------------------------------------------
+
+
+def service() -> str:
+    found = read("service.json")
+    names = {"predict": ("model.predict", "store.predict"), "insert": ("model.partial_fit", "store.insert")}
+    cells = []
+    for what, bare in names.items():
+        rows = {f"`{name}`, no service": found["bare"][name] for name in bare}
+        rows |= {f"{what}, {n}": found[f"{what}, {n}"] for n in ("1 client", "32 clients")}
+        for name, row in rows.items():
+            cells.append([name, f"{row['per second']:,.0f}", f"{row['p50 ms']:.1f} ms", f"{row['p99 ms']:.1f} ms"])
+    return table(["", "a second", "median", "99 of 100 within"], cells)
+
+
+def service_notes() -> str:
+    found = read("service.json")
+    beside, batches = found["beside an insert of 10,000"], found["batches"]
+    return (
+        f"On average {batches['requests per commit']:.1f} inserts were written together. While 10,000 points were inserted"
+        f" at once, which took {beside['insert s']:.1f} s, a client that predicted one row after the other waited"
+        f" {beside['longest predict ms']:.0f} ms at most.\n"
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "speed": speed,
     "speed-notes": speed_notes,
@@ -543,6 +568,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "store": store_rates,
     "store-notes": store_notes,
     "store-kills": store_kills,
+    "service": service,
+    "service-notes": service_notes,
     **experiment_tables.PARTS,
 }
 

@@ -151,6 +151,32 @@ def test_a_reader_of_what_another_process_writes_goes_on_to_it(tmp_path, monkeyp
             assert live.read(len) == 8
 
 
+def test_layers_are_found_while_points_come(tmp_path):
+    """Two threads in the model of a store at once would leave it good for nothing."""
+    with grinch.open(tmp_path) as store:
+        store.insert(some_rows(300))
+        source, wrong, stop = LiveSource(Live(store)), [], threading.Event()
+
+        def look():
+            while not stop.is_set():
+                try:
+                    seen = source.see()
+                    layers = source.layers(seen)
+                    if layers is not None and len(layers[0].labels) != seen.tree.n_leaves:
+                        wrong.append("layers of another version")
+                except Exception as error:
+                    wrong.append(error)
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        for i in range(25):
+            store.insert(some_rows(10, seed=i + 1))
+        stop.set()
+        looking.join()
+        assert wrong == []
+        store.check()
+
+
 def test_a_source_over_a_live_store_is_that_of_the_store(store):
     live = LiveSource(Live(store))
     plain = StoreSource(live.store)

@@ -149,14 +149,14 @@ class StoreSource:
         return self._ask(placed)
 
     def layers(self, seen: Seen) -> list[Layer] | None:
+        # In a turn although it takes long: a store changes its model in more ways than the model's own, and two
+        # threads inside would leave it taken for busy for good.
         with self.store._turn:
             contents = self.store._now()
+            if contents.version != seen.version or not seen.tree.n_leaves:
+                return None
             model = contents.model
-        # Takes long: whoever asks the store meanwhile does not wait, and if points came it is of another version.
-        if contents.version != seen.version or not seen.tree.n_leaves:
-            return None
-        found = [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
-        return found if contents.version == seen.version else None
+            return [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
 
     def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
         return self._ask(lambda store: store.latest_changes(since, cut, limit))
