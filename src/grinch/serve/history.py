@@ -28,7 +28,7 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
     found: list[Change] = []
     is_all = True
     if viewer.source.has_versions:
-        found, is_all = viewer.source.changes(since, followed[4:], MOST_CHANGES)
+        found, is_all = viewer.source.changes(since, followed[4:], MOST_CHANGES, scene.version)
     chosen = scene.cut(followed) if scene.n and scene.seen.cuts else None
     at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
 
@@ -53,7 +53,7 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         "version": scene.version,
         "since": since,
         "new_points": new,
-        "changes": [as_dict(change) for change in found if change.version <= scene.version],
+        "changes": [as_dict(change) for change in found],
         "truncated": not is_all,
     }
 

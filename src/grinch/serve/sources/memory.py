@@ -199,7 +199,7 @@ class MemorySource:
         found = cuts.automatic_cut(seen.tree, None, seen.tree.heights())
         return [Layer(cuts.labels_of(seen.tree, layer.is_split), layer.persistence) for layer in found.layers]
 
-    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
+    def changes(self, since: int, cut: str, limit: int, until: int) -> tuple[list[Change], bool]:
         return [], True
 
     def times(self) -> dict[int, float]:
