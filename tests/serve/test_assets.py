@@ -20,6 +20,8 @@ def import_map(page: str) -> dict[str, str]:
 def test_served_page_names_all_modules_and_lets_only_its_scripts_run():
     page = assets.served_page("n0nce")
     assert import_map(page) == {f"grinch/{name}": f"./page/{name}.js" for name in MODULES}
+    preloaded = re.findall(r'<link rel="modulepreload" href="./page/(.*?).js">', page)
+    assert preloaded == [name for name in MODULES if not name.startswith("local")]
     scripts = re.findall(r"<script[^>]*>", page)
     assert len(scripts) == 3
     assert all('nonce="n0nce"' in script for script in scripts)

@@ -15,7 +15,7 @@ from grinch.serve.arrays import unpack_arrays
 from grinch.serve.export import MOST_POINTS, page_of, write_page
 from grinch.serve.sources import MemorySource, StoreSource, open_source
 from grinch.serve.viewer import Viewer
-from serve.browser import make_store, some_points
+from serve.browser import Shown, make_store, some_points
 
 # Arrays as lists; what is no number as null, as JSON has it.
 ASK = """async ([what, args]) => {
@@ -68,10 +68,16 @@ def viewer(tmp_path_factory):
         yield viewer
 
 
-@pytest.fixture
-def exported(viewer, tmp_path, open_page):
-    write_page(viewer, tmp_path / "page.html")
-    return Exported(viewer, open_page((tmp_path / "page.html").as_uri()))
+@pytest.fixture(scope="module")
+def exported(viewer, tmp_path_factory, chromium):
+    """One page for all tests that only ask it."""
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write_page(viewer, path)
+    context = chromium.new_context()
+    shown = Shown(context.new_page()).open(path.as_uri())
+    yield Exported(viewer, shown)
+    context.close()
+    assert shown.problems == []
 
 
 def test_it_opens_from_a_file_and_shows_the_tree(exported):

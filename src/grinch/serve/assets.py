@@ -25,6 +25,10 @@ def served_page(nonce: str) -> str:
         style='<link rel="stylesheet" href="page/style.css">',
         icon="page/icon.svg",
         modules=modules,
+        # Asked for all at once, rather than one after the other as they import each other.
+        preloads="\n".join(
+            f'<link rel="modulepreload" href="{path}">' for name, path in modules.items() if _is_served(name)
+        ),
         data="",
         nonce=f' nonce="{nonce}"',
     )
@@ -55,24 +59,30 @@ def single_page(data_scripts: str) -> str:
         style=f"<style>\n{_content('style.css').decode()}</style>",
         icon=_data_url(_content("icon.svg"), "image/svg+xml"),
         modules=modules,
+        preloads="",
         data=data_scripts,
         nonce="",
     )
 
 
-def _filled(*, style: str, icon: str, modules: dict[str, str], data: str, nonce: str) -> str:
+def _filled(*, style: str, icon: str, modules: dict[str, str], preloads: str, data: str, nonce: str) -> str:
     """The index with its gaps filled; the data comes last, since anything may be in it."""
     import_map = f'<script type="importmap"{nonce}>{json.dumps({"imports": modules})}</script>'
     page = _content("index.html").decode()
     for gap, content in (
         ("<!-- style -->", style),
         ("__ICON__", icon),
-        ("<!-- import map -->", import_map),
+        ("<!-- import map -->", f"{import_map}\n{preloads}"),
         (' nonce="__NONCE__"', nonce),
         ("<!-- data -->", data),
     ):
         page = page.replace(gap, content)
     return page
+
+
+def _is_served(module: str) -> bool:
+    """Whether a page with a server needs a module; those called local are for pages without."""
+    return not module.startswith("grinch/local")
 
 
 def _data_url(content: bytes, media_type: str) -> str:

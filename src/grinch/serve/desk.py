@@ -92,8 +92,8 @@ class _Fixed:
         self.seen = source.see()
         self.bare_tree = self.seen.tree
         self._labels = self.seen.cuts.get("labels")
-        self.ids = [name for name, _ in source.points(range(len(self)))]
-        self._places = {name: i for i, name in enumerate(self.ids)}
+        self.ids = [name for name, _ in source.points(self.seen.keys)]
+        self._keys = dict(zip(self.ids, self.seen.keys.tolist(), strict=True))
 
     def __len__(self) -> int:
         return self.seen.tree.n_leaves
@@ -125,10 +125,10 @@ class _Fixed:
         raise ValueError("a model does not keep its points as they were given; a store does")
 
     def _found(self, ids: list[Any]) -> list[int]:
-        missing = next((name for name in ids if name not in self._places), None)
+        missing = next((name for name in ids if name not in self._keys), None)
         if missing is not None:
             raise ValueError(f"ids must name points that are there; {missing!r:.80} is not")
-        return [self._places[name] for name in ids]
+        return [self._keys[name] for name in ids]
 
     def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
         self.labels(cut)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from grinch.serve.sources import StoreSource, _metric_of
+from grinch.serve.sources import StoreSource, metric_of
 from grinch.store.beside import Beside, NotShown
 from grinch.store.store import Store
 
@@ -128,5 +128,5 @@ class LiveSource(StoreSource):
     def metric(self) -> str:
         if self._metric is None:
             about = self._live.read(lambda store: store.info())
-            self._metric = _metric_of(SimpleNamespace(linkage=about["linkage"], metric=about["metric"]))
+            self._metric = metric_of(SimpleNamespace(linkage=about["linkage"], metric=about["metric"]))
         return self._metric

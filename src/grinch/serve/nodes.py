@@ -194,12 +194,11 @@ class NodePages:
     def _nearest(self, v: int, cut: Cut) -> list[dict[str, Any]]:
         """The nodes of about the same size that are most like this one, by their mean vectors."""
         scene, sample = self.scene, self.viewer.sample(self.scene)
-        size, sizes, parents = int(scene.sizes[v]), scene.sizes, scene.tree.parents()
+        size, sizes = int(scene.sizes[v]), scene.sizes
         if sample.rows is None or v == scene.tree.root:
             return []
-        nodes = scene.tree.preorder()[1:]
         # The largest nodes that are not much larger than this one: none is inside another.
-        nodes = nodes[(sizes[nodes] <= 2 * size) & (sizes[parents[nodes]] > 2 * size)]
+        nodes = np.flatnonzero((sizes > 0) & (sizes <= 2 * size) & (scene.sizes_above > 2 * size))
         inside = (scene.starts[nodes] < scene.starts[v] + size) & (scene.starts[nodes] + sizes[nodes] > scene.starts[v])
         nodes = nodes[~inside & (sizes[nodes] >= min(size / 8, 8))]
         nodes = nodes[np.argsort(-sizes[nodes], kind="stable")][:MOST_CANDIDATES]

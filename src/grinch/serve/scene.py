@@ -120,6 +120,12 @@ class Scene:
             v = int(parents[v])
         return v
 
+    @cached_property
+    def sizes_above(self) -> Ids:
+        """By node id, the size of its parent; 0 for the root, and where there is no node."""
+        parents = self.tree.parents()
+        return np.where(parents >= 0, self.sizes[parents], 0)
+
     # Cuts ---------------------------------------------------------------------------------------------------------
 
     @cached_property

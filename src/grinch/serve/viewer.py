@@ -32,8 +32,8 @@ SHARE_OF_TIME = 0.2
 
 # A cut with more clusters than this share of the points is not what is shown first; into how many, instead.
 MOST_CLUSTERS_SHARE, SOME_CLUSTERS = 1 / 4, 40
-# The layers of more points than this take a minute or so, and are found when they are asked for.
-MOST_FOR_LAYERS = 200_000
+# The layers of more points than this take a while, in which nobody else is answered: they are found on request.
+MOST_FOR_LAYERS = 100_000
 # Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
 MAP_WAIT, UMAP_WAIT = 60.0, 0.3
 

@@ -74,7 +74,7 @@ export class Controls {
     const found = (Array.isArray(layers) ? layers : []).map((known) => this._chip(known, "", `A layer of the automatic cut: ${counted(known.clusters, "cluster")}, persistence ${percent(known.persistence)}`));
     const waiting = !layers && about.n > 1;
     const title = el("span", { class: "meta", text: waiting ? "finding layers…" : "Layers" });
-    const wanted = el("button", { class: "chip", type: "button", title: "The layers of the automatic cut; takes a minute or so", text: "Find layers", onclick: () => this._layers(true) });
+    const wanted = el("button", { class: "chip", type: "button", title: "The layers of the automatic cut; takes a while", text: "Find layers", onclick: () => this._layers(true) });
     byId("cuts").replaceChildren(...named, ...(layers === "on request" ? [wanted] : waiting || found.length ? [title] : []), ...found);
     const k = clusters?.header.cut === cut ? clusters.header.clusters : cut?.startsWith("k:") ? Number(cut.slice(2)) : undefined;
     const isActive = document.activeElement === byId("slider");

@@ -1,171 +1,22 @@
-"""Where the trees come from that are looked at: stores, models, and files of other programs."""
+"""A model or a tree that is looked at, with what is known of its points."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch import cuts
-from grinch._checks import check_count
-from grinch._types import Counts, Floats, Labels
+from grinch._types import Counts, Labels
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.kept import kept_points
-from grinch.files.read import FileError
-from grinch.linkage.base import VectorLinkage
-from grinch.saving.file import MAGIC, load
+from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
 from grinch.store.changes import Change
-from grinch.store.database import FILE as STORE_FILE
-from grinch.store.looking import Look
-from grinch.store.node_names import FILE as NAMES_FILE
-from grinch.store.opening import open as open_store
-from grinch.store.store import Store
 from grinch.tree import Tree
-
-Id = Any
-Found = TypeVar("Found")
-
-
-class Seen(NamedTuple):
-    """A tree at one version; arrays are by leaf.
-
-    ``keys``: by which the source knows the points; ``arrived``: the version in which each came (or its number, where
-    there are no versions); ``times``: when, in seconds since 1970; ``cuts``: cluster ids by name of the cut;
-    ``cluster_names``: by cut, the names of clusters.
-    """
-
-    version: int
-    tree: Tree
-    keys: Counts
-    arrived: Counts
-    times: Floats | None
-    cuts: dict[str, Labels]
-    cluster_names: dict[str, dict[int, str]]
-
-
-class Layer(NamedTuple):
-    """The clusters of one resolution, by leaf, and how long they last, from 0 to 1."""
-
-    labels: Labels
-    persistence: float
-
-
-class Place(NamedTuple):
-    """Where a point would go: beside which node of the tree of a version, the key of the point that is nearest (-1 if
-    none is known), and by name of the cut the cluster it would join (-1 for none).
-    """
-
-    version: int
-    beside: int
-    nearest: int
-    clusters: dict[str, int]
-
-
-class Source(Protocol):
-    """What is looked at. ``keys`` are those of :class:`Seen`, so that points are found although others came since."""
-
-    title: str
-    kind: str
-    has_versions: bool
-    names_file: Path | None
-
-    def latest(self) -> int: ...
-    def see(self) -> Seen: ...
-    def points(self, keys: Iterable[int]) -> list[tuple[Id | None, Any]]: ...
-    def payloads(self, keys: Counts) -> Iterator[Any]: ...
-    def rows(self, keys: Counts) -> npt.NDArray[Any] | None: ...
-    def columns(self) -> list[str] | None: ...
-    def metric(self) -> str: ...
-    def n_features(self) -> int | None: ...
-    def key_of(self, name: Id) -> int | None: ...
-    def find_text(self, text: str, limit: int) -> tuple[list[int], bool]: ...
-    def place(self, row: Any) -> Place: ...
-    def layers(self, seen: Seen) -> list[Layer] | None: ...
-    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]: ...
-    def times(self) -> dict[int, float]: ...
-    def close(self) -> None: ...
-
-
-class StoreSource:
-    """A store, open for reading or for writing."""
-
-    kind, has_versions = "store", True
-
-    def __init__(self, store: Store, title: str | None = None):
-        self.store = store
-        self.title = title or store.folder.resolve().name
-        self.names_file: Path | None = store.folder / NAMES_FILE
-
-    def _ask(self, ask: Callable[[Any], Found]) -> Found:
-        """What ``ask`` finds in the store."""
-        return ask(self.store)
-
-    def latest(self) -> int:
-        return self.store.refresh()
-
-    def see(self) -> Seen:
-        look: Look = self._ask(lambda store: store.look())
-        return Seen(look.version, look.tree, look.positions, look.arrived, look.times, look.cuts, look.names)
-
-    def points(self, keys: Iterable[int]) -> list[tuple[Id | None, Any]]:
-        asked = list(keys)
-        return self._ask(lambda store: store.points_at(asked))
-
-    def payloads(self, keys: Counts) -> Iterator[Any]:
-        for start in range(0, len(keys), 1_000):
-            yield from (payload for _, payload in self.points(keys[start : start + 1_000]))
-
-    def rows(self, keys: Counts) -> npt.NDArray[Any] | None:
-        return self._ask(lambda store: store.rows_at(keys))
-
-    def columns(self) -> list[str] | None:
-        return self._ask(lambda store: store.columns)
-
-    def metric(self) -> str:
-        return _metric_of(self.store._now().model)
-
-    def n_features(self) -> int | None:
-        return self._ask(lambda store: store.n_features)
-
-    def key_of(self, name: Id) -> int | None:
-        return self._ask(lambda store: store.position_of(name))
-
-    def find_text(self, text: str, limit: int) -> tuple[list[int], bool]:
-        return self.store.find_text(text, limit)
-
-    def place(self, row: Any) -> Place:
-        def placed(store: Any) -> Place:
-            with store._turn:
-                version, found = store.place(row)
-                clusters = {name: int(store.predict(row, name)[0]) for name in store.cut_names}
-            beside, nearest = found[0]
-            return Place(version, beside, nearest, clusters)
-
-        return self._ask(placed)
-
-    def layers(self, seen: Seen) -> list[Layer] | None:
-        # In a turn although it takes long: a store changes its model in more ways than the model's own, and two
-        # threads inside would leave it taken for busy for good.
-        with self.store._turn:
-            contents = self.store._now()
-            if contents.version != seen.version or not seen.tree.n_leaves:
-                return None
-            model = contents.model
-            return [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
-
-    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
-        return self._ask(lambda store: store.latest_changes(since, cut, limit))
-
-    def times(self) -> dict[int, float]:
-        return self._ask(lambda store: store.times())
-
-    def close(self) -> None:
-        self.store.close()
 
 
 class _Known(NamedTuple):
@@ -298,7 +149,7 @@ class MemorySource:
         return None if names is None else [str(name) for name in names]
 
     def metric(self) -> str:
-        return "cosine" if self.model is None else _metric_of(self.model)
+        return "cosine" if self.model is None else metric_of(self.model)
 
     def n_features(self) -> int | None:
         return getattr(self.model, "n_features_in_", None)
@@ -364,55 +215,6 @@ def _leaves_at(positions: Counts, keys: Counts) -> Counts:
     return np.where(np.append(positions, -1)[at] == keys, at, -1)
 
 
-def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None = None) -> StoreSource | MemorySource:
-    """What is at a path: a store (a folder), a saved model, a scipy linkage matrix (.npy), or a tree in Newick."""
-    found = Path(path)
-    if found.is_dir():
-        if not (found / STORE_FILE).exists():
-            raise FileError(
-                f"PATH {str(found)!r} is a folder without a store in it; make one with: grinch add STORE FILE"
-            )
-        if payload is not None:
-            raise ValueError("payload is for models and trees; the points of a store have their own")
-        return StoreSource(open_store(found, readonly=True))
-    if not found.exists():
-        raise FileError(
-            f"PATH {str(found)!r} does not exist; give a store, a saved model, a linkage.npy or a Newick file"
-        )
-    names_file = found.with_name(f"{found.name}.names")
-    with open(found, "rb") as file:
-        start = file.read(64)
-    looked_at: TreeClusterer | Tree = load(found) if start.startswith(MAGIC) else _read_tree(found, start)
-    return MemorySource(looked_at, found.name, payload=payload, names_file=names_file)
-
-
-def _read_tree(path: Path, start: bytes) -> Tree:
-    """The tree in a file of another program."""
-    try:
-        if start.startswith(b"\x93NUMPY"):
-            return Tree.from_scipy(np.load(path, allow_pickle=False))
-        if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"(", b"[")):
-            return Tree.from_newick(path.read_text("utf-8-sig"))
-    except (ValueError, EOFError) as error:
-        raise FileError(f"PATH {str(path)!r} cannot be read as a tree: {error}") from None
-    raise FileError(
-        f"PATH {str(path)!r} is none of what can be looked at: a store (a folder), a model saved by save(),"
-        " scipy's linkage matrix (.npy), or a tree in Newick"
-    )
-
-
-def _metric_of(model: Any) -> str:
-    """How vectors are compared: by direction or by distance."""
-    linkage = getattr(getattr(model, "_fitted", None), "linkage", None) or getattr(model, "linkage", "")
-    if isinstance(linkage, VectorLinkage):
-        return "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
-    if isinstance(linkage, str):
-        metric = getattr(model, "metric", None)
-        is_distance = linkage in ("ward", "centroid") or metric not in (None, "cosine", "dot")
-        return "euclidean" if is_distance else "cosine"
-    return "cosine" if getattr(linkage, "distance", "cosine") == "cosine" else "euclidean"
-
-
 def _plain_id(name: Any) -> Any:
     """An id as JSON can hold it."""
     if isinstance(name, np.generic):
@@ -425,15 +227,3 @@ def all_text(payload: Any) -> str:
     if isinstance(payload, Mapping):
         return "\n".join(map(str, payload.values()))
     return "" if payload is None else str(payload)
-
-
-def sampled(n: int, most: int) -> Counts:
-    """Up to ``most`` numbers from 0 to n - 1, evenly spread.
-
-    >>> sampled(10, 4).tolist()
-    [1, 3, 6, 8]
-    """
-    check_count("most", most, 1)
-    if n <= most:
-        return np.arange(n)
-    return ((np.arange(most) + 0.5) * n / most).astype(np.int64)

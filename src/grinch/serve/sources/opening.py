@@ -1,0 +1,56 @@
+"""What is at a path that can be looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grinch.estimators.base import TreeClusterer
+from grinch.files.read import FileError
+from grinch.saving.file import MAGIC, load
+from grinch.serve.sources.memory import MemorySource
+from grinch.serve.sources.store import StoreSource
+from grinch.store.database import FILE as STORE_FILE
+from grinch.store.opening import open as open_store
+from grinch.tree import Tree
+
+
+def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None = None) -> StoreSource | MemorySource:
+    """What is at a path: a store (a folder), a saved model, a scipy linkage matrix (.npy), or a tree in Newick."""
+    found = Path(path)
+    if found.is_dir():
+        if not (found / STORE_FILE).exists():
+            raise FileError(
+                f"PATH {str(found)!r} is a folder without a store in it; make one with: grinch add STORE FILE"
+            )
+        if payload is not None:
+            raise ValueError("payload is for models and trees; the points of a store have their own")
+        return StoreSource(open_store(found, readonly=True))
+    if not found.exists():
+        raise FileError(
+            f"PATH {str(found)!r} does not exist; give a store, a saved model, a linkage.npy or a Newick file"
+        )
+    names_file = found.with_name(f"{found.name}.names")
+    with open(found, "rb") as file:
+        start = file.read(64)
+    looked_at: TreeClusterer | Tree = load(found) if start.startswith(MAGIC) else _read_tree(found, start)
+    return MemorySource(looked_at, found.name, payload=payload, names_file=names_file)
+
+
+def _read_tree(path: Path, start: bytes) -> Tree:
+    """The tree in a file of another program."""
+    try:
+        if start.startswith(b"\x93NUMPY"):
+            return Tree.from_scipy(np.load(path, allow_pickle=False))
+        if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"(", b"[")):
+            return Tree.from_newick(path.read_text("utf-8-sig"))
+    except (ValueError, EOFError) as error:
+        raise FileError(f"PATH {str(path)!r} cannot be read as a tree: {error}") from None
+    raise FileError(
+        f"PATH {str(path)!r} is none of what can be looked at: a store (a folder), a model saved by save(),"
+        " scipy's linkage matrix (.npy), or a tree in Newick"
+    )

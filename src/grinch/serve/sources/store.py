@@ -1,0 +1,95 @@
+"""A store that is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy.typing as npt
+
+from grinch._types import Counts
+from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
+from grinch.store.changes import Change
+from grinch.store.looking import Look
+from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.store import Store
+
+Found = TypeVar("Found")
+
+
+class StoreSource:
+    """A store, open for reading or for writing."""
+
+    kind, has_versions = "store", True
+
+    def __init__(self, store: Store, title: str | None = None):
+        self.store = store
+        self.title = title or store.folder.resolve().name
+        self.names_file: Path | None = store.folder / NAMES_FILE
+
+    def _ask(self, ask: Callable[[Any], Found]) -> Found:
+        """What ``ask`` finds in the store."""
+        return ask(self.store)
+
+    def latest(self) -> int:
+        return self.store.refresh()
+
+    def see(self) -> Seen:
+        look: Look = self._ask(lambda store: store.look())
+        return Seen(look.version, look.tree, look.positions, look.arrived, look.times, look.cuts, look.names)
+
+    def points(self, keys: Iterable[int]) -> list[tuple[Id | None, Any]]:
+        asked = list(keys)
+        return self._ask(lambda store: store.points_at(asked))
+
+    def payloads(self, keys: Counts) -> Iterator[Any]:
+        for start in range(0, len(keys), 1_000):
+            yield from (payload for _, payload in self.points(keys[start : start + 1_000]))
+
+    def rows(self, keys: Counts) -> npt.NDArray[Any] | None:
+        return self._ask(lambda store: store.rows_at(keys))
+
+    def columns(self) -> list[str] | None:
+        return self._ask(lambda store: store.columns)
+
+    def metric(self) -> str:
+        return metric_of(self.store._now().model)
+
+    def n_features(self) -> int | None:
+        return self._ask(lambda store: store.n_features)
+
+    def key_of(self, name: Id) -> int | None:
+        return self._ask(lambda store: store.position_of(name))
+
+    def find_text(self, text: str, limit: int) -> tuple[list[int], bool]:
+        return self.store.find_text(text, limit)
+
+    def place(self, row: Any) -> Place:
+        def placed(store: Any) -> Place:
+            with store._turn:
+                version, found = store.place(row)
+                clusters = {name: int(store.predict(row, name)[0]) for name in store.cut_names}
+            beside, nearest = found[0]
+            return Place(version, beside, nearest, clusters)
+
+        return self._ask(placed)
+
+    def layers(self, seen: Seen) -> list[Layer] | None:
+        # In a turn although it takes long: a store changes its model in more ways than the model's own, and two
+        # threads inside would leave it taken for busy for good.
+        with self.store._turn:
+            contents = self.store._now()
+            if contents.version != seen.version or not seen.tree.n_leaves:
+                return None
+            model = contents.model
+            return [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
+
+    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
+        return self._ask(lambda store: store.latest_changes(since, cut, limit))
+
+    def times(self) -> dict[int, float]:
+        return self._ask(lambda store: store.times())
+
+    def close(self) -> None:
+        self.store.close()
