@@ -526,9 +526,9 @@ def service_notes() -> str:
     found = read("service.json")
     beside, batches = found["beside an insert of 10,000"], found["batches"]
     return (
-        f"On average {batches['requests per commit']:.1f} inserts were written together. While 10,000 points were inserted"
-        f" at once, which took {beside['insert s']:.1f} s, a client that predicted one row after the other waited"
-        f" {beside['longest predict ms']:.0f} ms at most.\n"
+        f"On average {batches['requests per commit']:.1f} inserts were written together. While 10,000 points were"
+        f" inserted at once, which took {beside['insert s']:.1f} s, a client that predicted one row after the other"
+        f" waited {beside['longest predict ms']:.0f} ms at most.\n"
     )
 
 
