@@ -22,7 +22,7 @@ from grinch.serve.placing import place
 from grinch.serve.sample import Sample
 from grinch.serve.scene import Cut, Scene, empty_scene, known_range, whole_number
 from grinch.serve.searching import search
-from grinch.serve.sources import Source, StoreSource, sampled
+from grinch.serve.sources import MOST_FOR_LAYERS, Source, StoreSource, sampled
 
 MOST_LABELS = 1_000
 # Labels of more points than this are read only if the user named their field.
@@ -32,8 +32,6 @@ SHARE_OF_TIME = 0.2
 
 # A cut with more clusters than this share of the points is not what is shown first; into how many, instead.
 MOST_CLUSTERS_SHARE, SOME_CLUSTERS = 1 / 4, 40
-# The layers of more points than this take a while, in which nobody else is answered: they are found on request.
-MOST_FOR_LAYERS = 100_000
 # Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
 MAP_WAIT, UMAP_WAIT = 60.0, 0.3
 

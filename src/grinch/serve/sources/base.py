@@ -17,6 +17,10 @@ from grinch.tree import Tree
 
 Id = Any
 
+# The automatic cut and the layers of more points than this take a while, in which nobody else is answered: they are
+# found on request.
+MOST_FOR_LAYERS = 100_000
+
 
 class Seen(NamedTuple):
     """A tree at one version; arrays are by leaf.
