@@ -12,7 +12,7 @@ export class App {
     this.state = new State({
       about: null, version: -1, n: 0, cut: null, color: "cluster", since: null, day: null,
       view: { x0: 0, x1: 1 }, selection: null, page: null, hover: null,
-      clusters: null, layers: null, tab: "node", isOnline: true, method: null, error: null,
+      clusters: null, layers: null, tab: "node", isOnline: true, method: null, error: null, freshShare: 1,
     });
     /** @type {((text: string) => void)} */
     this.say = () => {};

@@ -6,21 +6,21 @@ import { ago, count, counted, moment } from "grinch/format";
 /** @param {import("grinch/app").App} app @param {any} known {changes, versions} */
 export function changeList(app, { changes, versions }) {
   if (!app.values.about?.versions) return el("p", { class: "meta", text: "Only a store keeps versions; this has none." });
-  return el("div", { class: "changes" }, chooser(app, versions), changes && summary(app, changes), changes && list(app, changes));
+  return el("div", { class: "changes" }, chooser(app, versions), summary(app, changes), changes && list(app, changes));
 }
 
 /** Since when: a slider over the versions, or a day. */
 function chooser(app, versions) {
   const { since, version } = app.values, known = versions ?? [];
   const at = since === null ? known.length - 1 : Math.max(known.findLastIndex((entry) => entry.version <= since), 0);
-  const text = (entry) => (entry ? `version ${entry.version} · ${moment(entry.time)}` : "…");
+  const text = (entry) => (entry ? `${entry.version === version - 1 ? "the previous version" : `version ${entry.version}`} · ${moment(entry.time)}` : "…");
   const label = el("output", { text: since === null ? `now (version ${version})` : since === 0 ? "the beginning" : text(known[at]) });
   const slider = el("input", {
     type: "range", id: "since", min: -1, max: Math.max(known.length - 1, 0), value: since === 0 ? -1 : at, "aria-label": "What is new since this version",
     oninput: () => { label.textContent = Number(slider.value) < 0 ? "the beginning" : text(known[slider.value]); },
     onchange: () => app.state.set({ since: Number(slider.value) < 0 ? 0 : known[slider.value].version, day: null }),
   });
-  const day = el("input", { type: "date", "aria-label": "What is new since this day", value: app.values.day ?? "", onchange: () => day.value && app.setDay(day.value) });
+  const day = el("input", { type: "date", id: "since-day", "aria-label": "What is new since this day", value: app.values.day ?? "", onchange: () => day.value && app.setDay(day.value) });
   return el("div", { class: "chooser" },
     el("div", { class: "since" }, el("span", { class: "meta", text: "New since" }), label),
     slider,
@@ -29,8 +29,8 @@ function chooser(app, versions) {
 }
 
 function summary(app, changes) {
-  if (app.values.since === null) return el("p", { class: "meta", text: "Choose a version or a day: what came after it glows." });
-  return el("p", { class: "fresh big", text: changes.new_points ? counted(changes.new_points, "new point") : "No new points" });
+  if (app.values.since === null) return el("p", { class: "meta", text: "Nothing is marked as new. Choose a version or a day: what came after it glows." });
+  return changes && el("p", { class: "fresh big", text: changes.new_points ? counted(changes.new_points, "new point") : "No new points" });
 }
 
 function list(app, changes) {
@@ -46,8 +46,9 @@ function list(app, changes) {
     class: "chip", type: "button", "data-kind": kind, onclick: () => show(kind),
   }, kind || "all", el("b", { text: count(number) })));
   show("");
-  return el("div", {}, el("div", { class: "chips small", role: "group", "aria-label": "Kinds of change" }, ...chips), entries,
-    changes.truncated && el("p", { class: "meta", text: `Only the latest ${changes.changes.length} are shown.` }));
+  return el("div", {},
+    changes.truncated && el("p", { class: "meta", text: `Only the first ${count(changes.changes.length)} changes are shown.` }),
+    el("div", { class: "chips small", role: "group", "aria-label": "Kinds of change" }, ...chips), entries);
 }
 
 function entry(app, change) {

@@ -11,9 +11,16 @@ export function clusterList(app, palette) {
   const { list, clusters: total } = clusters.header;
   if (!list.length) return el("p", { class: "meta", text: "There are no clusters yet." });
   const most = list[0].size;
-  return el("div", { class: "clusters" },
+  return el("div", { class: "clusters" }, recutHint(app.values),
     el("p", { class: "meta", text: total > list.length ? `The largest ${list.length} of ${counted(total, "cluster")}` : counted(total, "cluster") }),
     ...list.map((cluster) => entry(app, palette, cluster, most)));
+}
+
+/** Of a cut whose resolution was chosen for far fewer points. */
+function recutHint({ about, cut }) {
+  if (!about?.cuts.find((known) => known.cut === cut)?.is_recut_advised) return null;
+  return el("p", { class: "meta advice" }, "Many points came since this cut chose its resolution. ",
+    el("code", { text: `grinch recut ${about.title}` }), " lets it choose again.");
 }
 
 function entry(app, palette, cluster, most) {

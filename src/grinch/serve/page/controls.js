@@ -1,7 +1,7 @@
 // The bar over the tree: the cut, the colors and what they mean, and the way from the root.
 
 import { byId, el, later } from "grinch/dom";
-import { compact, count, counted, date, percent } from "grinch/format";
+import { compact, counted, date, percent } from "grinch/format";
 import { isSize } from "grinch/drawing";
 import { css } from "grinch/palette";
 
@@ -17,7 +17,7 @@ export class Controls {
     app.state.on("about", () => this._about());
     app.state.on("about cut layers clusters", () => this._cuts());
     app.state.on("version", () => this._layers());
-    app.state.on("color theme shown about", () => this._legend());
+    app.state.on("color theme shown about freshShare", () => this._legend());
     app.state.on("shown version view", () => this._crumbs());
     app.state.on("view n", () => this._overview());
   }
@@ -102,13 +102,13 @@ export class Controls {
       label: () => this._labels(),
       purity: () => [this._ramp("0 %", "100 % of one label")],
       time: () => [this._ramp(...this._ends())],
-      fresh: () => [this._key(this.palette().none, "old"), this._key(this.palette().glow, "new")],
+      fresh: () => this._shares(),
     }[color];
     byId("legend").replaceChildren(...(made ? made() : []));
   }
 
   _key(color, text) {
-    return el("span", { class: "key" }, el("i", { style: { background: css(color) } }), text);
+    return el("span", { class: "key" }, el("i", { style: { background: css(color) } }), el("span", { text }));
   }
 
   _someSlots(text) {
@@ -123,9 +123,9 @@ export class Controls {
       if (shown.isEnd[i] && shown.color[i] >= 0) wide.set(shown.color[i], (wide.get(shown.color[i]) ?? 0) + shown.size[i]);
     }
     const best = [...wide].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([code]) => code);
-    const rest = wide.size - best.length;
+    const rest = Math.max(wide.size, about.labels?.length ?? 0) - best.length;
     return [...best.map((code) => this._key(this.palette().slot(code), about.labels?.[code] ?? `label ${code}`)),
-      ...(rest > 0 ? [el("span", { class: "key", text: `and ${count(rest)} more` })] : [])];
+      ...(rest > 0 ? [el("span", { class: "key rest", text: `and ${counted(rest, "other")}` })] : [])];
   }
 
   _ends() {
@@ -133,23 +133,36 @@ export class Controls {
     return times?.first ? [date(times.first), date(times.last)] : ["first", "last"];
   }
 
-  _ramp(from, to) {
-    const stops = Array.from({ length: 10 }, (_, i) => css(this.palette().scale(i / 9)));
+  /** How much of a block is new, beside how much of all is. */
+  _shares() {
+    const { freshShare } = this.app.values, fresh = (t) => this.palette().fresh(t);
+    return [this._ramp("new: none", `average (${percent(freshShare)})`, (t) => fresh(t / 2)), this._ramp("", "all", (t) => fresh(0.5 + t / 2))];
+  }
+
+  _ramp(from, to, scale = (t) => this.palette().scale(t)) {
+    const stops = Array.from({ length: 10 }, (_, i) => css(scale(i / 9)));
     return el("span", { class: "key" }, from, el("i", { class: "ramp", style: { background: `linear-gradient(90deg, ${stops.join(",")})` } }), to);
   }
 
   // Where we are ---------------------------------------------------------------------------------------------------
 
+  /** The way from the root: of a long way, its beginning, and as much of its end as there is room for. */
   _crumbs() {
-    const all = this.app.icicle?.crumbs() ?? [];
-    // Of a long way, its beginning and its end.
-    const crumbs = all.length > MOST_CRUMBS ? [all[0], null, ...all.slice(3 - MOST_CRUMBS)] : all;
-    const last = crumbs.length - 1;
-    byId("crumbs").replaceChildren(...crumbs.map((crumb, i) => crumb === null ? el("span", { class: "crumb", text: "…" }) : el("button", {
-      class: "crumb", type: "button", "aria-current": i === last ? "location" : null, title: `${crumb.title}: ${counted(crumb.size, "point")}`,
+    const all = this.app.icicle?.crumbs() ?? [], box = byId("crumbs");
+    for (let kept = Math.min(all.length, MOST_CRUMBS); kept >= 0; kept -= 1) {
+      const isAll = kept === all.length;
+      box.replaceChildren(...(isAll ? all : [all[0], null, ...all.slice(1 - kept)]).map((crumb, i, { length }) => this._crumb(crumb, i === length - 1)));
+      if (kept <= 2 || box.scrollWidth <= box.clientWidth) return;
+    }
+  }
+
+  _crumb(crumb, isLast) {
+    if (crumb === null) return el("span", { class: "crumb between", text: "…" });
+    const title = crumb.title || counted(crumb.size, "point");
+    return el("button", {
+      class: "crumb", type: "button", "aria-current": isLast ? "location" : null, title: `${title}: ${counted(crumb.size, "point")}`,
       onclick: () => { this.app.icicle.zoomTo(crumb); this.app.select(crumb); },
-    }, el("span", { text: crumb.title || counted(crumb.size, "point") }), !isSize(crumb.title ?? "") && el("small", { text: compact(crumb.size) }))));
-    byId("crumbs").scrollLeft = byId("crumbs").scrollWidth;
+    }, el("span", { text: title }), !isSize(title) && el("small", { text: compact(crumb.size) }));
   }
 
   _overview() {

@@ -113,32 +113,32 @@ export function drawLabels(scene) {
     if (room < LEAST_FOR_TEXT - 2 * PADDING) continue;
     const isNamed = picture.flags[i] & NAMED, isTop = picture.flags[i] & TOP;
     ctx.font = `${isNamed || isTop ? 600 : 400} ${size}px ${FONT}`;
-    const text = shownTitle(ctx, picture, i, room);
-    if (!text) continue;
     const middle = y + (rowHeight - 1) / 2 + 0.5;
     ctx.fillStyle = picture.inks[i];
+    if (isSize(picture.title(i))) {
+      faint(ctx, picture.title(i), left + PADDING, left + PADDING + room, middle, size);
+      continue;
+    }
+    const text = fitted(ctx, picture.title(i), room);
+    if (!text) continue;
     ctx.fillText(text, left + PADDING, middle);
     number(ctx, picture, i, left + PADDING + widthOf(ctx, text) + 8, left + PADDING + room, middle, size);
     if (isNamed) flag(ctx, left, y, palette);
   }
 }
 
-/** What to write into a block; where "1,234 points" has no room, the number, and half a number is worse than none. */
-function shownTitle(ctx, picture, i, room) {
-  const title = picture.title(i), number = compact(picture.size[i]);
-  if (title && !isSize(title)) return fitted(ctx, title, room);
-  return [title || number, number].find((text) => widthOf(ctx, text) <= room) ?? "";
-}
-
 /** Whether a title says no more than how many points there are. @param {string} title */
-export const isSize = (title) => /^[\d,]+ points$/.test(title);
+export const isSize = (title) => /^[\d,]+ points?$/.test(title);
 
 /** The size after a name, where there is room. */
 function number(ctx, picture, i, left, right, middle, size) {
-  if (!picture.title(i) || picture.size[i] < 2) return;
+  if (picture.size[i] > 1) faint(ctx, compact(picture.size[i]), left, right, middle, size);
+}
+
+/** A size: lighter than a name, so that it is not taken for one, and whole or not at all. */
+function faint(ctx, text, left, right, middle, size) {
   ctx.font = `400 ${size - 1}px ${FONT}`;
-  const text = compact(picture.size[i]);
-  if (isSize(picture.title(i)) || left + widthOf(ctx, text) > right) return;
+  if (left + widthOf(ctx, text) > right) return;
   ctx.globalAlpha = 0.72;
   ctx.fillText(text, left, middle);
   ctx.globalAlpha = 1;

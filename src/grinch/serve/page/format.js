@@ -2,6 +2,9 @@
 
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const large = new Intl.NumberFormat("en", { notation: "compact", compactDisplay: "long", maximumSignificantDigits: 3 });
+const RAISED = Object.fromEntries([..."-0123456789"].map((letter, i) => [letter, [..."⁻⁰¹²³⁴⁵⁶⁷⁸⁹"][i]]));
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const minute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
@@ -23,8 +26,15 @@ export function percent(share) {
 /** @param {number | null | undefined} value */
 export function real(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6)) return value.toExponential(2);
-  return String(Number(value.toPrecision(3)));
+  const size = Math.abs(value), sign = value < 0 ? "−" : "";
+  if (size && (size < 1e-3 || size >= 1e15)) return `${sign}${powerOfTen(size)}`;
+  return sign + (size < 1e6 ? significant : large).format(size);
+}
+
+/** Such as 4.49×10⁻⁶. @param {number} size */
+function powerOfTen(size) {
+  const [digits, power] = size.toExponential(2).split("e");
+  return `${Number(digits)}×10${[...power.replace("+", "")].map((letter) => RAISED[letter]).join("")}`;
 }
 
 /** @param {number} seconds Since 1970. */

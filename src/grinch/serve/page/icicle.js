@@ -33,7 +33,7 @@ export class Icicle {
     app.state.on("view version cut color since again", () => this._changed());
     // What was under the mouse is no longer there.
     app.state.on("view version", () => this._hover(-1, -1));
-    app.state.on("selection hover clusters", () => this.draw());
+    app.state.on("selection hover clusters freshShare", () => this.draw());
     app.state.on("since version", () => this.pulse());
   }
 
@@ -249,10 +249,10 @@ export class Icicle {
 
   _paint(picture, now) {
     const scene = this._scene(picture, now), { selection, hover, since } = this.app.values;
-    picture.paint(scene.palette);
+    picture.paint(scene.palette, this.app.values.freshShare);
     this.drawn = drawBlocks(scene);
     drawCut(scene);
-    if (since !== null) drawFresh(scene, isStill() || now > this.pulseUntil ? 0.6 : 0.5 + 0.5 * Math.sin(now / 260));
+    if (since !== null && picture.asked.color !== "fresh") drawFresh(scene, isStill() || now > this.pulseUntil ? 0.6 : 0.5 + 0.5 * Math.sin(now / 260));
     drawLabels(scene);
     if (this._hasRibbon(picture)) drawRibbon(scene, this.app.values.clusters);
     if (hover && hover.node !== selection?.node) drawFrame(scene, this._shownAs(picture, hover), false);

@@ -22,7 +22,7 @@ export class Keys {
   _help() {
     const table = (rows) => el("dl", { class: "keys" }, ...rows.flatMap(([key, text]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text })]));
     return el("form", { method: "dialog" }, el("h2", { text: "Keys" }), table(HELP), el("h2", { text: "Mouse and fingers" }), table(MOUSE),
-      el("p", { class: "meta", text: "The width of a block is its number of points; its clusters begin at the dark line, the cut. What is too fine to be seen appears as you zoom in." }),
+      el("p", { class: "meta", text: "The width of a block is its number of points; clusters begin at the dark line, the cut. What is too fine to be seen appears as you zoom in." }),
       el("div", { class: "buttons" }, el("button", { text: "Close" })));
   }
 
@@ -60,12 +60,18 @@ export class Keys {
       ArrowLeft: () => (event.shiftKey ? icicle.panBy(-icicle.width / 5) : this._beside(-1)),
       ArrowRight: () => (event.shiftKey ? icicle.panBy(icicle.width / 5) : this._beside(1)),
       Enter: () => selection && icicle.zoomTo(selection),
-      Escape: () => icicle.zoomOut(), Backspace: () => icicle.zoomOut(), Home: () => icicle.home(),
+      Escape: () => icicle.zoomOut(), Backspace: () => icicle.zoomOut(), Home: () => this._home(),
       "+": () => icicle.zoomBy(0.6), "=": () => icicle.zoomBy(0.6), "-": () => icicle.zoomBy(1 / 0.6),
     }[event.key];
     if (!act) return;
     event.preventDefault();
     act();
+  }
+
+  /** All points, and none of them selected. */
+  _home() {
+    this.app.select(null);
+    this.app.icicle.home();
   }
 
   /** The block of what is selected; the first in view if nothing is. */

@@ -94,4 +94,4 @@ keepHash(app);
 document.documentElement.dataset.ready = "true";
 if (!source.isStatic) source.onVersion(({ version, n }) => {
   if (version !== app.values.version || n !== app.values.n) app.refresh();
-});
+}, () => app.refresh());

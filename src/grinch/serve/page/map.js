@@ -5,13 +5,15 @@ import { byId, el, later, remembered } from "grinch/dom";
 import { Gestures } from "grinch/gestures";
 import { GlPoints } from "grinch/glpoints";
 import { pointColors, pointPalette } from "grinch/mapcolors";
-import { drawOver, middles } from "grinch/maplabels";
+import { drawOver, evenly, middles, places } from "grinch/maplabels";
 import { Near } from "grinch/near";
 import { SoftPoints } from "grinch/softpoints";
 
 const METHODS = { pca: "PCA", umap: "UMAP", columns: "columns" };
 const REACH = 9, REST = 120;
-const MOST_ZOOM = 4000;
+const MOST_ZOOM = 4000, MOST_HALOS = 3000;
+// How much more of the pane a plane has to fill on its side.
+const WORTH_TURNING = 1.3;
 
 export class PointMap {
   /** @param {import("grinch/app").App} app @param {() => import("grinch/palette").Palette} palette */
@@ -75,12 +77,20 @@ export class PointMap {
 
   _show({ header, arrays }, key) {
     const isOther = this.map?.header.method !== header.method;
-    this.map = { header, key, n: arrays.x.length, x: arrays.x, y: arrays.y, aspect: header.aspect };
+    this.map = { header, key, n: arrays.x.length, ...this._laid(header, arrays) };
     this.near = null;
     this.values.clear();
     this.points.setPlaces(arrays.x, arrays.y);
     if (isOther) this.home();
     this._color();
+  }
+
+  /** The plane as it fits the pane best. Which way is up means nothing, except where the axes are columns. */
+  _laid({ aspect, method }, { x, y }) {
+    const room = this.width && this.height ? this.width / this.height : 1;
+    const size = (ratio) => Math.min(room / ratio, 1) * Math.min(ratio / room, 1);
+    const isTurned = method !== "columns" && size(1 / aspect) > WORTH_TURNING * size(aspect);
+    return isTurned ? { x: y, y: x, aspect: 1 / aspect } : { x, y, aspect };
   }
 
   _restored() {
@@ -97,7 +107,8 @@ export class PointMap {
     this.fresh = since === null ? null : await this._values("fresh");
     const isCurrent = this.map.header.version === version && (!clusters || clusters.header.version === version);
     if (turn !== this.turn || !isCurrent) return;
-    this.colors = pointColors(color, this.map.n, clusters, values);
+    this.colors = pointColors(color, this.map.n, clusters, values, this.fresh);
+    this.glowing = evenly(places(this.fresh), MOST_HALOS);
     this.points.setColors(this.colors, pointPalette(color, this.palette()));
     this.middles = middles(this.map, clusters);
     this.draw();

@@ -1,6 +1,7 @@
 // The color of every point on the map, as a number in a palette of 256.
 
-const NONE = 255, STEPS = 254;
+export const GLOW = 254;
+const NONE = 255, STEPS = 253;
 
 /** @param {number} n @param {any} clusters The answer of cut(). @param {(i: number) => number} colorOf */
 function byCluster(n, clusters, colorOf) {
@@ -26,12 +27,19 @@ function purities(clusters, labels) {
 
 /**
  * @param {string} by @param {number} n @param {any} clusters @param {Uint16Array | null} values What points() says.
+ * @param {Uint16Array | null} [fresh] Which points are new: those glow, whatever their color would be.
  * @returns {Uint8Array}
  */
-export function pointColors(by, n, clusters, values) {
+export function pointColors(by, n, clusters, values, fresh = null) {
+  const found = withoutGlow(by, n, clusters, values);
+  for (let place = 0; place < (fresh?.length ?? 0); place += 1) if (fresh[place]) found[place] = GLOW;
+  return found;
+}
+
+function withoutGlow(by, n, clusters, values) {
   if (by === "label" && values) return Uint8Array.from(values, (value) => (value === 65535 ? NONE : value % 10));
   if (by === "time" && values) return Uint8Array.from(values, (value) => (value / 65534) * STEPS);
-  if (by === "fresh" && values) return Uint8Array.from(values, (value) => (value ? 1 : NONE));
+  if (by === "fresh" && values) return Uint8Array.from(values, (value) => (value ? GLOW : NONE));
   if (by === "purity" && values && clusters) {
     const shares = purities(clusters, values);
     return byCluster(n, clusters, (i) => Math.round(shares[i] * STEPS));
@@ -45,7 +53,7 @@ export function pointPalette(by, palette) {
   const found = new Uint8Array(1024), isRamp = by === "time" || by === "purity";
   const none = palette.isDark ? [86, 92, 100] : [190, 192, 190];
   for (let i = 0; i < 256; i += 1) {
-    const color = i === NONE ? none : isRamp ? palette.scale(i / STEPS) : by === "fresh" ? palette.glow : palette.slots[i % 10];
+    const color = i === NONE ? none : i === GLOW ? palette.glow : isRamp ? palette.scale(i / STEPS) : palette.slots[i % 10];
     found.set([...color, 255], 4 * i);
   }
   return found;

@@ -4,7 +4,7 @@ import { css } from "grinch/palette";
 import { fitted, isSize } from "grinch/drawing";
 
 const FONT = '600 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
-const MOST_LABELS = 12, SAMPLED = 151, WIDEST = 130, MOST_FRESH = 3000;
+const MOST_LABELS = 12, SAMPLED = 151, WIDEST = 130, FEW = 400;
 
 /** The middle of each of the largest clusters: medians, so that it is among the points. */
 export function middles(map, clusters) {
@@ -25,7 +25,7 @@ export function drawOver(ctx, map, spot) {
   const { a, b, c, d } = map.transform(), palette = map.palette(), { hover, selection } = map.app.values;
   const at = (place) => [a * map.map.x[place] + c, b * map.map.y[place] + d];
   ctx.clearRect(0, 0, map.width, map.height);
-  if (map.fresh && map.app.values.color !== "fresh") drawFresh(ctx, map, at, palette);
+  if (map.app.values.color !== "fresh") drawFresh(ctx, map, at, palette);
   if (!spot) drawNames(ctx, map, palette, { a, b, c, d });
   if (selection?.size === 1 && spot) ring(ctx, at(selection.start), 7, palette);
   if (hover?.size === 1) ring(ctx, at(hover.start), 6, palette);
@@ -54,18 +54,29 @@ function drawNames(ctx, map, palette, { a, b, c, d }) {
   }
 }
 
+/** The places of what is new. @param {ArrayLike<number> | null} fresh @returns {number[]} */
+export function places(fresh) {
+  const found = [];
+  for (let place = 0; place < (fresh?.length ?? 0); place += 1) if (fresh[place]) found.push(place);
+  return found;
+}
+
+/** At most some of many, from all over. @param {number[]} all @param {number} most */
+export function evenly(all, most) {
+  if (all.length <= most) return all;
+  return Array.from({ length: most }, (_, k) => all[Math.floor((k * all.length) / most)]);
+}
+
+/** Halos: all that is new has the color of the glow already. */
 function drawFresh(ctx, map, at, palette) {
-  const color = css(palette.glow), { fresh } = map;
+  const glowing = map.glowing ?? [], color = css(palette.glow);
   ctx.save();
   ctx.fillStyle = color;
   ctx.shadowColor = color;
-  let shown = 0;
-  for (let place = 0; place < fresh.length && shown < MOST_FRESH; place += 1) {
-    if (!fresh[place]) continue;
+  ctx.shadowBlur = glowing.length < FEW ? 8 : 0;
+  for (const place of glowing) {
     const [x, y] = at(place);
-    shown += 1;
     if (x < 0 || y < 0 || x > map.width || y > map.height) continue;
-    ctx.shadowBlur = shown < 400 ? 8 : 0;
     ctx.beginPath();
     ctx.arc(x, y, 2.4, 0, 2 * Math.PI);
     ctx.fill();

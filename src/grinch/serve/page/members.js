@@ -12,7 +12,14 @@ export function memberList(app, page) {
   const list = el("div", { class: "points" }), note = el("p", { class: "meta" });
   const more = el("button", { class: "quiet wide", type: "button", hidden: true });
   const order = el("select", { "aria-label": "Order of members" }, ...Object.entries(ORDERS).map(([value, text]) => el("option", { value, text })));
+  const heading = el("h3"), isCentral = () => order.value === "central";
   let shown = 0, turn = 0;
+  // The most typical are on the page already.
+  const begin = () => {
+    shown = isCentral() ? page.exemplars.length : 0;
+    heading.textContent = isCentral() ? "More members" : "Members";
+    return load();
+  };
   const load = async () => {
     const mine = ++turn;
     let found;
@@ -30,11 +37,10 @@ export function memberList(app, page) {
   more.addEventListener("click", load);
   order.addEventListener("change", () => {
     list.replaceChildren();
-    shown = 0;
-    load();
+    begin();
   });
-  load();
-  return el("section", { class: "members" }, el("div", { class: "section-head" }, el("h3", { text: "Members" }), order), list, more, note);
+  begin();
+  return el("section", { class: "members" }, el("div", { class: "section-head" }, heading, order), list, more, note);
 }
 
 /** A point that opens to show all that is known of it. */

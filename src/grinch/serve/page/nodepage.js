@@ -5,6 +5,13 @@ import { count, counted, percent, real, span } from "grinch/format";
 import { memberList } from "grinch/members";
 import { pointCard } from "grinch/point";
 
+const MANY_COLUMNS = 64;
+const MEANINGS = {
+  Height: "How far apart its two sides are",
+  Score: "How similar its two sides are, by the linkage",
+  Persistence: "The range of heights over which it is one cluster, as a share of the height of the whole tree",
+};
+
 /** @param {string} title @param {...(Node | null | false | undefined)} content */
 export function section(title, ...content) {
   return el("section", {}, el("h3", { text: title }), ...content);
@@ -23,16 +30,20 @@ export function link(app, spot, note, mark = null) {
 /** @param {import("grinch/app").App} app @param {any} page */
 export function nodePage(app, page) {
   const isPoint = page.size === 1;
+  const columns = page.columns.length > 0 && section("Columns that stand out", columnBars(page.columns));
+  // One of hundreds of columns says less than an example does.
+  const isBelow = app.values.about.n_features > MANY_COLUMNS || page.exemplars.some((member) => member.text);
   return el("article", {},
     heading(app, page),
     facts(app, page),
     page.keywords.length > 0 && !isPoint && section("Keywords", el("div", { class: "words-list" }, ...page.keywords.map((word) => el("span", { text: word })))),
-    page.columns.length > 0 && section("Columns that stand out", columnBars(page.columns)),
+    !isBelow && columns,
     page.labels?.length > 0 && !isPoint && section("Labels", labelBars(page)),
     page.exemplars.length > 0 && section(isPoint ? "The point" : "Most typical", exemplars(app, page)),
+    isBelow && columns,
     page.children.length > 0 && section("Parts", ...page.children.map((child) => link(app, child, `${count(child.size)} · ${percent(child.size / page.size)}`))),
     page.nearest.length > 0 && section("Nearest", ...page.nearest.map((near) => link(app, near, `${count(near.size)} · ${real(near.similarity)}`))),
-    !isPoint && memberList(app, page));
+    page.size > page.exemplars.length && memberList(app, page));
 }
 
 function heading(app, page) {
@@ -76,13 +87,13 @@ function facts(app, page) {
   rows.push(["Points", `${count(page.size)} · ${percent(page.size / n)} of all`]);
   if (page.fresh > 0) rows.push(["New", counted(page.fresh, "point"), "fresh"]);
   if (page.cluster && page.cluster.node !== page.node) rows.push(["In cluster", null, null, page.cluster]);
-  if (page.cluster && page.cluster.node === page.node) rows.push(["Is", `cluster ${page.cluster.cluster} of this cut`]);
+  if (page.cluster && page.cluster.node === page.node) rows.push(["This is", `cluster ${page.cluster.cluster} of the cut`]);
   if (page.size > 1) rows.push(["Height", real(page.height)]);
   if (page.size > 1 && page.score !== null) rows.push(["Score", real(page.score)]);
   if (page.persistence) rows.push(["Persistence", `${percent(page.persistence.share)}  (${real(page.persistence.from)} – ${real(page.persistence.to)})`]);
   if (page.times) rows.push(["Arrived", span(page.times)]);
   return el("dl", { class: "facts" }, ...rows.flatMap(([name, value, kind, cluster]) => [
-    el("dt", { text: name }),
+    el("dt", { text: name, title: MEANINGS[name] }),
     cluster ? el("dd", {}, el("button", { class: "text", type: "button", text: cluster.name, onclick: () => clusterOf(app, cluster) })) : el("dd", { text: value, class: kind }),
   ]));
 }

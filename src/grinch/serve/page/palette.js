@@ -39,6 +39,13 @@ function along(stops, t) {
   return mix(stops[i], stops[i + 1], at - i);
 }
 
+/** A share compared with that of all, which is at 0.5; above it, by factors. @param {number} share @param {number} overall */
+export function relative(share, overall) {
+  if (share <= 0) return 0;
+  if (share <= overall) return overall < 1 ? (0.5 * share) / overall : share;
+  return 0.5 + (0.5 * Math.log(share / overall)) / Math.log(1 / overall);
+}
+
 export class Palette {
   /** @param {boolean} isDark */
   constructor(isDark) {
@@ -52,6 +59,7 @@ export class Palette {
     this.glow = rgb(isDark ? "#ffd166" : "#ff9d00");
     this.accent = isDark ? "#5fd39b" : "#0b6e4f";
     this._scale = CIVIDIS.map(rgb);
+    this._fresh = [this.none, ...(isDark ? ["#6b4f1c", "#ffd166", "#fff6d6"] : ["#ffdca3", "#ff9d00", "#a83a00"]).map(rgb)];
     if (isDark) this._scale[0] = rgb("#1d3a78");
   }
 
@@ -65,14 +73,14 @@ export class Palette {
     return along(this._scale, t);
   }
 
-  /** @param {number} share Of points that are new. */
-  fresh(share) {
-    return mix(this.none, this.glow, share <= 0 ? 0 : 0.25 + 0.75 * Math.min(share, 1));
+  /** How much is new, from 0, nothing, over 0.5, as much as of all, to 1, everything. @param {number} t */
+  fresh(t) {
+    return along(this._fresh, t);
   }
 
-  /** What a block or a point is filled with. @param {string} by @param {number} color @param {number} value */
-  fill(by, color, value) {
+  /** What a block is filled with. @param {string} by @param {number} color @param {number} value @param {number} overall Share of all points that is new. */
+  fill(by, color, value, overall) {
     if (by === "purity" || by === "time") return this.scale(value);
-    return by === "fresh" ? this.fresh(value) : this.slot(color);
+    return by === "fresh" ? this.fresh(relative(value, overall)) : this.slot(color);
   }
 }

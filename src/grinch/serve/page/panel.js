@@ -17,10 +17,14 @@ export class Panel {
     app.setDay = (day) => this._since({ day });
     for (const name of TABS) this._tab(name);
     app.state.on("tab", () => this._show());
+    app.state.on("tab color", ({ tab, color }) => {
+      this.isSinceWanted = tab === "changes" || color === "fresh";
+      this._sinceLast();
+    });
     const load = later(() => track(this._loadNode()), 60);
     app.state.on("selection cut since version again", load);
     app.state.on("version cut again", () => track(this._loadClusters()));
-    app.state.on("clusters theme", () => this._fill("clusters", clusterList(app, palette())));
+    app.state.on("clusters theme about", () => this._fill("clusters", clusterList(app, palette())));
     app.state.on("since version again", () => track(this._since({ since: app.values.since })));
     this._fill("node", this._hint());
     this._show();
@@ -70,7 +74,10 @@ export class Panel {
       const page = await this.app.ask(() => this.app.source.node(selection.node, { cut, since, version }));
       if (page && turn === this.turn) this._showNode(page);
     } catch (error) {
-      if (turn === this.turn) this._fill("node", el("p", { class: "problem", text: error.message }));
+      if (turn !== this.turn) return;
+      // What is there is better than nothing.
+      if (this.app.values.page) this.app.failed(error);
+      else this._fill("node", el("p", { class: "problem", text: error.message }));
     } finally {
       clearTimeout(wait);
       byId("panel-node").classList.remove("waiting");
@@ -106,14 +113,32 @@ export class Panel {
   async _since({ since = null, day = null }) {
     const { app } = this, { about, cut } = app.values;
     if (!about?.versions) return this._fill("changes", changeList(app, this.history));
+    const turn = (this.sinceTurn = (this.sinceTurn ?? 0) + 1);
     const [changes, versions] = await Promise.all([
       since === null && day === null ? null : app.ask(() => app.source.changes({ since, day, cut })).catch(() => null),
       app.ask(() => app.source.versions()).catch(() => null),
     ]);
+    if (turn !== this.sinceTurn) return;
     this.history = { changes, versions: versions?.versions ?? this.history.versions };
     if (day && changes) app.state.set({ day, since: changes.since });
+    this._showChanges();
+    this._sinceLast();
+  }
+
+  /** Nothing is new since now: somebody who looks for what is new means since the version before. */
+  _sinceLast() {
+    const { since, version } = this.app.values, { versions } = this.history;
+    if (!this.isSinceWanted || since !== null || !versions?.length) return;
+    this.isSinceWanted = false;
+    this.app.state.set({ since: versions.findLast((entry) => entry.version < version)?.version ?? 0 });
+  }
+
+  _showChanges() {
+    const { app } = this, { changes } = this.history, focused = document.activeElement?.id;
     this._fill("changes", changeList(app, this.history));
+    if (["since", "since-day"].includes(focused)) byId(focused)?.focus();
     const number = app.values.since === null ? 0 : changes?.new_points ?? 0;
+    app.state.set({ freshShare: changes && app.values.n ? number / app.values.n : 1 });
     byId("badge").hidden = !number;
     byId("badge").textContent = number > 999 ? "999+" : count(number);
   }

@@ -109,10 +109,10 @@ export class Picture {
     return { node: this.node[i], start: this.start[i], size: this.size[i], title: this.title(i) };
   }
 
-  /** Find out the color of every block, and an order in which few blocks change it. @param {import("grinch/palette").Palette} palette */
-  paint(palette) {
-    if (this.painted === palette) return;
-    this.painted = palette;
+  /** Find out the color of every block, and an order in which few blocks change it. @param {import("grinch/palette").Palette} palette @param {number} overall Share of all points that is new. */
+  paint(palette, overall) {
+    if (this.painted === palette && this.overall === overall) return;
+    Object.assign(this, { painted: palette, overall });
     /** @type {Map<string, {fill: string, ink: string, blocks: number[]}>} */
     const groups = new Map();
     this.inks = new Array(this.count);
@@ -132,7 +132,7 @@ export class Picture {
     // A label says little of a block in which hardly any point has it.
     const base = by === "label" && this.color[i] >= 0
       ? mix(palette.slot(this.color[i]), palette.none, Math.min(0.85, Math.max(0, 0.9 - 1.2 * this.value[i])))
-      : by === "purity" && this.color[i] < 0 ? palette.none : palette.fill(by, this.color[i], this.value[i]);
+      : by === "purity" && this.color[i] < 0 ? palette.none : palette.fill(by, this.color[i], this.value[i], this.overall);
     if (by === "cluster" && this.color[i] < 0) return mix(palette.none, palette.ground, this.row[i] % 2 ? 0.25 : 0);
     const fade = isSlot ? Math.min(FADE * this.below[i], MOST_FADED) : this.row[i] % 2 ? 0.1 : 0;
     return mix(base, palette.ground, fade);

@@ -30,7 +30,7 @@ export class Placing {
     return el("form", { method: "dialog", onsubmit: (event) => { event.preventDefault(); this._ask(); } },
       el("h2", { text: "Where would this point go?" }),
       el("label", { for: "vector", text: "Its numbers, in JSON or with commas" }), this.vector,
-      el("label", { for: "like", text: "or one like" }), this.like,
+      el("label", { for: "like", text: "or the id of a point" }), this.like,
       el("div", { class: "buttons" }, el("button", { type: "submit", text: "Find its place" }), el("button", { type: "button", class: "quiet", text: "Close", onclick: () => this.dialog.close() })),
       this.answer);
   }
@@ -47,20 +47,23 @@ export class Placing {
     const { cut, version } = this.app.values;
     try {
       const isVector = this.vector.value.trim() !== "";
-      if (!isVector && !this.like.value.trim()) throw new Error("Give the numbers of the point, or the id of one like it");
+      if (!isVector && !this.like.value.trim()) throw new Error("Give the numbers of the point, or the id of one that is there");
       const asked = isVector ? { vector: numbers(this.vector.value) } : { like: this.like.value.trim() };
       const found = await this.app.ask(() => this.app.source.place({ ...asked, cut, version }));
-      if (found) this._show(found);
+      if (found) this._show(found, asked.like);
     } catch (error) {
       this.answer.replaceChildren(el("p", { class: "problem", text: error.message }));
     }
   }
 
-  _show(found) {
+  /** @param {any} found @param {string} [like] The id that was asked for. */
+  _show(found, like) {
+    const isItself = ({ id }) => String(id) === like;
+    const beside = found.neighbours.find((point) => !isItself(point)) ?? found.neighbours[0];
     this.app.goTo(found);
     this.answer.replaceChildren(
       el("p", {}, "Into ", el("b", { text: found.cluster ? found.cluster.name : "no cluster of this cut" })),
       el("div", { class: "path" }, ...found.path.map((crumb) => link(this.app, { ...crumb, title: crumb.name }, count(crumb.size)))),
-      ...(found.neighbours.length ? [el("p", { class: "meta", text: "Nearest point" }), pointCard(this.app, found.neighbours[0], { isLarge: true })] : []));
+      ...(beside ? [el("p", { class: "meta", text: isItself(beside) ? "Beside the point itself" : "Beside" }), pointCard(this.app, beside, { isLarge: true })] : []));
   }
 }

@@ -15,7 +15,7 @@
 //   points({what, since, version})              → Message: value of all points, in the order of the leaves
 //   name(node, name, version)                   give a node a name; null takes it away
 //   imageUrl(image)                             (at once) what to load for the image of a point
-//   onVersion(callback)                         (at once) calls back with {version, n} when the tree has changed
+//   onVersion(callback, onLost)                 (at once) calls back with {version, n} when the tree has changed
 //
 // All but the last two give promises; they reject with an Error that has a `status`, 0 if nobody answered.
 
@@ -99,8 +99,9 @@ export const imageUrl = (image) => image;
 /**
  * Hear of new versions: by events where the server has them, otherwise by asking now and then.
  * @param {(found: {version: number, n: number}) => void} callback
+ * @param {() => void} onLost The connection broke: perhaps nobody is there any more.
  */
-export function onVersion(callback) {
+export function onVersion(callback, onLost) {
   let timer = 0;
   const poll = async () => {
     const found = await about().catch(() => null);
@@ -110,6 +111,7 @@ export function onVersion(callback) {
   const events = new EventSource("api/events");
   events.addEventListener("version", (event) => callback(JSON.parse(event.data)));
   events.addEventListener("error", () => {
+    onLost();
     // A connection that broke comes back by itself; one that was refused does not.
     if (events.readyState === EventSource.CLOSED && !timer) timer = setTimeout(poll, POLL);
   });

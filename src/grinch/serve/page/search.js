@@ -82,6 +82,8 @@ export class Search {
     const hit = this.hits[i];
     this._open(false);
     this.app.goTo({ node: hit.node, start: hit.start, size: hit.size, title: hit.title });
+    // From here the arrow keys go on in the tree.
+    byId("icicle").focus({ preventScroll: true });
   }
 }
 
