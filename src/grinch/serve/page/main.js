@@ -9,6 +9,7 @@ import { Icicle } from "grinch/icicle";
 import { Keys } from "grinch/keys";
 import { PointMap } from "grinch/map";
 import { Panel } from "grinch/panel";
+import { peek } from "grinch/peek";
 import { Placing } from "grinch/placing";
 import { Search } from "grinch/search";
 import { splitters } from "grinch/splitters";
@@ -28,6 +29,7 @@ new Search(app);
 new Placing(app);
 new Keys(app, { toggleMap, toggleTheme: () => theme.toggle() });
 splitters();
+peek(app);
 
 // The map can be put away.
 function toggleMap() {

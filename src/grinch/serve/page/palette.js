@@ -41,7 +41,7 @@ function along(stops, t) {
 
 /** A share compared with that of all, which is at 0.5; above it, by factors. @param {number} share @param {number} overall */
 export function relative(share, overall) {
-  if (share <= 0) return 0;
+  if (share <= 0 || overall <= 0) return 0;
   if (share <= overall) return overall < 1 ? (0.5 * share) / overall : share;
   return 0.5 + (0.5 * Math.log(share / overall)) / Math.log(1 / overall);
 }
