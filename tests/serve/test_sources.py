@@ -333,7 +333,8 @@ def test_the_automatic_cut_of_very_many_points_is_not_waited_for(monkeypatch):
     assert viewer.about()["cuts"] == []
     assert viewer.about()["cut"].startswith("k:")
     assert viewer.layers()["layers"] is None
-    assert len(now(lambda: viewer.layers(asked=True))["layers"]) == len(model.layers_)
+    assert viewer.cut_of(viewer.scene, "layer:0").name == "layer:0"
+    assert len(viewer.layers()["layers"]) == len(model.layers_)
     # Where it is known, or a number of clusters was given, there is nothing to wait for.
     assert MemorySource(model).see().cuts["labels"].tolist() == model.labels_.tolist()
     assert "labels" in MemorySource(Grinch(n_clusters=3).fit(X)).see().cuts
