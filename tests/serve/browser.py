@@ -91,8 +91,13 @@ class Shown:
     def __init__(self, page):
         self.page = page
         self.problems: list[str] = []
-        page.on("console", lambda said: said.type in ("error", "warning") and self.problems.append(said.text))
+        page.on("console", self._said)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
+
+    def _said(self, said) -> None:
+        # That a server is gone at the end of a test is the browser's complaint, not the page's.
+        if said.type in ("error", "warning") and "ERR_CONNECTION_REFUSED" not in said.text:
+            self.problems.append(said.text)
 
     def open(self, url: str) -> Shown:
         self.page.goto(url)
@@ -143,6 +148,9 @@ class Shown:
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).inner_text()
+
+    def focused(self) -> str:
+        return self.page.evaluate("document.activeElement.id")
 
     def is_wider_than_screen(self) -> bool:
         return self.page.evaluate("document.documentElement.scrollWidth > innerWidth")

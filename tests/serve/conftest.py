@@ -55,6 +55,25 @@ def url(made_store):
         yield address
 
 
+@pytest.fixture(scope="session")
+def shared_page(chromium):
+    """A page whose files are in the browser's cache after the first test."""
+    context = chromium.new_context(reduced_motion="reduce", locale="en-US")
+    yield Shown(context.new_page())
+    context.close()
+
+
+@pytest.fixture
+def shown(shared_page, url):
+    """The small store, as somebody sees it who has never been there."""
+    shared_page.problems.clear()
+    shared_page.page.set_viewport_size({"width": 1280, "height": 800})
+    shared_page.page.goto("about:blank")
+    yield shared_page.open(url)
+    shared_page.page.evaluate("localStorage.clear()")
+    assert shared_page.problems == []
+
+
 @pytest.fixture
 def own_store(made_store, tmp_path):
     """A copy of the store that a test may change."""

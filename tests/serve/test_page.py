@@ -24,8 +24,7 @@ with grinch.open(sys.argv[1]) as store:
 """
 
 
-def test_opening(url, open_page):
-    shown = open_page(url)
+def test_opening(shown):
     assert shown.text("#title") == "notes"
     assert shown.text("#subtitle") == "160 points · version 2"
     assert shown.page.title() == "notes · grinch"
@@ -36,8 +35,7 @@ def test_opening(url, open_page):
     shown.page.wait_for_selector("#cuts >> text=Layers")
 
 
-def test_zooming(url, open_page):
-    shown = open_page(url)
+def test_zooming(shown):
     top = shown.tops()[0]
     shown.double_click(top["node"])
     assert shown.state["view"] == pytest.approx({"x0": top["start"], "x1": top["start"] + top["size"]})
@@ -48,8 +46,7 @@ def test_zooming(url, open_page):
     assert shown.idle().state["view"] == {"x0": 0, "x1": 160}
 
 
-def test_the_wheel_zooms_around_the_mouse(url, open_page):
-    shown = open_page(url)
+def test_the_wheel_zooms_around_the_mouse(shown):
     box = shown.page.locator("#icicle").bounding_box()
     shown.page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 60)
     for _ in range(5):
@@ -67,8 +64,7 @@ def test_the_wheel_zooms_around_the_mouse(url, open_page):
     assert shown.idle().state["view"]["x0"] == pytest.approx(view["x0"] - (view["x1"] - view["x0"]) / 4, rel=0.05)
 
 
-def test_cutting(url, open_page):
-    shown = open_page(url)
+def test_cutting(shown):
     shown.page.fill("#count", "7")
     shown.page.keyboard.press("Enter")
     shown.idle()
@@ -87,14 +83,14 @@ def test_cutting(url, open_page):
     assert shown.idle().state["cut"] == "cut:default"
 
 
-def test_searching(url, open_page):
-    shown = open_page(url)
+def test_searching(shown):
     shown.press("/")
     shown.page.keyboard.type("lisbon")
     shown.idle()
     hits = shown.page.locator("#hits .hit")
     assert hits.count() > 1
     shown.press("ArrowDown", "ArrowUp", "Enter")
+    assert shown.focused() == "icicle"
     assert "lisbon" in shown.page.locator("#panel-node").inner_text()
     assert shown.page.locator("#hits").is_hidden()
     shown.page.fill("#query", "p0042")
@@ -157,8 +153,7 @@ def test_dark_and_light(url, open_page):
     assert shown.idle().page.evaluate(ground) == light
 
 
-def test_keys(url, open_page):
-    shown = open_page(url)
+def test_keys(shown):
     shown.page.focus("#icicle")
     shown.press("ArrowDown")
     root = shown.state["selection"]
@@ -172,7 +167,9 @@ def test_keys(url, open_page):
     view, beside = shown.state["view"], shown.state["selection"]
     assert view["x0"] <= beside["start"] < view["x1"] < 161
     assert str(beside["size"]) in shown.page.inner_text("#said")
-    shown.press("Home", "ArrowUp")
+    shown.press("Home")
+    assert shown.state["selection"] is None
+    shown.press("ArrowUp")
     assert shown.state["selection"]["node"] == root["node"]
     assert shown.state["view"] == {"x0": 0, "x1": 160}
     shown.press("?")
@@ -186,17 +183,21 @@ def test_keys(url, open_page):
     assert shown.page.locator("#map-pane").is_hidden()
 
 
-def test_colors(url, open_page):
-    shown = open_page(url)
-    legends = {"label": "cooking", "purity": "of one label", "time": "20", "fresh": "new", "cluster": "above the cut"}
+def test_colors(shown):
+    legends = {
+        "label": "cooking",
+        "purity": "of one label",
+        "time": "20",
+        "fresh": "average (25 %)",
+        "cluster": "above the cut",
+    }
     for color, legend in legends.items():
         shown.page.select_option("#color", color)
         assert shown.idle().state["color"] == color
         assert legend in shown.text("#legend")
 
 
-def test_a_click_on_the_map_selects(url, open_page):
-    shown = open_page(url)
+def test_a_click_on_the_map_selects(shown):
     at, box = shown.page.evaluate("grinchPage.pointAt(5)"), shown.page.locator("#map").bounding_box()
     shown.page.mouse.click(box["x"] + at["x"], box["y"] + at["y"])
     shown.idle()
@@ -226,8 +227,9 @@ def test_the_map_is_drawn(url, open_page, renderer):
     assert 160 < colors["drawn"] < 160 * 200
 
 
-def test_no_scrolling_sideways(url, open_page):
-    shown = open_page(url, width=390)
+def test_no_scrolling_sideways(shown):
+    shown.page.set_viewport_size({"width": 390, "height": 800})
+    shown.idle()
     shown.click(shown.tops()[0]["node"])
     for width in (390, 1024, 1280):
         shown.page.set_viewport_size({"width": width, "height": 800})
@@ -284,6 +286,7 @@ def test_the_address_leads_back(url, open_page):
     top = shown.idle().tops()[1]
     shown.double_click(top["node"]).click(top["node"])
     before = shown.idle().state
+    shown.page.wait_for_url(re.compile(r"x=.*id="))
     assert "token" not in shown.page.url
     again = open_page(shown.page.url).state
     for what in ("cut", "color", "version"):
@@ -292,12 +295,11 @@ def test_the_address_leads_back(url, open_page):
     assert again["view"] == pytest.approx(before["view"], abs=0.01)
 
 
-def test_where_a_point_would_go(url, open_page):
-    shown = open_page(url)
+def test_where_a_point_would_go(shown):
     shown.page.click("#placing-open")
     shown.page.fill("#like", "p0003")
     shown.page.click("#placing button[type=submit]")
-    assert "Nearest point" in shown.idle().text("#placing")
+    assert "point itself" in shown.idle().text("#placing")
     assert "p0003" in shown.text("#placing .point")
     shown.page.fill("#vector", np.array2string(np.eye(12)[0] * 4, separator=","))
     shown.page.click("#placing button[type=submit]")
@@ -307,12 +309,92 @@ def test_where_a_point_would_go(url, open_page):
     assert "Give numbers" in shown.idle().text("#placing .problem")
 
 
+def test_a_long_text_fits_into_the_dialog(shown):
+    shown.page.set_viewport_size({"width": 390, "height": 800})
+    shown.idle()
+    shown.page.click("#placing-open")
+    shown.page.fill("#like", "p0003")
+    shown.page.click("#placing button[type=submit]")
+    shown.idle().page.evaluate(
+        """() => document.querySelectorAll("#placing .name, #placing p").forEach((part) => {
+          part.textContent = "a long text ".repeat(30) + "x".repeat(300);
+        })"""
+    )
+    for width in (390, 1280):
+        shown.page.set_viewport_size({"width": width, "height": 800})
+        assert shown.page.locator("#placing").evaluate("dialog => dialog.scrollWidth <= dialog.clientWidth"), width
+
+
+def test_changes_are_since_the_version_before(shown):
+    shown.page.click("#tab-changes")
+    assert shown.idle().state["since"] == 1
+    assert "the previous version" in shown.text("#panel-changes output")
+    assert "40 new points" in shown.text("#panel-changes")
+    shown.page.focus("#since")
+    shown.press("ArrowLeft", "ArrowLeft")
+    assert (shown.focused(), shown.state["since"]) == ("since", 0)
+    assert "160 new points" in shown.text("#panel-changes")
+    shown.press("ArrowRight")
+    assert (shown.focused(), shown.state["since"]) == ("since", 1)
+
+
+def test_all_that_is_new_glows_on_the_map(shown):
+    found = shown.page.evaluate(
+        """async () => {
+          const { GLOW, pointColors } = await import("grinch/mapcolors");
+          const { evenly, places } = await import("grinch/maplabels");
+          const fresh = Uint16Array.from({ length: 50_000 }, (_, i) => i % 2), all = places(fresh);
+          const glowing = pointColors("cluster", fresh.length, null, null, fresh).filter((color) => color === GLOW);
+          return { glowing: glowing.length, all: all.length, some: evenly(all, 5) };
+        }"""
+    )
+    assert found == {"glowing": 25_000, "all": 25_000, "some": [1, 10_001, 20_001, 30_001, 40_001]}
+
+
+def test_a_tap_on_a_small_screen_leads_to_details(shown):
+    shown.page.set_viewport_size({"width": 390, "height": 800})
+    shown.idle()
+    top = shown.tops()[0]
+    shown.click(top["node"]).page.wait_for_selector("#peek:visible")
+    assert shown.text("#peek-title") == shown.state["page"]["title"]
+    shown.page.click("#peek-open")
+    shown.page.wait_for_selector("#peek", state="hidden")
+    assert 0 <= shown.page.locator("#panel-node h2").bounding_box()["y"] < 400
+
+
+def test_numbers_are_readable(shown):
+    given = [0, -2.5, 0.12345, 1234.5, 4.49e6, -1.5e-6, 2.5e20, None]
+    made = shown.page.evaluate("async given => given.map((await import('grinch/format')).real)", given)
+    assert made == ["0", "−2.5", "0.123", "1,230", "4.49 million", "−1.5×10⁻⁶", "2.5×10²⁰", "–"]
+
+
+def test_a_cut_that_should_choose_again_says_so(shown, url):
+    def advised(route):
+        about = route.fetch().json()
+        about["cuts"][0]["is_recut_advised"] = True
+        route.fulfill(json=about)
+
+    shown.page.route("**/api/about", advised)
+    shown.page.goto("about:blank")
+    shown.open(url)
+    shown.page.unroute("**/api/about")
+    shown.page.click("#tab-clusters")
+    assert "grinch recut notes" in shown.text("#panel-clusters")
+    shown.page.fill("#count", "3")
+    shown.page.keyboard.press("Enter")
+    assert "recut" not in shown.idle().text("#panel-clusters")
+
+
 def test_a_server_that_goes_and_comes_back(own_store, open_page):
     with serving(own_store) as address:
         shown = open_page(address)
+        shown.click(shown.tops()[0]["node"])
+        title = shown.text("#panel-node h2")
+    # Nobody does anything, and it is said all the same.
+    shown.page.wait_for_selector("#banner:visible")
     shown.page.fill("#count", "3")
     shown.page.keyboard.press("Enter")
-    shown.page.wait_for_selector("#banner:visible")
+    assert shown.text("#panel-node h2") == title
     assert "does not answer" in shown.text("#banner")
     assert shown.state["blocks"] > 5
     with serving(own_store, port=int(address.rsplit(":", 1)[1].strip("/"))):

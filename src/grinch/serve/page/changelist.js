@@ -36,18 +36,18 @@ function summary(app, changes) {
 function list(app, changes) {
   if (app.values.since === null) return null;
   if (!changes.changes.length) return el("p", { class: "meta", text: "No cluster of the followed cut has changed." });
-  const entries = el("div", { class: "change-list" }), kinds = new Map();
-  for (const { kind } of changes.changes) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  const entries = el("div", { class: "change-list" }), kinds = Object.entries(changes.counts);
+  const total = kinds.reduce((sum, [, number]) => sum + number, 0);
   const show = (kind) => {
     entries.replaceChildren(...changes.changes.filter((change) => !kind || change.kind === kind).map((change) => entry(app, change)));
     for (const chip of chips) chip.setAttribute("aria-pressed", String(chip.dataset.kind === kind));
   };
-  const chips = [["", changes.changes.length], ...kinds].map(([kind, number]) => el("button", {
+  const chips = [["", total], ...kinds].map(([kind, number]) => el("button", {
     class: "chip", type: "button", "data-kind": kind, onclick: () => show(kind),
   }, kind || "all", el("b", { text: count(number) })));
   show("");
   return el("div", {},
-    changes.truncated && el("p", { class: "meta", text: `Only the first ${count(changes.changes.length)} changes are shown.` }),
+    changes.truncated && el("p", { class: "meta", text: `The largest ${count(changes.changes.length)} of ${counted(total, "change")}` }),
     el("div", { class: "chips small", role: "group", "aria-label": "Kinds of change" }, ...chips), entries);
 }
 

@@ -43,18 +43,21 @@ export const ICONS = {
   zoom: "M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9ZM10.4 10.4l3.6 3.6M7 5v4M5 7h4",
 };
 
-/** Call when nothing has come for a while, with the latest arguments. @param {Function} call @param {number} wait */
-export function later(call, wait) {
+/**
+ * Call when nothing has come for a while, with the latest arguments.
+ * @param {Function} call @param {number} wait @param {boolean} [isQuiet] The page counts as idle meanwhile.
+ */
+export function later(call, wait, isQuiet = false) {
   let timer = 0;
   return (...args) => {
     if (timer) clearTimeout(timer);
-    else begin();
+    else if (!isQuiet) begin();
     timer = setTimeout(() => {
       timer = 0;
       try {
         call(...args);
       } finally {
-        end();
+        if (!isQuiet) end();
       }
     }, wait);
   };

@@ -37,7 +37,7 @@ export function keepHash(app) {
     } catch {
       // A page from a file, or in a frame, may have no history.
     }
-  }, 250);
+  }, 250, true);
   app.state.on("cut color since view page selection method tab", write);
 }
 

@@ -11,7 +11,7 @@ import { SoftPoints } from "grinch/softpoints";
 
 const METHODS = { pca: "PCA", umap: "UMAP", columns: "columns" };
 const REACH = 9, REST = 120;
-const MOST_ZOOM = 4000, MOST_HALOS = 3000;
+const MOST_ZOOM = 4000, MOST_HALOS = 8000;
 // How much more of the pane a plane has to fill on its side.
 const WORTH_TURNING = 1.3;
 

@@ -64,6 +64,6 @@ export class Placing {
     this.answer.replaceChildren(
       el("p", {}, "Into ", el("b", { text: found.cluster ? found.cluster.name : "no cluster of this cut" })),
       el("div", { class: "path" }, ...found.path.map((crumb) => link(this.app, { ...crumb, title: crumb.name }, count(crumb.size)))),
-      ...(beside ? [el("p", { class: "meta", text: isItself(beside) ? "Beside the point itself" : "Beside" }), pointCard(this.app, beside, { isLarge: true })] : []));
+      ...(beside ? [el("p", { class: "meta", text: isItself(beside) ? "The nearest is the point itself" : "Beside" }), pointCard(this.app, beside, { isLarge: true })] : []));
   }
 }
