@@ -149,10 +149,13 @@ export class Controls {
   /** The way from the root: of a long way, its beginning, and as much of its end as there is room for. */
   _crumbs() {
     const all = this.app.icicle?.crumbs() ?? [], box = byId("crumbs");
+    box.classList.remove("tight");
     for (let kept = Math.min(all.length, MOST_CRUMBS); kept >= 0; kept -= 1) {
       const isAll = kept === all.length;
       box.replaceChildren(...(isAll ? all : [all[0], null, ...all.slice(1 - kept)]).map((crumb, i, { length }) => this._crumb(crumb, i === length - 1)));
-      if (kept <= 2 || box.scrollWidth <= box.clientWidth) return;
+      const isFitting = box.scrollWidth <= box.clientWidth;
+      box.classList.toggle("tight", !isFitting && kept <= 2);
+      if (isFitting || kept <= 2) return;
     }
   }
 

@@ -25,7 +25,7 @@ export function drawOver(ctx, map, spot) {
   const { a, b, c, d } = map.transform(), palette = map.palette(), { hover, selection } = map.app.values;
   const at = (place) => [a * map.map.x[place] + c, b * map.map.y[place] + d];
   ctx.clearRect(0, 0, map.width, map.height);
-  if (map.app.values.color !== "fresh") drawFresh(ctx, map, at, palette);
+  if (map.app.values.color !== "fresh") drawFresh(ctx, map, at, palette, spot);
   if (!spot) drawNames(ctx, map, palette, { a, b, c, d });
   if (selection?.size === 1 && spot) ring(ctx, at(selection.start), 7, palette);
   if (hover?.size === 1) ring(ctx, at(hover.start), 6, palette);
@@ -68,7 +68,7 @@ export function evenly(all, most) {
 }
 
 /** Halos: all that is new has the color of the glow already. */
-function drawFresh(ctx, map, at, palette) {
+function drawFresh(ctx, map, at, palette, spot) {
   const glowing = map.glowing ?? [], color = css(palette.glow);
   ctx.save();
   ctx.fillStyle = color;
@@ -77,6 +77,8 @@ function drawFresh(ctx, map, at, palette) {
   for (const place of glowing) {
     const [x, y] = at(place);
     if (x < 0 || y < 0 || x > map.width || y > map.height) continue;
+    // As the points themselves, those beside what is lifted out step back.
+    ctx.globalAlpha = spot && (place < spot.start || place >= spot.start + spot.size) ? 0.15 : 1;
     ctx.beginPath();
     ctx.arc(x, y, 2.4, 0, 2 * Math.PI);
     ctx.fill();
