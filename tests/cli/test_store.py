@@ -15,8 +15,8 @@ import grinch
 from commands import run_command
 from grinch.cli import add as adding
 from grinch.cli.changes import sentence, telling
-from grinch.cli.net import net_changes
 from grinch.store.changes import Change
+from grinch.store.net import net_changes
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from grinch import Grinch
 from grinch.serve import history
 from grinch.serve.sources import MemorySource, StoreSource
 from grinch.serve.viewer import Viewer
+from grinch.store.net import net_changes
 from serve.looked import news, now, points
 
 
@@ -30,6 +31,14 @@ def as_tuples(changes):
     return [(c.version, c.kind, c.cluster, tuple(c.others), c.size, c.count) for c in changes]
 
 
+def net_of(store, since, cut="default"):
+    """What became of clusters, as the command line says it: those with a name first, then by how many points."""
+    named = store.names(cut)
+    changes = net_changes(store.changes(since, cut)).changes
+    changes.sort(key=lambda c: (c.cluster not in named, -max(c.count, 1), -c.version))
+    return as_tuples(changes)
+
+
 def said(answer):
     return [
         (c["version"], c["kind"], c["cluster"], tuple(c["others"]), c["size"], c["count"]) for c in answer["changes"]
@@ -37,11 +46,12 @@ def said(answer):
 
 
 @pytest.mark.parametrize("since", [None, 0, 1, 3, 5, 6])
-def test_changes_are_those_of_the_store_the_latest_first(store, since):
+def test_changes_are_what_became_of_clusters(store, since):
     viewer = Viewer(StoreSource(store))
     answer = viewer.changes(since)
-    assert said(answer) == as_tuples(store.changes(since or 0))[::-1]
+    assert said(answer) == net_of(store, since or 0)
     assert (answer["version"], answer["since"], answer["truncated"]) == (6, since or 0, False)
+    assert sum(answer["counts"].values()) == len(answer["changes"])
     assert answer["new_points"] == int((store.arrived() > (since or 0)).sum())
 
 
@@ -50,7 +60,7 @@ def test_changes_lead_to_the_clusters_there_are(store):
     clusters, scene = store.clusters(), viewer.scene
     ids, times = store.ids, store.times()
     kinds = set()
-    for change in viewer.changes()["changes"]:
+    for change in viewer.changes()["changes"] + viewer.changes(1)["changes"]:
         kinds.add(change["kind"])
         assert change["time"] == times[change["version"]]
         if change["cluster"] in clusters:
@@ -66,10 +76,10 @@ def test_changes_lead_to_the_clusters_there_are(store):
 def test_changes_of_another_cut(store):
     store.add_cut("coarse", n_clusters=2)
     viewer = Viewer(StoreSource(store))
-    assert said(viewer.changes(0, cut="cut:coarse")) == as_tuples(store.changes(0, "coarse"))[::-1]
+    assert said(viewer.changes(0, cut="cut:coarse")) == net_of(store, 0, "coarse")
     # Of cuts that are not followed nothing is known: the default is what happened.
     for cut in ("k:3", "auto", "", None, "layer:0"):
-        assert said(viewer.changes(0, cut=cut)) == as_tuples(store.changes(0))[::-1]
+        assert said(viewer.changes(0, cut=cut)) == net_of(store, 0)
     with pytest.raises(ValueError, match="cut must be"):
         viewer.changes(0, cut="cut:none")
 
@@ -83,7 +93,7 @@ def test_since_the_beginning_of_a_day(store, monkeypatch):
     for given, since in {"2026-11-13": 0, "2026-11-14": 1, "2026-11-15": 2, "2026-11-16": 4, "2030-01-01": 6}.items():
         answer = viewer.changes(day=given)
         assert answer["since"] == since
-        assert said(answer) == as_tuples(store.changes(since))[::-1]
+        assert said(answer) == net_of(store, since)
     assert viewer.changes(day="2026-11-15T00:00:03")["since"] == 3
 
 
@@ -100,10 +110,10 @@ def test_versions_there_were_none_of(store, since):
 
 
 def test_no_more_changes_than_a_page_can_show(store, monkeypatch):
-    monkeypatch.setattr(history, "MOST_CHANGES", 5)
+    monkeypatch.setattr(history, "MOST_CHANGES", 2)
     answer = Viewer(StoreSource(store)).changes()
     assert answer["truncated"]
-    assert said(answer) == as_tuples(store.changes(0))[::-1][:5]
+    assert said(answer) == net_of(store, 0)[:2]
 
 
 def test_a_store_whose_points_are_all_gone(store):
@@ -112,7 +122,7 @@ def test_a_store_whose_points_are_all_gone(store):
     answer = viewer.changes(6)
     assert answer["new_points"] == 0
     assert {change["kind"] for change in answer["changes"]} == {"dissolved"}
-    assert said(answer) == as_tuples(store.changes(6))[::-1]
+    assert said(answer) == net_of(store, 6)
 
 
 def test_an_empty_store(tmp_path):

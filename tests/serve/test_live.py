@@ -189,5 +189,5 @@ def test_a_source_over_a_live_store_is_that_of_the_store(store):
     assert (live.columns(), live.metric(), live.n_features()) == (plain.columns(), plain.metric(), plain.n_features())
     assert live.key_of("p7") == 7
     assert live.place(some_rows(1, seed=8)) == plain.place(some_rows(1, seed=8))
-    assert live.changes(0, "default", 50) == plain.changes(0, "default", 50)
+    assert live.changes(0, "default", 50, 3) == plain.changes(0, "default", 50, 3)
     assert live.times() == plain.times()

@@ -322,3 +322,19 @@ def test_samples_are_evenly_spread(n, most):
     assert not len(found) or (found[0] >= 0 and found[-1] < n)
     gaps = np.diff(found)
     assert not len(gaps) or (gaps.min() >= 1 and gaps.max() - gaps.min() <= 1)
+
+
+def test_the_automatic_cut_of_very_many_points_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("grinch.serve.sources.memory.MOST_FOR_LAYERS", 50)
+    monkeypatch.setattr("grinch.serve.viewer.MOST_FOR_LAYERS", 50)
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = Grinch().fit(X)
+    viewer = Viewer(MemorySource(model))
+    assert viewer.about()["cuts"] == []
+    assert viewer.about()["cut"].startswith("k:")
+    assert viewer.layers()["layers"] is None
+    assert viewer.cut_of(viewer.scene, "layer:0").name == "layer:0"
+    assert len(viewer.layers()["layers"]) == len(model.layers_)
+    # Where it is known, or a number of clusters was given, there is nothing to wait for.
+    assert MemorySource(model).see().cuts["labels"].tolist() == model.labels_.tolist()
+    assert "labels" in MemorySource(Grinch(n_clusters=3).fit(X)).see().cuts

@@ -293,3 +293,14 @@ def test_a_reader_beside_a_writer(folder):
             versions.add(version)
         assert reader.find_text("word29")[0] == list(range(196, 203))
     assert len(versions) > 3
+
+
+def test_the_name_of_a_field_is_no_text(tmp_path):
+    """Otherwise it would be found in all points, and crowd out those that mean it."""
+    with grinch.open(tmp_path) as store:
+        payload = [{"title": "rain", "more": {"title": ["deep"]}} for _ in range(30)]
+        payload[25] = {"title": "the Title of a book"}
+        store.insert(np.random.default_rng(0).normal(size=(30, 3)), payload=payload)
+        assert store.find_text("title", 5) == ([25], True)
+        assert len(store.find_text("deep", 50)[0]) == 29
+        assert store.find_text("rain", 5) == ([0, 1, 2, 3, 4], False)

@@ -39,6 +39,8 @@ Try it:
   grinch compare table.csv --label species --id name
   grinch add news monday.csv --id doc       (into a store that stays)
   grinch changes news --since 3             (what became of its clusters)
+  grinch explore news                       (look at it in the browser)
+  grinch serve news                         (over HTTP)
   grinch --import mine clusters news        (with a linkage of your own)
   grinch coref --help                       (which records are of one author)
 

@@ -17,10 +17,10 @@ import typer
 
 from grinch.cli.app import app, say
 from grinch.cli.clusters import EXEMPLARS, one_line, shortened, text_of
-from grinch.cli.net import Net, net_changes
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
 from grinch.cli.when import version_at, written
 from grinch.files.write import harmless
+from grinch.store.net import Net, net_changes
 
 FormatName = Literal["text", "json", "csv"]
 # From what a reader must know to what happens every day.

@@ -57,7 +57,7 @@ def explore(
     x: Annotated[str | None, typer.Option(metavar="FIELD", help="Place on the map, with --y (default: PCA).")] = None,
     y: Annotated[str | None, typer.Option(metavar="FIELD", help="Place on the map, with --x.")] = None,
 ) -> None:
-    r"""Look at PATH in the browser: the tree, a map of the points, what is in every node, and what changed.
+    """Look at PATH in the browser: the tree, a map of the points, what is in every node, and what changed.
 
     Another process may go on adding points to a store meanwhile: they appear. Names that are given to nodes stay.
 
@@ -67,7 +67,7 @@ def explore(
       grinch explore out/model.grinch --table out/clusters.csv --id id --label label
       grinch explore linkage.npy --table points.csv --text title
       grinch explore news --export news.html
-    """
+    """  # noqa: D301 (\b is for the help page)
     from grinch.serve.sources import open_source
     from grinch.serve.viewer import Viewer
 

@@ -71,7 +71,7 @@ def serve(
         typer.Option(metavar="FOLDER", help="Folder below which images are read.", exists=True, file_okay=False),
     ] = None,
 ) -> None:
-    r"""Serve PATH over HTTP: insert, remove, update, predict, clusters, what changed; and the page of grinch explore.
+    """Serve PATH over HTTP: insert, remove, update, predict, clusters, what changed; and the page of grinch explore.
 
     What is acknowledged is on disk. Small inserts that come together are written together, and readers are answered
     meanwhile. The description of all routes is at /openapi.json; in Python, grinch.connect(url) has the face of a
@@ -84,7 +84,7 @@ def serve(
       grinch serve news
       grinch serve news --host 0.0.0.0 --token-file token.txt --allow-host news.example.org
       grinch serve model.grinch --port 0
-    """
+    """  # noqa: D301 (\b is for the help page)
     settings = _settings(host, token_file, allow_host or [], max_body, read_only)
     new = {"linkage": linkage, "metric": metric, "n_clusters": clusters, "threshold": threshold, "dtype": dtype}
     from grinch.serve.http.app import listen, make_app, run

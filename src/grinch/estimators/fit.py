@@ -91,6 +91,11 @@ class Fit:
             self._automatic = find(self)
         return self._automatic
 
+    @property
+    def has_automatic(self) -> bool:
+        """Whether the automatic cut is known already."""
+        return self._tree is not None and self._automatic is not None
+
     def show(self, face: Any, is_growing: bool) -> Shown:
         """What there is, for readers beside a change; ``is_growing`` if the change only adds points."""
         tree, leaves, standing = self.tree(), self.leaves(), None

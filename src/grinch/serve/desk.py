@@ -101,6 +101,8 @@ class _Fixed:
     def labels(self, cut: str = DEFAULT_CUT) -> Labels:
         if cut != DEFAULT_CUT:
             raise unknown_name("cut", cut, [DEFAULT_CUT])
+        if self._labels is None and self.source.model is not None:
+            self._labels = self.source.model.labels_
         if self._labels is None:
             raise ValueError("a tree alone has no cut of its own: give n_clusters or threshold")
         return self._labels

@@ -17,11 +17,14 @@ from grinch.serve.arrays import pack_arrays, unpack_arrays
 from grinch.serve.fields import plain
 from grinch.serve.later import Computing
 from grinch.serve.scene import Scene
+from grinch.serve.sources import sampled
 from grinch.serve.viewer import Viewer
 
 MOST_POINTS = 50_000
 # Vectors longer than this are shortened to the directions in which the points vary most.
 LONGEST_ROWS, SHORTENED = 64, 24
+# What became of clusters is put in since each of these many versions.
+MOST_VERSIONS = 20
 # Image files are put in up to this many bytes; those of the points that stand for the largest nodes come first.
 MOST_IMAGE_BYTES = 20_000_000
 
@@ -138,9 +141,10 @@ def _add_times(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arr
     arrays["arrival"] = scene.arrival.astype(np.float32)
     if scene.seen.times is not None:
         arrays["times"] = scene.seen.times.astype(np.float64)
-    changed = history.changes(viewer, 0, None, None)
-    header.update(versions=history.versions(viewer)["versions"], changes=changed["changes"])
-    header["truncated"] = changed["truncated"]
+    known = history.versions(viewer)["versions"]
+    header["versions"] = [known[i] for i in sampled(len(known), MOST_VERSIONS).tolist()] if known else []
+    since = [0, *(version["version"] for version in header["versions"])]
+    header["changes"] = [history.changes(viewer, version, None, None) for version in since]
 
 
 def _add_words(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arrays) -> None:

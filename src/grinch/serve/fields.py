@@ -48,7 +48,7 @@ class Fields:
         image = next((name for name in known if _is_image(name, texts[name])), None)
         label = next((name for name in known if name.lower() in LABEL_NAMES and _is_class(name, rows)), None)
         taken = {image, label, *named.values()}
-        readable = {name: values for name, values in texts.items() if values and name not in taken}
+        readable = {name: values for name, values in texts.items() if _is_readable(values) and name not in taken}
         usual = next((name for name in readable if name.lower() in TEXT_NAMES), None)
         longest = max(readable, key=lambda name: np.mean([len(text) for text in readable[name]]), default=None)
         is_text = any(isinstance(payload, str) for payload in payloads)
@@ -100,6 +100,11 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return plain(value.tolist(), depth)
     return str(value)
+
+
+def _is_readable(values: list[str]) -> bool:
+    """Whether most values are texts, and no numbers such as those of clusters."""
+    return sum(any(letter.isalpha() for letter in value) for value in values) > len(values) / 2
 
 
 def _is_class(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:

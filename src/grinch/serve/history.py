@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from grinch.serve.sources import sampled
 from grinch.store.changes import Change
+from grinch.store.net import net_changes
 
 if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer
 
-MOST_CHANGES = 500
+# Clusters that are listed, of those to which most happened; changes that are added up for that.
+MOST_CHANGES, MOST_ADDED_UP = 500, 50_000
 MOST_VERSIONS = 200
 
 
 def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None) -> dict[str, Any]:
-    """What happened to clusters after a version, or since the beginning of a day; the latest first."""
+    """What became of clusters since a version, or since the beginning of a day; what happened to many points first."""
     scene = viewer.scene
     times = viewer.source.times()
     if day is not None:
@@ -28,7 +31,9 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
     found: list[Change] = []
     is_all = True
     if viewer.source.has_versions:
-        found, is_all = viewer.source.changes(since, followed[4:], MOST_CHANGES)
+        found, is_all = viewer.source.changes(since, followed[4:], MOST_ADDED_UP, scene.version)
+    net, named = net_changes(found[::-1]).changes, scene.seen.cluster_names.get(followed[4:], {})
+    net.sort(key=lambda change: (change.cluster not in named, -max(change.count, 1), -change.version))
     chosen = scene.cut(followed) if scene.n and scene.seen.cuts else None
     at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))
 
@@ -53,8 +58,9 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
         "version": scene.version,
         "since": since,
         "new_points": new,
-        "changes": [as_dict(change) for change in found if change.version <= scene.version],
-        "truncated": not is_all,
+        "counts": dict(Counter(change.kind for change in net)),
+        "changes": [as_dict(change) for change in net[:MOST_CHANGES]],
+        "truncated": not is_all or len(net) > MOST_CHANGES,
     }
 
 

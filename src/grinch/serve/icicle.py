@@ -45,14 +45,13 @@ def view(
     pixels = float(np.clip(width, 1, MOST_PIXELS))
     per_pixel = ((scene.n if x1 is None else x1) - x0) / pixels
     chosen = viewer.cut_of(scene, cut)
-    found = scene.blocks(
-        begin, end, int(np.ceil(LEAST_PIXELS * max(per_pixel, 0))), chosen, int(np.clip(rows, 1, MOST_ROWS))
-    )
+    given = viewer.names.at(scene)
+    least = int(np.ceil(LEAST_PIXELS * max(per_pixel, 0)))
+    found = scene.blocks(begin, end, least, chosen, int(np.clip(rows, 1, MOST_ROWS)), given)
     nodes = found.nodes
     clusters = scene.clusters_of(nodes, chosen)
     colors, values = _colors(viewer, scene, nodes, clusters, chosen, color, since)
     titles = _titles(viewer, scene, found.nodes, clusters, chosen, per_pixel)
-    given = viewer.names.at(scene)
     flags = np.where((scene.sizes[nodes] > 1) & (found.ends < 0), MORE, 0)
     flags |= np.where(np.isin(nodes, chosen.nodes), TOP, 0) | np.where(scene.sizes[nodes] == 1, POINT, 0)
     flags |= np.where(clusters >= 0, WITHIN, 0) | np.where(np.isin(nodes, list(given)), NAMED, 0)

@@ -105,10 +105,8 @@ class NodePages:
 
     def cluster_at(self, v: int, cut: Cut) -> dict[str, Any] | None:
         """The cluster of a cut that a node is in."""
-        start, size = int(self.scene.starts[v]), int(self.scene.sizes[v])
-        i = int(cut.at(np.array([start]))[0])
-        is_inside = i >= 0 and start + size <= int(cut.starts[i] + cut.sizes[i])
-        return self.cluster(i, cut) if is_inside else None
+        i = int(self.scene.clusters_of(np.array([v], np.int32), cut)[0])
+        return None if i < 0 else self.cluster(i, cut)
 
     def cluster(self, i: int, cut: Cut) -> dict[str, Any]:
         """What there is to say of the i-th cluster of a cut."""

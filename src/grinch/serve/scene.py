@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +27,6 @@ SLOTS = len(PALETTE)
 MAX_K = 5_000
 # Of a cut into k clusters, each has at least this share of the points: outliers are in none.
 LEAST_SHARE = 1 / 2_000
-# A block has the color of a cluster if this share of its points are of it, the rest having left on the way down.
-NEARLY_ALL = 0.8
 # Neighbouring ancestors in a path differ in size at least by this factor.
 STEP = 1.25
 LONGEST_PATH = 12
@@ -237,18 +236,20 @@ class Scene:
 
     # Blocks -------------------------------------------------------------------------------------------------------
 
-    def blocks(self, x0: int, x1: int, least: int, cut: Cut, max_rows: int) -> Blocks:
+    def blocks(self, x0: int, x1: int, least: int, cut: Cut, max_rows: int, named: Iterable[int] = ()) -> Blocks:
+        """The blocks between two places; clusters of the cut and nodes with a name begin one of their own."""
         is_kept = np.zeros(self.tree.n_ids, np.bool_)
         is_kept[cut.nodes] = True
+        is_kept[list(named)] = True
         return blocks(self.tree, self.starts, x0, x1, least, is_kept, max_rows)
 
     def clusters_of(self, nodes: Ids, cut: Cut) -> Labels:
-        """Which cluster of a cut each block is in, or nearly is; -1 for those above the cut."""
-        found, size = cut.at(self.starts[nodes]), self.sizes[nodes]
+        """Which cluster of a cut each node is in; -1 for those above the cut."""
+        found = cut.at(self.starts[nodes])
         if not len(cut):
             return found
-        shared = np.minimum(self.starts[nodes] + size, (cut.starts + cut.sizes)[found]) - self.starts[nodes]
-        return np.where((found >= 0) & (shared >= NEARLY_ALL * size), found, -1)
+        is_inside = self.starts[nodes] + self.sizes[nodes] <= (cut.starts + cut.sizes)[found]
+        return np.where((found >= 0) & is_inside, found, -1)
 
 
 def known_range(times: Floats) -> tuple[float, float] | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 import grinch
 from grinch._types import Floats
-from grinch.serve import history, icicle, maps, projection
+from grinch.serve import history, icicle, maps, projection, titles
 from grinch.serve.fields import IMAGE_ENDINGS, Fields, check_named
 from grinch.serve.given_names import GivenNames
 from grinch.serve.later import Computing, Later
@@ -22,7 +22,7 @@ from grinch.serve.placing import place
 from grinch.serve.sample import Sample
 from grinch.serve.scene import Cut, Scene, empty_scene, known_range, whole_number
 from grinch.serve.searching import search
-from grinch.serve.sources import Source, StoreSource, sampled
+from grinch.serve.sources import MOST_FOR_LAYERS, Source, StoreSource, sampled
 
 MOST_LABELS = 1_000
 # Labels of more points than this are read only if the user named their field.
@@ -32,8 +32,6 @@ SHARE_OF_TIME = 0.2
 
 # A cut with more clusters than this share of the points is not what is shown first; into how many, instead.
 MOST_CLUSTERS_SHARE, SOME_CLUSTERS = 1 / 4, 40
-# The layers of more points than this take a while, in which nobody else is answered: they are found on request.
-MOST_FOR_LAYERS = 100_000
 # Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
 MAP_WAIT, UMAP_WAIT = 60.0, 0.3
 
@@ -301,45 +299,11 @@ class Viewer:
 
     def title(self, scene: Scene, v: int, cut: Cut | None = None) -> str:
         """What a node is called: its given name, that of its cluster, its words, its commonest label, or its size."""
-        given = self.names.at(scene).get(v)
-        if given is not None:
-            return given
-        if cut is not None and cut.name.startswith("cut:"):
-            named = scene.seen.cluster_names.get(cut.name[4:])
-            if named:
-                i = int(cut.at(scene.starts[[v]])[0])
-                if i >= 0 and int(cut.nodes[i]) == v and int(cut.clusters[i]) in named:
-                    return named[int(cut.clusters[i])]
-        with scene.lock:
-            if v not in scene.titles:
-                scene.titles[v] = self._described(scene, v)
-            return scene.titles[v]
-
-    def _described(self, scene: Scene, v: int) -> str:
-        size = int(scene.sizes[v])
-        if size == 1:
-            name, payload = self.source.points([int(scene.seen.keys[scene.order[scene.starts[v]]])])[0]
-            text = self.fields.text_of(payload) or ("a point that was removed" if name is None else str(name))
-            return text[:120]
-        words = self.sample(scene).keywords(v, 4)
-        if words and v != scene.tree.root:
-            return ", ".join(words)
-        if scene.codes is not None:
-            best, counts = scene.commonest
-            if best[v] >= 0 and counts[v] >= size / 2:
-                return scene.label_names[best[v]]
-        return f"{size:,} points"
+        return titles.title(self, scene, v, cut)
 
     def crumb(self, scene: Scene, v: int, cut: Cut | None) -> dict[str, Any]:
-        return {
-            "node": v,
-            "start": int(scene.starts[v]),
-            "size": int(scene.sizes[v]),
-            "name": "all points"
-            if v == scene.tree.root and v not in self.names.at(scene)
-            else self.title(scene, v, cut),
-            "height": _real(scene.heights[v]),
-        }
+        """A node as a step of the path to another."""
+        return titles.crumb(self, scene, v, cut)
 
     # Nodes and points ---------------------------------------------------------------------------------------------
 
@@ -459,11 +423,6 @@ def _as_label(value: Any) -> Any:
     if value is None or value == "" or (isinstance(value, float) and np.isnan(value)):
         return None
     return value if isinstance(value, (str, int, float)) else str(value)
-
-
-def _real(value: Any) -> float | None:
-    """A number that JSON can hold."""
-    return float(value) if np.isfinite(value) else None
 
 
 __all__ = ["Computing", "Stale", "Viewer"]

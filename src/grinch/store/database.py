@@ -266,19 +266,26 @@ class Database:
         escaped = json.dumps(text, ensure_ascii=False)[1:-1]
         marked = [part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") for part in (text, escaped)]
         query = (
-            "select position from points where id like '%' || ? || '%' escape '\\'"
-            " or payload like '%' || ? || '%' escape '\\' limit ?"
+            "select position, id, payload from points where id like '%' || ? || '%' escape '\\'"
+            " or payload like '%' || ? || '%' escape '\\'"
         )
         found: list[int] = []
         self._connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 20_000)
         try:
-            for (position,) in self._connection.execute(query, (*marked, limit)):
-                found.append(position)
+            with closing(self._connection.execute(query, marked)) as cursor:
+                for position, name, payload in cursor:
+                    if time.monotonic() > deadline:
+                        return found, False
+                    # The name of a field is no text of a point.
+                    if _has_text(text.lower(), name, payload):
+                        found.append(position)
+                    if len(found) == limit:
+                        return found, False
         except sqlite3.OperationalError:
             return found, False
         finally:
             self._connection.set_progress_handler(None, 0)
-        return found, len(found) < limit
+        return found, True
 
     # Records, where points are not vectors ------------------------------------------------------------------------
 
@@ -384,3 +391,17 @@ def row_checksum(table: str, row: tuple[Any, ...]) -> int:
     """A number that changes with any bit of a row; records may be numbered anew, and rows have another checksum."""
     told = row[1:] if table == "records" else row[:-1] if table == "operations" else row
     return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"))
+
+
+def _has_text(wanted: str, name: Id | None, payload: str | None) -> bool:
+    """Whether an id, or a value anywhere in a payload, has a text in it."""
+    if wanted in str(name).lower():
+        return True
+    waiting = [] if payload is None else [json.loads(payload)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, (dict, list)):
+            waiting.extend(value.values() if isinstance(value, dict) else value)
+        elif value is not None and wanted in str(value).lower():
+            return True
+    return False

@@ -104,15 +104,17 @@ class Looking(Reading):
         with self._turn:
             return list(self._now().followed.names)
 
-    def latest_changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
+    def latest_changes(self, since: int, cut: str, limit: int, until: int | None = None) -> tuple[list[Change], bool]:
         """The last things that happened to clusters after version ``since``, the latest first, without exemplars.
 
-        Also whether that is all. Unlike :meth:`changes`, it takes no longer where a lot happened.
+        None of them after version ``until``. Also whether that is all. Unlike :meth:`changes`, it takes no longer where
+        a lot happened.
         """
         with self._turn:
             contents, found = self._now(), list[Change]()
             self._check_cut_name(cut)
-            with closing(self._db.latest_changes(since, contents.version, cut)) as versions:
+            last = contents.version if until is None else min(until, contents.version)
+            with closing(self._db.latest_changes(since, last, cut)) as versions:
                 for version, records in versions:
                     for kind, cluster, others, size, count, _ in reversed(records):
                         if len(found) == limit:

@@ -104,8 +104,9 @@ export async function view({ x0 = 0, x1 = n, width = 1200, rows: maxRows = 24, c
   if (!n) return { header, arrays: {} };
   const begin = Math.min(Math.max(Math.floor(x0), 0), n - 1), end = Math.min(Math.max(Math.ceil(x1 ?? n), begin + 1), n);
   const perPixel = ((x1 ?? n) - x0) / Math.min(Math.max(width, 1), 8_000), chosen = cutOf(cut);
-  const found = tree.blocks(begin, end, Math.ceil(LEAST_PIXELS * Math.max(perPixel, 0)), chosen.isTop, Math.min(Math.max(maxRows, 1), 64));
-  const clusters = found.node.map((v) => cuts.of(chosen, v));
+  const isKept = new Set([...chosen.isTop, ...given.keys()]);
+  const found = tree.blocks(begin, end, Math.ceil(LEAST_PIXELS * Math.max(perPixel, 0)), isKept, Math.min(Math.max(maxRows, 1), 64));
+  const clusters = found.node.map((v) => cuts.over(chosen, v));
   const wide = found.node.filter((v) => tree.sizes[v] >= NAMED_PIXELS * perPixel);
   wide.sort((a, b) => tree.sizes[b] - tree.sizes[a]);
   return {
@@ -262,8 +263,8 @@ function around(text, wanted) {
 export async function changes({ since = 0, day = null } = {}) {
   const begin = day ? new Date(`${day.slice(0, 10)}T00:00:00`).getTime() / 1000 : null;
   const last = begin === null ? since ?? 0 : Math.max(0, ...known.versions.filter(({ time }) => time < begin).map(({ version }) => version));
-  const found = known.changes.filter((change) => change.version > last);
-  return { version: known.about.version, since: last, new_points: n ? fresh(known.about.root, last) : 0, changes: found, truncated: known.truncated };
+  // What became of clusters since is known for some versions: the last of them that is not later.
+  return known.changes.findLast((found) => found.since <= last) ?? known.changes[0];
 }
 
 export async function map() {

@@ -1,8 +1,6 @@
 // The cuts of a tree inside the page: what grinch.serve.scene does on a server.
 
 const SLOTS = 10;
-// A block has the color of a cluster if this share of its points are of it.
-const NEARLY_ALL = 0.8;
 
 export class LocalCuts {
   /**
@@ -62,14 +60,6 @@ export class LocalCuts {
       else high = middle;
     }
     return low && place < cut.starts[low - 1] + cut.sizes[low - 1] ? low - 1 : -1;
-  }
-
-  /** Which cluster a block is in, or nearly is; -1 above the cut. */
-  of(cut, v) {
-    const { starts, sizes } = this.tree, i = this.at(cut, starts[v]);
-    if (i < 0) return -1;
-    const shared = Math.min(starts[v] + sizes[v], cut.starts[i] + cut.sizes[i]) - starts[v];
-    return shared >= NEARLY_ALL * sizes[v] ? i : -1;
   }
 
   /** Which cluster a node is wholly inside, -1 for none. */

@@ -14,7 +14,7 @@ from grinch import cuts
 from grinch._types import Counts, Labels
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.kept import kept_points
-from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
+from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
 from grinch.store.changes import Change
 from grinch.tree import Tree
 
@@ -97,11 +97,16 @@ class MemorySource:
     def _look(self, fitted: Any) -> _Known:
         version, known = self._version_of(fitted), self._known
         if known is None or known.version != version:
-            assert self.model is not None
-            labels = self.model._labels(fitted) if fitted.n_leaves else None
+            labels = self.model._labels(fitted) if self.model is not None and self._is_cut_at_once(fitted) else None
             known = _Known(version, fitted.tree(), fitted.positions(), labels, fitted.point_ids())
             self._known = known
         return known
+
+    def _is_cut_at_once(self, fitted: Any) -> bool:
+        """Whether the flat clusters are there without a long wait: the automatic cut of very many points is not."""
+        is_automatic = self.model is not None and self.model.n_clusters is None and self.model.threshold is None
+        is_found = not is_automatic or fitted.has_automatic or fitted.n_leaves <= MOST_FOR_LAYERS
+        return fitted.n_leaves > 0 and is_found
 
     def see(self) -> Seen:
         known = self._now()
@@ -199,7 +204,7 @@ class MemorySource:
         found = cuts.automatic_cut(seen.tree, None, seen.tree.heights())
         return [Layer(cuts.labels_of(seen.tree, layer.is_split), layer.persistence) for layer in found.layers]
 
-    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
+    def changes(self, since: int, cut: str, limit: int, until: int) -> tuple[list[Change], bool]:
         return [], True
 
     def times(self) -> dict[int, float]:
@@ -212,7 +217,9 @@ class MemorySource:
 def _leaves_at(positions: Counts, keys: Counts) -> Counts:
     """By key, the leaf with this position; -1 for none."""
     at = np.searchsorted(positions, keys)
-    return np.where(np.append(positions, -1)[at] == keys, at, -1)
+    is_known = at < len(positions)
+    is_known[is_known] = positions[at[is_known]] == keys[is_known]
+    return np.where(is_known, at, -1)
 
 
 def _plain_id(name: Any) -> Any:

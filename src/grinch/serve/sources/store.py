@@ -85,8 +85,8 @@ class StoreSource:
             model = contents.model
             return [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
 
-    def changes(self, since: int, cut: str, limit: int) -> tuple[list[Change], bool]:
-        return self._ask(lambda store: store.latest_changes(since, cut, limit))
+    def changes(self, since: int, cut: str, limit: int, until: int) -> tuple[list[Change], bool]:
+        return self._ask(lambda store: store.latest_changes(since, cut, limit, until))
 
     def times(self) -> dict[int, float]:
         return self._ask(lambda store: store.times())
