@@ -507,6 +507,37 @@ def store_kills() -> str:
     )
 
 
+# From explorer.json -------------------------------------------------------------------------------------------------
+
+
+def explorer() -> str:
+    found = read("explorer.json")
+    server, page = found["server"], found["page"]
+    step, bytes_, nodes, drawn = (server[name] for name in ("zoom_step_ms", "view_bytes", "node_page_ms", "cut_ms"))
+    cells = [
+        ["from the command to a page that can be opened", f"{server['seconds_until_it_listens']:.1f} s", ""],
+        ["from opening the page to the tree", f"{page['first_picture_ms'] / 1e3:.1f} s", ""],
+        ["until the map is there, too", f"{page['first_picture_and_map_ms'] / 1e3:.1f} s", ""],
+        ["a step of zooming, on the server", f"{step['p50']:.0f} ms", f"{step['max']:.0f} ms"],
+        [
+            "from the request to the picture",
+            f"{page['zoom_step_ms']['p50']:.0f} ms",
+            f"{page['zoom_step_ms']['max']:.0f} ms",
+        ],
+        ["sent for a step", f"{bytes_['p50'] / 1e3:.0f} KB", f"{bytes_['max'] / 1e3:.0f} KB"],
+        ["another cut", f"{drawn['p50']:.0f} ms", f"{drawn['max']:.0f} ms"],
+        ["the page of a node", f"{nodes['p50']:.0f} ms", f"{nodes['max']:.0f} ms"],
+        [
+            "memory of the server",
+            f"{server['memory_mb']['now'] / 1e3:.1f} GB",
+            f"{server['memory_mb']['most'] / 1e3:.1f} GB",
+        ],
+        ["memory of the page", f"{page['memory_mb']['now']:.0f} MB", f"{page['memory_mb']['most']:.0f} MB"],
+    ]
+    head = f"{found['n']:,} points, {found['dims']} dimensions"
+    return table([head, "median", "most"], cells)
+
+
 # From service.json --------------------------------------------------------------------------------------------------
 
 
@@ -534,6 +565,7 @@ def service_notes() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "speed": speed,
+    "explorer": explorer,
     "speed-notes": speed_notes,
     "linkage-speed": linkage_speed,
     "search": search,

@@ -51,6 +51,8 @@ def run_client(port: int, what: str, seconds: float, seed: int) -> None:
     rng, took, refused = random.Random(seed), [], 0
     connection = http.client.HTTPConnection("127.0.0.1", port)
     headers = {"Content-Type": "application/json"}
+    # To start as many takes longer than to ask.
+    print("ready", flush=True)
     sys.stdin.readline()
     end, i = time.perf_counter() + seconds, 0
     while (begin := time.perf_counter()) < end:
@@ -71,20 +73,27 @@ def run_client(port: int, what: str, seconds: float, seed: int) -> None:
 
 def ask_with_clients(port: int, what: str, clients: int, seconds: float, seed: int) -> dict[str, float]:
     command = [sys.executable, __file__, "--client", str(port), what, str(seconds)]
-    running = [
-        subprocess.Popen([*command, str(seed + i)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for i in range(clients)
-    ]
-    time.sleep(0.5)
+    running = [start_client([*command, str(seed + i)]) for i in range(clients)]
     for client in running:
-        assert client.stdin is not None
-        client.stdin.write("go\n")
-        client.stdin.flush()
+        let_go(client)
     answers = [json.loads(client.communicate()[0]) for client in running]
     took = sorted(second for answer in answers for second in answer["took"])
     refused = sum(answer["refused"] for answer in answers)
     assert refused == 0, f"{refused} requests were refused"
     return {"per second": round(len(took) / seconds, 1), **percentiles(took)}
+
+
+def start_client(command: list[str]) -> subprocess.Popen[str]:
+    client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert client.stdout is not None
+    assert client.stdout.readline() == "ready\n"
+    return client
+
+
+def let_go(client: subprocess.Popen[str]) -> None:
+    assert client.stdin is not None
+    client.stdin.write("go\n")
+    client.stdin.flush()
 
 
 def percentiles(took: list[float]) -> dict[str, float]:
@@ -192,11 +201,8 @@ def beside(port: int) -> dict[str, float]:
     file = io.BytesIO()
     np.savez(file, X=rows(10_000, 99), ids=np.array([f"large-{i}" for i in range(10_000)]))
     command = [sys.executable, __file__, "--client", str(port), "predict", "6", "5"]
-    reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert reader.stdin is not None
-    time.sleep(0.5)
-    reader.stdin.write("go\n")
-    reader.stdin.flush()
+    reader = start_client(command)
+    let_go(reader)
     time.sleep(1.0)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     begin = time.perf_counter()

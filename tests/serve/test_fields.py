@@ -145,3 +145,9 @@ def test_labels_of_odd_types(payload):
     viewer = Viewer(MemorySource(Grinch().fit(points(5)[0]), payload=payload))
     members = viewer.members(viewer.scene.tree.root, order="arrival")["members"]
     assert [member["label"] for member in members] == ["a", "1", None, "[2]", "{'x': 1}"]
+
+
+def test_numbers_in_texts_are_no_texts():
+    """Such as the columns of clusters.csv: the number of a cluster is nothing to read."""
+    rows = [{"id": f"{i}", "cluster": f"{i % 3}", "label": "cat"} for i in range(30)]
+    assert found(*rows) == Fields(label="label")

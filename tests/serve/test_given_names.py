@@ -9,9 +9,11 @@ import pytest
 
 import grinch
 from grinch import Grinch, Tree
+from grinch.serve.arrays import unpack_arrays
 from grinch.serve.given_names import node_of
 from grinch.serve.sources import MemorySource, StoreSource, open_source
 from grinch.serve.viewer import Viewer
+from grinch.store import DamagedStore
 from grinch.store.node_names import MOST_POINTS, NodeName
 from killing import kills
 from serve.looked import news, now, points, scene_of
@@ -238,3 +240,28 @@ def test_ids_may_be_numbers(tmp_path):
             v = cluster_nodes(viewer)[0]
             viewer.name(v, "named")
             assert viewer.names.at(viewer.scene) == {v: "named"}
+
+
+def test_a_named_node_is_always_seen(tmp_path):
+    """Also where it is folded into a larger one that loses a few points on the way down to it."""
+    with grinch.open(tmp_path) as store:
+        store.insert(np.random.default_rng(3).normal(size=(400, 4)) ** 3)
+        viewer = Viewer(StoreSource(store))
+        shown = set(unpack_arrays(viewer.view(cut="k:2"))[1]["node"].tolist())
+        scene = viewer.scene
+        hidden = [v for v in scene.tree.preorder().tolist() if scene.sizes[v] >= 20 and v not in shown]
+        viewer.name(hidden[0], "here")
+        header, arrays = unpack_arrays(viewer.view(cut="k:2"))
+        assert hidden[0] in arrays["node"].tolist()
+        assert header["names"][str(hidden[0])] == "here"
+
+
+def test_a_tree_is_shown_although_its_names_are_damaged(tmp_path, caplog):
+    with grinch.open(tmp_path) as store:
+        store.insert(np.eye(6))
+        viewer = Viewer(StoreSource(store))
+        (tmp_path / "node-names.sqlite").write_bytes(b"no database" * 100)
+        assert unpack_arrays(viewer.view())[0]["n"] == 6
+        assert "damaged" in caplog.text
+        with pytest.raises((ValueError, DamagedStore)):
+            viewer.name(viewer.about()["root"], "all")

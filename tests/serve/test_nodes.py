@@ -119,7 +119,7 @@ def test_nearest_nodes(viewer):
         likeness = {}
         for u in tree.nodes():
             is_highest = u != tree.root and tree.size(u) <= 2 * size < tree.size(tree.parent(u))
-            if is_highest and tree.size(u) >= min(size / 8, 8) and not own & set(tree.leaves(u).tolist()):
+            if is_highest and tree.size(u) >= size / 8 and not own & set(tree.leaves(u).tolist()):
                 a, b = X[tree.leaves(u)].mean(axis=0), X[tree.leaves(v)].mean(axis=0)
                 if viewer.source.metric() == "cosine":
                     likeness[u] = a @ b / np.linalg.norm(a) / np.linalg.norm(b)

@@ -60,7 +60,8 @@ def test_what_is_said_of_a_store(store):
         "can_place": True,
         "n_features": 5,
     }
-    assert about["cuts"] == [{"cut": "cut:default", "title": "default cut", "clusters": 4}]
+    cut = {"cut": "cut:default", "title": "default cut", "clusters": 4, "is_recut_advised": False}
+    assert about["cuts"] == [cut]
     assert about["cut"] == "cut:default"
     assert about["colors"] == ["cluster", "label", "purity", "time", "fresh"]
     assert set(about["labels"]) == {"rain", "goal", "vote", "stock"}

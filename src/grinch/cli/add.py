@@ -16,10 +16,11 @@ import typer
 from grinch import Grinch
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance
-from grinch.cli.app import FILE_HELP, LINKAGE_HELP, LinkageName, app, console, say, title_of
+from grinch.cli.app import FILE_HELP, app, console, say, title_of
 from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns
 from grinch.cli.ids import as_kind
+from grinch.cli.options import NewClusters, NewLinkage, NewMetric, NewThreshold
 from grinch.cli.store import StorePath, count_of, is_store, open_or_create
 from grinch.estimators.checks import check_ids, check_vectors
 from grinch.files.read import FileError, Points, read_points
@@ -61,23 +62,10 @@ def add(
     drop: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
     ] = None,
-    linkage: Annotated[
-        LinkageName | None, typer.Option(metavar="NAME", help=f"{LINKAGE_HELP} For a new store; average by default.")
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="For a new store: what the linkage measures with (see grinch cluster)."),
-    ] = None,
-    clusters: Annotated[
-        int | None,
-        typer.Option("--clusters", "-k", metavar="N", help="For a new store: cut into this many clusters."),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold", "-t", metavar="SCORE", help="For a new store: cut where two sides score below this."
-        ),
-    ] = None,
+    linkage: NewLinkage = None,
+    metric: NewMetric = None,
+    clusters: NewClusters = None,
+    threshold: NewThreshold = None,
     dtype: Annotated[
         DtypeName | None,
         typer.Option(

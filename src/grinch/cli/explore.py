@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from grinch.cli.app import app, say
+from grinch.cli.options import ImageField, ImageFolder, LabelField, TextField
 from grinch.files.read import FileError
 
 PORT = 8764
@@ -47,13 +48,10 @@ def explore(
             "--id", metavar="COLUMN", help="Column of --table with the points' ids (default: rows are in their order)."
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option(metavar="FIELD", help="What people read: shown, and searched.")] = None,
-    label: Annotated[str | None, typer.Option(metavar="FIELD", help="The true class of each point.")] = None,
-    image: Annotated[str | None, typer.Option(metavar="FIELD", help="A URL, or a file below --images.")] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder below which images are read.", exists=True, file_okay=False),
-    ] = None,
+    text: TextField = None,
+    label: LabelField = None,
+    image: ImageField = None,
+    images: ImageFolder = None,
     x: Annotated[str | None, typer.Option(metavar="FIELD", help="Place on the map, with --y (default: PCA).")] = None,
     y: Annotated[str | None, typer.Option(metavar="FIELD", help="Place on the map, with --x.")] = None,
 ) -> None:

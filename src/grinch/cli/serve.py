@@ -11,7 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from grinch.cli.add import DtypeName
-from grinch.cli.app import LINKAGE_HELP, LinkageName, app, say
+from grinch.cli.app import app, say
+from grinch.cli.options import (
+    ImageField,
+    ImageFolder,
+    LabelField,
+    NewClusters,
+    NewLinkage,
+    NewMetric,
+    NewThreshold,
+    TextField,
+)
 from grinch.cli.store import is_store, open_existing, open_or_create
 from grinch.files.read import FileError
 
@@ -45,31 +55,15 @@ def serve(
     ] = None,
     max_body: Annotated[int, typer.Option(min=1, max=4096, metavar="MB", help="Largest body of a request.")] = 64,
     read_only: Annotated[bool, typer.Option("--read-only", help="Change nothing; another process may write.")] = False,
-    linkage: Annotated[
-        LinkageName | None, typer.Option(metavar="NAME", help=f"{LINKAGE_HELP} For a new store; average by default.")
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="For a new store: what the linkage measures with (see grinch cluster)."),
-    ] = None,
-    clusters: Annotated[
-        int | None,
-        typer.Option("--clusters", "-k", metavar="N", help="For a new store: cut into this many clusters."),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold", "-t", metavar="SCORE", help="For a new store: cut where two sides score below this."
-        ),
-    ] = None,
+    linkage: NewLinkage = None,
+    metric: NewMetric = None,
+    clusters: NewClusters = None,
+    threshold: NewThreshold = None,
     dtype: Annotated[DtypeName | None, typer.Option(help="For a new store: how numbers are kept.")] = None,
-    text: Annotated[str | None, typer.Option(metavar="FIELD", help="What people read: shown, and searched.")] = None,
-    label: Annotated[str | None, typer.Option(metavar="FIELD", help="The true class of each point.")] = None,
-    image: Annotated[str | None, typer.Option(metavar="FIELD", help="A URL, or a file below --images.")] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder below which images are read.", exists=True, file_okay=False),
-    ] = None,
+    text: TextField = None,
+    label: LabelField = None,
+    image: ImageField = None,
+    images: ImageFolder = None,
 ) -> None:
     """Serve PATH over HTTP: insert, remove, update, predict, clusters, what changed; and the page of grinch explore.
 

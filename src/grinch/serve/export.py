@@ -6,6 +6,7 @@ import base64
 import gzip
 import mimetypes
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 def write_page(viewer: Viewer, path: str | os.PathLike[str]) -> None:
     """Write what a viewer shows as a page that opens from a file, offline."""
+    if not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"path must be in a folder that is there; got {os.fspath(path)!r}")
     page = page_of(viewer)
     with replacing(os.fspath(path)) as out:
         out.write(page)
@@ -121,16 +124,19 @@ def _images(viewer: Viewer, scene: Scene, payloads: list[Any]) -> dict[int, str]
         if image.lower().startswith(("http://", "https://")):
             found[leaf] = image
         elif viewer.images is not None and left > 0:
-            content = _file_of(viewer, leaf, scene)
-            if content is not None and len(content[1]) <= left:
+            content = _file_of(viewer, leaf, scene, left)
+            if content is not None:
                 left -= len(content[1])
                 found[leaf] = f"data:{content[0]};base64,{base64.b64encode(content[1]).decode()}"
     return found
 
 
-def _file_of(viewer: Viewer, leaf: int, scene: Scene) -> tuple[str, bytes] | None:
+def _file_of(viewer: Viewer, leaf: int, scene: Scene, most: int) -> tuple[str, bytes] | None:
+    """The media type and the content of an image file of at most ``most`` bytes."""
     try:
         path = viewer.image(leaf, scene.version)
+        if path.stat().st_size > most:
+            return None
         return mimetypes.guess_type(path.name)[0] or "application/octet-stream", path.read_bytes()
     except (KeyError, OSError):
         return None

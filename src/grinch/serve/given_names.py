@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
@@ -10,7 +11,10 @@ import numpy as np
 from grinch.serve.scene import Scene
 from grinch.serve.sources import Source, sampled
 from grinch.store.node_names import MOST_POINTS, NodeName, NodeNames, check_name
+from grinch.store.snapshots import DamagedStore
 from grinch.tree.blocks import nodes_above
+
+log = logging.getLogger("grinch.serve")
 
 # A name stays with a node that shares at least this much with the one it was given to: of the points of either, the
 # share that both have.
@@ -58,6 +62,14 @@ class GivenNames:
             raise ValueError(f"node {v} cannot be named: its points were removed meanwhile")
         return found
 
+    def _find_or_none(self, scene: Scene) -> dict[int, list[NodeName]]:
+        """The names; none where the file is damaged, which is no reason not to show the tree."""
+        try:
+            return self._find(scene)
+        except DamagedStore as error:
+            log.warning("names of nodes are not shown: %s", error)
+            return {}
+
     def _found(self, scene: Scene) -> dict[int, list[NodeName]]:
         if self._file is None:
             return {}
@@ -70,7 +82,7 @@ class GivenNames:
             if known is None or known[0] != state:
                 # Of two versions: the one that is shown, and the one before it.
                 others = [version for version in self._known if version != scene.version][-1:]
-                known = state, self._find(scene)
+                known = state, self._find_or_none(scene)
                 self._known = {version: self._known[version] for version in others} | {scene.version: known}
             return known[1]
 

@@ -198,7 +198,7 @@ class NodePages:
         # The largest nodes that are not much larger than this one: none is inside another.
         nodes = np.flatnonzero((sizes > 0) & (sizes <= 2 * size) & (scene.sizes_above > 2 * size))
         inside = (scene.starts[nodes] < scene.starts[v] + size) & (scene.starts[nodes] + sizes[nodes] > scene.starts[v])
-        nodes = nodes[~inside & (sizes[nodes] >= min(size / 8, 8))]
+        nodes = nodes[~inside & (sizes[nodes] >= size / 8)]
         nodes = nodes[np.argsort(-sizes[nodes], kind="stable")][:MOST_CANDIDATES]
         if not len(nodes):
             return []

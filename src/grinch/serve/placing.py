@@ -23,9 +23,13 @@ def place(viewer: Viewer, scene: Scene, vector: Any, like: Any, cut: str | None)
         key = viewer.key_of(like)
         rows = viewer.source.rows(np.array([key]))
         vector = None if rows is None else rows[0].tolist()
-    if viewer.source.n_features() is None:
+    width = viewer.source.n_features()
+    if width is None:
         raise ValueError("a point cannot be placed from here: the points are no vectors")
-    found = viewer.source.place(np.asarray(_numbers(vector), np.float64)[None])
+    numbers = _numbers(vector)
+    if len(numbers) != width:
+        raise ValueError(f"vector must have {width:,} numbers, as the points have; got {len(numbers):,}")
+    found = viewer.source.place(np.asarray(numbers, np.float64)[None])
     leaf, beside = viewer.leaf_at(scene, found.nearest), found.beside
     if found.version != scene.version or beside not in scene.tree:
         # The tree has moved on: near the same point.

@@ -234,9 +234,17 @@ class Viewer:
         return hasattr(getattr(self.source, "model", None), "_engine")
 
     def _named_cuts(self, scene: Scene) -> list[dict[str, Any]]:
-        titles = {"cut:labels": "flat clusters", "cut:default": "default cut"}
+        called = {"cut:labels": "flat clusters", "cut:default": "default cut"}
         names = [f"cut:{name}" for name in scene.seen.cuts]
-        found = [{"cut": n, "title": titles.get(n, n[4:]), "clusters": len(scene.cut(n))} for n in names]
+        found: list[dict[str, Any]] = [
+            {
+                "cut": name,
+                "title": called.get(name, name[4:]),
+                "clusters": len(scene.cut(name)),
+                "is_recut_advised": name[4:] in scene.seen.drifted,
+            }
+            for name in names
+        ]
         return found + [{"cut": n, "title": icicle.layer_title(n), "clusters": len(scene.cut(n))} for n in scene.layers]
 
     def default_cut(self, scene: Scene) -> str:

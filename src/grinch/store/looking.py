@@ -23,7 +23,8 @@ class Look(NamedTuple):
 
     ``tree``: the cluster tree, without names; ``positions``: by leaf, the position of the point, by which it is asked
     for later; ``arrived``: by leaf, the version in which it came; ``times``: by leaf, when, in seconds since 1970;
-    ``cuts``: by name, the cluster ids by leaf; ``names``: by cut, the names of clusters.
+    ``cuts``: by name, the cluster ids by leaf; ``names``: by cut, the names of clusters; ``drifted``: the automatic
+    cuts that a recut is advised for.
     """
 
     version: int
@@ -33,6 +34,7 @@ class Look(NamedTuple):
     times: Floats
     cuts: dict[str, Labels]
     names: dict[str, dict[int, str]]
+    drifted: frozenset[str] = frozenset()
 
 
 class Looking(Reading):
@@ -56,6 +58,7 @@ class Looking(Reading):
                 when[arrived],
                 {name: contents.followed.labels(name, contents.model) for name in names},
                 {name: self._db.names(name) for name in names},
+                frozenset(name for name in names if self._is_recut_advised(contents, name)),
             )
 
     def explore(

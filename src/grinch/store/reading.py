@@ -137,8 +137,13 @@ class Reading(Session):
             "threshold": cut.threshold,
             "clusters": len(np.unique(self.labels(name))),
             "points_changed": drift.came + drift.left,
-            "is_recut_advised": cut.is_automatic and drift.share >= ADVISED,
+            "is_recut_advised": self._is_recut_advised(contents, name),
         }
+
+    @staticmethod
+    def _is_recut_advised(contents: Contents, name: str) -> bool:
+        followed = contents.followed
+        return bool(followed[name].is_automatic and followed.drift(name).share >= ADVISED)
 
     def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Change]:
         """What happened to clusters after version ``since``, in order; of all cuts where ``cut`` is None.

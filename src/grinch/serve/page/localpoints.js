@@ -85,7 +85,7 @@ export class LocalRows {
     for (const u of preorder) {
       if (u === root || sizes[u] > 2 * size || sizes[parents[u]] <= 2 * size) continue;
       const isInside = starts[u] < starts[v] + size && starts[u] + sizes[u] > starts[v];
-      if (!isInside && sizes[u] >= Math.min(size / 8, 8)) nodes.push(u);
+      if (!isInside && sizes[u] >= size / 8) nodes.push(u);
     }
     nodes = nodes.map((u, i) => [u, i]).sort((a, b) => sizes[b[0]] - sizes[a[0]] || a[1] - b[1]).slice(0, MOST_CANDIDATES);
     const found = nodes.map(([node]) => ({ node, similarity: this.#likeness(this.mean(node), 0, own, true) }));

@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
     ``keys``: by which the source knows the points; ``arrived``: the version in which each came (or its number, where
     there are no versions); ``times``: when, in seconds since 1970; ``cuts``: cluster ids by name of the cut;
-    ``cluster_names``: by cut, the names of clusters.
+    ``cluster_names``: by cut, the names of clusters; ``drifted``: cuts that should be made again.
     """
 
     version: int
@@ -37,6 +37,7 @@ class Seen(NamedTuple):
     times: Floats | None
     cuts: dict[str, Labels]
     cluster_names: dict[str, dict[int, str]]
+    drifted: frozenset[str] = frozenset()
 
 
 class Layer(NamedTuple):

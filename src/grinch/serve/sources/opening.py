@@ -18,6 +18,8 @@ from grinch.store.database import FILE as STORE_FILE
 from grinch.store.opening import open as open_store
 from grinch.tree import Tree
 
+TABLES = (".csv", ".tsv", ".parquet", ".npz")
+
 
 def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None = None) -> StoreSource | MemorySource:
     """What is at a path: a store (a folder), a saved model, a scipy linkage matrix (.npy), or a tree in Newick."""
@@ -50,7 +52,8 @@ def _read_tree(path: Path, start: bytes) -> Tree:
             return Tree.from_newick(path.read_text("utf-8-sig"))
     except (ValueError, EOFError) as error:
         raise FileError(f"PATH {str(path)!r} cannot be read as a tree: {error}") from None
+    hint = f". Make a tree of these points with: grinch cluster {path}" if path.suffix in TABLES else ""
     raise FileError(
         f"PATH {str(path)!r} is none of what can be looked at: a store (a folder), a model saved by save(),"
-        " scipy's linkage matrix (.npy), or a tree in Newick"
+        f" scipy's linkage matrix (.npy), or a tree in Newick{hint}"
     )

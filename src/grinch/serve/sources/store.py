@@ -37,7 +37,9 @@ class StoreSource:
 
     def see(self) -> Seen:
         look: Look = self._ask(lambda store: store.look())
-        return Seen(look.version, look.tree, look.positions, look.arrived, look.times, look.cuts, look.names)
+        return Seen(
+            look.version, look.tree, look.positions, look.arrived, look.times, look.cuts, look.names, look.drifted
+        )
 
     def points(self, keys: Iterable[int]) -> list[tuple[Id | None, Any]]:
         asked = list(keys)
