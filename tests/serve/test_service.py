@@ -17,6 +17,7 @@ import pytest
 
 import grinch
 from grinch import Grinch
+from grinch.serve.http import arrow as arrow_bodies
 from grinch.serve.sources import MemorySource
 from serving import serving, some_rows, streamed
 
@@ -69,11 +70,32 @@ def as_bytes(values):
     return np.frombuffer(json.dumps(values).encode(), np.uint8)
 
 
-def arrow(compression=None, **columns):
+def arrow(compression=None, is_legacy=False, metadata=None, **columns):
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_legacy_format=is_legacy)
     table, file = pa.table(columns), io.BytesIO()
-    with pa.ipc.new_stream(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        writer.write_table(table)
+    with pa.ipc.new_stream(file, table.schema, options=options) as writer:
+        for batch in table.to_batches():
+            writer.write_batch(batch, custom_metadata=metadata)
     return file.getvalue()
+
+
+def messages(stream):
+    """The schema, the batches, and the end of an Arrow stream."""
+    found, at = [], 0
+    while at < len(stream):
+        length = struct.unpack_from("<i", stream, at + 4)[0]
+        end = at + 8 + (length and length + arrow_bodies._message(stream, at + 8)[2])
+        found.append(stream[at:end])
+        at = end
+    return found
+
+
+def with_an_odd_length(batch):
+    """A batch that says that its body is a byte longer, which it is."""
+    broken = bytearray(batch)
+    at = arrow_bodies._field(batch, 8 + struct.unpack_from("<I", batch, 8)[0], arrow_bodies.BODY_LENGTH)
+    struct.pack_into("<q", broken, at, struct.unpack_from("<q", batch, at)[0] + 1)
+    return bytes(broken) + b"\0"
 
 
 # Inserting ------------------------------------------------------------------------------------------------------------
@@ -118,6 +140,8 @@ def test_points_sent_again_are_passed_over(filled):
 
 ONE = some_rows(1, seed=9)
 GOOD = arrow(id=["q"], vector=pa.array(ONE.tolist()))
+SCHEMA, BATCH, END = messages(GOOD)
+PACKED = messages(arrow("zstd", id=["q"], vector=pa.array(ONE.tolist())))[1]
 REFUSED = {
     "not JSON": (b"{", "application/json", "JSON"),
     "not an object": (b"[1, 2]", "application/json", "body"),
@@ -183,6 +207,21 @@ REFUSED = {
     "an id that is not there": (arrow(id=pa.array([None], pa.string()), vector=[[1.0, 2, 3, 4]]), ARROW, "ids"),
     "payload that is not JSON": (arrow(id=["q"], vector=ONE.tolist(), payload=["{"]), ARROW, "payload must be JSON"),
     "a compressed stream": (arrow("zstd", id=["q"], vector=ONE.tolist()), ARROW, "must not be compressed"),
+    "a compressed stream of old": (
+        arrow("zstd", is_legacy=True, id=["q"], vector=ONE.tolist()),
+        ARROW,
+        "format since 0.15",
+    ),
+    "a compressed batch of old": (SCHEMA + PACKED[4:] + b"\0" * 4, ARROW, "format since 0.15"),
+    "a compressed batch out of step": (SCHEMA + with_an_odd_length(BATCH) + PACKED + END, ARROW, "length of a message"),
+    "a batch that is compressed by its metadata": (
+        arrow(metadata={"ARROW:experimental_compression": "zstd"}, id=["q"], vector=ONE.tolist()),
+        ARROW,
+        "must not be compressed",
+    ),
+    "more behind a stream": (GOOD + GOOD, ARROW, "nothing behind it"),
+    "a stream without a schema": (BATCH + END, ARROW, "a schema, then batches"),
+    "a kind that is elsewhere": (GOOD[:8] + struct.pack("<I", len(GOOD) - 13) + GOOD[12:], ARROW, "Arrow stream"),
     "a dictionary": (
         arrow(id=pa.array(["q"]).dictionary_encode(), vector=ONE.tolist()),
         ARROW,
