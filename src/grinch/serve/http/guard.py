@@ -8,11 +8,11 @@ import json
 import logging
 import secrets
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from fastapi.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grinch.serve.http.settings import Settings
@@ -60,6 +60,9 @@ class Guard:
             await self._answer(scope, receive, answer)
         except (Refused, _Redirected) as refused:
             await answer.say(refused)
+        except ClientDisconnect:
+            # Nobody is there to be answered.
+            return
         except Exception:
             number = secrets.token_hex(4)
             log.exception("error %s in %s %s", number, scope["method"], scope["path"])
@@ -112,7 +115,7 @@ class Guard:
         scheme, _, given = headers.get(b"authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _is_same(given.strip(), token):
             return
-        if _is_same(_cookie_in(headers, self._cookie[0]), self._cookie[1]):
+        if any(_is_same(given, self._cookie[1]) for given in _cookies_in(scope["headers"], self._cookie[0])):
             return
         if scope["path"] == "/" and scope["method"] == "GET":
             asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
@@ -239,9 +242,8 @@ def _cookie_of(token: str) -> tuple[str, str]:
     return f"grinch-{hashlib.sha256(made.encode()).hexdigest()[:8]}", made
 
 
-def _cookie_in(headers: dict[bytes, str], name: str) -> str | None:
-    try:
-        found = SimpleCookie(headers.get(b"cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+def _cookies_in(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
+    """The values of all cookies of a name, whatever others are like: any service on this machine can set some."""
+    sent = [value.decode("latin-1") for header, value in headers if header == b"cookie"]
+    pairs = [one.strip().partition("=") for line in sent for one in line.split(";")]
+    return [value for key, _, value in pairs if key == name]
