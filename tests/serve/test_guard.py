@@ -199,6 +199,25 @@ def test_a_large_body_in_chunks_is_refused_too(plain):
         assert b" 413 " in connection.recv(10_000).split(b"\r\n")[0]
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "most"),
+    [
+        ("/api/names", "application/json", 2**20),
+        ("/v1/label", "application/json", 2**20),
+        ("/api/place", "application/json", 2**22),
+        ("/v1/insert", "application/json", 2**24),
+        ("/v1/insert", "application/x-npy", 2**26),
+    ],
+)
+def test_how_large_a_body_may_be_goes_by_what_is_sent(locked, path, kind, most):
+    with socket.create_connection(("127.0.0.1", locked.port), timeout=30) as connection:
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: {kind}\r\n"
+        connection.sendall(f"{head}Content-Length: {most + 1}\r\n\r\n".encode())
+        answer = connection.recv(10_000)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert f"at most {most:,} bytes".encode() in answer
+
+
 def test_a_body_that_ends_early_changes_nothing(plain):
     with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
         head = "POST /v1/insert HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

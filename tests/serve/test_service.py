@@ -178,6 +178,17 @@ REFUSED = {
         "at most 50 deep",
     ),
     "a bottomless payload": (b'{"X": [[1,2,3,4]], "payload": ' + b"[" * 100_000, "application/json", "JSON"),
+    "many more payloads than rows": (
+        b'{"X": [[1,2,3,4]], "ids": ["q"], "payload": [' + b"[[]]," * 9_999 + b"1]}",
+        "application/json",
+        "one entry for each of the 1 points; got 10000",
+    ),
+    "more ids than are read": (b'{"X": [[1,2,3,4]], "ids": [' + b"1," * 100_000 + b"1]}", "application/json", "100000"),
+    "more payloads than are read": (
+        b'{"X": [[1,2,3,4]], "ids": ["q"], "payload": [' + b"1," * 100_000 + b"1]}",
+        "application/json",
+        "100000",
+    ),
     "too many rows": ({"X": [[0, 0, 0, 1]] * 501}, "application/json", "at most 500 rows"),
     "half an array": (npy(ONE)[:-3], NPY, "as many bytes as its shape"),
     "too much of an array": (npy(ONE) + b"1234", NPY, "as many bytes as its shape"),
@@ -187,6 +198,9 @@ REFUSED = {
         NPY,
         "as many bytes as its shape",
     ),
+    "a shape of flags": (npy(ONE).replace(b"(1, 4), }   ", b"(True, 4), }"), NPY, "numpy.save.*shape"),
+    "a shape below nothing": (npy(ONE).replace(b"(1, 4), }    ", b"(-1, -4), }  "), NPY, "numpy.save.*shape"),
+    "ids of no characters": (npz(X=ONE, ids=np.array([0x110000], np.uint32).view("<U1")), NPZ, "ids must be texts"),
     "pickled objects": (npy(np.array([[1, "a"]], object)), NPY, "an array of numbers"),
     "an array of texts": (npy(np.array([["1", "2"]])), NPY, "matrix of numbers"),
     "a row alone": (npy(ONE[0]), NPY, "1 dimensions"),
@@ -315,7 +329,7 @@ def test_changes_are_those_of_the_store(filled, tmp_path):
     ("path", "body", "message"),
     [
         ("remove", {"ids": ["nobody"]}, "'nobody' never was"),
-        ("remove", {"ids": "p0"}, "ids: Input should be a valid list"),
+        ("remove", {"ids": "p0"}, "ids: Input should be a valid array"),
         ("remove", {}, "ids: Field required"),
         ("update", {"ids": ["p0"]}, "X or payload must be given"),
         ("update", {"ids": ["p0"], "X": [[1, 2]]}, "4 columns"),
@@ -644,7 +658,7 @@ def test_a_read_only_service_changes_nothing(tmp_path):
         ]:
             status, said = served.post(path, body)
             assert (status, "read-only" in said["error"]) == (403, True), path
-        assert served.post("/api/names", {"node": 0, "name": "x"})[0] == 422
+        assert served.post("/api/names", {"node": 0, "name": "x"})[0] == 403
         assert served.get("/v1/info")[1]["is_read_only"] is True
         assert served.get("/v1/ids")[1]["ids"] == list("abcd")
 

@@ -10,8 +10,9 @@ from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Body, Header, Path, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import HTTPException
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
 from grinch.serve.desk import cut_tree
@@ -69,26 +70,38 @@ def _add_points(routes: APIRouter, service: Service) -> None:
 
         return await aside(lambda: desk.read(find))
 
-    @routes.post("/payload", tags=["points"], responses={200: {"model": models.Payloads}}, response_class=Response)
-    async def payload(body: Annotated[models.IdsGiven, Body()]) -> Any:
+    @routes.post(
+        "/payload",
+        tags=["points"],
+        responses={200: {"model": models.Payloads}},
+        response_class=Response,
+        openapi_extra=json_body(models.IdsGiven),
+    )
+    async def payload(request: Request) -> Any:
         """What is kept beside points."""
-        return await aside(
-            lambda: desk.read(
-                lambda seen: {"version": seen.version, "payload": seen.payload(few(body.ids, settings.max_rows))}
-            )
-        )
 
-    @routes.post("/vectors", tags=["points"], responses={200: {"model": models.Vectors}}, response_class=Response)
-    async def vectors(body: Annotated[models.IdsGiven, Body()]) -> Any:
+        def find(seen: Any, ids: list[Any]) -> dict[str, Any]:
+            return {"version": seen.version, "payload": seen.payload(ids)}
+
+        return await _of_ids(request, service, find)
+
+    @routes.post(
+        "/vectors",
+        tags=["points"],
+        responses={200: {"model": models.Vectors}},
+        response_class=Response,
+        openapi_extra=json_body(models.IdsGiven),
+    )
+    async def vectors(request: Request) -> Any:
         """The points themselves, as they are kept."""
 
-        def find(seen: Any) -> dict[str, Any]:
-            rows = seen.vectors(few(body.ids, settings.max_rows))
+        def find(seen: Any, ids: list[Any]) -> dict[str, Any]:
+            rows = seen.vectors(ids)
             if not isinstance(rows, np.ndarray):
                 raise ValueError("the points are no vectors")
             return {"version": seen.version, "X": rows.tolist()}
 
-        return await aside(lambda: desk.read(find))
+        return await _of_ids(request, service, find)
 
     @routes.post(
         "/predict",
@@ -113,6 +126,24 @@ def _add_points(routes: APIRouter, service: Service) -> None:
         except Exception as error:
             return refusal(error)
         return Json({"version": found.version, "clusters": found.clusters})
+
+
+async def _of_ids(request: Request, service: Service, find: Callable[[Any, list[Any]], Any]) -> Response:
+    """What is found for the points that a request names."""
+    try:
+        ids = await given_ids(request, service)
+    except Exception as error:
+        return refusal(error)
+    return await aside(lambda: service.desk.read(lambda seen: find(seen, ids)))
+
+
+async def given_ids(request: Request, service: Service) -> list[Any]:
+    """The ids in the body of a request, as many as may be."""
+    kind = bodies.media_type(request)
+    if kind != bodies.JSON:
+        raise HTTPException(415, f"Content-Type must be {bodies.JSON}; got {kind!r:.60}")
+    given = await bodies.read(request, lambda body: bodies.read_json(body, models.IdsGiven))
+    return few(given.ids, service.settings.max_rows)
 
 
 def _add_clusters(routes: APIRouter, service: Service, viewer: Viewer) -> None:
@@ -363,4 +394,11 @@ def points_body(model: Any) -> dict[str, Any]:
     """The body of a route that takes points in several formats, for its description."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     kinds = {bodies.NPY: binary, bodies.NPZ: binary, bodies.ARROW: binary}
-    return {"requestBody": {"required": True, "content": {bodies.JSON: {"schema": model.model_json_schema()}, **kinds}}}
+    found = json_body(model)
+    found["requestBody"]["content"].update(kinds)
+    return found
+
+
+def json_body(model: Any) -> dict[str, Any]:
+    """The body of a route that reads it aside, for its description."""
+    return {"requestBody": {"required": True, "content": {bodies.JSON: {"schema": model.model_json_schema()}}}}
