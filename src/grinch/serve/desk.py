@@ -15,6 +15,9 @@ from grinch.serve.sources import MemorySource
 from grinch.store.reading import DEFAULT_CUT
 from grinch.tree import Tree
 
+# Requests that wait for the end of a change, each in a thread: others need some, too.
+MOST_WAITING = 16
+
 Found = TypeVar("Found")
 
 
@@ -46,7 +49,7 @@ class StoreDesk:
         self.known: Shape | None = None
 
     def read(self, ask: Callable[[Any], Found]) -> Found:
-        return self.live.read(ask)
+        return self.live.read(ask, MOST_WAITING)
 
     def tree(self) -> tuple[int, Tree]:
         """The version, and the tree without names."""
