@@ -91,6 +91,13 @@ async def aside(ask: Callable[[], Any]) -> Response:
     return found if isinstance(found, Response) else Json(found)
 
 
+def npz(version: int, **arrays: npt.NDArray[Any]) -> Response:
+    """Several arrays as numpy.savez writes them."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return Response(file.getvalue(), media_type="application/x-npz", headers={"X-Version": str(version)})
+
+
 def npy(array: npt.NDArray[Any], version: int) -> Response:
     """An array in NumPy's format."""
     file = io.BytesIO()

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import HTTPException
@@ -17,7 +18,7 @@ from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
 from grinch.serve.desk import cut_tree
 from grinch.serve.http import bodies, events, models
-from grinch.serve.http.answers import COMMON, MOVED_ON, NOT_THERE, Json, aside, npy, refusal
+from grinch.serve.http.answers import COMMON, MOVED_ON, NOT_THERE, Json, aside, npy, npz, refusal
 from grinch.serve.http.placing import Predictions
 from grinch.serve.http.service import Service
 from grinch.serve.viewer import Stale, Viewer
@@ -25,6 +26,7 @@ from grinch.tree import Tree
 
 LARGEST = models.LARGEST
 NPY = {bodies.NPY: {"schema": {"type": "string", "format": "binary"}}}
+NPZ = {bodies.NPZ: {"schema": {"type": "string", "format": "binary"}}}
 CutName = Annotated[str, Query(min_length=1, max_length=300, description="The name of a cut that is followed.")]
 Since = Annotated[int, Query(ge=0, le=LARGEST, description="What happened after this version.")]
 Version = Annotated[int | None, Query(ge=0, le=LARGEST, description="The version that node numbers are of.")]
@@ -298,7 +300,7 @@ def _read_changes(service: Service, since: int, cut: str) -> dict[str, Any]:
 
 def _add_tree(routes: APIRouter, service: Service, viewer: Viewer) -> None:
     desk = service.desk
-    found = {"text/plain": {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}, **NPY}
+    found = {"text/plain": {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}, **NPY, **NPZ}
 
     @routes.get(
         "/tree",
@@ -306,18 +308,21 @@ def _add_tree(routes: APIRouter, service: Service, viewer: Viewer) -> None:
         responses={200: {"model": models.TreeNodes, "content": found}},
         response_class=Response,
     )
-    async def tree(format: Literal["json", "newick", "npy", "csv"] = "json") -> Any:
-        """The whole tree: all nodes (JSON, CSV), Newick, or scipy's linkage matrix (npy). Leaves go by their ids."""
+    async def tree(format: Literal["json", "newick", "npy", "npz", "csv"] = "json") -> Any:
+        """The whole tree: all nodes (JSON, CSV), Newick, or scipy's linkage matrix (npy). Leaves go by their ids.
+
+        With npz there are two arrays: ``linkage``, and ``ids_json``, the bytes of a list in JSON.
+        """
 
         def find() -> Any:
-            version, found = desk.tree()
+            version, found, ids = desk.tree_and_ids()
             if format == "npy":
-                return npy(found.to_scipy(), version)
+                return npy(_linkage(found), version)
+            if format == "npz":
+                named = np.frombuffer(Json(ids).body, np.uint8)
+                return npz(version, linkage=_linkage(found), ids_json=named)
             if format == "json":
                 return {"version": version, **nodes_of(found)}
-            version, ids = desk.read(lambda seen: (seen.version, seen.ids))
-            if len(ids) != found.n_leaves:
-                raise Stale(version, version + 1)
             headers = {"X-Version": str(version)}
             if format == "newick":
                 return PlainTextResponse(found.to_newick(ids) if ids else ";", headers=headers)
@@ -347,6 +352,10 @@ def _add_tree(routes: APIRouter, service: Service, viewer: Viewer) -> None:
     ) -> dict[str, Any]:
         """Nodes and points by name, id or text."""
         return await aside(_fresh(viewer, lambda: viewer.search(q, limit)))  # type: ignore[return-value]
+
+
+def _linkage(tree: Tree) -> npt.NDArray[np.float64]:
+    return tree.to_scipy() if tree.n_leaves > 1 else np.empty((0, 4))
 
 
 def _fresh(viewer: Viewer, ask: Callable[[], Any]) -> Callable[[], Any]:
