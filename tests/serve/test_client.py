@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
+import io
+import itertools
+import json
 import socket
 import threading
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -215,6 +220,105 @@ def test_nobody_there(monkeypatch):
         port = taken.getsockname()[1]
     with grinch.connect(f"http://127.0.0.1:{port}") as client, pytest.raises(ConnectionError, match="nobody answers"):
         client.version
+
+
+# Servers that are something else --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def answering(*said, kind="application/json"):
+    """A client of a server that answers the same, again and again: JSON, or bytes as they are."""
+    answers = itertools.cycle(said)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer = next(answers)
+            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            with grinch.connect(f"http://127.0.0.1:{server.server_port}/", retries=0) as client:
+                yield client
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def packed(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def tree_of(linkage, ids):
+    file = io.BytesIO()
+    np.savez(file, linkage=np.array(linkage, float), ids_json=np.frombuffer(json.dumps(ids).encode(), np.uint8))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda client: client.info(), b"<html>"),
+        (lambda client: client.info(), b"[" * 100_000),
+        (lambda client: client.version, [1]),
+        (lambda client: client.version, {}),
+        (lambda client: len(client), {"version": "x", "points": None}),
+        (lambda client: client.ids, {"version": 1, "total": 5, "ids": None}),
+        (lambda client: client.changes(), {"version": 1, "until": 0, "more": True, "changes": []}),
+        (lambda client: client.names(), {"names": [1]}),
+        (lambda client: client.cuts(), {}),
+        (lambda client: client.tree, b"PK\x03\x04...."),
+        (lambda client: client.tree, packed(np.zeros((0, 4)))),
+        (lambda client: client.tree, tree_of([[0, 1, 1, 2]], [1, 2, 3])),
+        (lambda client: client.tree, tree_of([[0, 3, 1, 2], [1, 2, 2, 3]], [1, 2, 3])),
+        (lambda client: client.labels(), packed(np.zeros(3, int)).replace(b"(3,)", b"(30000000000,)")),
+        (lambda client: client.labels(), packed(np.array([{}], object))),
+        (lambda client: client.labels(), packed(np.array(["a"]))),
+        (lambda client: next(client.follow(0)), b"id: x\ndata: {}\n\n"),
+        (lambda client: next(client.follow(0)), b"id: 1\ndata: nope\n\n"),
+        (lambda client: next(client.follow(0)), b"id: 1\ndata: {}\n\n"),
+        (lambda client: next(client.follow(0)), b"data: " + b"x" * 1_001),
+    ],
+)
+def test_what_is_not_understood_is_said(monkeypatch, ask, said):
+    monkeypatch.setattr(connections, "LONGEST_LINE", 1_000)
+    with answering(said) as client, pytest.raises(ConnectionError, match="the server answered"):
+        ask(client)
+
+
+@pytest.mark.parametrize("pages", [[([1], 1), ([], 1)], [([1], 1), ([2], 2)]], ids=["nothing more", "moving on"])
+def test_ids_that_never_come_are_not_asked_for_ever(monkeypatch, pages):
+    waits = []
+    monkeypatch.setattr(clients.time, "sleep", waits.append)
+    said = [{"version": version, "total": 5, "ids": ids} for ids, version in pages]
+    with answering(*said) as client, pytest.raises(ConnectionError, match="try again"):
+        client.ids
+    assert len(waits) == clients.TRIES
+
+
+def test_the_tree_and_its_ids_are_of_one_version(tmp_path, monkeypatch):
+    """Something is written before every request."""
+    with serving(grinch.open(tmp_path)) as served, grinch.connect(served.url) as client:
+        asked, count = connections.Connection._ask_once, itertools.count()
+
+        def written(self, *given):
+            served.post("/v1/insert", {"X": some_rows(1, seed=next(count)).tolist(), "ids": [f"p{next(count)}"]})
+            return asked(self, *given)
+
+        monkeypatch.setattr(connections.Connection, "_ask_once", written)
+        for n in range(1, 5):
+            tree = client.tree
+            assert tree.n_leaves == len(tree.names) == n
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8765", "ftp://x", "http://", "unix:/x"])

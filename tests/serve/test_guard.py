@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import re
 import socket
+import time
+from contextlib import ExitStack, closing
 
 import pytest
 
 import grinch
+from grinch.serve.http import patience
 from grinch.serve.http.settings import Settings
 from serving import TOKEN, serving, some_rows
 
@@ -158,6 +163,15 @@ def test_a_browser_gets_a_cookie_for_the_token(locked):
     assert locked.get("/v1/info", Cookie="grinch-x=; =;;")[0] == 401
 
 
+@pytest.mark.parametrize("before", ['x={"a":1}', "=;;", "a b=c", "{name}=wrong", "\xff=\xfe"])
+def test_cookies_of_others_do_no_harm(locked, before):
+    locked.get(f"/?token={TOKEN}")
+    cookie = locked.headers["Set-Cookie"].split(";")[0]
+    before = before.replace("{name}", cookie.partition("=")[0])
+    assert locked.get("/v1/info", Cookie=f"{before}; {cookie}")[0] == 200
+    assert locked.get("/v1/info", Cookie=f"{before}; {cookie}0")[0] == 401
+
+
 @pytest.mark.parametrize(
     "token", ["", "short", "fifteen-letters", "with spaces in it, and long", "ünicode-and-long-enough"]
 )
@@ -185,6 +199,25 @@ def test_a_large_body_in_chunks_is_refused_too(plain):
         assert b" 413 " in connection.recv(10_000).split(b"\r\n")[0]
 
 
+@pytest.mark.parametrize(
+    ("path", "kind", "most"),
+    [
+        ("/api/names", "application/json", 2**20),
+        ("/v1/label", "application/json", 2**20),
+        ("/api/place", "application/json", 2**22),
+        ("/v1/insert", "application/json", 2**24),
+        ("/v1/insert", "application/x-npy", 2**26),
+    ],
+)
+def test_how_large_a_body_may_be_goes_by_what_is_sent(locked, path, kind, most):
+    with socket.create_connection(("127.0.0.1", locked.port), timeout=30) as connection:
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: {kind}\r\n"
+        connection.sendall(f"{head}Content-Length: {most + 1}\r\n\r\n".encode())
+        answer = connection.recv(10_000)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert f"at most {most:,} bytes".encode() in answer
+
+
 def test_a_body_that_ends_early_changes_nothing(plain):
     with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
         head = "POST /v1/insert HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -201,6 +234,107 @@ def test_what_is_no_http_is_refused(plain):
     with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
         connection.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 not http at all\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+
+
+# Connections that do not go on ----------------------------------------------------------------------------------------
+
+HEAD = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def said_until_closed(connection):
+    """All that comes until the other end closes the connection."""
+    found = b""
+    try:
+        while part := connection.recv(10_000):
+            found += part
+    except ConnectionResetError:
+        pass
+    return found
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: x",
+        HEAD + b"Content-Length: 1000\r\n\r\n{",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{",
+        b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n" + HEAD,
+        b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n" + HEAD + b"Content-Length: 9\r\n\r\n{",
+    ],
+    ids=["nothing", "half a head", "half a body", "half a chunk", "half a head behind another", "half a body behind"],
+)
+def test_half_a_request_is_not_waited_for_long(plain, monkeypatch, caplog, sent):
+    monkeypatch.setattr(patience, "STALLED", 0.1)
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
+        connection.sendall(sent)
+        assert said_until_closed(connection).count(b"HTTP/1.1 200") == sent.count(b"/health/live")
+    plain.get("/health/live")
+    assert "Traceback" not in caplog.text
+
+
+def test_a_body_that_comes_slowly_is_waited_for(plain, monkeypatch):
+    monkeypatch.setattr(patience, "STALLED", 0.1)
+    monkeypatch.setattr(patience, "SOME", 1)
+    body = b'{"X": [[1, 2, 3, 4]]}'
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
+        connection.sendall(HEAD + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
+        for i in range(len(body)):
+            time.sleep(0.02)
+            connection.sendall(body[i : i + 1])
+        assert said_until_closed(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_between_requests_a_connection_may_be_idle(plain, monkeypatch):
+    monkeypatch.setattr(patience, "STALLED", 0.05)
+    with closing(http.client.HTTPConnection("127.0.0.1", plain.port, timeout=30)) as connection:
+        connection.connect()
+        used = connection.sock
+        for _ in range(2):
+            connection.request("GET", "/health/live")
+            assert connection.getresponse().read() == b'{"status":"alive"}'
+            time.sleep(0.2)
+        assert connection.sock is used
+
+
+def test_more_connections_than_allowed_are_refused(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(patience, "most_connections", lambda: 3)
+    monkeypatch.setattr(patience, "_said", {})
+    with serving(grinch.open(tmp_path)) as served, ExitStack() as stack:
+        here = ("127.0.0.1", served.port)
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(here, timeout=30)).sendall(b"GET ")
+        for _ in range(5):
+            with socket.create_connection(here, timeout=30) as connection:
+                head, _, body = said_until_closed(connection).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 503")
+            assert f"Content-Length: {len(body)}".encode() in head
+        stack.close()
+        assert caplog.text.count("more are refused") == 1
+        assert [served.get("/health/live")[0] for _ in range(2)] == [200, 200]
+
+
+def test_a_full_table_of_files_is_said_once(monkeypatch, caplog):
+    monkeypatch.setattr(patience, "_said", {})
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(patience.answer_for_loop)
+    for _ in range(100):
+        loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": OSError(24)})
+    loop.call_exception_handler({"message": "something else"})
+    loop.close()
+    assert caplog.text.count("out of system resource") == 1
+    assert caplog.text.count("something else") == 1
+
+
+def test_the_end_does_not_wait_for_half_a_body(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(patience, "LAST_CALL", 0.05)
+    with serving(grinch.open(tmp_path)) as served:
+        connection = socket.create_connection(("127.0.0.1", served.port), timeout=30)
+        connection.sendall(HEAD + b"Content-Length: 1000\r\n\r\n{")
+        served.get("/health/live")
+    with connection:
+        assert said_until_closed(connection) == b""
+    assert "Traceback" not in caplog.text
 
 
 # Within ---------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import grinch
 from grinch.core.engine import Engine
 from grinch.estimators.base import turns_of
-from grinch.serve.live import Live, LiveSource
+from grinch.serve.live import Busy, Live, LiveSource
 from grinch.serve.sources import StoreSource
 from grinch.store.beside import Beside, NotShown
 from serving import some_rows
@@ -113,6 +114,32 @@ def test_readers_do_not_wait_for_a_long_change(store):
         asking.join(20)
         assert seen == [(3, 300)], "answered although the store is taken"
     assert live._beside is None
+
+
+def test_who_waits_for_a_long_change_is_counted_and_does_not_ask_all_the_time(store, monkeypatch):
+    live, found, asked = Live(store), [], []
+    live._pace = 1.0
+
+    def ask(seen):
+        asked.append(seen)
+        return seen.vectors(["p0"]).shape
+
+    with live.changing(100), store._turn:
+        readers = [threading.Thread(target=lambda: found.append(live.read(ask, 3))) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        while live._waiting < 3:
+            time.sleep(0.001)
+        with pytest.raises(Busy, match="try again"):
+            live.read(ask, 3)
+        assert live.read(len, 3) == 300, "what can be seen is not waited for"
+        time.sleep(0.5)
+        assert found == []
+    for reader in readers:
+        reader.join()
+    assert found == [(1, 4)] * 3
+    assert len(asked) < 3 * 12
+    assert live._waiting == 0
 
 
 def test_readers_wait_for_a_short_change_and_see_it(store):

@@ -17,6 +17,7 @@ import pytest
 
 import grinch
 from grinch import Grinch
+from grinch.serve.http import arrow as arrow_bodies
 from grinch.serve.sources import MemorySource
 from serving import serving, some_rows, streamed
 
@@ -69,11 +70,32 @@ def as_bytes(values):
     return np.frombuffer(json.dumps(values).encode(), np.uint8)
 
 
-def arrow(compression=None, **columns):
+def arrow(compression=None, is_legacy=False, metadata=None, **columns):
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_legacy_format=is_legacy)
     table, file = pa.table(columns), io.BytesIO()
-    with pa.ipc.new_stream(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        writer.write_table(table)
+    with pa.ipc.new_stream(file, table.schema, options=options) as writer:
+        for batch in table.to_batches():
+            writer.write_batch(batch, custom_metadata=metadata)
     return file.getvalue()
+
+
+def messages(stream):
+    """The schema, the batches, and the end of an Arrow stream."""
+    found, at = [], 0
+    while at < len(stream):
+        length = struct.unpack_from("<i", stream, at + 4)[0]
+        end = at + 8 + (length and length + arrow_bodies._message(stream, at + 8)[2])
+        found.append(stream[at:end])
+        at = end
+    return found
+
+
+def with_an_odd_length(batch):
+    """A batch that says that its body is a byte longer, which it is."""
+    broken = bytearray(batch)
+    at = arrow_bodies._field(batch, 8 + struct.unpack_from("<I", batch, 8)[0], arrow_bodies.BODY_LENGTH)
+    struct.pack_into("<q", broken, at, struct.unpack_from("<q", batch, at)[0] + 1)
+    return bytes(broken) + b"\0"
 
 
 # Inserting ------------------------------------------------------------------------------------------------------------
@@ -118,6 +140,8 @@ def test_points_sent_again_are_passed_over(filled):
 
 ONE = some_rows(1, seed=9)
 GOOD = arrow(id=["q"], vector=pa.array(ONE.tolist()))
+SCHEMA, BATCH, END = messages(GOOD)
+PACKED = messages(arrow("zstd", id=["q"], vector=pa.array(ONE.tolist())))[1]
 REFUSED = {
     "not JSON": (b"{", "application/json", "JSON"),
     "not an object": (b"[1, 2]", "application/json", "body"),
@@ -154,6 +178,17 @@ REFUSED = {
         "at most 50 deep",
     ),
     "a bottomless payload": (b'{"X": [[1,2,3,4]], "payload": ' + b"[" * 100_000, "application/json", "JSON"),
+    "many more payloads than rows": (
+        b'{"X": [[1,2,3,4]], "ids": ["q"], "payload": [' + b"[[]]," * 9_999 + b"1]}",
+        "application/json",
+        "one entry for each of the 1 points; got 10000",
+    ),
+    "more ids than are read": (b'{"X": [[1,2,3,4]], "ids": [' + b"1," * 100_000 + b"1]}", "application/json", "100000"),
+    "more payloads than are read": (
+        b'{"X": [[1,2,3,4]], "ids": ["q"], "payload": [' + b"1," * 100_000 + b"1]}",
+        "application/json",
+        "100000",
+    ),
     "too many rows": ({"X": [[0, 0, 0, 1]] * 501}, "application/json", "at most 500 rows"),
     "half an array": (npy(ONE)[:-3], NPY, "as many bytes as its shape"),
     "too much of an array": (npy(ONE) + b"1234", NPY, "as many bytes as its shape"),
@@ -163,6 +198,9 @@ REFUSED = {
         NPY,
         "as many bytes as its shape",
     ),
+    "a shape of flags": (npy(ONE).replace(b"(1, 4), }   ", b"(True, 4), }"), NPY, "numpy.save.*shape"),
+    "a shape below nothing": (npy(ONE).replace(b"(1, 4), }    ", b"(-1, -4), }  "), NPY, "numpy.save.*shape"),
+    "ids of no characters": (npz(X=ONE, ids=np.array([0x110000], np.uint32).view("<U1")), NPZ, "ids must be texts"),
     "pickled objects": (npy(np.array([[1, "a"]], object)), NPY, "an array of numbers"),
     "an array of texts": (npy(np.array([["1", "2"]])), NPY, "matrix of numbers"),
     "a row alone": (npy(ONE[0]), NPY, "1 dimensions"),
@@ -183,6 +221,21 @@ REFUSED = {
     "an id that is not there": (arrow(id=pa.array([None], pa.string()), vector=[[1.0, 2, 3, 4]]), ARROW, "ids"),
     "payload that is not JSON": (arrow(id=["q"], vector=ONE.tolist(), payload=["{"]), ARROW, "payload must be JSON"),
     "a compressed stream": (arrow("zstd", id=["q"], vector=ONE.tolist()), ARROW, "must not be compressed"),
+    "a compressed stream of old": (
+        arrow("zstd", is_legacy=True, id=["q"], vector=ONE.tolist()),
+        ARROW,
+        "format since 0.15",
+    ),
+    "a compressed batch of old": (SCHEMA + PACKED[4:] + b"\0" * 4, ARROW, "format since 0.15"),
+    "a compressed batch out of step": (SCHEMA + with_an_odd_length(BATCH) + PACKED + END, ARROW, "length of a message"),
+    "a batch that is compressed by its metadata": (
+        arrow(metadata={"ARROW:experimental_compression": "zstd"}, id=["q"], vector=ONE.tolist()),
+        ARROW,
+        "must not be compressed",
+    ),
+    "more behind a stream": (GOOD + GOOD, ARROW, "nothing behind it"),
+    "a stream without a schema": (BATCH + END, ARROW, "a schema, then batches"),
+    "a kind that is elsewhere": (GOOD[:8] + struct.pack("<I", len(GOOD) - 13) + GOOD[12:], ARROW, "Arrow stream"),
     "a dictionary": (
         arrow(id=pa.array(["q"]).dictionary_encode(), vector=ONE.tolist()),
         ARROW,
@@ -276,7 +329,7 @@ def test_changes_are_those_of_the_store(filled, tmp_path):
     ("path", "body", "message"),
     [
         ("remove", {"ids": ["nobody"]}, "'nobody' never was"),
-        ("remove", {"ids": "p0"}, "ids: Input should be a valid list"),
+        ("remove", {"ids": "p0"}, "ids: Input should be a valid array"),
         ("remove", {}, "ids: Field required"),
         ("update", {"ids": ["p0"]}, "X or payload must be given"),
         ("update", {"ids": ["p0"], "X": [[1, 2]]}, "4 columns"),
@@ -605,7 +658,7 @@ def test_a_read_only_service_changes_nothing(tmp_path):
         ]:
             status, said = served.post(path, body)
             assert (status, "read-only" in said["error"]) == (403, True), path
-        assert served.post("/api/names", {"node": 0, "name": "x"})[0] == 422
+        assert served.post("/api/names", {"node": 0, "name": "x"})[0] == 403
         assert served.get("/v1/info")[1]["is_read_only"] is True
         assert served.get("/v1/ids")[1]["ids"] == list("abcd")
 

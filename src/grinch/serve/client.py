@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Labels, count_rows
-from grinch.serve.connection import Answer, Connection
+from grinch.serve.connection import FIRST_WAIT, Connection, understood
 from grinch.store.changes import Change
 from grinch.store.inputs import listed
 from grinch.tree import Tree
@@ -23,6 +24,9 @@ from grinch.tree import Tree
 CHUNK = 8 * 2**20
 # Ids that are asked for, or sent, at once.
 MANY = 100_000
+# Ids that a service gives at once, and how often they are asked for while points come and go.
+MOST, TRIES = 1_000_000, 5
+Found = TypeVar("Found")
 JSON, NPZ = "application/json", "application/x-npz"
 
 
@@ -88,66 +92,73 @@ class Client:
         version = 0
         for part in _parts(rows, kept):
             body = _npz(rows[part], names and names[part], kept and kept[part])
-            version = self._post("/v1/insert", body, is_safe=names is not None, kind=NPZ)["version"]
+            version = self._post("/v1/insert", body, _version, is_safe=names is not None, kind=NPZ)
         return version or self.version
 
     def remove(self, ids: Any) -> int:
         """Remove points, all of them or none; the version afterwards."""
-        return int(self._post("/v1/remove", {"ids": listed(ids)})["version"])
+        return self._post("/v1/remove", {"ids": listed(ids)}, parse=_version)
 
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
         """Give points other rows, or another payload, or both; the version afterwards."""
         names, kept = _ids(ids), _listed(payload)
         if X is None:
             body: dict[str, Any] = {"ids": names, **({} if kept is None else {"payload": kept})}
-            return int(self._post("/v1/update", body)["version"])
-        return int(self._post("/v1/update", _npz(_matrix(X), names, kept), kind=NPZ)["version"])
+            return self._post("/v1/update", body, parse=_version)
+        return self._post("/v1/update", _npz(_matrix(X), names, kept), kind=NPZ, parse=_version)
 
     def predict(self, X: Any, cut: str = "default") -> Labels:
         """The id of the cluster that each point would join, without inserting it; -1 for none."""
         rows = _matrix(X)
         found = [
-            self._post(f"/v1/predict?{urlencode({'cut': cut})}", _npz(rows[part]), kind=NPZ)["clusters"]
+            self._post(f"/v1/predict?{urlencode({'cut': cut})}", _npz(rows[part]), _clusters, kind=NPZ)
             for part in _parts(rows, None)
         ]
-        return np.array([cluster for part in found for cluster in part], np.int64)
+        return np.concatenate([np.empty(0, np.int64), *found])
 
     @property
     def ids(self) -> list[Any]:
         """The ids of all points, in the order they came."""
-        return self._ids()[1]
+        wait = FIRST_WAIT
+        for attempt in range(TRIES):
+            # Where points came or went in between, pages do not belong together: then larger ones are asked for.
+            found = self._ids(MANY if attempt == 0 else MOST)
+            if found is not None:
+                return found
+            time.sleep(wait)
+            wait *= 2
+        raise ConnectionError(f"the points changed {TRIES} times while their ids were read; try again")
 
-    def _ids(self) -> tuple[int, list[Any]]:
-        while True:
-            page = self._get("/v1/ids", limit=MANY)
-            version, ids = page["version"], page["ids"]
-            while len(ids) < page["total"] and page["version"] == version:
-                page = self._get("/v1/ids", limit=MANY, offset=len(ids))
-                ids += page["ids"]
-            # Where points came or went in between, the pages do not belong together.
-            if page["version"] == version:
-                return version, ids
+    def _ids(self, limit: int) -> list[Any] | None:
+        """All ids, by pages of one version; None if there were several."""
+        version, total, ids = self._get("/v1/ids", _page, limit=limit)
+        while len(ids) < total:
+            then, _, more = self._get("/v1/ids", _page, limit=limit, offset=len(ids))
+            if then != version or not more:
+                return None
+            ids += more
+        return ids
 
     def payload(self, ids: Any) -> list[Any]:
         """What was given beside points, by their ids."""
         names = listed(ids)
         parts = [names[i : i + MANY] for i in range(0, len(names), MANY)] or [[]]
-        return [entry for part in parts for entry in self._post("/v1/payload", {"ids": part})["payload"]]
+        return [entry for part in parts for entry in self._post("/v1/payload", {"ids": part}, _payload)]
 
     def vectors(self, ids: Any) -> npt.NDArray[np.float64]:
         """The points themselves, by their ids."""
-        return np.array(self._post("/v1/vectors", {"ids": listed(ids)})["X"], np.float64)
+        return self._post("/v1/vectors", {"ids": listed(ids)}, lambda said: np.array(said["X"], np.float64))
 
     def __len__(self) -> int:
         """How many points there are."""
-        return int(self.info()["points"])
+        return self._get("/v1/info", lambda said: int(said["points"]))
 
     # Clusters -----------------------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
         """How many changes were made since the store was."""
-        return int(self.info()["version"])
+        return self._get("/v1/info", _version)
 
     def labels(
         self,
@@ -161,31 +172,31 @@ class Client:
         how: dict[str, Any] = {"n_clusters": n_clusters, "threshold": threshold, "layer": layer}
         asked = {name: value for name, value in how.items() if value is not None} or {"name": cut}
         answer = self._connection.ask("GET", f"/v1/cut?{urlencode({**asked, 'format': 'npy'})}")
-        labels: Labels = _array(answer)
-        return labels
+        return understood(_labels, answer.content)
 
     def clusters(self, cut: str = "default") -> dict[int, list[Any]]:
         """The ids of the points of each cluster, by cluster id."""
-        return {one["cluster"]: one["ids"] for one in self._get("/v1/clusters", cut=cut)["clusters"]}
+        return self._get("/v1/clusters", _members, cut=cut)
 
     def names(self, cut: str = "default", *, gone: bool = False) -> dict[int, str]:
         """The names that were given to clusters, by cluster id."""
-        found = self._get("/v1/names", cut=cut, gone=str(gone).lower())["names"]
-        return {int(cluster): name for cluster, name in found.items()}
+        return self._get("/v1/names", _names, cut=cut, gone=str(gone).lower())
 
     def label(self, cluster: int, name: str | None, cut: str = "default") -> int:
         """Give a cluster a name that stays with its id (None: take it away); the version afterwards."""
-        return int(self._post("/v1/label", {"cluster": int(cluster), "name": name, "cut": cut})["version"])
+        return self._post("/v1/label", {"cluster": int(cluster), "name": name, "cut": cut}, parse=_version)
 
     def changes(self, since: int = 0, cut: str | None = "default") -> list[Change]:
         """What happened to clusters after version ``since``, in order; of all cuts where ``cut`` is None."""
         found: list[Change] = []
         while True:
-            page = self._get("/v1/changes", since=since, cut="*" if cut is None else cut)
-            found += map(_change, page["changes"])
-            if not page["more"]:
+            changes, until = self._get("/v1/changes", _changes, since=since, cut="*" if cut is None else cut)
+            found += changes
+            if until is None:
                 return found
-            since = page["until"]
+            if until <= since:
+                raise ConnectionError(f"the server answered that there are more changes, but none after {since}")
+            since = until
 
     def follow(self, since: int | None = None, cut: str = "default") -> Iterator[Change]:
         """What happens to clusters, as it happens: from version ``since``, or from now on. It ends with the service.
@@ -196,7 +207,7 @@ class Client:
         while True:
             try:
                 for version, data in self._connection.events("/v1/changes/stream", {"cut": cut}, last):
-                    yield from map(_change, data["changes"])
+                    yield from understood(_changes_in, data)
                     last = version
                 return
             except TimeoutError:
@@ -204,21 +215,20 @@ class Client:
 
     def cuts(self) -> dict[str, dict[str, Any]]:
         """The cuts that are followed, by name."""
-        found: dict[str, dict[str, Any]] = self.info()["cuts"]
-        return found
+        return self._get("/v1/info", lambda said: dict(said["cuts"]))
 
     def add_cut(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None) -> int:
         """Follow another cut of the tree from now on; the version afterwards."""
         body = {"name": name, "n_clusters": n_clusters, "threshold": threshold}
-        return int(self._post("/v1/cuts", body, is_safe=False)["version"])
+        return self._post("/v1/cuts", body, is_safe=False, parse=_version)
 
     def drop_cut(self, name: str) -> int:
         """Follow a cut no longer; the version afterwards."""
-        return int(self._post("/v1/cuts/drop", {"name": name}, is_safe=False)["version"])
+        return self._post("/v1/cuts/drop", {"name": name}, is_safe=False, parse=_version)
 
     def recut(self, cut: str = "default") -> int:
         """Let an automatic cut choose its resolution again; the version afterwards."""
-        return int(self._post("/v1/recut", {"name": cut}, is_safe=False)["version"])
+        return self._post("/v1/recut", {"name": cut}, is_safe=False, parse=_version)
 
     # The tree -----------------------------------------------------------------------------------------------------
 
@@ -228,62 +238,104 @@ class Client:
 
         Heights are those of the store, and internal nodes are numbered by them.
         """
-        while True:
-            answer = self._connection.ask("GET", "/v1/tree?format=npy")
-            version, ids = self._ids()
-            if str(version) == answer.headers.get("X-Version"):
-                break
-        if len(ids) < 2:
-            tree = Tree()
-            for _ in ids:
-                tree.attach()
-        else:
-            tree = Tree.from_scipy(_array(answer))
-        if ids != list(range(len(ids))):
-            tree.names = ids
-        return tree
+        return understood(_tree, self._connection.ask("GET", "/v1/tree?format=npz").content)
 
     def refine(self, passes: int = 1) -> int:
         """Improve the tree; the version afterwards."""
-        return int(self._post("/v1/refine", {"passes": passes}, is_safe=False)["version"])
+        return self._post("/v1/refine", {"passes": passes}, is_safe=False, parse=_version)
 
     def node(self, node: int, version: int | None = None) -> dict[str, Any]:
         """A node of the tree that the service shows: its size, exemplars, and what is around it."""
-        return self._get(f"/v1/node/{int(node)}", **({} if version is None else {"version": version}))
+        return self._get(f"/v1/node/{int(node)}", dict, **({} if version is None else {"version": version}))
 
     def search(self, q: str, limit: int = 20) -> list[dict[str, Any]]:
         """Nodes and points by name, id or text."""
-        found: list[dict[str, Any]] = self._get("/v1/search", q=q, limit=limit)["hits"]
-        return found
+        return self._get("/v1/search", lambda said: list(said["hits"]), q=q, limit=limit)
 
     def info(self) -> dict[str, Any]:
         """What is served, in numbers."""
-        return self._get("/v1/info")
+        return self._get("/v1/info", dict)
 
     # Within -------------------------------------------------------------------------------------------------------
 
-    def _get(self, path: str, **asked: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._connection.ask("GET", f"{path}?{urlencode(asked)}" if asked else path).json()
-        return found
+    def _get(self, path: str, parse: Callable[[Any], Found], **asked: Any) -> Found:
+        return self._connection.ask("GET", f"{path}?{urlencode(asked)}" if asked else path).read(parse)
 
-    def _post(self, path: str, body: Any, *, is_safe: bool = True, kind: str = JSON) -> dict[str, Any]:
+    def _post(
+        self, path: str, body: Any, parse: Callable[[Any], Found], *, is_safe: bool = True, kind: str = JSON
+    ) -> Found:
         """``is_safe``: to do it twice is the same as to do it once."""
         content = body if isinstance(body, bytes) else _json(body)
-        found: dict[str, Any] = self._connection.ask("POST", path, content, kind, is_safe=is_safe).json()
-        return found
+        return self._connection.ask("POST", path, content, kind, is_safe=is_safe).read(parse)
+
+
+# What is answered -------------------------------------------------------------------------------------------------
+
+
+def _version(said: Any) -> int:
+    return int(said["version"])
+
+
+def _clusters(said: Any) -> Labels:
+    return np.array(said["clusters"], np.int64)
+
+
+def _page(said: Any) -> tuple[int, int, list[Any]]:
+    return int(said["version"]), int(said["total"]), list(said["ids"])
+
+
+def _payload(said: Any) -> list[Any]:
+    return list(said["payload"])
+
+
+def _members(said: Any) -> dict[int, list[Any]]:
+    return {int(one["cluster"]): list(one["ids"]) for one in said["clusters"]}
+
+
+def _names(said: Any) -> dict[int, str]:
+    return {int(cluster): str(name) for cluster, name in said["names"].items()}
+
+
+def _changes(said: Any) -> tuple[list[Change], int | None]:
+    """Changes, and the version up to which they are if there are more."""
+    return _changes_in(said), int(said["until"]) if said["more"] else None
+
+
+def _changes_in(said: Any) -> list[Change]:
+    return [
+        Change(**{**record, "others": tuple(record["others"]), "exemplars": tuple(record["exemplars"])})
+        for record in said["changes"]
+    ]
+
+
+def _labels(content: bytes) -> Labels:
+    found: npt.NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise ValueError(f"labels of {found.dtype} in {found.ndim} dimensions")
+    return found.astype(np.int64, copy=False)
+
+
+def _tree(content: bytes) -> Tree:
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        linkage, ids = arrays["linkage"], list(json.loads(arrays["ids_json"].tobytes()))
+    if linkage.shape != (max(len(ids) - 1, 0), 4):
+        raise ValueError(f"a tree of shape {linkage.shape} for {len(ids)} points")
+    if len(ids) < 2:
+        tree = Tree()
+        for _ in ids:
+            tree.attach()
+    else:
+        tree = Tree.from_scipy(linkage)
+    if ids != list(range(len(ids))):
+        tree.names = ids
+    return tree
+
+
+# What is sent -----------------------------------------------------------------------------------------------------
 
 
 def _json(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-
-
-def _change(record: dict[str, Any]) -> Change:
-    return Change(**{**record, "others": tuple(record["others"]), "exemplars": tuple(record["exemplars"])})
-
-
-def _array(answer: Answer) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = np.load(io.BytesIO(answer.content), allow_pickle=False)
-    return found
 
 
 def _matrix(X: Any) -> npt.NDArray[Any]:

@@ -7,9 +7,10 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from email.message import Message
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 # Seconds before a request is sent again; twice as long each time.
@@ -19,6 +20,31 @@ IDLE = 20.0
 LOST = (http.client.HTTPException, OSError)
 
 
+# Bytes of a line of a stream of events.
+LONGEST_LINE = 2**24
+# What goes wrong in reading what is not as it should be.
+NOT_UNDERSTOOD = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, EOFError, MemoryError)
+
+Found = TypeVar("Found")
+
+
+def understood(parse: Callable[[Any], Found], given: Any) -> Found:
+    """What ``parse`` makes of something that a service said; a ConnectionError if that is not what it should be.
+
+    >>> understood(lambda said: said["version"], {})
+    Traceback (most recent call last):
+        ...
+    ConnectionError: the server answered something that is not understood (KeyError: 'version'); is it grinch serve?
+    """
+    try:
+        return parse(given)
+    except (*NOT_UNDERSTOOD, RecursionError, zipfile.BadZipFile) as error:
+        what = f"{type(error).__name__}: {str(error)[:100]}"
+        raise ConnectionError(
+            f"the server answered something that is not understood ({what}); is it grinch serve?"
+        ) from error
+
+
 class Answer(NamedTuple):
     """What a service said."""
 
@@ -26,8 +52,9 @@ class Answer(NamedTuple):
     headers: Message
     content: bytes
 
-    def json(self) -> Any:
-        return json.loads(self.content)
+    def read(self, parse: Callable[[Any], Found]) -> Found:
+        """What a function makes of the JSON that was said."""
+        return understood(lambda content: parse(json.loads(content)), self.content)
 
 
 class Connection:
@@ -105,14 +132,14 @@ class Connection:
             if answer.status != 200:
                 _checked(Answer(answer.status, answer.headers, answer.read()))
             number, data = 0, ""
-            while line := answer.readline().decode():
+            while line := understood(_line, answer):
                 name, _, value = line.rstrip("\r\n").partition(": ")
                 if name == "id":
-                    number = int(value)
+                    number = understood(int, value)
                 elif name == "data":
                     data = value
                 elif not name and data:
-                    yield number, json.loads(data)
+                    yield number, understood(json.loads, data)
                     data = ""
         except http.client.HTTPException as error:
             raise ConnectionError(f"the connection to {self.url} was lost: {error}") from error
@@ -127,6 +154,13 @@ class Connection:
         if self._open is not None:
             self._open.close()
             self._open = None
+
+
+def _line(answer: http.client.HTTPResponse) -> str:
+    line = answer.readline(LONGEST_LINE)
+    if len(line) == LONGEST_LINE:
+        raise ValueError(f"a line of more than {LONGEST_LINE:,} bytes")
+    return line.decode()
 
 
 def _checked(answer: Answer) -> Answer:

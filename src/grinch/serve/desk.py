@@ -15,6 +15,9 @@ from grinch.serve.sources import MemorySource
 from grinch.store.reading import DEFAULT_CUT
 from grinch.tree import Tree
 
+# Requests that wait for the end of a change, each in a thread: others need some, too.
+MOST_WAITING = 16
+
 Found = TypeVar("Found")
 
 
@@ -33,6 +36,7 @@ class Desk(Protocol):
 
     def read(self, ask: Callable[[Any], Found]) -> Found: ...
     def tree(self) -> tuple[int, Tree]: ...
+    def tree_and_ids(self) -> tuple[int, Tree, list[Any]]: ...
     def shape(self) -> Shape: ...
 
 
@@ -46,11 +50,19 @@ class StoreDesk:
         self.known: Shape | None = None
 
     def read(self, ask: Callable[[Any], Found]) -> Found:
-        return self.live.read(ask)
+        return self.live.read(ask, MOST_WAITING)
 
     def tree(self) -> tuple[int, Tree]:
         """The version, and the tree without names."""
         return self.read(lambda store: (store.version, store._now().model.tree_ if len(store) else Tree()))
+
+    def tree_and_ids(self) -> tuple[int, Tree, list[Any]]:
+        """The same with the ids of that version, in the order of the leaves."""
+
+        def find(store: Any) -> tuple[int, Tree, list[Any]]:
+            return store.version, store._now().model.tree_ if len(store) else Tree(), store.ids
+
+        return self.read(find)
 
     def shape(self) -> Shape:
         """Never changes once there are points."""
@@ -77,6 +89,9 @@ class FixedDesk:
 
     def tree(self) -> tuple[int, Tree]:
         return self._fixed.version, self._fixed.bare_tree
+
+    def tree_and_ids(self) -> tuple[int, Tree, list[Any]]:
+        return *self.tree(), self._fixed.ids
 
     def shape(self) -> Shape:
         return Shape(self._fixed.source.n_features(), None, self._fixed.source.n_features() is None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -19,12 +19,16 @@ LONG = 0.05
 SHARE = 0.2
 # Seconds per point, until it is known.
 PACE = 2e-4
-# How often a reader that waits looks whether there is something to see.
-GLANCE = 0.005
+# How soon a reader that waits looks whether there is something to see; then less and less often, up to GLANCES.
+GLANCE, GLANCES = 0.005, 0.2
 # A store that another process writes is looked at again after this many seconds.
 FRESH = 1.0
 
 Found = TypeVar("Found")
+
+
+class Busy(Exception):
+    """As many readers wait for the end of a change as may; try again in a moment."""
 
 
 class Live:
@@ -49,27 +53,65 @@ class Live:
         self._beside: Beside | None = None
         self._pace, self._price = PACE, 0.0
         self._is_wanted = False
+        self._ended, self._waiting = threading.Condition(), 0
         self._looked_at = time.monotonic()
 
-    def read(self, ask: Callable[[Any], Found]) -> Found:
-        """What ``ask`` finds in the store, or in what it was before a change that is being made."""
+    def read(self, ask: Callable[[Any], Found], most: int | None = None) -> Found:
+        """What ``ask`` finds in the store, or in what it was before a change that is being made.
+
+        Where that cannot be said before the change is made, and ``most`` readers wait for it already: :class:`Busy`.
+        """
         while True:
             beside = self._beside
             if beside is not None:
                 try:
                     return ask(beside)
                 except NotShown:
-                    self._is_wanted = True
+                    return self._read_later(beside, ask, most)
             if self._enter():
-                try:
-                    self._refresh()
-                    return ask(self.store)
-                finally:
-                    self.store._turn.release()
+                return self._read_now(ask)
+
+    def _read_now(self, ask: Callable[[Any], Found]) -> Found:
+        """What is found in the store, which is ours."""
+        try:
+            self._refresh()
+            return ask(self.store)
+        finally:
+            self.store._turn.release()
+
+    def _read_later(self, beside: Beside, ask: Callable[[Any], Found], most: int | None) -> Found:
+        """What is found after the change, or within it as soon as that can be said."""
+        self._is_wanted = True
+        with self._waits(most):
+            wait = GLANCE
+            while not self._has_ended(beside, wait):
+                with suppress(NotShown):
+                    return ask(beside)
+                wait = min(2 * wait, GLANCES)
+            # Before the next change, however soon that is.
+            with self._door:
+                self.store._turn.acquire()
+            return self._read_now(ask)
+
+    @contextmanager
+    def _waits(self, most: int | None) -> Iterator[None]:
+        with self._ended:
+            if most is not None and self._waiting >= most:
+                raise Busy("many wait for a change that is being made; try again in a moment")
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._ended:
+                self._waiting -= 1
+
+    def _has_ended(self, beside: Beside, seconds: float) -> bool:
+        with self._ended:
+            return self._ended.wait_for(lambda: self._beside is not beside, seconds)
 
     def _enter(self) -> bool:
         """Whether the store is ours to ask."""
-        if not self._door.acquire(timeout=GLANCE):
+        if not self._door.acquire(timeout=LONG):
             return False
         # Who is at the door is next: the writer has to pass it, too.
         try:
@@ -102,7 +144,9 @@ class Live:
             yield
         finally:
             self._pace = 0.5 * self._pace + 0.5 * (time.perf_counter() - began) / max(points, 1)
-            beside, self._beside = self._beside, None
+            with self._ended:
+                beside, self._beside = self._beside, None
+                self._ended.notify_all()
             if beside is not None:
                 beside.close()
 

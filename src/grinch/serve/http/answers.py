@@ -18,6 +18,7 @@ from fastapi.responses import JSONResponse, Response
 from grinch.serve.gathering import Closed, Full
 from grinch.serve.http.events import TooMany
 from grinch.serve.http.models import Problem
+from grinch.serve.live import Busy
 from grinch.serve.viewer import Computing, Stale
 from grinch.store.lock import StoreLocked
 from grinch.store.session import StoreClosed
@@ -69,7 +70,7 @@ def refusal(error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, 403)
     if isinstance(error, (Stale, Computing)):
         return JSONResponse({"error": str(error) or "not there yet; ask again in a moment"}, 409)
-    if isinstance(error, (Full, Closed, TooMany)):
+    if isinstance(error, (Full, Closed, TooMany, Busy)):
         return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
     if isinstance(error, (OSError, sqlite3.Error, StoreLocked, StoreClosed, DamagedStore, MemoryError)):
         number = secrets.token_hex(4)
@@ -88,6 +89,13 @@ async def aside(ask: Callable[[], Any]) -> Response:
     except Exception as error:
         return refusal(error)
     return found if isinstance(found, Response) else Json(found)
+
+
+def npz(version: int, **arrays: npt.NDArray[Any]) -> Response:
+    """Several arrays as numpy.savez writes them."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return Response(file.getvalue(), media_type="application/x-npz", headers={"X-Version": str(version)})
 
 
 def npy(array: npt.NDArray[Any], version: int) -> Response:

@@ -87,38 +87,57 @@ def _payload(text: str | None) -> Any:
 
 
 def _refuse_compressed(body: bytes) -> None:
-    """A few bytes could become gigabytes, and pyarrow has no limit: the messages are looked at before it is."""
-    at = 0
+    """A few bytes could become gigabytes, and pyarrow has no limit: the messages are looked at before it is.
+
+    What pyarrow would read in another way than it is read here (older framings, bodies that are not aligned) is
+    refused, for both have to see the same messages.
+    """
+    at, expected = 0, SCHEMA
     try:
-        while at + 8 <= len(body):
+        while at < len(body):
             marker, length = struct.unpack_from("<Ii", body, at)
-            if marker != 0xFFFFFFFF or length <= 0:
-                return
-            start = at + 8
-            kind, header, body_length = _message(body, start)
-            if kind == RECORD_BATCH and header is not None and _field(body, header, COMPRESSION) is not None:
-                raise ValueError("the stream must not be compressed: write it without compression")
-            if kind not in (SCHEMA, RECORD_BATCH):
-                raise ValueError("the stream must be of plain columns, without dictionaries")
-            at = start + length + -(-body_length // 8) * 8
+            at += 8
+            if marker != MARKER or length < 0:
+                raise ValueError("the body must be an Arrow stream in the format since 0.15, with a marker per message")
+            if length == 0:
+                break
+            at += length + _check_message(body, at, expected)
+            expected = RECORD_BATCH
     except (struct.error, IndexError):
         raise ValueError("the body must be a whole Arrow stream; it ends in the middle") from None
+    if at != len(body):
+        raise ValueError("the body must be a whole Arrow stream, with nothing behind it")
+
+
+def _check_message(body: bytes, start: int, expected: int) -> int:
+    """How many bytes are behind the message that starts there."""
+    kind, header, size, has_metadata = _message(body, start)
+    if kind != expected or header is None:
+        raise ValueError("the stream must be of plain columns, without dictionaries: a schema, then batches")
+    if size < 0 or size % 8 or size > len(body) or (kind == SCHEMA and size):
+        raise ValueError("the body must be a whole Arrow stream; the length of a message in it is wrong")
+    # Before Arrow 1.0, metadata of a batch said that it is compressed; pyarrow still reads that.
+    if kind == RECORD_BATCH and (has_metadata or _field(body, header, COMPRESSION) is not None):
+        raise ValueError("the stream must not be compressed, nor its batches have metadata: write it without")
+    return size
 
 
 # Of the tables Message and RecordBatch in Arrow's format.
-HEADER_TYPE, HEADER, BODY_LENGTH, COMPRESSION = 1, 2, 3, 3
+HEADER_TYPE, HEADER, BODY_LENGTH, METADATA, COMPRESSION = 1, 2, 3, 4, 3
 SCHEMA, RECORD_BATCH = 1, 3
+# Before every message, and before the end of the stream.
+MARKER = 0xFFFFFFFF
 
 
-def _message(body: bytes, start: int) -> tuple[int, int | None, int]:
-    """The kind of a message, where its header is, and how long the body behind it is."""
+def _message(body: bytes, start: int) -> tuple[int, int | None, int, bool]:
+    """The kind of a message, where its header is, how long the body behind it is, and whether it has metadata."""
     table = start + struct.unpack_from("<I", body, start)[0]
-    kind, header, length = (_field(body, table, number) for number in (HEADER_TYPE, HEADER, BODY_LENGTH))
+    kind, header, length, metadata = (
+        _field(body, table, number) for number in (HEADER_TYPE, HEADER, BODY_LENGTH, METADATA)
+    )
     found = None if header is None else header + struct.unpack_from("<I", body, header)[0]
     size = 0 if length is None else struct.unpack_from("<q", body, length)[0]
-    if size < 0 or size > len(body):
-        raise ValueError("the body must be a whole Arrow stream; it says it is longer than it is")
-    return (0 if kind is None else body[kind]), found, size
+    return (0 if kind is None else body[kind]), found, size, metadata is not None
 
 
 def _field(body: bytes, table: int, number: int) -> int | None:

@@ -78,12 +78,14 @@ def read_npy(content: bytes) -> npt.NDArray[Any]:
         version = np.lib.format.read_magic(file)
         reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
         shape, is_fortran, dtype = reader(file)
+        if any(type(length) is not int or length < 0 for length in shape):
+            raise ValueError(f"its shape {str(shape)[:60]} is none")
     except (ValueError, KeyError, EOFError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
         raise ValueError(f"the body must be an array as numpy.save writes it; {str(error)[:100]}") from None
     # Compared in whole numbers: a shape can be as large as it likes.
     count = 1
     for length in shape:
-        count *= int(length)
+        count *= length
     if dtype.kind not in "fiuU" or dtype.itemsize == 0:
         raise ValueError(f"the body must be an array of numbers; got {str(dtype)[:60]}")
     if count * dtype.itemsize != len(content) - file.tell():
@@ -123,7 +125,10 @@ def _ids_in(found: dict[str, npt.NDArray[Any]]) -> list[Any] | None:
     ids = found.get("ids")
     if ids is not None and (ids.ndim != 1 or ids.dtype.kind == "f"):
         raise ValueError("ids must be a list of whole numbers or texts")
-    return None if ids is None else ids.tolist()
+    try:
+        return None if ids is None else ids.tolist()
+    except (ValueError, SystemError):
+        raise ValueError("ids must be texts; some of them are of no characters") from None
 
 
 def _read_arrow(body: bytes, settings: Settings) -> Points:
@@ -179,6 +184,8 @@ def check_finite(X: npt.NDArray[Any], why: str = "") -> npt.NDArray[Any]:
 def check_beside(points: Points, n: int, settings: Settings) -> Points:
     """Ids and payload for as many points as there are, and of the sizes that are allowed."""
     if points.ids is not None:
+        if len(points.ids) != n:
+            raise ValueError(f"ids must have one entry for each of the {n} points; got {len(points.ids)}")
         inputs.check_ids(points.ids, n, None)
         longest = max((name for name in points.ids if isinstance(name, str)), key=len, default="")
         if len(longest) > settings.max_id:
@@ -190,6 +197,8 @@ def check_beside(points: Points, n: int, settings: Settings) -> Points:
 def check_payload(payload: list[Any] | None, n: int, settings: Settings) -> None:
     if payload is None:
         return
+    if len(payload) != n:
+        raise ValueError(f"payload must have one entry for each of the {n} points; got {len(payload)}")
     for i, entry in enumerate(payload):
         if _is_deep(entry):
             raise ValueError(f"payload must be nested at most {DEEPEST} deep; entry {i} is deeper")

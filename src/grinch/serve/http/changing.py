@@ -16,7 +16,7 @@ from grinch.serve.desk import Shape, StoreDesk
 from grinch.serve.gathering import Call, Insert
 from grinch.serve.http import bodies, models
 from grinch.serve.http.answers import COMMON, Json, ReadOnly, refusal
-from grinch.serve.http.reading import few, points_body
+from grinch.serve.http.reading import few, given_ids, json_body, points_body
 from grinch.serve.http.service import Service
 from grinch.store.store import Store
 
@@ -30,7 +30,7 @@ def router(service: Service) -> APIRouter:
 
 
 def _add_points(routes: APIRouter, service: Service) -> None:
-    settings, changed = service.settings, {"responses": {200: {"model": models.Changed}}, "response_class": Response}
+    changed = {"responses": {200: {"model": models.Changed}}, "response_class": Response}
 
     @routes.post(
         "/insert",
@@ -70,10 +70,15 @@ def _add_points(routes: APIRouter, service: Service) -> None:
             return refusal(ValueError("ids must be given: which points are to be changed"))
         return await _make(service, lambda store: store.update(given.ids, rows, given.payload), 2 * len(given.ids))
 
-    @routes.post("/remove", tags=["points"], **changed)  # type: ignore[arg-type]
-    async def remove(body: Annotated[models.IdsGiven, Body()]) -> Any:
+    @routes.post("/remove", tags=["points"], openapi_extra=json_body(models.IdsGiven), **changed)  # type: ignore[arg-type]
+    async def remove(request: Request) -> Any:
         """Remove points, all of them or none; ids that were removed before are passed over."""
-        return await _make(service, lambda store: store.remove(few(body.ids, settings.max_rows)), len(body.ids))
+        try:
+            _writer(service)
+            ids = await given_ids(request, service)
+        except Exception as error:
+            return refusal(error)
+        return await _make(service, lambda store: store.remove(ids), len(ids))
 
     @routes.post("/refine", tags=["tree"], **changed)  # type: ignore[arg-type]
     async def refine(body: Annotated[models.RefineGiven, Body()]) -> Any:

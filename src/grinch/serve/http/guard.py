@@ -8,19 +8,23 @@ import json
 import logging
 import secrets
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from fastapi.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from grinch.serve.http.settings import Settings
+from grinch.serve.http.settings import MEGABYTE, Settings
 
 log = logging.getLogger("grinch.serve")
 
 # Whether it is alive is asked by machines that have no token; nothing else is said.
 OPEN_TO_ALL = ("/health", "/health/live", "/health/ready")
+# Bodies of other routes are small, and so may be read in the loop of the server.
+WITH_POINTS = ("/v1/insert", "/v1/update", "/v1/remove", "/v1/predict", "/v1/payload", "/v1/vectors")
+SMALL, A_VECTOR = MEGABYTE, 4 * MEGABYTE
+ARRAYS = ("application/x-npy", "application/x-npz", "application/vnd.apache.arrow.stream")
 A_MONTH = 30 * 24 * 3600
 
 
@@ -60,6 +64,9 @@ class Guard:
             await self._answer(scope, receive, answer)
         except (Refused, _Redirected) as refused:
             await answer.say(refused)
+        except ClientDisconnect:
+            # Nobody is there to be answered.
+            return
         except Exception:
             number = secrets.token_hex(4)
             log.exception("error %s in %s %s", number, scope["method"], scope["path"])
@@ -68,11 +75,19 @@ class Guard:
             await answer.say(Refused(500, f"something went wrong inside; the log of the server has it as {number}"))
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
-        limited = _Limited(receive, self)
+        limited = _Limited(receive, self, self.most(scope))
         try:
             await self.app(scope, limited, answer)
         finally:
             self.held -= limited.count
+
+    def most(self, scope: Scope) -> int:
+        """Bytes that the body of a request may have."""
+        settings, path = self.settings, scope["path"]
+        if path not in WITH_POINTS:
+            return min(settings.max_body, A_VECTOR if path == "/api/place" else SMALL)
+        kind = _first_of_each(scope["headers"]).get(b"content-type", "").partition(";")[0].strip().lower()
+        return settings.max_body if kind in ARRAYS else min(settings.max_body, settings.max_json)
 
     # What is asked ------------------------------------------------------------------------------------------------
 
@@ -81,7 +96,7 @@ class Guard:
         host = self._check_host(scope)
         self._check_origin(scope, headers, host)
         self._check_token(scope, headers)
-        _check_length(headers, self.settings.max_body)
+        _check_length(headers, self.most(scope))
 
     def _check_host(self, scope: Scope) -> str:
         given = [value for name, value in scope["headers"] if name == b"host"]
@@ -112,7 +127,7 @@ class Guard:
         scheme, _, given = headers.get(b"authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _is_same(given.strip(), token):
             return
-        if _is_same(_cookie_in(headers, self._cookie[0]), self._cookie[1]):
+        if any(_is_same(given, self._cookie[1]) for given in _cookies_in(scope["headers"], self._cookie[0])):
             return
         if scope["path"] == "/" and scope["method"] == "GET":
             asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
@@ -177,8 +192,8 @@ class _Answer:
 class _Limited:
     """Receives a body up to a number of bytes, for itself and for all requests together."""
 
-    def __init__(self, receive: Receive, guard: Guard):
-        self._receive, self._guard, self.count = receive, guard, 0
+    def __init__(self, receive: Receive, guard: Guard, most: int):
+        self._receive, self._guard, self._most, self.count = receive, guard, most, 0
 
     async def __call__(self) -> Message:
         message = await self._receive()
@@ -186,15 +201,15 @@ class _Limited:
         self.count += size
         self._guard.held += size
         # Of this kind, for FastAPI takes any other for a body that could not be parsed.
-        if self.count > settings.max_body:
-            raise HTTPException(413, too_large(settings.max_body))
+        if self.count > self._most:
+            raise HTTPException(413, too_large(self._most))
         if self._guard.held > settings.max_waiting and self._guard.held > self.count:
             raise HTTPException(503, "too much is being received; try again in a moment", {"Retry-After": "1"})
         return message
 
 
 def too_large(most: int) -> str:
-    return f"the body must have at most {most:,} bytes; send it in smaller parts"
+    return f"the body must have at most {most:,} bytes here; send it in smaller parts, or points as arrays"
 
 
 def _check_length(headers: dict[bytes, str], most: int) -> None:
@@ -239,9 +254,8 @@ def _cookie_of(token: str) -> tuple[str, str]:
     return f"grinch-{hashlib.sha256(made.encode()).hexdigest()[:8]}", made
 
 
-def _cookie_in(headers: dict[bytes, str], name: str) -> str | None:
-    try:
-        found = SimpleCookie(headers.get(b"cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+def _cookies_in(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
+    """The values of all cookies of a name, whatever others are like: any service on this machine can set some."""
+    sent = [value.decode("latin-1") for header, value in headers if header == b"cookie"]
+    pairs = [one.strip().partition("=") for line in sent for one in line.split(";")]
+    return [value for key, _, value in pairs if key == name]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import mimetypes
+import secrets
 from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query
 from fastapi.responses import FileResponse, JSONResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from grinch.serve.arrays import MEDIA_TYPE
 from grinch.serve.viewer import Computing, Stale, Viewer
+
+log = logging.getLogger("grinch.serve")
 
 LARGEST = 2**31 - 1
 Version = Annotated[int | None, Query(ge=0, le=LARGEST, description="The version that node numbers are of.")]
@@ -36,6 +40,8 @@ class Waiting(BaseModel):
 class NameGiven(BaseModel):
     """A name for a node; null takes it away."""
 
+    model_config = ConfigDict(extra="forbid")
+
     node: int = Field(ge=0, le=LARGEST)
     name: str | None = Field(max_length=1_000)
     version: int | None = Field(default=None, ge=0, le=LARGEST)
@@ -44,7 +50,9 @@ class NameGiven(BaseModel):
 class Vector(BaseModel):
     """A point that is to be placed."""
 
-    vector: list[float] = Field(max_length=100_000)
+    model_config = ConfigDict(extra="forbid")
+
+    vector: list[float] = Field(max_length=100_000, fail_fast=True)
     cut: str | None = Field(default=None, max_length=300)
     version: int | None = Field(default=None, ge=0, le=LARGEST)
 
@@ -72,6 +80,11 @@ def answer(ask: Callable[[], Any]) -> Any:
         return JSONResponse({"status": "computing"}, 202)
     except ValueError as error:
         return JSONResponse({"error": str(error)}, 422)
+    except OSError:
+        number = secrets.token_hex(4)
+        log.exception("error %s: a file cannot be used", number)
+        said = f"a file of what is shown cannot be used; the log has it as {number}"
+        return JSONResponse({"error": said}, 503, {"Retry-After": "5"})
     return Response(found, media_type=MEDIA_TYPE) if isinstance(found, bytes) else found
 
 
@@ -176,6 +189,10 @@ def router(viewer: Viewer) -> APIRouter:
 
     @routes.post("/names", responses=PROBLEMS)
     def names(body: Annotated[NameGiven, Body()]) -> Any:
+        if viewer.source.names_file is None:
+            return JSONResponse(
+                {"error": "nothing can be named here: there is no file for names, or it is read-only"}, 403
+            )
         return answer(lambda: viewer.name(body.node, body.name, body.version))
 
     return routes

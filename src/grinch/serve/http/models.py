@@ -7,16 +7,23 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 LARGEST = 2**31 - 1
+# Entries of a list; it is not read further than that.
+MOST = 100_000
 SMALLEST_ID, LARGEST_ID = -(2**63), 2**63 - 1
 
 # The first thing that is wrong is enough to say; there could be millions.
 Row = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
 Rows = Annotated[
-    list[Row], Field(description="A row of numbers for each point, all of the same length.", fail_fast=True)
+    list[Row],
+    Field(description="A row of numbers for each point, all of the same length.", max_length=MOST, fail_fast=True),
 ]
 PointId = Annotated[int, Field(ge=SMALLEST_ID, le=LARGEST_ID)] | Annotated[str, Field(max_length=1_000)]
-PointIds = Annotated[list[PointId], Field(description="Texts, or whole numbers, each once.", fail_fast=True)]
-Payload = Annotated[list[Any], Field(description="Anything that JSON can hold for each point, or null.")]
+PointIds = Annotated[
+    list[PointId], Field(description="Texts, or whole numbers, each once.", max_length=MOST, fail_fast=True)
+]
+Payload = Annotated[
+    list[Any], Field(description="Anything that JSON can hold for each point, or null.", max_length=MOST)
+]
 CutName = Annotated[str, Field(min_length=1, max_length=300, description="The name of a cut.")]
 
 

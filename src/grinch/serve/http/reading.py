@@ -10,13 +10,15 @@ from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Body, Header, Path, Query, Request
+import numpy.typing as npt
+from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import HTTPException
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
 from grinch.serve.desk import cut_tree
 from grinch.serve.http import bodies, events, models
-from grinch.serve.http.answers import COMMON, MOVED_ON, NOT_THERE, Json, aside, npy, refusal
+from grinch.serve.http.answers import COMMON, MOVED_ON, NOT_THERE, Json, aside, npy, npz, refusal
 from grinch.serve.http.placing import Predictions
 from grinch.serve.http.service import Service
 from grinch.serve.viewer import Stale, Viewer
@@ -24,6 +26,7 @@ from grinch.tree import Tree
 
 LARGEST = models.LARGEST
 NPY = {bodies.NPY: {"schema": {"type": "string", "format": "binary"}}}
+NPZ = {bodies.NPZ: {"schema": {"type": "string", "format": "binary"}}}
 CutName = Annotated[str, Query(min_length=1, max_length=300, description="The name of a cut that is followed.")]
 Since = Annotated[int, Query(ge=0, le=LARGEST, description="What happened after this version.")]
 Version = Annotated[int | None, Query(ge=0, le=LARGEST, description="The version that node numbers are of.")]
@@ -69,26 +72,38 @@ def _add_points(routes: APIRouter, service: Service) -> None:
 
         return await aside(lambda: desk.read(find))
 
-    @routes.post("/payload", tags=["points"], responses={200: {"model": models.Payloads}}, response_class=Response)
-    async def payload(body: Annotated[models.IdsGiven, Body()]) -> Any:
+    @routes.post(
+        "/payload",
+        tags=["points"],
+        responses={200: {"model": models.Payloads}},
+        response_class=Response,
+        openapi_extra=json_body(models.IdsGiven),
+    )
+    async def payload(request: Request) -> Any:
         """What is kept beside points."""
-        return await aside(
-            lambda: desk.read(
-                lambda seen: {"version": seen.version, "payload": seen.payload(few(body.ids, settings.max_rows))}
-            )
-        )
 
-    @routes.post("/vectors", tags=["points"], responses={200: {"model": models.Vectors}}, response_class=Response)
-    async def vectors(body: Annotated[models.IdsGiven, Body()]) -> Any:
+        def find(seen: Any, ids: list[Any]) -> dict[str, Any]:
+            return {"version": seen.version, "payload": seen.payload(ids)}
+
+        return await _of_ids(request, service, find)
+
+    @routes.post(
+        "/vectors",
+        tags=["points"],
+        responses={200: {"model": models.Vectors}},
+        response_class=Response,
+        openapi_extra=json_body(models.IdsGiven),
+    )
+    async def vectors(request: Request) -> Any:
         """The points themselves, as they are kept."""
 
-        def find(seen: Any) -> dict[str, Any]:
-            rows = seen.vectors(few(body.ids, settings.max_rows))
+        def find(seen: Any, ids: list[Any]) -> dict[str, Any]:
+            rows = seen.vectors(ids)
             if not isinstance(rows, np.ndarray):
                 raise ValueError("the points are no vectors")
             return {"version": seen.version, "X": rows.tolist()}
 
-        return await aside(lambda: desk.read(find))
+        return await _of_ids(request, service, find)
 
     @routes.post(
         "/predict",
@@ -113,6 +128,24 @@ def _add_points(routes: APIRouter, service: Service) -> None:
         except Exception as error:
             return refusal(error)
         return Json({"version": found.version, "clusters": found.clusters})
+
+
+async def _of_ids(request: Request, service: Service, find: Callable[[Any, list[Any]], Any]) -> Response:
+    """What is found for the points that a request names."""
+    try:
+        ids = await given_ids(request, service)
+    except Exception as error:
+        return refusal(error)
+    return await aside(lambda: service.desk.read(lambda seen: find(seen, ids)))
+
+
+async def given_ids(request: Request, service: Service) -> list[Any]:
+    """The ids in the body of a request, as many as may be."""
+    kind = bodies.media_type(request)
+    if kind != bodies.JSON:
+        raise HTTPException(415, f"Content-Type must be {bodies.JSON}; got {kind!r:.60}")
+    given = await bodies.read(request, lambda body: bodies.read_json(body, models.IdsGiven))
+    return few(given.ids, service.settings.max_rows)
 
 
 def _add_clusters(routes: APIRouter, service: Service, viewer: Viewer) -> None:
@@ -267,7 +300,7 @@ def _read_changes(service: Service, since: int, cut: str) -> dict[str, Any]:
 
 def _add_tree(routes: APIRouter, service: Service, viewer: Viewer) -> None:
     desk = service.desk
-    found = {"text/plain": {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}, **NPY}
+    found = {"text/plain": {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}, **NPY, **NPZ}
 
     @routes.get(
         "/tree",
@@ -275,18 +308,21 @@ def _add_tree(routes: APIRouter, service: Service, viewer: Viewer) -> None:
         responses={200: {"model": models.TreeNodes, "content": found}},
         response_class=Response,
     )
-    async def tree(format: Literal["json", "newick", "npy", "csv"] = "json") -> Any:
-        """The whole tree: all nodes (JSON, CSV), Newick, or scipy's linkage matrix (npy). Leaves go by their ids."""
+    async def tree(format: Literal["json", "newick", "npy", "npz", "csv"] = "json") -> Any:
+        """The whole tree: all nodes (JSON, CSV), Newick, or scipy's linkage matrix (npy). Leaves go by their ids.
+
+        With npz there are two arrays: ``linkage``, and ``ids_json``, the bytes of a list in JSON.
+        """
 
         def find() -> Any:
-            version, found = desk.tree()
+            version, found, ids = desk.tree_and_ids()
             if format == "npy":
-                return npy(found.to_scipy(), version)
+                return npy(_linkage(found), version)
+            if format == "npz":
+                named = np.frombuffer(Json(ids).body, np.uint8)
+                return npz(version, linkage=_linkage(found), ids_json=named)
             if format == "json":
                 return {"version": version, **nodes_of(found)}
-            version, ids = desk.read(lambda seen: (seen.version, seen.ids))
-            if len(ids) != found.n_leaves:
-                raise Stale(version, version + 1)
             headers = {"X-Version": str(version)}
             if format == "newick":
                 return PlainTextResponse(found.to_newick(ids) if ids else ";", headers=headers)
@@ -316,6 +352,10 @@ def _add_tree(routes: APIRouter, service: Service, viewer: Viewer) -> None:
     ) -> dict[str, Any]:
         """Nodes and points by name, id or text."""
         return await aside(_fresh(viewer, lambda: viewer.search(q, limit)))  # type: ignore[return-value]
+
+
+def _linkage(tree: Tree) -> npt.NDArray[np.float64]:
+    return tree.to_scipy() if tree.n_leaves > 1 else np.empty((0, 4))
 
 
 def _fresh(viewer: Viewer, ask: Callable[[], Any]) -> Callable[[], Any]:
@@ -363,4 +403,11 @@ def points_body(model: Any) -> dict[str, Any]:
     """The body of a route that takes points in several formats, for its description."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     kinds = {bodies.NPY: binary, bodies.NPZ: binary, bodies.ARROW: binary}
-    return {"requestBody": {"required": True, "content": {bodies.JSON: {"schema": model.model_json_schema()}, **kinds}}}
+    found = json_body(model)
+    found["requestBody"]["content"].update(kinds)
+    return found
+
+
+def json_body(model: Any) -> dict[str, Any]:
+    """The body of a route that reads it aside, for its description."""
+    return {"requestBody": {"required": True, "content": {bodies.JSON: {"schema": model.model_json_schema()}}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -13,11 +14,15 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from grinch.serve.http import patience
+
 # Seconds that answers on their way are waited for at the end.
 PATIENCE = 5
 # Seconds that a connection is kept on which nothing is asked.
 KEPT = 75
 LONGEST_ADDRESS = 2**17
+# Connections that wait to be accepted.
+BACKLOG = 256
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -29,7 +34,7 @@ def listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host.strip("[]"), port))
-        listening.listen(2048)
+        listening.listen(BACKLOG)
         return listening
     except OSError as error:
         listening.close()
@@ -46,6 +51,9 @@ def run(
     """Serve an application until Ctrl-C, SIGTERM, or until ``stop`` is set; ``ready`` is called once it accepts."""
     config = uvicorn.Config(
         app,
+        # Not the faster one, where it is installed: limits and times are kept here.
+        http=type("Patient", (patience.Patient,), {"most": patience.most_connections()}),
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -73,6 +81,7 @@ class _Server(uvicorn.Server):
         self._app, self._ready, self._stop = app, ready, stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(patience.answer_for_loop)
         await super().startup(sockets)
         if self._ready is not None:
             # Aside: to open a browser may take long.

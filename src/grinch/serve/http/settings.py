@@ -16,7 +16,8 @@ class Settings:
     ``token``: what a request must bring along, if anything. ``hosts``: the names by which the server is called, with a
     port (``name:8080``) or with any; a request for another name is refused, since it comes from a page that had its
     own name point here. ``frame_ancestors``: who may show the page in a frame. ``max_body``: bytes of a request,
-    ``max_rows``: its points, ``max_id``: characters of an id, ``max_payload``: bytes of what is kept beside a point.
+    ``max_json``: of one in JSON, which takes many times as much memory to read, ``max_rows``: its points, ``max_id``:
+    characters of an id, ``max_payload``: bytes of what is kept beside a point.
     ``max_waiting``: bytes of all requests at once, ``max_queued``: requests that wait for the writer,
     ``max_gathered``: points that it inserts at once;
     ``max_listeners``: clients that wait for events.
@@ -32,6 +33,7 @@ class Settings:
     hosts: tuple[str, ...] = LOOPBACK_NAMES
     frame_ancestors: tuple[str, ...] = ("'none'",)
     max_body: int = 64 * MEGABYTE
+    max_json: int = 16 * MEGABYTE
     max_waiting: int = 256 * MEGABYTE
     max_rows: int = 100_000
     max_id: int = 1_000
