@@ -365,6 +365,19 @@ def test_a_full_disk_is_said_without_a_path(plain, monkeypatch, caplog):
     assert "No space left" in caplog.text
 
 
+def test_a_damaged_file_of_names_is_said_without_its_path(tmp_path):
+    with serving(grinch.open(tmp_path)) as served:
+        served.post("/v1/insert", {"X": some_rows(5).tolist(), "ids": list("abcde")})
+        name = {"node": 0, "name": "x"}
+        served.get("/api/about")
+        assert served.post("/api/names", name)[0] == 200
+        served.service.source.names_file.write_bytes(b"damaged" * 1_000)
+        status, said = served.post("/api/names", name)
+    assert status == 503
+    assert str(tmp_path) not in said["error"]
+    assert "the log has it as" in said["error"]
+
+
 @pytest.mark.parametrize(
     "path",
     [
