@@ -212,8 +212,8 @@ def test_a_large_body_in_chunks_is_refused_too(plain):
 def test_how_large_a_body_may_be_goes_by_what_is_sent(locked, path, kind, most):
     with socket.create_connection(("127.0.0.1", locked.port), timeout=30) as connection:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: {kind}\r\n"
-        connection.sendall(f"{head}Content-Length: {most + 1}\r\n\r\n".encode())
-        answer = connection.recv(10_000)
+        connection.sendall(f"{head}Connection: close\r\nContent-Length: {most + 1}\r\n\r\n".encode())
+        answer = said_until_closed(connection)
     assert answer.startswith(b"HTTP/1.1 413")
     assert f"at most {most:,} bytes".encode() in answer
 
@@ -363,6 +363,19 @@ def test_a_full_disk_is_said_without_a_path(plain, monkeypatch, caplog):
     assert status == 503
     assert "secret" not in said["error"]
     assert "No space left" in caplog.text
+
+
+def test_a_damaged_file_of_names_is_said_without_its_path(tmp_path):
+    with serving(grinch.open(tmp_path)) as served:
+        served.post("/v1/insert", {"X": some_rows(5).tolist(), "ids": list("abcde")})
+        name = {"node": 0, "name": "x"}
+        served.get("/api/about")
+        assert served.post("/api/names", name)[0] == 200
+        served.service.source.names_file.write_bytes(b"damaged" * 1_000)
+        status, said = served.post("/api/names", name)
+    assert status == 503
+    assert str(tmp_path) not in said["error"]
+    assert "the log has it as" in said["error"]
 
 
 @pytest.mark.parametrize(

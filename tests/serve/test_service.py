@@ -183,6 +183,7 @@ REFUSED = {
         "application/json",
         "one entry for each of the 1 points; got 10000",
     ),
+    "lists without end": (b'{"X": [' + b"[1]," * 500_000 + b"[1]]}", "application/json", "at most 500,000 lists"),
     "more ids than are read": (b'{"X": [[1,2,3,4]], "ids": [' + b"1," * 100_000 + b"1]}", "application/json", "100000"),
     "more payloads than are read": (
         b'{"X": [[1,2,3,4]], "ids": ["q"], "payload": [' + b"1," * 100_000 + b"1]}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import mimetypes
 import secrets
+import sqlite3
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from grinch.serve.arrays import MEDIA_TYPE
 from grinch.serve.viewer import Computing, Stale, Viewer
+from grinch.store.snapshots import DamagedStore
 
 log = logging.getLogger("grinch.serve")
 
@@ -78,13 +80,13 @@ def answer(ask: Callable[[], Any]) -> Any:
         return JSONResponse({"error": str(error), "version": error.version}, 409)
     except Computing:
         return JSONResponse({"status": "computing"}, 202)
-    except ValueError as error:
-        return JSONResponse({"error": str(error)}, 422)
-    except OSError:
+    except (OSError, sqlite3.Error, DamagedStore):
         number = secrets.token_hex(4)
         log.exception("error %s: a file cannot be used", number)
         said = f"a file of what is shown cannot be used; the log has it as {number}"
         return JSONResponse({"error": said}, 503, {"Retry-After": "5"})
+    except ValueError as error:
+        return JSONResponse({"error": str(error)}, 422)
     return Response(found, media_type=MEDIA_TYPE) if isinstance(found, bytes) else found
 
 

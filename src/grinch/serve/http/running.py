@@ -21,8 +21,8 @@ PATIENCE = 5
 # Seconds that a connection is kept on which nothing is asked.
 KEPT = 75
 LONGEST_ADDRESS = 2**17
-# Connections that wait to be accepted.
-BACKLOG = 256
+# Connections that may wait to be accepted, and those that are accepted at once: each takes a file to be refused, too.
+BACKLOG, AT_ONCE = 1024, 16
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -53,7 +53,7 @@ def run(
         app,
         # Not the faster one, where it is installed: limits and times are kept here.
         http=type("Patient", (patience.Patient,), {"most": patience.most_connections()}),
-        backlog=BACKLOG,
+        backlog=AT_ONCE,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -83,6 +83,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(patience.answer_for_loop)
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
         if self._ready is not None:
             # Aside: to open a browser may take long.
             threading.Thread(target=self._ready, daemon=True).start()
