@@ -42,6 +42,7 @@ def test_figures_are_those_of_the_methods(blobs):
     assert small.mean("purity") == pytest.approx(np.mean(small.figures["purity"]))
 
 
+@pytest.mark.slow
 def test_labels_may_be_missing(blobs):
     X, y = blobs
     labels = np.array([str(c) for c in y], dtype=object)
@@ -66,6 +67,7 @@ def test_a_method_that_takes_too_long_or_fails_does_not_stop_the_others(rng):
     assert len(fine.figures["seconds"]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by Linux's RLIMIT_DATA")
 def test_a_method_that_does_not_fit_in_memory_is_reported(rng):
     X = rng.normal(size=(16_000, 4)).astype(np.float32)
@@ -132,6 +134,7 @@ def test_the_command_prints_a_table_and_writes_csv_and_picture(blobs, tmp_path):
     assert "did you mean 'grinch'" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_reports_what_was_done(rng, tmp_path):
     np.save(tmp_path / "points.npy", rng.normal(size=(20_000, 8)))
     command = [
@@ -200,12 +203,14 @@ def test_memory_is_left_out_where_the_system_does_not_say(tmp_path, monkeypatch,
     assert _cell(Row("online", found["found"]), "memory") == "n/a"
 
 
+@pytest.mark.slow
 def test_the_package_is_imported_without_the_module_resource():
     code = "import sys; sys.modules['resource'] = None; from grinch.compare import worker; print(worker.resource)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "None\n", done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not worker.FORKS, reason="each job has a worker of its own here")
 def test_one_worker_runs_all_jobs_and_outlives_those_that_die(tmp_path, monkeypatch):
     with Worker(tmp_path) as process:
@@ -224,6 +229,7 @@ def test_one_worker_runs_all_jobs_and_outlives_those_that_die(tmp_path, monkeypa
     assert process.process is None
 
 
+@pytest.mark.slow
 def test_where_nothing_forks_each_job_has_a_worker_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "FORKS", False)
     with Worker(tmp_path) as process:

@@ -64,6 +64,7 @@ def test_every_combination_of_switches(levels, cap):
         assert_same_tree(Arbitrary(7, levels), rules, range(12), 4)
 
 
+@pytest.mark.slow
 def test_growing_caps_start_at_100():
     linkage, records, rules = Arbitrary(0), range(125), EXACT._replace(single_search=True, growing_caps=True)
     assert_same_tree(linkage, rules, records, 10)

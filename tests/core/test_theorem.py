@@ -49,6 +49,7 @@ def test_through_the_estimator_with_a_plain_function(kind):
         assert missed_components(model.tree_, graph, order) == []
 
 
+@pytest.mark.slow
 def test_without_pull_the_theorem_fails():
     """The counter-example is real: the printed algorithm loses some star whose hub comes last."""
     rng = random.Random(1)

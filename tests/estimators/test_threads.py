@@ -287,6 +287,7 @@ def test_readers_are_not_held_up_by_a_long_insert(rng):
     assert model.tree_.to_newick() == Grinch().fit(X).tree_.to_newick()
 
 
+@pytest.mark.slow
 def test_thousands_of_single_points_beside_readers(rng):
     n = 4000
     X = rng.normal(size=(n, 6)).astype(np.float32)

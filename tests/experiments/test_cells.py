@@ -107,6 +107,7 @@ def test_a_cell_over_the_limit_is_stopped_and_the_next_one_runs(tmp_path):
     assert [row["cell"] for row in lines(tmp_path)] == ["long", "short"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
 def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
     setting = Setting(SCALES["tiny"])
@@ -128,6 +129,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
     assert result.rows == run_experiment("recovery", setting).rows
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_took_over(tmp_path, monkeypatch):
     monkeypatch.setitem(SCALES, "quick", SCALES["tiny"])
     run = partial(run_command, "bench", "recovery", "--quick", "-o", "results", cwd=tmp_path)

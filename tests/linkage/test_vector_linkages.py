@@ -94,6 +94,7 @@ def test_a_million_equal_points_lose_nothing(rng):
     assert means[top].tolist() == row[0].tolist()
 
 
+@pytest.mark.slow
 def test_a_million_points_in_a_chain_keep_their_mean(rng):
     rows = rng.normal(size=(1000, 4)).astype(np.float32) + 0.1
     means, top = million_merges(rows)

@@ -165,6 +165,7 @@ def test_bad_lines_stop_or_are_reported(trained):
     assert len(read_authors(trained / "bad/authors.csv")) == len(lines) - 2
 
 
+@pytest.mark.slow
 @needs_model
 def test_ctrl_c_writes_what_is_finished_and_the_same_command_goes_on(trained, heeds_ctrl_c):
     write_records(make_records(240, 12, 5), trained / "large.jsonl")

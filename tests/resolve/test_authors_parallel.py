@@ -46,6 +46,7 @@ def sum_and_note(folder, block):
     return sum(block)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_every_block_is_done_and_reported(jobs):
     done = []
@@ -71,6 +72,7 @@ def test_a_block_that_fails_is_reported_and_the_others_are_kept(jobs):
     assert unfinished == []
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_takes_only_its_block_along():
     results, failures, _ = run_blocks(sum_or_die, BLOCKS, jobs=2)
     assert results == {name: total for name, total in SUMS.items() if name != "block 5"}

@@ -278,6 +278,7 @@ def test_what_is_known_of_points_is_never_html(tmp_path, open_page):
         assert shown.page.title() == "hostile · grinch"
 
 
+@pytest.mark.slow
 def test_the_address_leads_back(url, open_page):
     shown = open_page(url)
     shown.page.fill("#count", "6")
