@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 # A table may have thousands of columns; a message names this many.
 MOST_NAMES = 30
@@ -24,6 +26,17 @@ def missing_extra(what: str, package: str, extra: str) -> ImportError:
     return ImportError(
         f"{what} needs {package}, which is not installed; install it with: pip install 'grinch[{extra}]'"
     )
+
+
+def cause_of(error: BaseException) -> str:
+    """What was raised, by what it says and, if that is not where it was caught, the line that raised it.
+
+    >>> cause_of(KeyError("speed"))
+    "KeyError: 'speed'"
+    """
+    inside = traceback.extract_tb(error.__traceback__)[1:]
+    where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 class LinkageError(ValueError):
@@ -58,3 +71,18 @@ class NotSavable(ValueError):
 
 class SavedModelError(ValueError):
     """A saved model that cannot be opened: damaged, of a later version, not one, or it needs something handed in."""
+
+
+class ShardError(RuntimeError):
+    """A task of a sharded run that failed on its worker. What was finished is kept, and the same call goes on."""
+
+    def __init__(self, stage: str, task: str, cause: str, folder: str, n_others: int = 0):
+        super().__init__(stage, task, cause, folder, n_others)
+        self.stage, self.task, self.cause, self.folder, self.n_others = stage, task, cause, folder, n_others
+
+    def __str__(self) -> str:
+        others = f" ({self.n_others} more failed with it)" if self.n_others else ""
+        return (
+            f"stage {self.stage!r} failed at task {self.task!r}{others}: {self.cause}. What is finished is kept in"
+            f" {self.folder!r}; once the cause is removed, the same call goes on from there"
+        )

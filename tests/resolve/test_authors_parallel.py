@@ -233,7 +233,7 @@ def wait_for(condition):
 
 @needs_dask
 def test_an_address_where_nobody_is(monkeypatch):
-    monkeypatch.setattr("grinch.resolve.authors.runs.dask_engine.SECONDS_FOR_A_WORKER", 1)
+    monkeypatch.setattr("grinch._dask.SECONDS_FOR_A_WORKER", 1)
     with pytest.raises(ValueError, match=r"address must be that of a running dask scheduler; got 'tcp://127.0.0.1:9'"):
         run_blocks(sum, BLOCKS, engine="dask", address="tcp://127.0.0.1:9")
 

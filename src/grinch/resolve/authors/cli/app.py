@@ -14,6 +14,7 @@ from rich.markup import escape
 
 import grinch
 from grinch._checks import check_count
+from grinch.files.digests import digest
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.messages import (
     Blocks,
@@ -37,7 +38,6 @@ from grinch.resolve.authors.records.blocking import blocks as blocked
 from grinch.resolve.authors.records.record import FIELDS, Reading, read_records
 from grinch.resolve.authors.records.synthetic import make_records
 from grinch.resolve.authors.results.evaluation import unreachable_share
-from grinch.resolve.authors.runs.checkpoint import digest
 from grinch.resolve.authors.runs.resolve import resolve
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from grinch.files.digests import digest
 from grinch.files.write import replacing
 
 
@@ -56,9 +56,3 @@ class Checkpoint:
 
     def _stamp(self, block: Sequence[Any]) -> str:
         return digest(f"{self.stamp}\n{list(block)!r}")
-
-
-def digest(content: str | bytes) -> str:
-    """A short name of a content: the same for the same content, and different for any other."""
-    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    return hashlib.blake2b(data, digest_size=16).hexdigest()

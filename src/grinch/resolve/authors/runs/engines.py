@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+from grinch.errors import cause_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,9 +32,7 @@ def attempt(work: Work[T, R], block: Sequence[T]) -> R | Failure:
     try:
         return work(block)
     except Exception as error:
-        _, *inside = traceback.extract_tb(error.__traceback__)
-        where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
-        return Failure(f"{type(error).__name__}: {error}{where}")
+        return Failure(cause_of(error))
 
 
 def one_by_one(work: Work[T, R], blocks: Mapping[str, Sequence[T]]) -> Finished[R]:

@@ -1,0 +1,1 @@
+"""One tree by many workers."""

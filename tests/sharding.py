@@ -1,0 +1,65 @@
+"""Tasks for workers, in a module that their processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import threadpoolctl
+
+
+def square(folder, number):
+    """Leave a file for each time that it is called."""
+    (Path(folder) / f"{number}-{time.time_ns()}").touch()
+    return {"square": number * number}
+
+
+def called(folder):
+    """How often ``square`` was called, by number."""
+    numbers = [int(path.name.split("-")[0]) for path in Path(folder).iterdir()]
+    return {number: numbers.count(number) for number in sorted(set(numbers))}
+
+
+def square_unless(folder, number, refuse):
+    if (Path(folder).parent / refuse).exists() and number == 3:
+        raise ZeroDivisionError("three of them")
+    return square(folder, number)
+
+
+def square_or_die_once(folder, number):
+    """Kill the worker in the middle of 3, the first time."""
+    mark = Path(folder).parent / "died"
+    if number == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(folder, number)
+
+
+def die(number):
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def slow_square(folder, number):
+    time.sleep(0.05)
+    return square(folder, number)
+
+
+def kinds_of_result():
+    import numpy as np
+
+    return {"pair": (1, np.int64(2)), 3: np.float32(0.5)}
+
+
+def an_object():
+    return object()
+
+
+def blas_threads():
+    import numpy as np
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    return sorted({pool["num_threads"] for pool in threadpoolctl.threadpool_info()})
