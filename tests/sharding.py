@@ -63,3 +63,10 @@ def blas_threads():
 
     np.ones((2, 2)) @ np.ones((2, 2))
     return sorted({pool["num_threads"] for pool in threadpoolctl.threadpool_info()})
+
+
+def noted(block, folder):
+    """A block of dask as it is, and a file that says so; not for the empty ones by which dask learns the type."""
+    if len(block) > 1:
+        (Path(folder) / str(time.time_ns())).touch()
+    return block

@@ -28,13 +28,18 @@ def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
     check_kind(rows)
     if scipy.sparse.issparse(rows):
         _check_room(rows)
+    check_values(rows)
+    return rows
+
+
+def check_values(rows: Any, first: int = 0, where: str = "") -> None:
+    """A matrix must be finite and not too large; ``first`` is the number of its first row, ``where`` what it is in."""
     for start in range(0, rows.shape[0], 4096):
         piece = rows[start : start + 4096]
         values = piece.data if scipy.sparse.issparse(piece) else piece
         if values.dtype.kind == "f" and not np.isfinite(values).all():
-            _refuse_infinite(piece.toarray() if scipy.sparse.issparse(piece) else piece, start)
-        _check_length(piece, start)
-    return rows
+            _refuse_infinite(piece.toarray() if scipy.sparse.issparse(piece) else piece, first + start, where)
+        _check_length(piece, first + start, where)
 
 
 def _is_plain(estimator: BaseEstimator, X: Any) -> bool:
@@ -61,16 +66,16 @@ def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
         raise
 
 
-def _refuse_infinite(piece: npt.NDArray[Any], start: int) -> None:
+def _refuse_infinite(piece: npt.NDArray[Any], start: int, where: str) -> None:
     row, column = np.argwhere(~np.isfinite(piece))[0]
     value = "NaN" if np.isnan(piece[row, column]) else "infinity"
     raise ValueError(
-        f"X must be finite, but contains {value} in row {start + row}, column {column}."
+        f"X must be finite, but contains {value} in row {start + row}, column {column}{where}."
         " Nothing was inserted; drop that row or fill the value in (for example with sklearn.impute.SimpleImputer)"
     )
 
 
-def _check_length(piece: Any, start: int) -> None:
+def _check_length(piece: Any, start: int, where: str) -> None:
     values = piece.data if scipy.sparse.issparse(piece) else piece
     largest = np.abs(values.astype(np.float64)).max(initial=0.0)
     if float(largest) > LONGEST / np.sqrt(max(piece.shape[1], 1)):
@@ -78,7 +83,7 @@ def _check_length(piece: Any, start: int) -> None:
         row = int(np.argmax(np.abs(dense.astype(np.float64)).max(axis=1)))
         raise ValueError(
             f"X must hold values that can be squared in float32 (vectors up to length {LONGEST:g}), but row"
-            f" {start + row} holds {float(largest):g}. Nothing was inserted; scale the data first"
+            f" {start + row}{where} holds {float(largest):g}. Nothing was inserted; scale the data first"
         )
 
 
