@@ -54,6 +54,12 @@ def kinds_of_result():
     return {"pair": (1, np.int64(2)), 3: np.float32(0.5)}
 
 
+def take_memory(n_bytes):
+    taken = b"x" * n_bytes
+    time.sleep(5)
+    return len(taken)
+
+
 def an_object():
     return object()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import spawn
 from typing import Any
 
 from grinch.errors import missing_extra
@@ -27,21 +27,19 @@ def import_distributed(what: str) -> Any:
 
 
 @contextmanager
-def local_client(
-    what: str, n_workers: int | None = None, memory_limit: Any = None, dashboard: bool = False
-) -> Iterator[Any]:
+def local_client(what: str, n_workers: int | None = None, memory_limit: Any = None) -> Iterator[Any]:
     """A client of a cluster of processes on this machine with a thread each; by default a process for every core."""
     distributed = import_distributed(what)
     import dask
 
-    address = "127.0.0.1:0" if dashboard and importlib.util.find_spec("bokeh") else None
     with (
+        _workers_without_the_script(),
         dask.config.set(MEMORY_RULES),
         distributed.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             memory_limit="auto" if memory_limit is None else memory_limit,
-            dashboard_address=address,
+            dashboard_address="127.0.0.1:0",  # any port that is free, for this machine alone
             silence_logs=logging.CRITICAL,
         ) as cluster,
         distributed.Client(cluster) as client,
@@ -71,6 +69,25 @@ def wait_for_a_worker(client: Any, parameter: str, address: str) -> None:
         raise ValueError(
             f"{parameter} {address!r} is that of a scheduler without workers; start one with: dask worker {address}"
         ) from None
+
+
+@contextmanager
+def _workers_without_the_script() -> Iterator[None]:
+    """Start workers without running the caller's script in them again, as new processes do otherwise.
+
+    So scripts need no ``if __name__ == "__main__"``. What the script defines goes to workers with the tasks.
+    """
+    prepare = spawn.get_preparation_data
+
+    def without_main(name: str) -> dict[str, Any]:
+        data = prepare(name)
+        return {key: data[key] for key in data if not key.startswith("init_main")} if "Dask" in name else data
+
+    spawn.get_preparation_data = without_main
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = prepare
 
 
 def _interrupts_plugin(distributed: Any) -> Any:

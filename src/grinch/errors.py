@@ -82,7 +82,8 @@ class ShardError(RuntimeError):
 
     def __str__(self) -> str:
         others = f" ({self.n_others} more failed with it)" if self.n_others else ""
+        cause = self.cause.rstrip(".")
         return (
-            f"stage {self.stage!r} failed at task {self.task!r}{others}: {self.cause}. What is finished is kept in"
+            f"stage {self.stage!r} failed at task {self.task!r}{others}: {cause}. What is finished is kept in"
             f" {self.folder!r}; once the cause is removed, the same call goes on from there"
         )

@@ -7,6 +7,8 @@ import logging
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -146,6 +148,66 @@ def test_ctrl_c_keeps_what_is_finished(workers, notes, tmp_path):
     times = sharding.called(notes)
     assert list(times) == list(range(40))
     assert {times[number] for number in finished} == {1}
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from grinch.sharded.running import Workers
+
+class Sleeper:  # known to this script only, which has no __name__ == "__main__"
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+def sleep(sleeper):
+    time.sleep(sleeper.seconds)
+    return sleeper.seconds
+
+seconds = [0.1, 0.1, float(sys.argv[2]), float(sys.argv[2])]
+tasks = {str(number): (Sleeper(length),) for number, length in enumerate(seconds)}
+with Workers(n_workers=2) as workers:
+    workers.run("sleep", sleep, tasks, Path(sys.argv[1]))
+    print(workers.stages["sleep"].n_found)
+"""
+
+
+@pytest.mark.slow
+def test_a_plain_script_is_stopped_by_ctrl_c_and_goes_on(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), str(tmp_path / "run")]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "600"], start_new_session=True, **options) as process:
+        while len(list(tmp_path.glob("run/sleep/*.json"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, errors = process.communicate(timeout=60)
+    assert errors.endswith("KeyboardInterrupt\n")
+    again = subprocess.run([*command, "0"], check=True, **options)
+    assert again.stdout == "2\n"
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_is_named_and_nothing_finished_is_lost(notes, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
+        threading.Timer(1.0, lambda: cluster.sync(cluster.scheduler.close)).start()
+        with (
+            Workers(cluster.scheduler_address) as workers,
+            pytest.raises(ShardError, match=r"task 'n-\d+'.*: the connection to the scheduler of the cluster was lost"),
+        ):
+            workers.run("squares", sharding.slow_square, squares(notes, numbers=range(500)), tmp_path / "run")
+    assert len(list((tmp_path / "run" / "squares").iterdir())) == pytest.approx(len(sharding.called(notes)), abs=1)
+
+
+@pytest.mark.slow
+def test_a_task_that_takes_too_much_memory_is_named(tmp_path):
+    with (
+        Workers(n_workers=1, memory_limit="400MB") as workers,
+        pytest.raises(ShardError, match=r"task 'a': 4 workers died while they ran it.*out of memory\?"),
+    ):
+        workers.run("memory", sharding.take_memory, {"a": (10**9,)}, tmp_path)
 
 
 def test_results_are_the_same_from_a_worker_and_from_disk(workers, tmp_path):

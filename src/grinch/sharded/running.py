@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +25,8 @@ from grinch.sharded.tasks import Done, Failed, Task, find, perform, stamp_of
 
 log = logging.getLogger("grinch.sharded")
 WHAT = "grinch.sharded"
+# Seconds: it takes some hundredths until a thread that is free has its next task.
+SHORT = 0.5
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,9 @@ class Workers:
     @property
     def dashboard_link(self) -> str | None:
         """Where to watch the workers in a browser, if there is such a place."""
-        with suppress(Exception):
-            return str(self.client.dashboard_link) if self.client.scheduler_info()["services"] else None
-        return None
+        if self.client is None or (self.given is None and importlib.util.find_spec("bokeh") is None):
+            return None
+        return self.client.dashboard_link or None
 
     def run(
         self,
@@ -144,13 +148,16 @@ class Workers:
 
         waiting, finished, run = iter(tasks.items()), as_completed(), secrets.token_hex(4)
         names: dict[Any, str] = {}
+        seconds: list[float] = []
 
         def submit_more() -> None:
             if failed:
                 return
-            # One for each thread: more would wait behind a long task while other threads are free.
+            # One for each thread: more would wait behind a long task while other threads are free. Of short tasks twice
+            # as many, since a thread would wait for as long as it works.
             n_threads = max(1, sum(self.client.nthreads().values()))
-            for name, task in islice(waiting, max(0, n_threads - len(names))):
+            most = n_threads * (2 if seconds and sum(seconds) / len(seconds) < SHORT else 1)
+            for name, task in islice(waiting, max(0, most - len(names))):
                 future = self.client.submit(perform, task, key=f"{stage}-{name}-{run}", pure=False)
                 names[future] = name
                 finished.add(future)
@@ -161,6 +168,8 @@ class Workers:
                 name, outcome = names.pop(future), _outcome(future)
                 if isinstance(outcome, Failed):
                     failed[name] = outcome
+                else:
+                    seconds.append(outcome.seconds)
                 submit_more()
                 if isinstance(outcome, Done):
                     yield name, outcome
@@ -190,12 +199,13 @@ class Workers:
         finally:
             path.unlink(missing_ok=True)
         for worker, answer in seen.items():
-            _check_answer(worker, answer, token, folder)
+            if not isinstance(answer, OSError):  # gone since it was asked
+                _check_answer(worker, answer, token, folder)
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
         if self.given is None:
-            with local_client(WHAT, self.n_workers, self.memory_limit, dashboard=True) as client:
+            with local_client(WHAT, self.n_workers, self.memory_limit) as client:
                 yield client
         elif isinstance(self.given, str):
             with remote_client(WHAT, self.given, "client") as client:
@@ -234,8 +244,10 @@ def _outcome(future: Any) -> Done | Failed:
             f"{error.allowed_failures + 1} workers died while they ran it, the last at {error.last_worker.address}"
             " (out of memory? give workers more of it, or make shards smaller)"
         )
+    except (CancelledError, asyncio.CancelledError):
+        return Failed("the connection to the scheduler of the cluster was lost, or someone else cancelled it")
     # Those of the function itself are caught where it runs: this one is from dask.
-    except (Exception, asyncio.CancelledError) as error:
+    except Exception as error:
         return Failed(f"dask gave up: {type(error).__name__}: {error}")
 
 

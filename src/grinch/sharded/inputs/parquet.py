@@ -14,14 +14,22 @@ import numpy.typing as npt
 from grinch.errors import missing_extra
 from grinch.estimators.checks import check_values
 from grinch.files.points import FileError
-from grinch.sharded.inputs.parquet_columns import Columns, choose_columns, list_width, matrix_of
+from grinch.sharded.inputs.parquet_columns import (
+    Columns,
+    choose_columns,
+    fill_from_columns,
+    fill_from_lists,
+    list_width,
+)
 from grinch.sharded.inputs.rows import PIECE_BYTES, Pieces, by_piece, rows_per_piece, stamp_of_files
 
 # A row group is decoded from its beginning: one that is cut into too many pieces is read too often, and pieces that are
 # too large take too much memory.
-MOST_CUTS, LARGEST_CUT = 16, 4 * PIECE_BYTES
+MOST_CUTS, LARGEST_CUT = 8, 4 * PIECE_BYTES
 # Rows are decoded in batches of about this many bytes.
 BATCH_BYTES = 4 * 2**20
+# A column that is being read takes some MB, of pages and values that repeat.
+COLUMNS_AT_A_TIME = 64
 
 
 class Part(NamedTuple):
@@ -61,11 +69,10 @@ class ParquetRows:
         part = self.parts[piece]
         rows = np.empty((part.n_rows, self.n_features), self.columns.dtype)
         path, row = self.paths[part.file], self.pieces[piece][0] - self._first_rows[part.file]
-        done = 0
-        for batch in self._batches(part):
-            values = matrix_of(batch, self.columns, self.n_features, path, row + done)
-            rows[done : done + len(values)] = values
-            done += len(values)
+        for left in range(0, len(self.columns.names), COLUMNS_AT_A_TIME):
+            names = self.columns.names[left : left + COLUMNS_AT_A_TIME]
+            where = slice(None) if self.columns.is_list else slice(left, left + len(names))
+            self._fill(rows[:, where], part, names, row)
         check_values(rows, row, f" of file {path!r}")
         return rows
 
@@ -74,13 +81,24 @@ class ParquetRows:
         parts = by_piece(self.pieces, rows, lambda piece, inside: self.read(piece)[inside])
         return np.concatenate(parts) if parts else np.empty((0, self.n_features), self.columns.dtype)
 
-    def _batches(self, part: Part) -> Iterator[Any]:
+    def _fill(self, rows: npt.NDArray[Any], part: Part, names: tuple[str, ...], row: int) -> None:
+        """Put the values of some columns where they belong."""
+        done = 0
+        for batch in self._batches(part, names):
+            target = rows[done : done + batch.num_rows]
+            if self.columns.is_list:
+                fill_from_lists(target, batch, names[0], self.paths[part.file], row + done)
+            else:
+                fill_from_columns(target, batch, names, self.paths[part.file], row + done)
+            done += batch.num_rows
+
+    def _batches(self, part: Part, names: tuple[str, ...]) -> Iterator[Any]:
         """The rows of a part, in batches."""
         size = min(max(1, BATCH_BYTES // (4 * self.n_features)), part.n_rows)
         before, left = part.skip, part.n_rows
         with open_parquet(self.paths[part.file]) as file:
             groups = range(part.first, part.last + 1)
-            for batch in file.iter_batches(size, groups, list(self.columns.names), use_threads=False):
+            for batch in file.iter_batches(size, groups, list(names), use_threads=False):
                 rows = batch.slice(before, left)
                 before, left = max(0, before - batch.num_rows), left - rows.num_rows
                 if rows.num_rows:
@@ -103,7 +121,7 @@ def open_parquet(path: str) -> Any:
         import pyarrow.parquet
     except ImportError:
         raise missing_extra("reading .parquet", "pyarrow", "parquet") from None
-    return pyarrow.parquet.ParquetFile(path, buffer_size=2**16)
+    return pyarrow.parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
 
 
 def parquet_rows(paths: Sequence[Path], columns: Sequence[str] | str | None) -> ParquetRows:

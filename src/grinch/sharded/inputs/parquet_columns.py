@@ -86,20 +86,18 @@ def list_width(file: Any, columns: Columns) -> int:
     return 0
 
 
-def matrix_of(batch: Any, columns: Columns, n_features: int, path: str, row: int) -> npt.NDArray[Any]:
-    """The rows of a batch; ``row`` is where it begins in its file."""
-    if columns.is_list:
-        return _lists(batch.column(0), n_features, columns.names[0], path, row)
-    rows = np.empty((batch.num_rows, n_features), columns.dtype)
-    for position, name in enumerate(columns.names):
+def fill_from_columns(rows: npt.NDArray[Any], batch: Any, names: Sequence[str], path: str, row: int) -> None:
+    """Put a batch with a column for each feature into ``rows``, which begin at ``row`` of their file."""
+    for position, name in enumerate(names):
         values = batch.column(batch.schema.get_field_index(name))
         if values.null_count:
             raise _empty(path, row + _first_null(values), name)
         rows[:, position] = _to_numpy(values)
-    return rows
 
 
-def _lists(lists: Any, width: int, name: str, path: str, row: int) -> npt.NDArray[Any]:
+def fill_from_lists(rows: npt.NDArray[Any], batch: Any, name: str, path: str, row: int) -> None:
+    """Put a batch with one column of lists into ``rows``, which begin at ``row`` of their file."""
+    lists, width = batch.column(0), rows.shape[1]
     if lists.null_count:
         raise _empty(path, row + _first_null(lists), name)
     lengths = np.asarray(lists.value_lengths())
@@ -112,7 +110,7 @@ def _lists(lists: Any, width: int, name: str, path: str, row: int) -> npt.NDArra
     values = lists.flatten()
     if values.null_count:
         raise _empty(path, row + _first_null(values) // width, name)
-    return _to_numpy(values).reshape(-1, width)
+    rows[:] = _to_numpy(values).reshape(-1, width)
 
 
 def _to_numpy(values: Any) -> npt.NDArray[Any]:
