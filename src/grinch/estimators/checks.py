@@ -36,6 +36,8 @@ def check_values(rows: Any, first: int = 0, where: str = "") -> None:
     """A matrix must be finite and not too large; ``first`` is the number of its first row, ``where`` what it is in."""
     for start in range(0, rows.shape[0], 4096):
         piece = rows[start : start + 4096]
+        if isinstance(piece, np.ndarray) and piece.dtype in (np.float32, np.float64) and _is_short(piece):
+            continue
         values = piece.data if scipy.sparse.issparse(piece) else piece
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             _refuse_infinite(piece.toarray() if scipy.sparse.issparse(piece) else piece, first + start, where)
@@ -49,9 +51,12 @@ def _is_plain(estimator: BaseEstimator, X: Any) -> bool:
     known = vars(estimator)
     if known.get("n_features_in_") != X.shape[1] or "feature_names_in_" in known:
         return False
-    longest = LONGEST / math.sqrt(X.shape[1])
-    # Not true of a nan.
-    return all(float(np.abs(X[start : start + 4096]).max()) <= longest for start in range(0, len(X), 4096))
+    return all(_is_short(X[start : start + 4096]) for start in range(0, len(X), 4096))
+
+
+def _is_short(piece: npt.NDArray[Any]) -> bool:
+    """Whether rows of floats are finite and not too large; the largest of values with a nan is a nan."""
+    return float(np.abs(piece).max(initial=0.0)) <= LONGEST / math.sqrt(max(piece.shape[1], 1))
 
 
 def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
