@@ -63,12 +63,23 @@ def test_every_task_is_done_once_and_written_down(workers, notes, tmp_path):
     assert (workers.stages["squares"].n_tasks, workers.stages["squares"].n_found) == (6, 6)
 
 
-def test_the_heaviest_go_first(workers, notes, tmp_path):
-    weights = {f"n-{number}": number for number in range(6)}
-    workers.run("squares", sharding.square, squares(notes), tmp_path, weights=weights)
-    order = [int(path.name[0]) for path in sorted(notes.iterdir(), key=lambda path: path.name.split("-")[1])]
-    assert {*order[:2]} <= {5, 4, 3}
-    assert {*order[-2:]} <= {0, 1, 2}
+def test_the_heaviest_go_first_and_few_at_a_time(workers, notes, tmp_path, monkeypatch):
+    submitted, waiting, submit = [], [], workers.client.submit
+
+    def note(function, task, **options):
+        submitted.append(task.path.stem)
+        waiting.append(sum(not found.done() for found in futures) + 1)
+        futures.append(submit(function, task, **options))
+        return futures[-1]
+
+    futures = []
+    monkeypatch.setattr(workers.client, "submit", note)
+    names = [f"n-{number}" for number in range(30)]
+    weights = {name: (number * 7) % 30 for number, name in enumerate(names)}
+    workers.run("squares", sharding.square, squares(notes, numbers=range(30)), tmp_path, weights=weights)
+    assert submitted == sorted(names, key=lambda name: -weights[name])
+    assert waiting[:2] == [1, 2]
+    assert max(waiting) <= 4  # twice the threads, of tasks as short as these
 
 
 def test_another_stamp_stage_or_function_is_another_result(workers, notes, tmp_path):
