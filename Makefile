@@ -3,6 +3,9 @@ BIN := .venv/bin
 OUT ?= out
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
+# Without byte code on disk, every process of every test would compile all modules once more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test check nightly bench docs-figures clean
 
 .venv/bin/python:

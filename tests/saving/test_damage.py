@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import grinch
+from effort import trials
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch
 from grinch.datasets import gaussian_mixture
 from grinch.errors import SavedModelError
@@ -150,7 +151,7 @@ def still_works(path) -> None:
     try:
         model.labels_
         if hasattr(model, "partial_fit") and not isinstance(model, Birch):
-            records = X[:30, 0].tolist() if model.n_leaves_ and callable(getattr(model, "linkage", None)) else X[:30]
+            records = X[:9, 0].tolist() if model.n_leaves_ and callable(getattr(model, "linkage", None)) else X[:9]
             model.partial_fit(records)
     except (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, AttributeError):
         return
@@ -196,12 +197,12 @@ def test_arrays_of_another_kind_or_shape(kind, tmp_path):
 
 
 def places_in(data, path=()):
-    """Where a manifest has numbers and flags."""
+    """Where a manifest has numbers and flags; every day only the first two of a list."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield from places_in(value, (*path, key))
     elif isinstance(data, list):
-        for i, value in enumerate(data):
+        for i, value in enumerate(data[: trials(2, len(data))]):
             yield from places_in(value, (*path, i))
     else:
         yield path
