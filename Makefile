@@ -41,9 +41,10 @@ check: .venv/.dev
 	$(MAKE) test
 
 # What takes too long for every day: the slow tests, and all random ones with many more examples.
+nightly: export HYPOTHESIS_PROFILE := thorough
 nightly: .venv/.dev
 	$(BIN)/python -m pytest -n 2 -m slow
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2
 	$(BIN)/python benchmarks/digests.py
 
 bench: .venv/.bench
