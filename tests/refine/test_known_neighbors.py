@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grinch.refine.polish as polish_module
+from effort import trials
 from grinch import Grinch
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
@@ -49,7 +50,7 @@ def plainly(X, k, width):
 
 
 @given(st.integers(1, 60), st.integers(1, 30), st.integers(0, 2**32 - 1))
-@settings(max_examples=30)
+@settings(max_examples=trials(12, 300))
 def test_whom_a_point_knows(n, k, seed):
     # Whole numbers, so that scores are exact and ties are ties.
     X = np.random.default_rng(seed).integers(0, 30, (n, 2)).astype(float)
@@ -163,7 +164,7 @@ def test_whatever_is_raised_all_points_so_far_are_in_a_valid_tree(fails_at, erro
 
 def test_candidates_by_key():
     rng = np.random.default_rng(3)
-    words = ["".join(rng.choice(list("abc"), 5)) for _ in range(160)]
+    words = ["".join(rng.choice(list("abc"), 5)) for _ in range(80)]
 
     def linkage(a, b):
         return float(np.mean([sum(s == t for s, t in zip(u, v, strict=True)) for u in a for v in b]))
@@ -171,11 +172,11 @@ def test_candidates_by_key():
     search = ByKey(lambda word: {word[:2], word[-2:]})
     whole = Grinch(linkage, search=search).fit(words)
     parts = Grinch(linkage, search=search)
-    for begin in range(0, 160, 41):
-        parts.partial_fit(words[begin : begin + 41])
+    for begin in range(0, 80, 21):
+        parts.partial_fit(words[begin : begin + 21])
     assert parts.tree_.to_newick() == whole.tree_.to_newick()
     whole.update([3, 7], ["aaaaa", "ccccc"])
-    whole.remove([0, 1, 2]).partial_fit(words[:60])
+    whole.remove([0, 1, 2]).partial_fit(words[:30])
     whole.tree_.check()
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from effort import trials
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core import entries, moves
 from grinch.core.engine import Engine
@@ -199,7 +200,7 @@ class Points(RuleBasedStateMachine):
 
 
 TestPoints = Points.TestCase
-TestPoints.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+TestPoints.settings = settings(max_examples=trials(12, 200), stateful_step_count=15, deadline=None)
 
 
 @pytest.mark.parametrize("model", [Grinch(), Rotate(), Online(), Grinch(linkage="ward", mode="exact")])
