@@ -30,6 +30,8 @@ unexport PYTHONDONTWRITEBYTECODE
 run: .venv/.run
 	$(BIN)/grinch demo --out $(OUT)
 
+# Two processes share the cores; with threads of their own in BLAS and OpenMP they would wait for each other.
+test nightly: export OMP_NUM_THREADS := 1
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 

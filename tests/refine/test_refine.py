@@ -418,7 +418,7 @@ def test_the_theorem_after_removal_and_reinsertion(kind):
 
     rng = random.Random(f"{kind} again")
     missed = 0
-    for trial in range(60):
+    for trial in range(trials(20, 200)):
         graph = KINDS[kind](rng, 12)
         order = arrival(rng, graph, hubs_last=trial % 2 == 0)
         engine = Engine(SeparatingLinkage(graph, trial), EXACT)
@@ -639,7 +639,7 @@ def test_the_theorem_after_refinement_in_the_exact_mode(kind):
     import random
 
     rng = random.Random(f"{kind} refined")
-    for trial in range(40):
+    for trial in range(trials(15, 150)):
         graph = KINDS[kind](rng, 12)
         order = arrival(rng, graph, hubs_last=trial % 2 == 0)
         model = Grinch(linkage=SeparatingLinkage(graph, trial).as_function, mode="exact").fit(order).refine(2)
