@@ -78,11 +78,11 @@ def test_sorted_arrival_misses_hardly_a_neighbour():
 
 def test_in_any_chunking_and_with_removals():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2900, 6)) + 3 * np.eye(6)[np.sort(rng.integers(0, 6, 2900))]
+    X = rng.normal(size=(1500, 6)) + 3 * np.eye(6)[np.sort(rng.integers(0, 6, 1500))]
     trees = set()
-    for size in (1, 97, 2900):
+    for size in (1, 97, 1500):
         model = Grinch()
-        for begin, stop, gone in ((0, 1300, range(50, 800)), (1300, 2900, range(1400, 1500))):
+        for begin, stop, gone in ((0, 700, range(50, 450)), (700, 1500, range(750, 800))):
             for first in range(begin, stop, size):
                 model.partial_fit(X[first : min(first + size, stop)])
             model.remove(gone)

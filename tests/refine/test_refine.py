@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from effort import trials
+from effort import at_night, trials
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core import entries, moves
 from grinch.core.engine import Engine
@@ -261,7 +262,7 @@ def test_an_emptied_tree_accepts_points_again(blobs):
         assert model.tree_.to_newick(names=range(300)) == fresh
 
 
-@pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
+@pytest.mark.parametrize("linkage", ["average", at_night("ward"), at_night("cosine")])
 def test_removing_asks_a_linkage_about_as_much_as_inserting(linkage):
     X, _ = gaussian_mixture(3300, n_classes=20)
     model = Grinch(linkage=linkage).fit(X[:3000])
@@ -273,7 +274,7 @@ def test_removing_asks_a_linkage_about_as_much_as_inserting(linkage):
     assert 0 < removing < 1.2 * inserting
 
 
-@pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
+@pytest.mark.parametrize("linkage", [at_night("average"), "ward", at_night("cosine")])
 def test_what_is_left_is_as_pure_as_a_fresh_tree(linkage):
     X, y = gaussian_mixture(2000, n_classes=50)
     whole, gaps = Grinch(linkage=linkage).fit(X), []
@@ -471,6 +472,7 @@ def test_the_cost_reported_is_that_of_the_tree(blobs):
     check_engine(engine)
 
 
+@cache
 def purity_by_order():
     """Purity before and after one refinement, by order of arrival."""
     from grinch.datasets import arrival as in_order
