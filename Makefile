@@ -3,6 +3,9 @@ BIN := .venv/bin
 OUT ?= out
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
+# Without byte code on disk, every process of every test would compile all modules once more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test check nightly bench docs-figures clean
 
 .venv/bin/python:
@@ -27,6 +30,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 run: .venv/.run
 	$(BIN)/grinch demo --out $(OUT)
 
+# Two processes share the cores; with threads of their own in BLAS and OpenMP they would wait for each other.
+test nightly: export OMP_NUM_THREADS := 1
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -38,9 +43,10 @@ check: .venv/.dev
 	$(MAKE) test
 
 # What takes too long for every day: the slow tests, and all random ones with many more examples.
+nightly: export HYPOTHESIS_PROFILE := thorough
 nightly: .venv/.dev
 	$(BIN)/python -m pytest -n 2 -m slow
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2
 	$(BIN)/python benchmarks/digests.py
 
 bench: .venv/.bench

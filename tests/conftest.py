@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 matplotlib.use("Agg")
-settings.register_profile("here", deadline=None, max_examples=60, print_blob=True)
+settings.register_profile("here", deadline=None, max_examples=30, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "here"))
 

@@ -21,11 +21,14 @@ from typer.main import get_command
 
 import grinch
 from commands import run_command
+from effort import at_night
 from grinch import Rules
 from grinch.cli import app
 from grinch.files.rows import read_rows
 from grinch.serve.sources import open_source
 from grinch.serve.viewer import Viewer
+
+QUIETLY = ("-q", "--no-picture")
 
 
 def run(*arguments, cwd, expect=0):
@@ -88,7 +91,9 @@ def test_cluster_says_how_to_look_at_the_result(table, tmp_path):
     table["title"] = ["=red apple", "blue sky"] * 60
     table.to_csv(tmp_path / "t.csv", index=False)
     done = run(
-        "cluster", "t.csv", "--id", "name", "--label", "species", "--text", "title", "-o", "my res", cwd=tmp_path
+        *("cluster", "t.csv", "--id", "name", "--label", "species", "--text", "title", "-o", "my res"),
+        "--no-picture",
+        cwd=tmp_path,
     )
     words = shlex.split(done.stdout.strip().splitlines()[-1])
     assert words[:3] == ["grinch", "explore", "my res/model.grinch"]
@@ -134,7 +139,7 @@ def test_missing_labels_bad_folders_and_double_ids(table, tmp_path):
     table.to_parquet(tmp_path / "t.parquet")
     purities = []
     for name in ("t.csv", "t.parquet"):
-        run("cluster", name, "--label", "species", "--id", "name", "-q", "-o", name + "-out", cwd=tmp_path)
+        run("cluster", name, "--label", "species", "--id", "name", *QUIETLY, "-o", name + "-out", cwd=tmp_path)
         purities.append(json.loads((tmp_path / (name + "-out") / "summary.json").read_text())["dendrogram_purity"])
     assert purities[0] == purities[1] > 0.9
     done = run("cluster", "t.csv", "--drop", "name", "--drop", "species", "-o", "t.csv", cwd=tmp_path, expect=2)
@@ -166,9 +171,14 @@ def test_help_fits_the_screen(tmp_path, command, columns):
         assert len(line) + 1 + len(following.split()[0]) > min(columns, 100) - 2
 
 
-def test_demo_in_a_process_of_its_own(tmp_path):
-    command = [sys.executable, "-m", "grinch.cli", "demo", "--out", "here"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+def process_of_its_own(*arguments, cwd):
+    command = [sys.executable, "-m", "grinch.cli", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("way", [run_command, at_night(process_of_its_own)])
+def test_demo(way, tmp_path):
+    done = way("demo", "--out", "here", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for word in ("points", "time", "rotations", "grafts", "restructurings", "dendrogram purity", "HAC", "here/"):
         assert word in done.stdout
@@ -179,12 +189,12 @@ def test_demo_in_a_process_of_its_own(tmp_path):
 
 def test_ctrl_c_writes_what_is_there(tmp_path, rng):
     np.save(tmp_path / "small.npy", rng.normal(size=(20, 32)))
-    run("cluster", "small.npy", cwd=tmp_path)  # compiled from here on
+    run("cluster", "small.npy", "--no-picture", cwd=tmp_path)  # compiled from here on
     np.save(tmp_path / "big.npy", rng.normal(size=(30_000, 32)).astype(np.float32))
-    command = [sys.executable, "-m", "grinch.cli", "cluster", "big.npy", "--mode", "exact"]
+    command = [sys.executable, "-m", "grinch.cli", "cluster", "big.npy", "--mode", "exact", "--no-picture"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "30,000 points" in process.stdout.readline()
-    time.sleep(4)
+    time.sleep(3)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
@@ -202,7 +212,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
 
 def test_refine_and_methods(tmp_path, rng):
     np.save(tmp_path / "x.npy", rng.normal(size=(200, 4)))
-    run("cluster", "x.npy", "--refine", "1", "-q", cwd=tmp_path)
+    run("cluster", "x.npy", "--refine", "1", *QUIETLY, cwd=tmp_path)
     refused = run("cluster", "x.npy", "--method", "birch", "--refine", "1", "-q", cwd=tmp_path, expect=2)
     assert "--refine is for grinch, rotate and online" in refused.stderr
 
@@ -211,7 +221,7 @@ def test_modes_and_how_the_summary_names_them(tmp_path, rng):
     np.save(tmp_path / "x.npy", rng.normal(size=(50, 4)))
     settings = {}
     for said in (("--mode", "paper"), ("--cap", 20), ("--mode", "exact", "--cap", 20)):
-        run("cluster", "x.npy", *said, "-q", "--no-picture", cwd=tmp_path)
+        run("cluster", "x.npy", *said, *QUIETLY, cwd=tmp_path)
         settings[said] = json.loads((tmp_path / "grinch-out" / "summary.json").read_text())["settings"]["mode"]
     assert settings["--mode", "paper"] == "paper"
     assert settings["--cap", 20] == Rules.fast(cap=20)._asdict()

@@ -113,12 +113,16 @@ def test_a_table_through_a_pipe(run, tmp_path, table):
     code, out, _ = run("hint", "-", "--drop", "kind", given=table.to_csv(index=False))
     assert code == 0
     assert "grinch cluster - --drop kind --linkage" in out
+    assert "FILE '-' is empty" in refused(run("cluster", "-"))
+
+
+@pytest.mark.slow
+def test_methods_on_a_table_through_a_pipe(run, table):
     code, out, _ = run(
         "compare", "-", "--label", "kind", "--methods", "hac", "--orders", 1, given=table.to_csv(index=False)
     )
     assert code == 0
     assert "standard input: 40 points, 4 features; 1 shuffled orders each" in out
-    assert "FILE '-' is empty" in refused(run("cluster", "-"))
 
 
 def test_old_results_survive_a_disk_that_is_full(run, tmp_path, table, monkeypatch):

@@ -175,6 +175,7 @@ def test_settings_may_be_pythons_and_the_linkage_is_one_for_all(blobs):
         next(compare(X, None, ["grinch"]))
 
 
+@pytest.mark.slow
 def test_all_failed_is_an_error_and_no_picture_is_claimed(blobs, tmp_path):
     np.save(tmp_path / "blobs.npy", blobs[0])
     done = run("blobs.npy", "--methods", "hac:lean=true", "--linkage", "cosine", "--orders", "1", cwd=tmp_path)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from effort import at_night, trials
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST, ONLINE, Rules
 from grinch.core.state import State
@@ -99,7 +100,7 @@ def assert_same_summary(store, u, v):
 
 
 @given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), k=st.integers(1, 8))
-@settings(max_examples=200)
+@settings(max_examples=trials(60, 1000))
 def test_compiled_and_interpreted_give_the_same_tree(X, rules, linkage, k):
     fast, slow = (engine_of(X, linkage, rules, k, compiled) for compiled in (True, False))
     fast.insert(X)
@@ -111,10 +112,10 @@ def test_compiled_and_interpreted_give_the_same_tree(X, rules, linkage, k):
 @pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
 @pytest.mark.parametrize("mode", [FAST, EXACT, FAST._replace(rotate_cap=10, graft_cap=10, restructure_cap=10)])
 def test_compiled_and_interpreted_agree_on_blobs(blobs, linkage, mode):
-    X, _ = blobs
+    X, n = blobs[0], 80 if mode == EXACT else 150
     fast, slow = (engine_of(X, linkage, mode, 10, compiled) for compiled in (True, False))
-    fast.insert(X[:150])
-    slow.insert(X[:150])
+    fast.insert(X[:n])
+    slow.insert(X[:n])
     assert newick(fast) == newick(slow)
 
 
@@ -158,7 +159,8 @@ def test_any_chunking_gives_the_same_tree(X, rules, linkage, data):
     assert newick(whole) == newick(chunked)
 
 
-MANY = [each if each.name in ("average", "ward") else pytest.param(each, marks=pytest.mark.slow) for each in LINKAGES]
+DAILY = [("average", "cosine"), ("ward", "sqeuclidean")]
+MANY = [each if (each.name, each.metric) in DAILY else at_night(each) for each in LINKAGES]
 
 
 @pytest.mark.parametrize("linkage", MANY, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from effort import trials
 from grinch import Grinch, Rules
 from grinch.metrics import dendrogram_purity
 
-N = 20_000
+N = trials(5_000, 20_000)
 EUCLIDEAN = {"linkage": "average", "metric": "sqeuclidean"}
 
 

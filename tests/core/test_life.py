@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from effort import trials
 from grinch import Grinch
 
 # Few distinct values, for duplicates and ties.
@@ -130,8 +131,8 @@ class PythonLife(Life):
 
 TestVectors = VectorLife.TestCase
 TestPython = PythonLife.TestCase
-TestVectors.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
-TestPython.settings = settings(max_examples=20, stateful_step_count=10, deadline=None)
+TestVectors.settings = settings(max_examples=trials(12, 100), stateful_step_count=12, deadline=None)
+TestPython.settings = settings(max_examples=trials(8, 60), stateful_step_count=10, deadline=None)
 
 
 @pytest.mark.slow

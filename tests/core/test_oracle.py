@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from core.both import CAPS, SWITCHES, Arbitrary, Ends, all_rules, by_engine, by_paper, similarity
 from core.vectors import NAMED, NearTies, brute_force, exact_sums, summed_dot
+from effort import at_night, trials
 from grinch.core.rules import EXACT
 from grinch.linkage.named import linkage_of
 from grinch.tree.links import NO_LIMIT
@@ -42,24 +43,25 @@ def separating(seed, kind, n):
 
 
 @given(rules=all_rules, n=st.integers(1, 20), seed=seeds, levels=levels, k=ks)
-@settings(max_examples=400)
+@settings(max_examples=trials(120, 1000))
 def test_arbitrary_scores(rules, n, seed, levels, k):
     assert_same_tree(Arbitrary(seed, levels), rules, range(n), k)
 
 
 @given(rules=all_rules, kind=kinds, n=st.integers(1, 20), seed=seeds, k=ks)
-@settings(max_examples=150)
+@settings(max_examples=trials(50, 500))
 def test_a_linkage_that_separates_a_graph(rules, kind, n, seed, k):
     linkage, order = separating(seed, kind, n)
     assert_same_tree(linkage, rules, order, k)
 
 
-@pytest.mark.parametrize("cap", [4, NO_LIMIT])
-@pytest.mark.parametrize("levels", [pytest.param(3, marks=pytest.mark.slow), None])
+@pytest.mark.parametrize("cap", [4, at_night(NO_LIMIT)])
+@pytest.mark.parametrize("levels", [at_night(3), None])
 def test_every_combination_of_switches(levels, cap):
     # Growing caps make no difference to so few points; they have tests of their own.
     switches = [name for name in SWITCHES if name != "growing_caps"]
-    for chosen in itertools.product([False, True], repeat=len(switches)):
+    all_of_them = itertools.product([False, True], repeat=len(switches))
+    for chosen in itertools.islice(all_of_them, 0, None, trials(5, 1)):
         rules = EXACT._replace(**dict(zip(switches, chosen, strict=True)), **dict.fromkeys(CAPS, cap))
         assert_same_tree(Arbitrary(7, levels), rules, range(12), 4)
 
@@ -75,7 +77,7 @@ def test_growing_caps_start_at_100():
 
 
 @given(rules=all_rules, X=integers, k=ks)
-@settings(max_examples=150)
+@settings(max_examples=trials(50, 500))
 def test_vectors_in_exact_arithmetic(rules, X, k):
     assert by_engine(linkage_of(summed_dot, "dot"), rules, X, k) == by_paper(exact_sums(X), rules, X, k)
 
@@ -90,7 +92,7 @@ def test_single_and_complete_linkage_of_whole_numbers(rules, X, k, name):
 
 @pytest.mark.parametrize(("name", "metric"), NAMED)
 @given(rules=all_rules, n=st.integers(1, 20), seed=seeds, k=ks)
-@settings(max_examples=25)
+@settings(max_examples=trials(10, 200))
 def test_vector_linkages(name, metric, rules, n, seed, k):
     X = np.random.default_rng(seed).normal(size=(n, 3)).astype(np.float32) + np.float32(0.5)
     f = NearTies(brute_force(name, metric, X))

@@ -7,12 +7,13 @@ import random
 import networkx as nx
 import pytest
 
+from effort import trials
 from grinch import Grinch
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
-GRAPHS = {8: 500, 12: 300, 20: 60}
+GRAPHS = {8: trials(120, 2000), 12: trials(70, 1200), 20: trials(15, 240)}
 
 
 @pytest.mark.parametrize("n", GRAPHS)
@@ -31,7 +32,7 @@ def test_components_are_nodes_of_the_exact_tree(kind, n):
 def test_components_are_nodes_where_chains_are_avoided(kind):
     """There is no proof for release and balanced ties; here nothing is missed either."""
     rng = random.Random(f"{kind} balanced")
-    for trial in range(100):
+    for trial in range(trials(30, 400)):
         graph = KINDS[kind](rng, 12)
         order = arrival(rng, graph, hubs_last=kind == "stars" or trial % 2 == 0)
         engine = Engine(SeparatingLinkage(graph, trial), EXACT._replace(release=True, balanced_ties=True))
@@ -42,7 +43,7 @@ def test_components_are_nodes_where_chains_are_avoided(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_through_the_estimator_with_a_plain_function(kind):
     rng = random.Random(kind)
-    for trial in range(40):
+    for trial in range(trials(15, 160)):
         graph = KINDS[kind](rng, 10)
         order = arrival(rng, graph, hubs_last=True)
         model = Grinch(linkage=SeparatingLinkage(graph, trial).as_function, mode="exact").fit(order)

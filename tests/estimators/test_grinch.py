@@ -288,7 +288,7 @@ def test_ctrl_c_leaves_a_valid_tree_of_the_points_so_far():
     X = np.random.default_rng(0).normal(size=(60_000, 16))
     Grinch().fit(X[:500])
     model = Grinch(mode="exact", n_neighbors=5)
-    threading.Timer(2.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+    threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGINT]).start()
     try:
         model.fit(X)
     except KeyboardInterrupt:
@@ -451,7 +451,7 @@ def test_a_number_too_large_is_explained():
 @pytest.mark.parametrize("linkage", ["average", "complete"])
 def test_a_model_some_of_whose_arrays_are_locked_goes_on(rng, linkage):
     """joblib hands large arrays to its processes as read-only files, and small ones as they are."""
-    X, buffers = rng.normal(size=(100, 100)), []
+    X, buffers = rng.normal(size=(40, 100)), []
     model = Grinch(linkage=linkage).fit(X)
     pickled = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
     largest = max(len(buffer.raw()) for buffer in buffers)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from effort import at_night, trials
 from grinch import Grinch, Online, Rotate, cuts
 from grinch.tree.live_cut import MOST_MOVED
 
@@ -97,7 +98,7 @@ class Followed(RuleBasedStateMachine):
 
 def machine(**parameters):
     case = type("Machine", (Followed,), {"parameters": parameters}).TestCase
-    case.settings = settings(stateful_step_count=25, max_examples=20)
+    case.settings = settings(stateful_step_count=25, max_examples=trials(6, 100))
     return case
 
 
@@ -108,8 +109,8 @@ TestWard = machine(linkage="ward")
 TestInfinite = machine(linkage=infinitely_apart)
 
 
-@pytest.mark.parametrize("k", [1, 2, 8, 300])
-@pytest.mark.parametrize("estimator", [Grinch, Rotate, Online])
+@pytest.mark.parametrize("k", [at_night(1), 2, at_night(8), 300])
+@pytest.mark.parametrize("estimator", [Grinch, at_night(Rotate), Online])
 def test_single_points(rng, estimator, k):
     """Enough points for the tree to be polished, and to grow several times."""
     X = np.concatenate([rng.normal(size=(1500, 3)), np.repeat(rng.normal(size=(5, 3)), 20, axis=0)])

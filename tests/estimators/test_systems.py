@@ -37,10 +37,14 @@ def make(name, **settings):
     return make_system(name, **{**SMALL.get(name, {}), **settings})
 
 
-@parametrize_with_checks(
-    [HAC(), HAC(linkage="cosine"), HAC(linkage="ward", lean=True), MiniBatchHAC(), Online(), Rotate(), Perch(), Birch()]
-)
+@parametrize_with_checks([HAC(), MiniBatchHAC(), Perch(), Birch()])
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([HAC(linkage="cosine"), HAC(linkage="ward", lean=True), Online(), Rotate()])
+def test_scikit_learn_contract_of_variants(estimator, check):
     check(estimator)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from effort import trials
 from grinch import Grinch, Rules
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST
@@ -40,7 +41,7 @@ def plain_cosine(a, b):
 @pytest.mark.parametrize("mode", ["fast", "exact"])
 def test_the_same_formula_gives_the_same_tree_in_all_ways(blobs, mode):
     X, _ = blobs
-    X = X[:120].astype(np.float64)
+    X = X[:60].astype(np.float64)
     expected = Grinch(linkage="cosine", mode=mode).fit(X).tree_.to_newick(lengths=False)
     for linkage in (compiled_cosine, plain_cosine, VectorMeans("cosine")):
         data = X if linkage is compiled_cosine else list(X)
@@ -50,8 +51,8 @@ def test_the_same_formula_gives_the_same_tree_in_all_ways(blobs, mode):
 def test_compiled_linkage_interpreted_is_the_same(blobs):
     X, _ = blobs
     fast, slow = (Engine(linkage_of(compiled_cosine), FAST, n_features=6, compiled=c) for c in (True, False))
-    fast.insert(X[:100])
-    slow.insert(X[:100])
+    fast.insert(X[:60])
+    slow.insert(X[:60])
     assert fast.tree().to_newick() == slow.tree().to_newick()
 
 
@@ -96,14 +97,14 @@ EDGES = np.zeros((N, N), np.bool_)
 def test_the_theorem_with_a_compiled_linkage(kind):
     """The graph is a global of the compiled function, so each graph compiles anew; a few of each kind."""
     rng = random.Random(kind)
-    for trial in range(2):
+    for trial in range(trials(1, 5)):
         graph = KINDS[kind](rng, N)
         edges = np.zeros((N, N), np.bool_)
         for i, j in graph.edges:
             edges[i, j] = edges[j, i] = True
         space = {"np": np, "EDGES": edges, "numba": numba}
         source = numba.njit(_rebound(separates.py_func, space))
-        for _ in range(60):
+        for _ in range(40):
             order = arrival(rng, graph, hubs_last=True)
             engine = Engine(linkage_of(source), EXACT, n_features=N)
             engine.insert(np.eye(N)[order])
@@ -123,7 +124,7 @@ def test_the_theorem_with_batched_scores(kind):
             return np.array([self.score(a, b) for b in others])
 
     rng = random.Random(kind)
-    for trial in range(100):
+    for trial in range(trials(25, 300)):
         graph = KINDS[kind](rng, 10)
         order = arrival(rng, graph, hubs_last=True)
         model = Grinch(linkage=Batched(graph, trial), mode="exact").fit(order)
@@ -219,7 +220,7 @@ def test_stats_count_every_score():
 
 
 def test_batches_ask_the_same_in_fewer_calls():
-    numbers = np.random.default_rng(0).normal(size=300).tolist()
+    numbers = np.random.default_rng(0).normal(size=150).tolist()
     one, many = Counting(), CountingBatches()
     trees = [Grinch(linkage=linkage, mode="exact").fit(numbers).tree_.to_newick() for linkage in (one, many)]
     assert trees[0] == trees[1]
@@ -256,12 +257,12 @@ def test_siblings_are_asked_about_once():
 
 @pytest.mark.parametrize("mode", ["fast", "exact"])
 def test_all_vectors_as_candidates_is_exact_search(mode):
-    numbers = (np.random.default_rng(2).random(150) * 6).tolist()
+    numbers = (np.random.default_rng(2).random(80) * 6).tolist()
     plain = Grinch(linkage=Counting(), mode=mode).fit(numbers).tree_.to_newick()
     for search in (
-        ByVector(as_circle, n=150),
+        ByVector(as_circle, n=80),
         ByKey(lambda x: "all"),
-        [ByKey(lambda x: None), ByVector(as_circle, n=150)],
+        [ByKey(lambda x: None), ByVector(as_circle, n=80)],
     ):
         assert Grinch(linkage=Counting(), mode=mode, search=search).fit(numbers).tree_.to_newick() == plain
 
@@ -290,12 +291,12 @@ def test_records_without_a_common_key_are_never_compared_in_search(mode):
 
 
 def test_any_chunking_gives_the_same_tree_with_sources():
-    numbers = (np.random.default_rng(4).random(300) * 6).tolist()
+    numbers = (np.random.default_rng(4).random(150) * 6).tolist()
     for mode in ("fast", "exact"):
         search = [ByVector(as_circle, n=8), ByKey(lambda x: int(x))]
         whole = Grinch(linkage=Counting(), mode=mode, search=search).fit(numbers)
         model = Grinch(linkage=Counting(), mode=mode, search=search)
-        for start in range(0, 300, 37):
+        for start in range(0, 150, 37):
             model.partial_fit(numbers[start : start + 37])
         assert model.tree_.to_newick() == whole.tree_.to_newick()
         np.testing.assert_array_equal(model.predict(numbers), whole.predict(numbers))

@@ -56,17 +56,17 @@ def test_exact_search_with_ties_is_brute_force(X, k, linkage):
 @pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
 def test_exact_search_in_blocks_is_brute_force(rng, monkeypatch, linkage):
     monkeypatch.setattr("grinch.neighbors.exact.BLOCK", 100)
-    X = rng.normal(size=(700, 9))
+    X = rng.normal(size=(400, 9))
     store = store_of(X, linkage)
     search = ExactSearch(store, 12)
-    expected = brute_force(store, 700, 12)
-    np.testing.assert_array_equal(stream(search, 0, 700), expected)
+    expected = brute_force(store, 400, 12)
+    np.testing.assert_array_equal(stream(search, 0, 400), expected)
     assert search.full_scans == 0
-    np.testing.assert_array_equal(stream(ExactSearch(store, 12), 300, 700), expected[300:])
-    before_600 = brute_force(store, 700, 12, 600)[600:]
-    np.testing.assert_array_equal(stream(search, 600, 700, limit=600), before_600)
-    np.testing.assert_array_equal(search.find(store.arrays, np.arange(600, 700), 600), before_600)
-    np.testing.assert_array_equal(ExactSearch(store, 12).find(store.arrays, np.arange(600, 700), 600), before_600)
+    np.testing.assert_array_equal(stream(ExactSearch(store, 12), 150, 400), expected[150:])
+    before_350 = brute_force(store, 400, 12, 350)[350:]
+    np.testing.assert_array_equal(stream(search, 350, 400, limit=350), before_350)
+    np.testing.assert_array_equal(search.find(store.arrays, np.arange(350, 400), 350), before_350)
+    np.testing.assert_array_equal(ExactSearch(store, 12).find(store.arrays, np.arange(350, 400), 350), before_350)
 
 
 def test_near_ties_that_a_product_cannot_tell_apart(rng):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from effort import at_night, trials
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core import entries, moves
 from grinch.core.engine import Engine
@@ -199,7 +201,7 @@ class Points(RuleBasedStateMachine):
 
 
 TestPoints = Points.TestCase
-TestPoints.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+TestPoints.settings = settings(max_examples=trials(12, 200), stateful_step_count=15, deadline=None)
 
 
 @pytest.mark.parametrize("model", [Grinch(), Rotate(), Online(), Grinch(linkage="ward", mode="exact")])
@@ -260,7 +262,7 @@ def test_an_emptied_tree_accepts_points_again(blobs):
         assert model.tree_.to_newick(names=range(300)) == fresh
 
 
-@pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
+@pytest.mark.parametrize("linkage", ["average", at_night("ward"), at_night("cosine")])
 def test_removing_asks_a_linkage_about_as_much_as_inserting(linkage):
     X, _ = gaussian_mixture(3300, n_classes=20)
     model = Grinch(linkage=linkage).fit(X[:3000])
@@ -272,7 +274,7 @@ def test_removing_asks_a_linkage_about_as_much_as_inserting(linkage):
     assert 0 < removing < 1.2 * inserting
 
 
-@pytest.mark.parametrize("linkage", ["average", "ward", "cosine"])
+@pytest.mark.parametrize("linkage", [at_night("average"), "ward", at_night("cosine")])
 def test_what_is_left_is_as_pure_as_a_fresh_tree(linkage):
     X, y = gaussian_mixture(2000, n_classes=50)
     whole, gaps = Grinch(linkage=linkage).fit(X), []
@@ -417,7 +419,7 @@ def test_the_theorem_after_removal_and_reinsertion(kind):
 
     rng = random.Random(f"{kind} again")
     missed = 0
-    for trial in range(60):
+    for trial in range(trials(20, 200)):
         graph = KINDS[kind](rng, 12)
         order = arrival(rng, graph, hubs_last=trial % 2 == 0)
         engine = Engine(SeparatingLinkage(graph, trial), EXACT)
@@ -470,6 +472,7 @@ def test_the_cost_reported_is_that_of_the_tree(blobs):
     check_engine(engine)
 
 
+@cache
 def purity_by_order():
     """Purity before and after one refinement, by order of arrival."""
     from grinch.datasets import arrival as in_order
@@ -638,7 +641,7 @@ def test_the_theorem_after_refinement_in_the_exact_mode(kind):
     import random
 
     rng = random.Random(f"{kind} refined")
-    for trial in range(40):
+    for trial in range(trials(15, 150)):
         graph = KINDS[kind](rng, 12)
         order = arrival(rng, graph, hubs_last=trial % 2 == 0)
         model = Grinch(linkage=SeparatingLinkage(graph, trial).as_function, mode="exact").fit(order).refine(2)

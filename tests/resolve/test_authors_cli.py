@@ -58,8 +58,8 @@ def command(*arguments):
 def trained(tmp_path_factory):
     """A folder with a model and records it has not seen."""
     folder = tmp_path_factory.mktemp("coref")
-    run("sample", "-o", "labelled.jsonl", "--authors", 40, "--blocks", 6, "--seed", 1, cwd=folder)
-    run("sample", "-o", "records.jsonl", "--authors", 40, "--blocks", 6, "--seed", 2, cwd=folder)
+    run("sample", "-o", "labelled.jsonl", "--authors", 24, "--blocks", 6, "--seed", 1, cwd=folder)
+    run("sample", "-o", "records.jsonl", "--authors", 24, "--blocks", 6, "--seed", 2, cwd=folder)
     done = run("train", "labelled.jsonl", "-o", "model.grinch", "--kind", "logistic", "--rounds", 1, cwd=folder)
     assert "records in 6 blocks; the largest, '" in done.words
     assert "Pairwise F1 on 6 held-out names: 0." in done.words

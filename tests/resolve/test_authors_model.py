@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import trials
 from grinch import HAC, Tree
 from grinch.resolve.authors.clustering.block import cluster_block
 from grinch.resolve.authors.clustering.cutting import cut_by_precision, pair_counts
@@ -85,7 +86,7 @@ some_records = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=trials(15, 300), deadline=None)
 @given(some_records, st.randoms(use_true_random=False))
 def test_a_merged_summary_is_the_same_in_whatever_order_it_was_merged(records, random):
     groups = RecordFeatures(Statistics.of(records))

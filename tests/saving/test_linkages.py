@@ -112,7 +112,7 @@ CASES = {
 def test_linkages_go_on(case, mode, tmp_path):
     make, records = CASES[case]
     metric = "cityblock" if case == "average over a distance" else None
-    n, more = (30, 10) if mode == "exact" else (70, 20)
+    n, more = (30, 10) if mode == "exact" else (40, 12)
     model = Grinch(make(), metric=metric, mode=mode, n_clusters=5).fit(records[:n])
     twin = reopened(model, tmp_path)
     go_on(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import grinch
+from effort import at_night
 from grinch import Grinch
 from grinch.serve.arrays import unpack_arrays
 from grinch.serve.export import MOST_POINTS, page_of, write_page
@@ -87,7 +88,7 @@ def test_it_opens_from_a_file_and_shows_the_tree(exported):
     assert exported.page.page.evaluate("performance.getEntriesByType('resource').length") == 0
 
 
-@pytest.mark.parametrize("color", ["cluster", "label", "purity", "time", "fresh"])
+@pytest.mark.parametrize("color", ["cluster", at_night("label"), "purity", at_night("time"), "fresh"])
 def test_the_blocks_are_those_of_the_viewer(exported, color):
     cuts = [cut["cut"] for cut in exported.ask("about")["cuts"]] + ["k:1", "k:3", "k:7", "layer:0"]
     for cut in cuts:
@@ -193,7 +194,7 @@ def test_images_are_inside(tmp_path, open_page):
     assert all(member["image"].startswith("data:image/png;base64,") for member in members[1:])
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3])
+@pytest.mark.parametrize("n", [0, 1, at_night(2), at_night(3)])
 def test_few_points(n, tmp_path, open_page):
     with grinch.open(tmp_path / "store") as store:
         if n:

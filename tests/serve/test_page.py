@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 import grinch
+from effort import at_night
 from serve.browser import serving, some_points
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 INSERT = """
 import sys
-import grinch
-from serve.browser import some_points
+from serve.test_page import insert_here
 
-rows, ids, known = some_points(7, 500)
-with grinch.open(sys.argv[1]) as store:
-    print(store.insert(rows, ids=ids, payload=known))
+insert_here(sys.argv[1])
 """
 
 
@@ -110,9 +108,9 @@ def test_a_name_stays_after_a_restart(own_store, open_page):
         shown.page.keyboard.type("Things of interest")
         shown.press("Enter")
         assert shown.text("#panel-node h2") == "Things of interest"
-        shown.page.close()
+        shown.page.goto("about:blank")
     with serving(own_store) as address:
-        shown = open_page(address)
+        shown.open(address)
         named = [block for block in shown.blocks() if block["flags"] & 8]
         assert [(block["title"], block["size"]) for block in named] == [("Things of interest", top["size"])]
         shown.page.fill("#query", "things of")
@@ -120,14 +118,23 @@ def test_a_name_stays_after_a_restart(own_store, open_page):
         assert shown.text("#panel-node h2") == "Things of interest"
 
 
-def test_points_of_another_process_appear_and_glow(own_store, open_page):
+def insert_here(folder):
+    rows, ids, known = some_points(7, 500)
+    with grinch.open(folder) as store:
+        store.insert(rows, ids=ids, payload=known)
+
+
+def insert_elsewhere(folder):
+    subprocess.run([sys.executable, "-c", INSERT, str(folder)], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+@pytest.mark.parametrize("insert", [insert_here, at_night(insert_elsewhere)])
+def test_points_of_another_writer_appear_and_glow(own_store, open_page, insert):
     with serving(own_store) as address:
         shown = open_page(address)
         shown.click(shown.tops()[0]["node"])
         selected = shown.state["selection"]
-        subprocess.run(
-            [sys.executable, "-c", INSERT, str(own_store)], check=True, env={"PYTHONPATH": ":".join(sys.path)}
-        )
+        insert(own_store)
         shown.until("s.version === 3")
         assert shown.state["n"] == 167
         assert shown.state["since"] == 2
@@ -141,9 +148,9 @@ def test_points_of_another_process_appear_and_glow(own_store, open_page):
         assert shown.idle().state["selection"] is not None
 
 
-def test_dark_and_light(url, open_page):
+def test_dark_and_light(shown):
     ground = "getComputedStyle(document.body).backgroundColor"
-    shown = open_page(url, color_scheme="dark")
+    shown.page.emulate_media(color_scheme="dark")
     dark = shown.page.evaluate(ground)
     shown.page.click("#theme")
     light = shown.page.evaluate(ground)
@@ -207,8 +214,9 @@ def test_a_click_on_the_map_selects(shown):
 
 
 @pytest.mark.parametrize("renderer", ["webgl", "density"])
-def test_the_map_is_drawn(url, open_page, renderer):
-    shown = open_page(url, script=f"localStorage.setItem('grinch.renderer', '{renderer}')")
+def test_the_map_is_drawn(url, shown, renderer):
+    shown.page.evaluate(f"localStorage.setItem('grinch.renderer', '{renderer}')")
+    shown.open(url)
     assert shown.state["renderer"] == renderer
     colors = shown.page.evaluate(
         """() => {

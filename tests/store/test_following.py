@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sklearn.datasets import load_digits
 
+from effort import trials
 from grinch import Grinch, cuts
 from grinch.store.changes import KINDS
 from grinch.store.following import FEW, Followed, Recut
@@ -268,13 +269,9 @@ class FollowingExactly(Following):
 
 
 TestFollowing = Following.TestCase
-TestFollowing.settings = settings(
-    max_examples=max(12, settings.default.max_examples // 5), stateful_step_count=12, deadline=None
-)
+TestFollowing.settings = settings(max_examples=trials(6, 200), stateful_step_count=12, deadline=None)
 TestFollowingExactly = FollowingExactly.TestCase
-TestFollowingExactly.settings = settings(
-    max_examples=max(5, settings.default.max_examples // 12), stateful_step_count=8, deadline=None
-)
+TestFollowingExactly.settings = settings(max_examples=trials(4, 80), stateful_step_count=8, deadline=None)
 
 
 # A few more -----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from effort import at_night, trials
 from killing import kills
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
@@ -31,15 +32,15 @@ def place(tmp_path):
         yield Path(folder)
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
-def test_kills_in_one_folder_again_and_again(place, seed):
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 7), *(at_night(seed, 14) for seed in range(1, 10))])
+def test_kills_in_one_folder_again_and_again(place, seed, rounds):
     rng, life = random.Random(seed), kills.Life(place, seed)
     try:
-        for _ in range(14):
+        for _ in range(rounds):
             moment, how = kills.some_moment(rng), rng.choice(("reader", "writer", "killed writer"))
             _, wrong = life.kill_once(moment, how, most=15)
             assert wrong is None, f"{moment}: {wrong}"
-        assert life.k > 14
+        assert life.k > rounds
     finally:
         life.close()
 
@@ -48,7 +49,7 @@ def test_kills_in_one_folder_again_and_again(place, seed):
 def test_kills_at_the_first_calls_there_are(place, name):
     """Most of them before the store is made, or while the first points come."""
     endings = ("before", "half", "after") if name == "pwrite" else ("before", "after")
-    for number in range(1, 4):
+    for number in (2, 3, 1)[: trials(2, 3)]:
         for ending in endings:
             folder = place / f"{number}-{ending}"
             folder.mkdir()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import grinch
+from effort import trials
 from grinch import Grinch
 from grinch.store import session
 from grinch.store.following import Followed
@@ -166,7 +167,5 @@ def test_store_is_the_estimator(least_changed, monkeypatch):
 
     run_state_machine_as_test(
         StoreMachine,
-        settings=settings(
-            max_examples=max(10, settings.default.max_examples // 6), stateful_step_count=25, deadline=None
-        ),
+        settings=settings(max_examples=trials(5, 160), stateful_step_count=25, deadline=None),
     )

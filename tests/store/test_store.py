@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -20,6 +19,7 @@ from grinch import Grinch
 from grinch.datasets import gaussian_mixture
 from grinch.store import DamagedStore, StoreLocked, session
 from grinch.store.snapshots import read_snapshot, write_snapshot
+from killing import kills
 
 
 @pytest.fixture
@@ -431,14 +431,11 @@ def test_later_format_is_refused(folder):
 
 
 def test_dead_writer_is_taken_over(folder):
-    code = f"""
-import os, signal, numpy as np, grinch
-store = grinch.open({str(folder)!r})
-store.insert(np.random.default_rng(0).normal(size=(50, 4)).astype("f4"))
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    died = subprocess.run([sys.executable, "-c", code], check=False)
-    assert died.returncode == -9
+    def write_and_die():
+        grinch.open(folder).insert(points(50))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
     with grinch.open(folder) as store:
         assert (store.version, len(store)) == (1, 50)
         store.check()
