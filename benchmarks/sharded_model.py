@@ -1,6 +1,6 @@
 """What a sharded run costs: constants from small runs, and from them the hours, bytes and memory of large ones.
 
-CPU time of a point in a stage is a power of what it is searched among: the sample (routing, the tree of the sample) or a
+CPU time of a point is a power of what it is searched among: the sample (routing, the tree of the sample) or a
 branch (neighbours, trees). The least squares of logarithms give the exponents. Every shard looks through the lists of
 all pieces and of all other shards, which are bytes for every point *and* shard. Clock time: tasks in as many rounds as
 the cores need; tree of the sample and upper tree by one of them.
@@ -103,7 +103,7 @@ def _reading(job: Any) -> dict[str, float]:
 
     before, cpu = bytes_so_far()[0], time.process_time()
     for _ in range(50):
-        route.routed(job, 0)
+        route.routed(job, 0, 0)
     return {"cpu": time.process_time() - cpu, "read": bytes_so_far()[0] - before}
 
 
