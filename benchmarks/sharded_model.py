@@ -1,9 +1,9 @@
 """What a sharded run costs: constants from small runs, and from them the hours, bytes and memory of large ones.
 
 CPU time of a point is a power of what it is searched among: the sample (routing, the tree of the sample) or a
-branch (neighbours, trees). The least squares of logarithms give the exponents. Every shard looks through the lists of
-all pieces and of all other shards, which are bytes for every point *and* shard. Clock time: tasks in as many rounds as
-the cores need; tree of the sample and upper tree by one of them.
+branch (neighbours, trees). The least squares of logarithms give the exponents. Every shard opens the lists of all
+pieces and of all other shards, whose number is what grows with the square of the shards. Clock time: tasks in as many
+rounds as the cores need; tree of the sample and upper tree by one of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from scale import peak
 
 SIZES, CORES, DIMS = (10**7, 10**8, 10**9), (16, 64, 256, 1024), 64
 BRANCHES_PER_SHARD = 4
-# Stages that go through lists of all pieces or shards, once for every shard.
-LISTING = ("neighbors", "moves", "trees")
+# How often the stages open lists: for every shard and piece, and for every two shards.
+LISTING = {"neighbors": (2, 0), "moves": (1, 1), "trees": (1, 1)}
+READS_OF_A_LIST = 50
 SINGLE = ("skeleton", "top")
 
 
@@ -98,11 +99,11 @@ def measure(asked: Any, rows: Any, folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _reading(job: Any) -> dict[str, float]:
-    """CPU seconds of a byte in the list of a piece."""
+    """What it takes to open the list of a piece, and to read what is for one shard."""
     from grinch.sharded.stages import route
 
     before, cpu = bytes_so_far()[0], time.process_time()
-    for _ in range(50):
+    for _ in range(READS_OF_A_LIST):
         route.routed(job, 0, 0)
     return {"cpu": time.process_time() - cpu, "read": bytes_so_far()[0] - before}
 
@@ -138,21 +139,20 @@ def branch_size(run: Run) -> float:
     return run["points"] / (run["shards"] * (BRANCHES_PER_SHARD if run["shards"] > 1 else 1))
 
 
+def openings(stage: str, n_shards: int, n_pieces: int) -> int:
+    """How many lists a stage opens in all."""
+    by_piece, by_shard = LISTING.get(stage, (0, 0))
+    return n_shards * (by_piece * n_pieces + by_shard * n_shards)
+
+
 def constants(runs: Mapping[str, Run]) -> dict[str, Any]:
     """All that the model knows."""
     wide = {name: run for name, run in runs.items() if run["dims"] == DIMS}
-    full, many = runs[f"1, {DIMS}"], runs["many shards"]
-    reading = full["stages"]["listing"]
-    listing = {
-        # Not of one shard alone, whose lists are no more than its own.
-        "bytes_per_point_and_shard": sum(many["stages"][name]["read"] for name in LISTING)
-        / (many["points"] * many["shards"]),
-        "cpu_per_byte": reading["cpu"] / reading["read"],
-    }
+    full, listing = runs[f"1, {DIMS}"], _listing(runs)
 
     def per_point(run: Run, stage: str) -> float:
         found = run["stages"][stage]
-        lists = found["read"] * listing["cpu_per_byte"] if stage in LISTING else 0.0
+        lists = openings(stage, run["shards"], run["stages"]["route"]["tasks"]) * listing["cpu_per_opening"]
         return max(found["cpu"] - lists, 0.1 * found["cpu"]) / run["points"]
 
     samples = [runs[name] for name in ("small sample", f"1, {DIMS}", "large sample")]
@@ -169,37 +169,52 @@ def constants(runs: Mapping[str, Run]) -> dict[str, Any]:
         "top": full["stages"]["top"]["cpu"] / (full["shards"] * BRANCHES_PER_SHARD),
         "bytes_per_point": _bytes_per_point(full),
         "memory": {
-            "sample": line(
-                [(r["sample"], max(r["stages"][s]["peak"] for s in ("skeleton", "route"))) for r in samples]
-            ),
-            "shard": line([(r["points"] / r["shards"], max(r["stages"][s]["peak"] for s in LISTING)) for r in several]),
+            "sample": line([(r["sample"], _peak(r, ("skeleton", "route"))) for r in samples]),
+            "shard": line([(r["points"] / r["shards"], _peak(r, tuple(LISTING))) for r in several]),
         },
     }
 
 
-def _bytes_per_point(run: Run) -> dict[str, float]:
-    """Of the points themselves and what belongs to them, by stage; lists for other shards apart."""
-    stages = {name: stage for name, stage in run["stages"].items() if name != "listing"}
+def _listing(runs: Mapping[str, Run]) -> dict[str, float]:
+    """What opening a list takes: bytes by the difference that many shards make, CPU seconds as measured."""
+    few, many = runs[f"1, {DIMS}"], runs["many shards"]
+    opened, read = (
+        [sum(amount(run, stage) for stage in LISTING) for run in (few, many)]
+        for amount in (
+            lambda run, stage: openings(stage, run["shards"], run["stages"]["route"]["tasks"]),
+            lambda run, stage: run["stages"][stage]["read"],
+        )
+    )
     return {
-        name: (stage["rows"] + stage["written"] + (stage["read"] if name not in LISTING else 0)) / run["points"]
-        for name, stage in stages.items()
+        "bytes_per_opening": max(read[1] - read[0], 0) / (opened[1] - opened[0]),
+        "cpu_per_opening": many["stages"]["listing"]["cpu"] / READS_OF_A_LIST,
     }
+
+
+def _peak(run: Run, stages: tuple[str, ...]) -> float:
+    return max(float(run["stages"][stage]["peak"]) for stage in stages)
+
+
+def _bytes_per_point(run: Run) -> dict[str, float]:
+    """What is read and written in each stage."""
+    stages = {name: stage for name, stage in run["stages"].items() if name != "listing"}
+    return {name: (stage["rows"] + stage["read"] + stage["written"]) / run["points"] for name, stage in stages.items()}
 
 
 # The model ----------------------------------------------------------------------------------------------------------
 
 
-def seconds_by_stage(known: Mapping[str, Any], n: int, n_shards: int, sample: int) -> dict[str, float]:
+def seconds_by_stage(known: Mapping[str, Any], n: int, n_shards: int, n_pieces: int, sample: int) -> dict[str, float]:
     """CPU seconds of all tasks of each stage."""
     branch = n / (n_shards * BRANCHES_PER_SHARD)
-    lists = n * n_shards * known["listing"]["bytes_per_point_and_shard"] * known["listing"]["cpu_per_byte"]
+    opened = sum(openings(stage, n_shards, n_pieces) for stage in LISTING)
     return {
         "sample": n * known["sample"],
         "skeleton": sample * Power(*known["skeleton"])(sample),
         "route": n * Power(*known["route"])(sample),
         "neighbors": n * Power(*known["neighbors"])(branch),
         "moves": n * known["moves"],
-        "lists": lists,
+        "lists": opened * known["listing"]["cpu_per_opening"],
         "trees": n * Power(*known["trees"])(branch),
         "top": n_shards * BRANCHES_PER_SHARD * known["top"],
     }
@@ -221,7 +236,8 @@ def row(known: Mapping[str, Any], n: int) -> dict[str, Any]:
 
     n_shards = choose_n_shards("auto", n)
     sample, n_pieces = choose_sample_size("auto", n, n_shards), math.ceil(n / rows_per_piece(DIMS))
-    cpu = seconds_by_stage(known, n, n_shards, sample)
+    cpu = seconds_by_stage(known, n, n_shards, n_pieces, sample)
+    opened = sum(openings(stage, n_shards, n_pieces) for stage in LISTING)
     single = sum(cpu[stage] for stage in SINGLE)
     shared = sum(cpu.values()) - single
     of_sample, of_shard = (
@@ -236,7 +252,8 @@ def row(known: Mapping[str, Any], n: int) -> dict[str, Any]:
         "cores_of_balance": shared / single,
         "hours": {str(cores): clock(cpu, cores, n_pieces, n_shards) / 3600 for cores in CORES},
         "bytes": n * sum(known["bytes_per_point"].values()),
-        "bytes_of_lists": n * n_shards * known["listing"]["bytes_per_point_and_shard"],
+        "openings": opened,
+        "bytes_of_lists": opened * known["listing"]["bytes_per_opening"],
         "memory": max(of_sample, of_shard),
     }
 

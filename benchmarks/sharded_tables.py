@@ -138,12 +138,13 @@ def bottleneck(found: Section) -> str:
             seconds(row["cpu"]["skeleton"]),
             seconds(row["cpu"]["top"]),
             f"{row['cores_of_balance']:,.0f}",
-            f"{row['bytes_of_lists'] / (row['bytes'] + row['bytes_of_lists']):.0%}",
+            f"{row['openings'] / 1e6:,.1f} million",
+            f"{row['cpu']['lists'] / sum(row['cpu'].values()):.0%}",
         ]
         for row in found["table"]
     ]
     single = ["tree of the sample", "upper tree", "cores at which these are half"]
-    return table(["points", "shards", "sample", "CPU in all", *single, "lists, of the bytes"], cells)
+    return table(["points", "shards", "sample", "CPU in all", *single, "lists opened", "of the CPU"], cells)
 
 
 @of_section("model")
@@ -160,9 +161,8 @@ def constants(found: Section) -> str:
     listing = known["listing"]
     laws = ", ".join(f"{STAGES[name]} {known[name][1]:+.2f}" for name in ("skeleton", "route", "neighbors", "trees"))
     return table(["µs of CPU a point", *head, "bytes a point, × 64"], cells) + (
-        f"\nExponents, by the size of the sample or of a branch: {laws}. Lists:"
-        f" {listing['bytes_per_point_and_shard']:.1f} bytes for every point and shard, at"
-        f" {listing['cpu_per_byte'] * 1e9:.2f} ns of CPU a byte.\n"
+        f"\nExponents, by the size of the sample or of a branch: {laws}. Opening a"
+        f" list: {listing['cpu_per_opening'] * 1e3:.2f} ms of CPU and {listing['bytes_per_opening'] / 1e3:.1f} KB.\n"
     )
 
 
