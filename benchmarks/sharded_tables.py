@@ -60,7 +60,7 @@ def _speed_up(rows: Section) -> str:
         for name, stage in two["stages"].items()
     )
     return (
-        f"\nTwo workers take {one['seconds'] / two['seconds']:.2f} times less time than one, and build {same} tree. By"
+        f"\nTwo workers are {one['seconds'] / two['seconds']:.2f} times as fast as one, and build {same} tree. By"
         f" stage, with two: {by_stage}. The rest is starting the workers and writing the array to the folder.\n"
     )
 
@@ -138,7 +138,7 @@ def bottleneck(found: Section) -> str:
             seconds(row["cpu"]["skeleton"]),
             seconds(row["cpu"]["top"]),
             f"{row['cores_of_balance']:,.0f}",
-            f"{row['openings'] / 1e6:,.1f} million",
+            f"{row['openings']:,}",
             f"{row['cpu']['lists'] / sum(row['cpu'].values()):.0%}",
         ]
         for row in found["table"]

@@ -26,9 +26,11 @@ def seconds(value: float) -> str:
 def size(n_bytes: float) -> str:
     """Bytes in the unit that suits them.
 
-    >>> size(2_560_000), size(1.5e9), size(3e12)
-    ('2.6 MB', '1.5 GB', '3.0 TB')
+    >>> size(2_560_000), size(1.5e9), size(3e12), size(0)
+    ('2.6 MB', '1.5 GB', '3.0 TB', '–')
     """
+    if not n_bytes:
+        return "–"
     unit = next((unit for unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")) if n_bytes >= unit[0]), (1e3, "KB"))
     value = n_bytes / unit[0]
     return f"{value:,.0f} {unit[1]}" if value >= 10 else f"{value:.1f} {unit[1]}"
