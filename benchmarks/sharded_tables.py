@@ -105,6 +105,8 @@ def sets(found: Section) -> str:
 def model(found: Section) -> str:
     if "table" not in found:
         return "*Not all runs of the model are there: python benchmarks/sharded.py model.*\n"
+    most = max(run["points"] for run in found["runs"].values())
+    about = f"A cost model, not a measurement: constants are from runs of up to {most:,} points.\n\n"
     cells = []
     for row in found["table"]:
         for cores, time in row["hours"].items():
@@ -120,9 +122,8 @@ def model(found: Section) -> str:
                     size(row["memory"]) if is_first else "",
                 ]
             )
-    return table(
-        ["points × 64", "cores", "time", "bytes moved", "the folder must deliver", "memory of a worker"], cells
-    )
+    head = ["points × 64", "cores", "time", "bytes moved", "the folder must deliver", "memory of a worker"]
+    return about + table(head, cells)
 
 
 @of_section("model")
