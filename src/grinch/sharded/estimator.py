@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -153,20 +155,28 @@ check_linkage, verbose
         in ``folder``, and the same call goes on from there.
         """
         model = self._checked_model()
+        folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
+        # A folder of our own goes with the model, or with a fit that fails.
+        forget = None if self.folder is not None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        try:
+            run, names = self._fit(X, ids, folder, model)
+        except BaseException:
+            if forget is not None:
+                forget()
+            raise
+        self._run, self._names = run, names
+        self._tree: Tree | None = None
+        self._model: Grinch | None = None
+        self.n_features_in_ = run.job.rows.n_features
+        return self
+
+    def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch) -> tuple[Run, list[Any] | None]:
         is_on_records = not isinstance(model._check_parameters(reset=True).linkage, VectorLinkage)
-        temporary = tempfile.TemporaryDirectory(prefix="grinch-") if self.folder is None else None
-        folder = check_folder(Path(temporary.name if temporary else self.folder))  # type: ignore[arg-type]
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
             rows = open_rows(X, folder, columns=self.columns, records=records, workers=workers)
             names = check_ids(ids, rows.n_rows, (), None)
-            job = self._job(folder, rows, model)
-            run = run_stages(job, workers)
-        self._run, self._temporary, self._names = run, temporary, names
-        self._tree: Tree | None = None
-        self._model: Grinch | None = None
-        self.n_features_in_ = rows.n_features
-        return self
+            return run_stages(self._job(folder, rows, model), workers), names
 
     def fit_predict(self, X: Any, y: Any = None, **keywords: Any) -> Labels:
         """The flat clusters of X."""
