@@ -15,7 +15,7 @@ from grinch.refine.polish import POLISHED_UP_TO
 from grinch.sharded.files import joined, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, branch_name, shard_name
 from grinch.sharded.stages import skeleton
-from grinch.sharded.stages.exchange import moves_from
+from grinch.sharded.stages.exchange import moves_between, moves_from
 from grinch.sharded.stages.gather import members_of, rows_at
 from grinch.sharded.whole import Merges, merges_of
 
@@ -57,6 +57,12 @@ def load(job: Job, branch: int) -> Branch:
     return Branch(numbers, Merges(pairs.astype(np.int64), scores), mean, moments)
 
 
+def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
+    """Mean and moments of a branch that has points."""
+    mean, moments = read_arrays(_path(job, branch), "mean", "moments")
+    return mean, moments
+
+
 def rows_of(job: Job, branch: int) -> Any:
     """The points of a branch, by leaf."""
     return read_rows(job.path(STAGE, f"{branch_name(branch)}.rows"))
@@ -71,12 +77,11 @@ def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Lab
     numbers, branches = [members.numbers[stays]], [members.branches[stays]]
     rows = [rows_at(job, members.pieces[stays], members.positions[stays])]
     for other in range(plan.n_shards):
-        moves = moves_from(job, other)
-        part = slice(int(moves.shard_starts[shard]), int(moves.shard_starts[shard + 1]))
-        if part.start < part.stop:
-            numbers.append(moves.numbers[part])
-            branches.append(moves.branches[part])
-            rows.append(rows_at(job, moves.pieces[part], moves.positions[part]))
+        moves = moves_between(job, other, shard)
+        if len(moves.numbers):
+            numbers.append(moves.numbers)
+            branches.append(moves.branches)
+            rows.append(rows_at(job, moves.pieces, moves.positions))
     order = np.argsort(np.concatenate(numbers), kind="stable")
     rows = [part for part in rows if len(part)]
     return np.concatenate(numbers)[order], np.concatenate(branches)[order], taken(joined(rows), order)
