@@ -96,8 +96,8 @@ def cluster_by_many(
         columns=found.columns,
         **{name: value for name, value in model.get_params().items() if name in ShardedGrinch().get_params()},
     )
-    _introduce(many, file, found, n_shards, sharded, cut)
     with _kept(work), _in_options(), _going_on(work):
+        _introduce(many, file, found, n_shards, sharded, cut)
         seconds = _fit(sharded, many, file, found)
         print_stages(sharded)
         is_whole = write_sharded(sharded, found, seconds, cut, out, picture)
@@ -197,6 +197,7 @@ def _in_options() -> Iterator[None]:
         name = first.rstrip(":,")
         if name not in OPTIONS:
             raise
+        rest = rest.replace(": columns=", ": --columns ")
         raise ValueError(f"{OPTIONS[name]}{first.removeprefix(name)} {rest}") from error
 
 
