@@ -225,6 +225,10 @@ class Database:
         """Which of these ids were there before and were removed."""
         return [self._one("select 1 from removed where id = ?", name) is not None for name in ids]
 
+    def all_removed(self) -> list[Id]:
+        """The ids of all points that were removed, as far as they are remembered."""
+        return [row[0] for row in self._connection.execute("select id from removed")]
+
     def ids_at(self, positions: Iterable[int]) -> list[Id | None]:
         """The ids at these positions; None where there is no point any more."""
         cursor = self._connection.cursor()
