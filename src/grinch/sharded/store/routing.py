@@ -107,7 +107,7 @@ class Router:
         return owners
 
     def _comparable(self, rows: npt.NDArray[Any]) -> Vectors32:
-        if self._is_distance and self._centre is not None:
+        if self._is_distance and len(rows):
             rows = rows - self._centre
         if self.is_unit:
             rows = unit_rows(rows)
