@@ -22,7 +22,7 @@ from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.building import fill, linkage_of_store, new_branch, settings_of
 from grinch.sharded.store.manifest import BRANCH_NAME, Manifest
 from grinch.sharded.store.routing import Router
-from grinch.sharded.store.splitting import two_sides, with_nearest
+from grinch.sharded.store.splitting import two_sides, with_groups
 from grinch.sharded.store.steps import Insert, Step, points_of
 from grinch.sharded.store.top import Moments
 from grinch.sharded.store.versions import Versions
@@ -253,7 +253,7 @@ class Session:
         """The two sides of a branch as branches, on disk as a whole."""
         ids, columns, new = old.store.ids, old.store.columns, list[Branch]()
         points = points_of(old, ids)
-        sides = with_nearest(two_sides(old.store.tree), points.rows, points.numbers, self._router)
+        sides = with_groups(two_sides(old.store.tree), points.rows, points.numbers, self._router)
         try:
             for side, name in enumerate(names):
                 shutil.rmtree(self.folder / name, ignore_errors=True)

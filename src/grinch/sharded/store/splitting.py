@@ -13,42 +13,43 @@ from grinch.tree import Tree
 
 # The smaller side has at least this share of the points.
 LEAST_SHARE = 1 / 8
-FEW = -1
 
 
 def two_sides(tree: Tree) -> Labels:
-    """By leaf, the side (0 or 1) it is on; -1 for the few that leave the points before they are split.
+    """By leaf, the side (0 or 1) it is on, or the number (2, 3 …) of the group with which it leaves before the split.
 
-    The split is the highest whose smaller side has at least an eighth of the points. Where there is none, for all leave
-    in small groups, the points are halved as they are from left to right.
+    The split is the highest whose smaller side has at least an eighth of the points. Groups that leave on the way down
+    to it are smaller than that, but there may be many. Where there is no such split, the points are halved as they are
+    from left to right.
 
     >>> two_sides(Tree.from_newick("((((0,1),(2,3)),((4,5),(6,7))),8);")).tolist()
-    [0, 0, 0, 0, 1, 1, 1, 1, -1]
+    [0, 0, 0, 0, 1, 1, 1, 1, 2]
     """
     n, sizes, children = tree.n_leaves, tree.sizes(), tree.child_pairs()
-    v, sides = tree.root, np.full(n, FEW, np.int64)
+    v, sides, n_groups = tree.root, np.zeros(n, np.int64), 2
     while sizes[v] >= 2 * LEAST_SHARE * n and v >= tree.offset:
-        left, right = (int(child) for child in children[v])
-        if min(sizes[left], sizes[right]) >= LEAST_SHARE * n:
+        small, large = sorted((int(child) for child in children[v]), key=lambda child: sizes[child])
+        if sizes[small] >= LEAST_SHARE * n:
+            left, right = (int(child) for child in children[v])
             sides[tree.leaves(left)], sides[tree.leaves(right)] = 0, 1
             return sides
-        v = left if sizes[left] > sizes[right] else right
+        sides[tree.leaves(small)] = n_groups
+        v, n_groups = large, n_groups + 1
     nodes = tree.preorder()
-    leaves = nodes[nodes < tree.offset]
-    sides[leaves] = np.arange(n) >= n // 2
+    sides[nodes[nodes < tree.offset]] = np.arange(n) >= n // 2
     return sides
 
 
-def with_nearest(sides: Labels, rows: npt.NDArray[Any], numbers: Counts, router: Router) -> Labels:
-    """The few go to the side that has the routing point nearest to them."""
-    few = np.flatnonzero(sides == FEW)
-    if not len(few):
+def with_groups(sides: Labels, rows: npt.NDArray[Any], numbers: Counts, router: Router) -> Labels:
+    """Each of the groups goes as a whole to the side that has the nearest routing points of most of its points."""
+    away = np.flatnonzero(sides > 1)
+    if not len(away):
         return sides
     samples = []
     for side in (0, 1):
         at: Slots = np.flatnonzero(sides == side)
         chosen = at[drawn(numbers[at])]
         samples.append(router.sample(numbers[chosen], rows[chosen]))
-    sides = sides.copy()
-    sides[few] = router.nearest(rows[few], samples)
-    return sides
+    votes = np.bincount(sides[away], router.nearest(rows[away], samples) - 0.5)
+    new_side = np.concatenate([[0, 1], votes[2:] > 0]).astype(np.int64)
+    return new_side[sides]
