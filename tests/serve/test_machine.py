@@ -143,7 +143,7 @@ def run(max_examples, steps):
 
 
 def test_a_viewer_on_a_store_that_changes():
-    run(max_examples=4, steps=12)
+    run(max_examples=8, steps=12)
 
 
 @pytest.mark.slow

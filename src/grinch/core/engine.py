@@ -16,7 +16,7 @@ from grinch._types import Advance, Floats, Ids, Slots, count_rows
 from grinch.core import entries
 from grinch.core.found import FoundOnArrival
 from grinch.core.leave import remove_points
-from grinch.core.places import SPARE, Places
+from grinch.core.places import SPARE, Nearest, Places
 from grinch.core.rules import Rules
 from grinch.core.standing import Standing
 from grinch.core.state import State
@@ -30,6 +30,7 @@ from grinch.summaries.counters import COUNTERS
 from grinch.tree import Tree, walks
 from grinch.tree.links import (
     LEAVES,
+    LIMIT,
     NONE,
     NOTED,
     OFFSET,
@@ -338,6 +339,31 @@ class Engine:
             is_current=lambda: self._epoch == epoch,
         )
 
+    def adopt(self, rows: Any, tree: Tree | None = None) -> None:
+        """Begin with points, and with the tree that they have already; leaf i of it is row i.
+
+        Without a tree, the points are there to be found by :meth:`look_up` and nothing else.
+        """
+        count, done = count_rows(rows), 0
+        self.reserve(count)
+        # What the gardener knows of a tree comes from seeing it grow.
+        self.gardener = None
+        with self.busy(), self.explained():
+            while done < count:
+                done += self._take(done, rows[done:] if done else rows)
+            if self.found is None or tree is None:
+                self.search.catch_up(count)
+            else:
+                for first, candidates in self.search.stream(0, count):
+                    self.found.note(first, candidates)
+        if tree is not None:
+            links, capacity = tree.links, self.summaries.capacity
+            compact, _, _ = compacted(links, capacity, self.summaries.is_undoable)
+            compact.head[LIMIT] = self.links.head[LIMIT]
+            self.links = compact
+            self.look_again()
+        self.summaries.forget()
+
     # Who is near whom ---------------------------------------------------------------------------------------------
 
     def neighbors(self) -> Ids:
@@ -355,6 +381,33 @@ class Engine:
             near[slots[first : first + len(found)]] = found
         self.remember_neighbors(near)
         return near
+
+    def look_up(self, rows: Any, limit: int | None = None) -> Nearest:
+        """The points nearest to rows that are not inserted, among the first ``limit`` slots (all in the tree)."""
+        self.own_arrays()
+        limit, count = self.n_slots if limit is None else limit, count_rows(rows)
+        at = limit if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
+        found, scores = np.full((count, self.search.k), NONE, np.int32), np.empty(count)
+        with self.busy(), self.explained(), self._at_end:
+            for begin in range(0, count, SPARE):
+                piece, part = rows[begin : begin + SPARE], slice(begin, begin + SPARE)
+                self._write(at, piece)
+                queries = np.arange(at, at + count_rows(piece))
+                near = self.search.stream(at, at + len(queries), limit=limit)
+                found[part] = np.concatenate([candidates for _, candidates in near])
+                self.run(entries.score_pairs, queries, found[part, 0].astype(np.intp), scores[part])
+        return Nearest(found, self.summaries.in_units(scores))
+
+    def look_around(self, slots: Slots, limit: int | None = None) -> Nearest:
+        """The points nearest to some of the points there are, among the first ``limit`` slots (all in the tree)."""
+        self.own_arrays()
+        limit = self.n_slots if limit is None else limit
+        found, scores = np.full((len(slots), self.search.k), NONE, np.int32), np.empty(len(slots))
+        with self.busy(), self.explained():
+            for first, near in self.search.nearest(slots, limit):
+                found[first : first + len(near)] = near
+            self.run(entries.score_pairs, slots, found[:, 0].astype(np.intp), scores)
+        return Nearest(found, self.summaries.in_units(scores))
 
     def known_neighbors(self) -> Ids | None:
         """By slot, the nearest of all points, if they have been looked for and no point has come or gone since."""

@@ -6,6 +6,8 @@ Each goes through a batch of leaves. What a linkage raises ends the batch at tha
 
 from __future__ import annotations
 
+import numpy as np
+
 from grinch._compile import entry
 from grinch._types import Floats, Ids, Slots, as_id
 from grinch.core import moves, removal
@@ -62,6 +64,14 @@ def place_all(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> None:
             c = moves.climb(state, leaves[i], c)
         nodes[i, 1] = c
         scores[i] = similarity_as_it_is(state, leaves[i], c)
+
+
+@entry
+def score_pairs(state: State, nodes: Slots, others: Slots, scores: Floats) -> None:
+    """The similarity of each of these nodes with the other one beside it; -inf where there is none."""
+    settle(state)
+    for i in range(nodes.shape[0]):
+        scores[i] = -np.inf if others[i] == NONE else similarity_as_it_is(state, nodes[i], others[i])
 
 
 @entry

@@ -10,6 +10,13 @@ from grinch._types import Floats, Ids
 SPARE = 256
 
 
+class Nearest(NamedTuple):
+    """For points: the nearest leaves, best first, padded with -1, and the score of the first (-inf if none)."""
+
+    slots: Ids
+    score: Floats
+
+
 class Places(NamedTuple):
     """For points that are looked up: the nearest leaf, the node each would join as a sibling, and the score of that."""
 

@@ -17,7 +17,7 @@ from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.errors import LinkageError, unknown_name
 from grinch.estimators.base import IncrementalClusterer, Prepared, Seen, parameters_of, writing
-from grinch.estimators.checks import check_known_ids
+from grinch.estimators.checks import check_ids, check_known_ids
 from grinch.estimators.fit import Fit
 from grinch.estimators.shown import Shown
 from grinch.linkage.base import Linkage, VectorLinkage
@@ -27,7 +27,7 @@ from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
 from grinch.refine.polish import Polisher
 from grinch.summaries.callbacks import LinkageFailed
-from grinch.tree import NONE
+from grinch.tree import NONE, Tree
 
 
 class Checked(NamedTuple):
@@ -168,6 +168,34 @@ class Grinch(IncrementalClusterer):
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         super().fit(X, y, ids=ids)
         return self.refine(self.refine_passes) if self.refine_passes else self
+
+    @writing
+    def fit_tree(self, X: Any, tree: Tree, *, ids: Any = None) -> Self:
+        """Begin with the tree that the points of X have already, whoever built it; ``partial_fit`` goes on from there.
+
+        Leaf ``i`` of the tree is row ``i``. Nothing of it changes, but its scores become those of the linkage.
+
+        >>> from scipy.cluster.hierarchy import linkage
+        >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4]]
+        >>> model = Grinch(n_clusters=2).fit_tree(X, Tree.from_scipy(linkage(X)))
+        >>> model.partial_fit([[3, 0.2]]).n_leaves_
+        5
+        """
+        face = self._face()
+        with self._unchanged_if_refused():
+            rows, new_builder = self._validate(X, reset=True)
+            if not isinstance(tree, Tree) or tree.n_leaves != count_rows(rows):
+                raise ValueError(
+                    f"tree must be a grinch.Tree with a leaf for each of the {count_rows(rows)} rows of X; got {tree!r}"
+                )
+            names = check_ids(ids, count_rows(rows), (), None)
+            self._begin(count_rows(rows), is_growing=True, face=face)
+            engine = new_builder()
+            assert isinstance(engine, Engine)
+            engine.adopt(rows, tree)
+            self._fitted = Fit(engine, self._building())
+            self._fitted.ids.extend(count_rows(rows), names)
+        return self
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """The cluster each point would join, without inserting it.

@@ -50,6 +50,11 @@ class AutoSearch:
     def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
         return self._search(limit).find(arrays, slots, limit)
 
+    def catch_up(self, count: int) -> None:
+        """So many points are there that were never looked for."""
+        if count > EXACT_UP_TO:
+            self._cells.enter_up_to(count)
+
     def changed(self, leaves: Slots) -> None:
         self._exact.changed(leaves)
 

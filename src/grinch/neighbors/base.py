@@ -47,6 +47,10 @@ class Search(Protocol):
         """
         ...
 
+    def catch_up(self, count: int) -> None:
+        """The first ``count`` points were written and no stream was asked for; they are to be found from now on."""
+        ...
+
     def changed(self, leaves: Slots) -> None:
         """These points are gone from the summaries, or back in it."""
         ...

@@ -9,7 +9,6 @@ linkage's own kernel, from the vectors themselves.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from mmap import mmap
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._cores import cores
 from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
 from grinch.neighbors import topk
@@ -80,7 +80,7 @@ class CellSearch:
     ):
         self.summaries, self.k = summaries, k
         self.room, self.probes, self.extra, self.around = room, probes, extra, around
-        self.jobs = os.cpu_count() or 1
+        self.jobs = cores()
         leaf_metric = summaries.linkage.leaf_metric
         self._metric = Metric(leaf_metric == "cosine", leaf_metric == "dot" and not summaries.linkage.is_spherical)
         # Held while cells change, and while a reader looks at them from beside the stream.
@@ -124,7 +124,7 @@ class CellSearch:
             self.clear()
         self.enter_up_to(start)
         ranges = list(batches(start, stop))
-        if len(ranges) < 2:
+        if len(ranges) < 2 or self.jobs == 1:
             yield from (self._batch(lo, hi) for lo, hi in ranges)
             return
         with ThreadPoolExecutor(max(self.jobs - 1, 1), thread_name_prefix="grinch-search") as pool:
@@ -142,6 +142,10 @@ class CellSearch:
     def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
         with self._guard.lock:
             return self._found(arrays, slots, np.full(len(slots), limit))[0]
+
+    def catch_up(self, count: int) -> None:
+        """So many points are there that were never looked for."""
+        self.enter_up_to(count)
 
     def changed(self, leaves: Slots) -> None:
         """Members that are gone are passed over."""

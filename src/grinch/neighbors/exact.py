@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from grinch._cores import cores
 from grinch._types import Floats, Ids, Slots
 from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk
@@ -40,7 +40,7 @@ class ExactSearch:
 
     def __init__(self, summaries: VectorSummaries, k: int, jobs: int | None = None):
         self.summaries, self.k = summaries, k
-        self.jobs = jobs or os.cpu_count() or 1
+        self.jobs = jobs or cores()
         self.full_scans = 0
         # Held while the factors change.
         self._guard = Guard()
@@ -77,6 +77,9 @@ class ExactSearch:
             self._sync(limit, limit)
         # BLAS keeps its threads: how many it has is one setting for all, and a stream may have changed it meanwhile.
         return self._found(arrays, slots, np.full(len(slots), limit))
+
+    def catch_up(self, count: int) -> None:
+        """Nothing to do: all points are compared as they are."""
 
     def changed(self, leaves: Slots) -> None:
         self._sync(self._synced, self._synced)
@@ -163,7 +166,7 @@ class ExactSearch:
 
 def ahead(task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], jobs: int) -> Iterator[Neighbors]:
     """Run ``task`` on each range, in order, by ``jobs`` threads, some ranges ahead of what is asked for."""
-    if len(ranges) < 2:
+    if len(ranges) < 2 or jobs == 1:
         yield from (task(lo, hi) for lo, hi in ranges)
         return
     under_way: deque[Future[Neighbors]] = deque()

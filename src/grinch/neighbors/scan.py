@@ -49,6 +49,13 @@ class ScanSearch:
             proposer.settle(limit)
         return self._batched(0, ((x, self._others(x, limit)) for x in leaves.tolist()))
 
+    def catch_up(self, count: int) -> None:
+        """So many records are there that were never looked for."""
+        for proposer in self.proposers:
+            for _ in proposer.stream(0, count, None):
+                pass
+            proposer.settle(count)
+
     def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
         """By a stream of its own: a linkage in Python is asked by one thread at a time."""
         parts = self.stream(int(slots[0]), int(slots[-1]) + 1, limit)

@@ -1,1 +1,5 @@
-"""One tree by many workers."""
+"""One tree by many workers, on Dask (``pip install 'grinch[dask]'``)."""
+
+from grinch.sharded.estimator import ShardedGrinch
+
+__all__ = ["ShardedGrinch"]

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from grinch._cores import limited_cores
 from grinch.errors import cause_of
 from grinch.files.digests import digest
 from grinch.files.write import replacing
@@ -66,7 +67,9 @@ def perform(task: Task) -> Done | Failed:
         return Failed(f"worker {_worker_name()} does not see {str(task.path.parent)!r}; all workers must reach it")
     start = time.perf_counter()
     try:
-        with one_thread():
+        # What an earlier run wrote under other settings no longer counts once its files are written over.
+        task.path.unlink(missing_ok=True)
+        with one_thread(), limited_cores(1):
             result = task.function(*task.args)
         _write(task, Done(result, time.perf_counter() - start, _worker_name(), peak_memory()))
     except Exception as error:

@@ -1,0 +1,363 @@
+"""ShardedGrinch: one tree by many workers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import NotFittedError
+
+import grinch
+from grinch import cuts
+from grinch._checks import available_memory, check_flag
+from grinch._types import Labels
+from grinch.core.rules import N_NEIGHBORS, Rules
+from grinch.estimators.checks import check_ids
+from grinch.estimators.grinch import Grinch
+from grinch.files.digests import digest
+from grinch.linkage.base import VectorLinkage
+from grinch.sharded.files import joined, taken
+from grinch.sharded.inputs import open_rows
+from grinch.sharded.job import Job
+from grinch.sharded.pipeline import Run, Stage, check_folder, run_stages
+from grinch.sharded.running import Workers
+from grinch.sharded.sizes import choose_n_shards, choose_sample_size
+from grinch.sharded.stages import top, trees
+from grinch.sharded.whole import compose_merges, subtree
+from grinch.tree import Tree
+
+# What a model in memory takes of each point besides its vector and the summaries of nodes, in bytes.
+BYTES_PER_POINT, TIMES_THE_VECTORS = 400, 3.2
+NOT_BUILT_BY = ("n_clusters", "threshold", "noise", "verbose")
+
+
+class ShardedGrinch(ClusterMixin, BaseEstimator):
+    """One cluster tree of a set of points that is too large for one process, by the workers of a Dask cluster.
+
+    A sample of the points gets a tree; its branches are dealt to shards; every point goes to the branch of the sampled
+    point it is nearest to, and then to where its nearest neighbour is; each branch gets a tree of all its points; and
+    these hang in the places that their branches have in the sample's tree. The same points, the same ``n_shards`` and
+    the same ``random_state`` give the same tree, whatever the number of workers.
+
+    Parameters
+    ----------
+    n_shards : int or "auto", default="auto"
+        Parts that are worked on at a time. ``"auto"``: of about 125,000 points each.
+    client : Client, str or None, default=None
+        A dask client, or the address of a scheduler. Without one, a cluster of processes is started on this machine.
+    n_workers : int, optional
+        The number of those processes; by default, one for every core.
+    memory_limit : int or str, optional
+        Bytes that each of them may take, such as ``"6GB"``.
+    folder : path, optional
+        Where the stages of a run are kept. All workers must reach it under the same path. The same ``fit`` on the same
+        folder goes on with what is finished. By default a temporary folder, gone with the model.
+    columns : str or list of str, optional
+        Of Parquet files and frames: the columns of numbers, or one of lists of numbers.
+    sample_size : int or "auto", default="auto"
+        Points of the sample: 20,000, or more where there are many shards.
+    repair : bool, default=True
+        Let points whose nearest neighbour is in another branch go there; in ``mode="exact"``, let branches be joined so
+        that the guarantee of one tree holds for the whole.
+    linkage, metric, mode, n_clusters, threshold, noise, search, n_neighbors, refine_passes, shuffle, random_state, \
+check_linkage, verbose
+        As for :class:`~grinch.Grinch`. With a linkage of your own, ``search`` (ByVector or ByKey) routes records.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The tree of all points, put together when it is first asked for: about 50 bytes of memory a point.
+    top_ : Tree
+        The upper tree, whose leaf ``i`` is branch ``i``; the trees of branches are on disk (:meth:`branch`).
+    labels_, n_clusters_, layers_, layer_persistence_
+        As for :class:`~grinch.Grinch`; with ``n_clusters`` or ``threshold`` by the tree alone, else by the model in
+        memory (:meth:`to_grinch`), whose neighbours know no shards.
+    branch_sizes_ : list of int
+        Points of each branch.
+    stages_ : dict of Stage
+        What each stage took: seconds, tasks, memory, bytes.
+    n_moved_ : int
+        Points that were nearer to a point of another branch, and went there.
+    n_leaves_, n_features_in_ : int
+        Points, and features (0 for records).
+
+    Examples
+    --------
+    >>> from grinch.datasets import gaussian_mixture
+    >>> from grinch.sharded import ShardedGrinch
+    >>> X, y = gaussian_mixture(2_000, n_classes=20)
+    >>> model = ShardedGrinch(n_shards=4, n_workers=1, n_clusters=20).fit(X)  # doctest: +SKIP
+    >>> model.tree_  # doctest: +SKIP
+    <Tree with 2,000 leaves>
+    """
+
+    def __init__(
+        self,
+        n_shards: int | str = "auto",
+        client: Any = None,
+        *,
+        n_workers: int | None = None,
+        memory_limit: int | str | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        columns: Sequence[str] | str | None = None,
+        sample_size: int | str = "auto",
+        repair: bool = True,
+        linkage: Any = "average",
+        metric: str | None = None,
+        mode: str | Rules = "fast",
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        noise: bool = False,
+        search: Any = "auto",
+        n_neighbors: int = N_NEIGHBORS,
+        refine_passes: int = 0,
+        shuffle: bool = False,
+        random_state: int = 0,
+        check_linkage: bool = False,
+        verbose: bool | int = False,
+    ):
+        self.n_shards = n_shards
+        self.client = client
+        self.n_workers = n_workers
+        self.memory_limit = memory_limit
+        self.folder = folder
+        self.columns = columns
+        self.sample_size = sample_size
+        self.repair = repair
+        self.linkage = linkage
+        self.metric = metric
+        self.mode = mode
+        self.n_clusters = n_clusters
+        self.threshold = threshold
+        self.noise = noise
+        self.search = search
+        self.n_neighbors = n_neighbors
+        self.refine_passes = refine_passes
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.check_linkage = check_linkage
+        self.verbose = verbose
+
+    # Fitting ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
+        """Build the tree of X: an array, a memory map, files, a dask array or dataframe, or a list of records.
+
+        ``y`` is ignored; ``ids`` name the points, each once. When it is interrupted or fails, finished tasks are kept
+        in ``folder``, and the same call goes on from there.
+        """
+        model = self._checked_model()
+        is_on_records = not isinstance(model._check_parameters(reset=True).linkage, VectorLinkage)
+        temporary = tempfile.TemporaryDirectory(prefix="grinch-") if self.folder is None else None
+        folder = check_folder(Path(temporary.name if temporary else self.folder))  # type: ignore[arg-type]
+        with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
+            records = True if is_on_records and not isinstance(self.linkage, str) else None
+            rows = open_rows(X, folder, columns=self.columns, records=records, workers=workers)
+            names = check_ids(ids, rows.n_rows, (), None)
+            job = self._job(folder, rows, model)
+            run = run_stages(job, workers)
+        self._run, self._temporary, self._names = run, temporary, names
+        self._tree: Tree | None = None
+        self._model: Grinch | None = None
+        self.n_features_in_ = rows.n_features
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, **keywords: Any) -> Labels:
+        """The flat clusters of X."""
+        return self.fit(X, y, **keywords).labels_
+
+    def _checked_model(self) -> Grinch:
+        check_flag("repair", self.repair)
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, (int, np.integer)):
+            raise ValueError(
+                "random_state must be a whole number, so that a run can go on where it ended; got"
+                f" {self.random_state!r}"
+            )
+        names = [name for name in Grinch().get_params() if name not in ("verbose",)]
+        model = Grinch(**{name: getattr(self, name) for name in names})
+        linkage = model._check_parameters(reset=True).linkage
+        if (
+            not isinstance(linkage, VectorLinkage)
+            and isinstance(self.search, str)
+            and not isinstance(self.linkage, str)
+        ):
+            raise ValueError(
+                "search must say how records find their shard: ByVector(embed) or ByKey(keys), for a linkage of your"
+                f" own; got {self.search!r}"
+            )
+        return model
+
+    def _job(self, folder: Path, rows: Any, model: Grinch) -> Job:
+        n_shards = choose_n_shards(self.n_shards, rows.n_rows)
+        size = choose_sample_size(self.sample_size, rows.n_rows, n_shards)
+        built_by = {name: value for name, value in model.get_params().items() if name not in NOT_BUILT_BY}
+        seed = int(self.random_state)
+        stamp = digest(repr((grinch.__version__, rows.stamp, n_shards, size, seed, self.repair, _named(built_by))))
+        return Job(folder, rows, model, n_shards, size, seed, bool(self.repair), stamp)
+
+    # What was found -----------------------------------------------------------------------------------------------
+
+    @property
+    def tree_(self) -> Tree:
+        self._check_fitted()
+        if self._tree is None:
+            self._tree = self._composed()
+        return self._tree
+
+    @property
+    def top_(self) -> Tree:
+        merges, _, _ = top.load(self._check_fitted().job)
+        return merges.tree(self._ceiling())
+
+    @property
+    def branch_sizes_(self) -> list[int]:
+        return list(self._check_fitted().sizes)
+
+    @property
+    def stages_(self) -> dict[str, Stage]:
+        return dict(self._check_fitted().stages)
+
+    @property
+    def n_moved_(self) -> int:
+        return self._check_fitted().moved
+
+    @property
+    def n_leaves_(self) -> int:
+        return sum(self._check_fitted().sizes)
+
+    @property
+    def folder_(self) -> Path:
+        """Where the run is kept."""
+        return self._check_fitted().job.folder
+
+    @property
+    def ids_(self) -> list[Any]:
+        """The ids of the points, as they were given; positions if none were."""
+        self._check_fitted()
+        return list(range(self.n_leaves_)) if self._names is None else list(self._names)
+
+    @property
+    def labels_(self) -> Labels:
+        """Flat clusters by point."""
+        self._check_fitted()
+        cuts.check_cut(self.n_clusters, self.threshold)
+        if self.noise or (self.n_clusters is None and self.threshold is None):
+            return self.to_grinch().labels_
+        if self.n_clusters is not None:
+            return cuts.cut_n_clusters(self.tree_, self.n_clusters)
+        assert self.threshold is not None
+        return cuts.cut_threshold(self.tree_, self.threshold)
+
+    @property
+    def n_clusters_(self) -> int:
+        """How many flat clusters there are in ``labels_``."""
+        return int(self.labels_.max(initial=-1)) + 1
+
+    @property
+    def layers_(self) -> list[Labels]:
+        """Flat clusters at each resolution that lasts, finest first."""
+        return self.to_grinch().layers_
+
+    @property
+    def layer_persistence_(self) -> npt.NDArray[np.float64]:
+        """How long the clusters of each layer last, from 0 to 1."""
+        return self.to_grinch().layer_persistence_
+
+    def branch(self, i: int) -> tuple[Tree, Labels, Any]:
+        """The tree of branch ``i``, the numbers of its points in the whole by leaf, and their rows, read from disk."""
+        run = self._check_fitted()
+        if not 0 <= i < len(run.sizes) or not run.sizes[i]:
+            raise ValueError(f"i must be the number of a branch with points, 0 to {len(run.sizes) - 1}; got {i!r}")
+        found = trees.load(run.job, i)
+        return found.merges.tree(self._ceiling()), found.numbers, trees.rows_of(run.job, i)
+
+    def to_grinch(self) -> Grinch:
+        """The same tree as a model in memory, which can do all that :class:`~grinch.Grinch` can.
+
+        It takes about three times as much memory as the vectors.
+        """
+        run = self._check_fitted()
+        if self._model is None:
+            self._check_memory()
+            model = Grinch(**{**run.job.model.get_params(), "verbose": self.verbose})
+            self._model = model.fit_tree(self._rows(), self.tree_, ids=self._names)
+        cut = {name: getattr(self, name) for name in ("n_clusters", "threshold", "noise")}
+        return self._model.set_params(**cut)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model in memory (:meth:`to_grinch`) to a file; :func:`grinch.load` opens it."""
+        self.to_grinch().save(path)
+
+    def explore(self, **keywords: Any) -> Any:
+        """Look at the tree in a page (:meth:`grinch.Grinch.explore`)."""
+        return self.to_grinch().explore(**keywords)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_run")
+
+    # Within -------------------------------------------------------------------------------------------------------
+
+    def _check_fitted(self) -> Run:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("This ShardedGrinch is not fitted yet; call fit first")
+        return self._run
+
+    def _ceiling(self) -> float | None:
+        return getattr(self._run.job.linkage, "ceiling", None)
+
+    def _composed(self) -> Tree:
+        job = self._run.job
+        merges, branches, nodes = top.load(job)
+        parts, numbers = [], []
+        for branch, node in zip(branches.tolist(), nodes.tolist(), strict=True):
+            found = trees.load(job, branch)
+            part, leaves = found.merges, np.arange(len(found.numbers))
+            if node >= 0:
+                tree = found.merges.tree()
+                part, leaves = subtree(tree, node + (node >= tree.n_leaves))
+            parts.append(part)
+            numbers.append(found.numbers[leaves])
+        tree = compose_merges(merges, parts, numbers).tree(self._ceiling())
+        tree.names = None if self._names is None else list(self._names)
+        return tree
+
+    def _rows(self) -> Any:
+        """All points in the order they came."""
+        job = self._run.job
+        found = [(trees.load(job, b).numbers, trees.rows_of(job, b)) for b, size in enumerate(self._run.sizes) if size]
+        numbers = np.concatenate([part for part, _ in found])
+        if not isinstance(found[0][1], np.ndarray):
+            return taken(joined([rows for _, rows in found]), np.argsort(numbers))
+        whole = np.empty((len(numbers), found[0][1].shape[1]), found[0][1].dtype)
+        for part, rows in found:
+            whole[part] = rows
+        return whole
+
+    def _check_memory(self) -> None:
+        n, room = self.n_leaves_, available_memory()
+        need = int(n * (TIMES_THE_VECTORS * 4 * self.n_features_in_ + BYTES_PER_POINT))
+        if room is not None and need > room:
+            raise MemoryError(
+                f"the model of {n:,} points takes about {need:,} bytes of memory, and {room:,} are free. Set n_clusters"
+                " or threshold, for which the tree is enough, or read branches one by one: top_ and branch(i)"
+            )
+
+
+def _named(parameters: dict[str, Any]) -> list[tuple[str, str]]:
+    """Parameters as texts that are the same in another process; functions by their names."""
+    return [(name, _name_of(value)) for name, value in sorted(parameters.items())]
+
+
+def _name_of(value: Any) -> str:
+    if value is None or isinstance(value, (str, int, float, bool, Rules)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return repr([_name_of(one) for one in value])
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"

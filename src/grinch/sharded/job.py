@@ -1,0 +1,62 @@
+"""What all tasks of a run have to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grinch.core.rules import Rules
+from grinch.estimators.grinch import Grinch
+from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.sharded.inputs import Rows
+from grinch.tree.links import NO_LIMIT
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run: its input, its settings, and the folder that its stages write to. Small, for it goes with every task."""
+
+    folder: Path
+    rows: Rows = field(repr=False)
+    model: Grinch
+    """How every tree is built; it is never fitted itself."""
+    n_shards: int
+    sample_size: int
+    seed: int
+    repair: bool
+    stamp: str
+    """All that results depend on, in short."""
+
+    @property
+    def linkage(self) -> VectorLinkage | Linkage:
+        return self.model._check_parameters(reset=True).linkage
+
+    @property
+    def rules(self) -> Rules:
+        return self.model._rules()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether trees carry the guarantee of the paper's theorem, which the whole is to keep."""
+        rules = self.rules
+        return rules.graft and not rules.single_search and rules.graft_cap == NO_LIMIT
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.rows.pieces)
+
+    def path(self, stage: str, name: str) -> Path:
+        """The file of a stage."""
+        return self.folder / stage / name
+
+
+def piece_name(piece: int) -> str:
+    return f"piece-{piece:06d}"
+
+
+def shard_name(shard: int) -> str:
+    return f"shard-{shard:05d}"
+
+
+def branch_name(branch: int) -> str:
+    return f"branch-{branch:06d}"

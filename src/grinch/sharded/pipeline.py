@@ -1,0 +1,83 @@
+"""The stages of a run one after the other, each on as many workers as there are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grinch.sharded.job import Job
+from grinch.sharded.running import Workers
+from grinch.sharded.stages import exchange, route, sample, skeleton, top, trees
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a stage took: seconds by the clock and of all tasks together, bytes of rows read and of files written."""
+
+    seconds: float
+    task_seconds: float
+    tasks: int
+    found: int
+    """How many tasks an earlier run had finished."""
+    peak_memory: int
+    """The most bytes that a worker's process had by the end of one of them."""
+    read: int
+    written: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: what each stage took, and the number of points of each branch."""
+
+    job: Job
+    stages: dict[str, Stage]
+    sizes: list[int]
+    moved: int
+
+
+def run_stages(job: Job, workers: Workers) -> Run:
+    """Everything from the sample to the upper tree; what is finished already is not done again."""
+    stages: dict[str, Stage] = {}
+
+    def run(stage: str, task: Callable[..., Any], tasks: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        begun = time.perf_counter()
+        (job.folder / stage).mkdir(parents=True, exist_ok=True)
+        results = workers.run(stage, task, tasks, job.folder, stamp=job.stamp)
+        report = workers.stages[stage]
+        stages[stage] = Stage(
+            seconds=time.perf_counter() - begun,
+            task_seconds=report.task_seconds,
+            tasks=report.n_tasks,
+            found=report.n_found,
+            peak_memory=report.peak_memory,
+            read=sum(int(result.get("read", 0)) for result in results.values()),
+            written=sum(int(result.get("written", 0)) for result in results.values()),
+        )
+        return results
+
+    run(sample.STAGE, sample.run, sample.tasks(job))
+    run(skeleton.STAGE, skeleton.run, skeleton.tasks(job))
+    plan = skeleton.load(job.folder, job.stamp)
+    run(route.STAGE, route.run, route.tasks(job))
+    moved = 0
+    if job.repair and plan.n_branches > 1:
+        run(exchange.ASKING, exchange.ask, exchange.asking_tasks(job))
+        decided = run(exchange.DECIDING, exchange.decide, exchange.deciding_tasks(job))
+        moved = sum(int(result["moved"]) for result in decided.values())
+    built = run(trees.STAGE, trees.run, trees.tasks(job))
+    by_branch = {int(branch): size for result in built.values() for branch, size in result["sizes"].items()}
+    sizes = [by_branch[branch] for branch in range(plan.n_branches)]
+    run(top.STAGE, top.run, top.tasks(job, sizes))
+    return Run(job, stages, sizes, moved)
+
+
+def check_folder(folder: Path) -> Path:
+    """A folder to work in; made if there is none."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"folder must be one that can be made and written to; got {str(folder)!r}: {error}") from None
+    return folder.absolute()

@@ -1,0 +1,37 @@
+"""How many shards, and how large a sample: by the data alone, so that any number of workers builds the same tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grinch._checks import check_count
+from grinch.sharded.stages.skeleton import BRANCHES_PER_SHARD
+
+# A shard of so many points is built in seconds, so that workers are busy until the end and little is lost with one.
+POINTS_PER_SHARD = 125_000
+# Every shard is asked about points of every other: beyond this many, shards become larger instead.
+MOST_SHARDS = 1_024
+# The sample has so many points in any case, and for each branch.
+LEAST_SAMPLE, SAMPLE_PER_BRANCH = 20_000, 64
+
+
+def choose_n_shards(given: Any, n_points: int) -> int:
+    """The number of shards asked for, or one that suits the data.
+
+    >>> choose_n_shards("auto", 1_000_000), choose_n_shards("auto", 10**9), choose_n_shards(5, 1_000_000)
+    (8, 1024, 5)
+    """
+    if isinstance(given, str) and given == "auto":
+        return max(min(-(-n_points // POINTS_PER_SHARD), MOST_SHARDS), 1)
+    return min(check_count("n_shards", given, 1, " or 'auto'"), max(n_points // 2, 1))
+
+
+def choose_sample_size(given: Any, n_points: int, n_shards: int) -> int:
+    """The size of the sample asked for, or one that suits the number of shards.
+
+    >>> choose_sample_size("auto", 1_000_000, 8), choose_sample_size("auto", 10**8, 800)
+    (20000, 204800)
+    """
+    if isinstance(given, str) and given == "auto":
+        return min(n_points, max(LEAST_SAMPLE, SAMPLE_PER_BRANCH * BRANCHES_PER_SHARD * n_shards))
+    return min(check_count("sample_size", given, 2, " or 'auto'"), n_points)

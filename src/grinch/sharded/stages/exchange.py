@@ -1,0 +1,183 @@
+"""Two stages of repair: points whose nearest neighbour lives in another branch go there.
+
+In one tree a point enters beside the nearest of all points. Where shards are routed by a sample, some points are sent
+past it. So every branch is asked about the points that may belong to it, and then each shard decides about its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grinch._types import Floats, Labels
+from grinch.sharded.files import n_bytes, read_arrays, taken, write_arrays
+from grinch.sharded.job import Job, shard_name
+from grinch.sharded.stages import route, skeleton
+from grinch.sharded.stages.gather import Members, members_of, rows_at
+
+ASKING, DECIDING = "neighbors", "moves"
+
+
+class Answers(NamedTuple):
+    """What a shard says of points of others: how near its own nearest is, which that is, and who is nearest to it.
+
+    ``guests`` are numbers of points, ``neighbors`` of the nearest in ``branches``; ``scores`` are of the two, and
+    ``held`` of the neighbour and its own nearest.
+    """
+
+    guests: Labels
+    branches: Labels
+    scores: Floats
+    neighbors: Labels
+    held: Floats
+
+
+class Moves(NamedTuple):
+    """Points that leave a shard, by the shard they go to: where their rows are, and their new branch."""
+
+    numbers: Labels
+    pieces: Labels
+    positions: Labels
+    branches: Labels
+    shard_starts: Labels
+
+
+def asking_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
+    n_shards = skeleton.load(job.folder, job.stamp).n_shards
+    return {shard_name(shard): (job, shard) for shard in range(n_shards)}
+
+
+deciding_tasks = asking_tasks
+
+
+# Asking -----------------------------------------------------------------------------------------------------------
+
+
+def ask(job: Job, shard: int) -> dict[str, int]:
+    """How near the points of a shard are to each other where it matters, and to the guests that may belong here."""
+    plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
+    rows = rows_at(job, members.pieces, members.positions)
+    guests, guest_rows, guest_branches, guest_shards = _guests(job, plan, shard)
+    own = np.full(len(members.numbers), np.nan)
+    found = []
+    for branch in np.flatnonzero(plan.shard_of == shard).tolist():
+        inside, asked = np.flatnonzero(members.branches == branch), np.flatnonzero(guest_branches == branch)
+        if not len(inside):
+            continue
+        scores, neighbors = _ask_branch(job, rows, members, inside, taken(guest_rows, asked), own)
+        found.append((asked, scores, inside[neighbors]))
+    _write_answers(job, shard, members, own, found, (guests, guest_branches, guest_shards))
+    return {"points": len(members.numbers), "guests": len(guests), "read": n_bytes(rows) + n_bytes(guest_rows)}
+
+
+def _ask_branch(
+    job: Job, rows: Any, members: Members, inside: Labels, guests: Any, own: Floats
+) -> tuple[Floats, Labels]:
+    """Of each guest, the nearest point of a branch and its score; fills ``own`` where it will be looked at."""
+    engine, count = route.new_engine(job, taken(rows, inside)), len(inside)
+    scores, neighbors = np.empty(0), np.empty(0, np.int64)
+    if len(guests):
+        near = engine.look_up(guests, limit=count)
+        scores, neighbors = near.score, np.where(near.slots[:, 0] < 0, 0, near.slots[:, 0]).astype(np.int64)
+    is_looked_at = members.is_near_border[inside].copy()
+    is_looked_at[neighbors] = True
+    slots = np.flatnonzero(is_looked_at)
+    own[inside[slots]] = engine.look_around(slots, limit=count).score if len(slots) else 0.0
+    return scores, neighbors
+
+
+def _guests(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any, Labels, Labels]:
+    """Points of other branches that may belong to this shard: numbers, rows, the branch in question, their shards."""
+    numbers, branches, shards, pieces, positions = [], [], [], [], []
+    for piece in range(job.n_pieces):
+        found, there = route.guests_of(job, piece), route.routed(job, piece)
+        part = slice(int(found.shard_starts[shard]), int(found.shard_starts[shard + 1]))
+        at = found.positions[part]
+        numbers.append(there.numbers[at])
+        branches.append(found.branches[part])
+        shards.append(plan.shard_of[there.branches[at]])
+        pieces.append(np.full(len(at), piece))
+        positions.append(at)
+    rows = rows_at(job, np.concatenate(pieces), np.concatenate(positions))
+    return np.concatenate(numbers), rows, np.concatenate(branches), np.concatenate(shards)
+
+
+def _write_answers(
+    job: Job,
+    shard: int,
+    members: Members,
+    own: Floats,
+    found: list[tuple[Labels, Floats, Labels]],
+    guests: tuple[Labels, Labels, Labels],
+) -> None:
+    numbers, branches, shards = guests
+    asked = np.concatenate([np.empty(0, np.int64), *(part[0] for part in found)])
+    scores = np.concatenate([np.empty(0), *(part[1] for part in found)])
+    nearest = np.concatenate([np.empty(0, np.int64), *(part[2] for part in found)])
+    order = np.lexsort((numbers[asked], shards[asked]))
+    asked, nearest = asked[order], nearest[order]
+    n_shards = skeleton.load(job.folder, job.stamp).n_shards
+    write_arrays(
+        _answers_path(job, shard),
+        own=own,
+        guests=numbers[asked],
+        branches=branches[asked],
+        scores=scores[order],
+        neighbors=members.numbers[nearest],
+        held=own[nearest],
+        shard_starts=np.searchsorted(shards[asked], np.arange(n_shards + 1)),
+    )
+
+
+def _answers_path(job: Job, shard: int) -> Path:
+    return job.path(ASKING, f"{shard_name(shard)}.npz")
+
+
+# Deciding ---------------------------------------------------------------------------------------------------------
+
+
+def decide(job: Job, shard: int) -> dict[str, int]:
+    """Which points of a shard go to another branch: those with a nearer neighbour there."""
+    plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
+    (own,) = read_arrays(_answers_path(job, shard), "own")
+    answers = _answers_about(job, plan.n_shards, shard)
+    at = np.searchsorted(members.numbers, answers.guests)
+    is_nearer = answers.scores > own[at]
+    # Two points that are each other's nearest must not both go: the one that came later does.
+    is_mutual = answers.scores > answers.held
+    goes = np.flatnonzero(is_nearer & (~is_mutual | (answers.guests > answers.neighbors)))
+    # Of several branches the one with the nearest neighbour, the first of equals.
+    goes = goes[np.lexsort((answers.branches[goes], -answers.scores[goes], answers.guests[goes]))]
+    goes = goes[np.unique(answers.guests[goes], return_index=True)[1]]
+    there = plan.shard_of[answers.branches[goes]]
+    goes, there = goes[np.argsort(there, kind="stable")], np.sort(there, kind="stable")
+    at = np.searchsorted(members.numbers, answers.guests[goes])
+    write_arrays(
+        _moves_path(job, shard),
+        numbers=members.numbers[at],
+        pieces=members.pieces[at],
+        positions=members.positions[at],
+        branches=answers.branches[goes],
+        shard_starts=np.searchsorted(there, np.arange(plan.n_shards + 1)),
+    )
+    return {"points": len(members.numbers), "moved": len(goes)}
+
+
+def moves_from(job: Job, shard: int) -> Moves:
+    """Who leaves a shard."""
+    return Moves(*read_arrays(_moves_path(job, shard), *Moves._fields))
+
+
+def _answers_about(job: Job, n_shards: int, shard: int) -> Answers:
+    """What all shards say of the points of one."""
+    parts = []
+    for other in range(n_shards):
+        *columns, starts = read_arrays(_answers_path(job, other), *Answers._fields, "shard_starts")
+        parts.append([column[int(starts[shard]) : int(starts[shard + 1])] for column in columns])
+    return Answers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _moves_path(job: Job, shard: int) -> Path:
+    return job.path(DECIDING, f"{shard_name(shard)}.npz")

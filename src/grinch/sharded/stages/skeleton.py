@@ -1,0 +1,139 @@
+"""The second stage: the tree of the sample, and its branches, dealt to shards.
+
+The tree of the whole will have the upper part of this one, and below each of its branches a tree of all points that
+are nearest to one of the branch's points.
+"""
+
+from __future__ import annotations
+
+import heapq
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+
+from grinch._types import Ids, Labels
+from grinch.core.engine import Engine
+from grinch.cuts import collapse
+from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
+from grinch.sharded.job import Job
+from grinch.sharded.stages.sample import sampled
+from grinch.sharded.whole import Merges, merges_of
+from grinch.tree import NONE, Tree
+
+STAGE, NAME = "skeleton", "sample-tree"
+# Each shard has several branches: the more, the better the shards can be balanced and the more of the sample's tree is
+# kept, but also the more points near borders.
+BRANCHES_PER_SHARD = 4
+# What leaves a branch on the way down to where it divides is no branch of its own if it is this much smaller.
+CRUMB = 32
+
+
+class Skeleton(NamedTuple):
+    """Branches of the sample's tree: by sampled point, its branch; by branch, its shard; and the tree above them."""
+
+    branch_of: Labels
+    shard_of: Labels
+    top: Merges
+
+    @property
+    def n_branches(self) -> int:
+        return len(self.shard_of)
+
+    @property
+    def n_shards(self) -> int:
+        return int(self.shard_of.max()) + 1
+
+
+def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
+    return {NAME: (job,)}
+
+
+def run(job: Job) -> dict[str, int]:
+    """Fit the sample, choose branches, deal them to shards."""
+    rows = sampled(job)
+    model = clone(job.model).set_params(verbose=False).fit(rows)
+    tree = model.tree_
+    branches = _branches(tree, job.n_shards)
+    found = np.full(tree.n_leaves, -1, np.int64)
+    for number, node in enumerate(branches):
+        found[tree.leaves(node)] = number
+    # Numbers of clusters as a tree numbers them: leaf i of the upper tree is branch i.
+    top = merges_of(collapse(tree, found).tree)
+    branch_of = _without_crumbs(found, _neighbors(model._engine(), model._fitted.leaves()))
+    shard_of = _dealt(np.bincount(branch_of, minlength=len(branches)), job.n_shards)
+    written = write_rows(job.path(STAGE, "rows"), rows)
+    arrays = {"branch_of": branch_of, "shard_of": shard_of, "pairs": top.pairs, "scores": top.scores}
+    written += write_arrays(job.path(STAGE, "skeleton.npz"), **arrays)
+    return {"points": tree.n_leaves, "branches": len(branches), "written": written}
+
+
+@lru_cache(maxsize=2)
+def load(folder: Path, stamp: str) -> Skeleton:
+    """What the stage has found; ``stamp`` is that of the job."""
+    branch_of, shard_of, pairs, scores = read_arrays(
+        folder / STAGE / "skeleton.npz", "branch_of", "shard_of", "pairs", "scores"
+    )
+    return Skeleton(branch_of, shard_of, Merges(pairs, scores))
+
+
+def sample_of(job: Job) -> Any:
+    """The sampled points, in the order of ``branch_of``."""
+    return read_rows(job.path(STAGE, "rows"))
+
+
+def _branches(tree: Tree, n_shards: int) -> list[int]:
+    """Nodes with at most a certain number of points each; the few that leave on the way down are in none of them."""
+    if n_shards == 1:
+        return [tree.root]
+    limit = max(tree.n_leaves // (n_shards * BRANCHES_PER_SHARD), 1)
+    least = max(limit // CRUMB, 1)
+    sizes, children = tree.sizes(), tree.child_pairs()
+    stack, found = [tree.root], []
+    while stack:
+        v = stack.pop()
+        while sizes[v] > limit and sizes[children[v]].min() < least:
+            v = int(children[v][np.argmax(sizes[children[v]])])
+        if sizes[v] <= limit:
+            found.append(v)
+        else:
+            stack += children[v][::-1].tolist()
+    return sorted(found, key=lambda node: int(tree.leaves(node)[0]))
+
+
+def _neighbors(engine: Engine, leaves: Labels) -> Ids:
+    """By leaf of the tree handed out, the nearest leaves."""
+    slots, near = engine.slots(), engine.neighbors()
+    leaf_of = np.full(engine.n_slots + 1, NONE, np.int32)  # one more, where NONE points
+    leaf_of[slots] = leaves
+    by_leaf = np.empty((len(slots), near.shape[1]), np.int32)
+    by_leaf[leaves] = leaf_of[near[slots]]
+    return by_leaf
+
+
+def _without_crumbs(found: Labels, near: Ids) -> Labels:
+    """Points of no branch go to that of their nearest neighbour, or of its nearest neighbour, and so on."""
+    branch_of = found.copy()
+    while (lost := np.flatnonzero(branch_of < 0)).size:
+        of_neighbors = np.where(near[lost] == NONE, -1, branch_of[near[lost]])
+        first = np.argmax(of_neighbors >= 0, axis=1)
+        chosen = of_neighbors[np.arange(len(lost)), first] if of_neighbors.shape[1] else np.full(len(lost), -1)
+        if (chosen < 0).all():
+            branch_of[lost] = 0  # islands that know only each other
+            break
+        branch_of[lost] = chosen
+    return branch_of
+
+
+def _dealt(sizes: npt.NDArray[np.int64], n_shards: int) -> Labels:
+    """By branch, its shard: the largest branches first, each to the shard with the fewest points."""
+    shard_of = np.empty(len(sizes), np.int64)
+    heap = [(0, shard) for shard in range(min(n_shards, len(sizes)))]
+    for branch in np.argsort(-sizes, kind="stable").tolist():
+        points, shard = heapq.heappop(heap)
+        shard_of[branch] = shard
+        heapq.heappush(heap, (points + int(sizes[branch]), shard))
+    return shard_of

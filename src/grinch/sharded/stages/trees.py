@@ -1,0 +1,117 @@
+"""The stage that takes longest: the tree of each branch, shard by shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from grinch._types import Floats, Labels
+from grinch.linkage.base import VectorLinkage
+from grinch.sharded.files import joined, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
+from grinch.sharded.job import Job, branch_name, shard_name
+from grinch.sharded.stages import skeleton
+from grinch.sharded.stages.exchange import moves_from
+from grinch.sharded.stages.gather import members_of, rows_at
+from grinch.sharded.whole import Merges, merges_of
+
+STAGE = "trees"
+
+
+class Branch(NamedTuple):
+    """The tree of a branch: the numbers of its points, by leaf, its merges, and the summary of all of them."""
+
+    numbers: Labels
+    merges: Merges
+    mean: Floats
+    moments: Floats
+
+
+def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
+    n_shards = skeleton.load(job.folder, job.stamp).n_shards
+    return {shard_name(shard): (job, shard) for shard in range(n_shards)}
+
+
+def run(job: Job, shard: int) -> dict[str, Any]:
+    """Build the tree of each branch of a shard, of its points in the order of their numbers."""
+    plan = skeleton.load(job.folder, job.stamp)
+    numbers, branches, rows = _settled(job, plan, shard)
+    sizes, written = {}, 0
+    for branch in np.flatnonzero(plan.shard_of == shard).tolist():
+        inside = np.flatnonzero(branches == branch)
+        sizes[branch] = len(inside)
+        if len(inside):
+            written += _build(job, branch, numbers[inside], taken(rows, inside))
+    return {"sizes": sizes, "read": n_bytes(rows), "written": written}
+
+
+def load(job: Job, branch: int) -> Branch:
+    """The tree of a branch that has points."""
+    numbers, pairs, scores, mean, moments = read_arrays(
+        _path(job, branch), "numbers", "pairs", "scores", "mean", "moments"
+    )
+    return Branch(numbers, Merges(pairs.astype(np.int64), scores), mean, moments)
+
+
+def rows_of(job: Job, branch: int) -> Any:
+    """The points of a branch, by leaf."""
+    return read_rows(job.path(STAGE, f"{branch_name(branch)}.rows"))
+
+
+def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Labels, Any]:
+    """The points of a shard after all moves: numbers in ascending order, branches, rows."""
+    members = members_of(job, shard)
+    if not job.repair or plan.n_branches == 1:
+        return members.numbers, members.branches, rows_at(job, members.pieces, members.positions)
+    stays = ~np.isin(members.numbers, moves_from(job, shard).numbers)
+    numbers, branches = [members.numbers[stays]], [members.branches[stays]]
+    rows = [rows_at(job, members.pieces[stays], members.positions[stays])]
+    for other in range(plan.n_shards):
+        moves = moves_from(job, other)
+        part = slice(int(moves.shard_starts[shard]), int(moves.shard_starts[shard + 1]))
+        if part.start < part.stop:
+            numbers.append(moves.numbers[part])
+            branches.append(moves.branches[part])
+            rows.append(rows_at(job, moves.pieces[part], moves.positions[part]))
+    order = np.argsort(np.concatenate(numbers), kind="stable")
+    rows = [part for part in rows if len(part)]
+    return np.concatenate(numbers)[order], np.concatenate(branches)[order], taken(joined(rows), order)
+
+
+def _build(job: Job, branch: int, numbers: Labels, rows: Any) -> int:
+    model = clone(job.model).set_params(verbose=False, n_clusters=None, threshold=None, noise=False)
+    merges = merges_of(model.fit(rows).tree_)
+    mean, moments = _summary(job, rows)
+    written = write_rows(job.path(STAGE, f"{branch_name(branch)}.rows"), rows)
+    return written + write_arrays(
+        _path(job, branch),
+        numbers=numbers,
+        pairs=merges.pairs.astype(np.int32),
+        scores=merges.scores,
+        mean=mean,
+        moments=moments,
+    )
+
+
+def _summary(job: Job, rows: Any) -> tuple[Floats, Floats]:
+    """Mean, and count, spread and length, of vectors as the linkage sees them; nothing of records."""
+    linkage = job.linkage
+    if not isinstance(linkage, VectorLinkage):
+        return np.empty(0), np.empty(0)
+    total, squares = np.zeros(rows.shape[1]), 0.0
+    for start in range(0, len(rows), 4096):
+        wide = np.asarray(rows[start : start + 4096], np.float64)
+        if linkage.is_spherical:
+            lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+            wide = wide / np.where(lengths > 0, lengths, 1.0)[:, None]
+        total += wide.sum(axis=0)
+        squares += float(np.einsum("ij,ij->", wide, wide))
+    mean = total / len(rows)
+    length = float(np.sqrt(mean @ mean))
+    return mean, np.array([len(rows), max(squares / len(rows) - length**2, 0.0), length])
+
+
+def _path(job: Job, branch: int) -> Path:
+    return job.path(STAGE, f"{branch_name(branch)}.npz")
