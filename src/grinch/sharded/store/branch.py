@@ -13,6 +13,7 @@ from grinch._types import Counts
 from grinch.sharded.store.routing import Router, Sample, drawn
 from grinch.store import DamagedStore, Store, disk
 from grinch.store.database import Id
+from grinch.tree import Tree
 
 ORDER = "order.bin"
 
@@ -97,6 +98,20 @@ class Branch:
         self._note(numbers)
         self.store.insert(rows, ids=names, payload=payload, columns=columns)
         self._sample = self.router.grown(sample, numbers, rows)
+
+    def adopt(
+        self,
+        rows: npt.NDArray[Any],
+        names: list[Id],
+        payload: list[Any] | None,
+        numbers: Counts,
+        tree: Tree,
+        columns: Any,
+    ) -> None:
+        """The first points of a branch, with the tree that they have already: leaf i is row i."""
+        self._note(numbers)
+        self.store.adopt(rows, tree, ids=names, payload=payload, columns=columns)
+        self._sample = None
 
     def _note(self, numbers: Counts) -> None:
         """The numbers of points to come are on disk, behind those there are."""

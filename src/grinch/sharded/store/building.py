@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.routing import Router
-from grinch.sharded.store.steps import Points
 from grinch.store import Store, opening
-from grinch.tree import Tree
 
 
 def vector_linkage(linkage: Any, metric: str | None) -> VectorLinkage:
@@ -44,15 +40,3 @@ def settings_of(store: Store) -> dict[str, Any]:
 def new_branch(folder: Path, settings: dict[str, Any], router: Router) -> Branch:
     """A branch without points; what was left in its folder by a process that died is gone."""
     return Branch(opening.open(folder, **settings), router)
-
-
-def fill(branch: Branch, points: Points, tree: Tree | None, columns: list[str] | None) -> None:
-    """The first points of a branch, in the order of their arrival.
-
-    ``tree`` is the tree over them, where it is known.
-    """
-    # ADOPT: once the engine can begin with a tree over rows that are written, the store is given ``tree`` here, and
-    # nothing is built again. Until then its tree is built from the rows.
-    order = np.argsort(points.numbers, kind="stable")
-    some = points if np.array_equal(order, np.arange(len(order))) else points[order]
-    branch.insert(some.rows, some.names, some.payload, some.numbers, columns)

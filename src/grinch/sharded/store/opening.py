@@ -16,13 +16,14 @@ from grinch._types import Counts
 from grinch.cuts import check_cut
 from grinch.estimators.grinch import Grinch
 from grinch.sharded.store.branch import Branch
-from grinch.sharded.store.building import fill, new_branch, vector_linkage
+from grinch.sharded.store.building import new_branch, vector_linkage
 from grinch.sharded.store.manifest import BRANCH_NAME, FILE, Manifest, pairs_of
 from grinch.sharded.store.routing import Router
 from grinch.sharded.store.session import LEFT_OVER
 from grinch.sharded.store.steps import Points
 from grinch.sharded.store.store import ShardedStore
 from grinch.sharded.store.versions import FILE as VERSIONS
+from grinch.sharded.whole import merges_of
 from grinch.store import disk, inputs
 from grinch.store.database import FILE as PLAIN
 from grinch.store.database import Id
@@ -144,9 +145,6 @@ def make_sharded(
     lock = WriterLock(folder)
     try:
         _empty(folder)
-        internal = top.internal_nodes()[::-1]
-        node = np.arange(top.n_ids)
-        node[internal] = len(parts) + np.arange(len(internal))
         manifest = Manifest(
             max_points,
             settings.get("n_clusters"),
@@ -154,7 +152,7 @@ def make_sharded(
             is_named=parts[0].ids is not None,
             next_number=1 + max(int(part.numbers.max()) for part in parts),
             branches=tuple(Manifest(max_points).new_names(len(parts))),
-            pairs=pairs_of(node[top.child_pairs()[internal]]),
+            pairs=pairs_of(merges_of(top).pairs),
         )
         router = _router(settings)
         for i, (name, part) in enumerate(zip(manifest.branches, parts, strict=True)):
@@ -162,7 +160,7 @@ def make_sharded(
             try:
                 names = part.numbers.tolist() if part.ids is None else list(part.ids)
                 points = Points(part.rows, names, None if payload is None else _listed(payload[i]), part.numbers)
-                fill(branch, points, part.tree, None if columns is None else list(columns))
+                branch.adopt(*points, part.tree, None if columns is None else list(columns))
             finally:
                 branch.store.close()
         disk.sync_folder(folder)

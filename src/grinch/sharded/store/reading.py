@@ -12,8 +12,8 @@ from grinch._types import Counts, Labels, Slots
 from grinch.cuts import check_cut, cut_auto, cut_n_clusters, cut_threshold
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.session import Session
-from grinch.sharded.store.top import Moments, moments_of, top_tree, without_empty
-from grinch.sharded.store.whole import compose
+from grinch.sharded.store.top import Moments, moments_of, top_tree
+from grinch.sharded.whole import Merges, compose, without
 from grinch.store import inputs
 from grinch.store.changes import Change
 from grinch.store.database import Id
@@ -155,14 +155,15 @@ class Reading(Session):
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
         rows = np.split(ranks, np.cumsum([len(some) for some in numbers])[:-1])
-        return compose(self._top(), [branch.store.tree for branch in there], rows)
+        return compose(self._top(), [branch.store.tree for branch in there], rows, self._linkage.ceiling)
 
     def _top(self) -> Tree:
         """The tree over the branches that have points."""
         branches = self._now()
-        is_there = [branch.n_points > 0 for branch in branches]
-        groups = [self._moments(branch) for branch, is_it in zip(branches, is_there, strict=True) if is_it]
-        return top_tree(self._linkage, without_empty(self._manifest.pairs, is_there), groups)
+        pairs = np.array(self._manifest.pairs, np.int64).reshape(-1, 2)
+        is_empty = np.array([branch.n_points == 0 for branch in branches])
+        kept = without(Merges(pairs, np.zeros(len(pairs))), is_empty)
+        return top_tree(self._linkage, kept.pairs, [self._moments(branch) for branch in branches if branch.n_points])
 
     def _moments(self, branch: Branch) -> Moments:
         known = self._known_moments.get(branch.name)

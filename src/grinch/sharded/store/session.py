@@ -19,13 +19,14 @@ from grinch._types import Slots
 from grinch.errors import LinkageError
 from grinch.sharded.store import journal
 from grinch.sharded.store.branch import Branch
-from grinch.sharded.store.building import fill, linkage_of_store, new_branch, settings_of
+from grinch.sharded.store.building import linkage_of_store, new_branch, settings_of
 from grinch.sharded.store.manifest import BRANCH_NAME, Manifest
 from grinch.sharded.store.routing import Router
 from grinch.sharded.store.splitting import two_sides, with_groups
 from grinch.sharded.store.steps import Insert, Step, points_of
 from grinch.sharded.store.top import Moments
 from grinch.sharded.store.versions import Versions
+from grinch.sharded.whole import merges_of, without
 from grinch.store import DamagedStore, Store, disk
 from grinch.store.lock import WriterLock, is_held
 from grinch.store.opening import open as open_store
@@ -253,14 +254,14 @@ class Session:
         """The two sides of a branch as branches, on disk as a whole."""
         ids, columns, new = old.store.ids, old.store.columns, list[Branch]()
         points = points_of(old, ids)
-        sides = with_groups(two_sides(old.store.tree), points.rows, points.numbers, self._router)
+        tree = old.store.tree
+        sides = with_groups(two_sides(tree), points.rows, points.numbers, self._router)
         try:
             for side, name in enumerate(names):
                 shutil.rmtree(self.folder / name, ignore_errors=True)
                 new.append(new_branch(self.folder / name, settings_of(old.store), self._router))
                 at: Slots = np.flatnonzero(sides == side)
-                fill(new[-1], points[at], None, columns)
-                new[-1].store.snapshot()
+                new[-1].adopt(*points.taken(at), without(merges_of(tree), sides != side).tree(), columns)
             # Who was removed stays known.
             with new[0].store._db.changing():
                 new[0].store._db.remove_points((), old.store._db.all_removed())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,7 @@ from grinch.store.database import Id
 Branches = Mapping[str, Branch]
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(NamedTuple):
     """Points on their way into branches: rows, ids inside, what is kept beside them, and their arrival numbers."""
 
     rows: npt.NDArray[Any]
@@ -25,7 +24,8 @@ class Points:
     payload: list[Any] | None
     numbers: Counts
 
-    def __getitem__(self, kept: Slots) -> Points:
+    def taken(self, kept: Slots) -> Points:
+        """Some of them."""
         at = kept.tolist()
         payload = None if self.payload is None else [self.payload[i] for i in at]
         return Points(self.rows[kept], [self.names[i] for i in at], payload, self.numbers[kept])

@@ -82,7 +82,7 @@ class ShardedStore(Reading):
     def _insert(self, points: Points, columns: list[str] | None) -> None:
         branches = self._now()
         owners = self._router.nearest(points.rows, [branch.sample for branch in branches])
-        self._carry_out([Insert(branches[owner].name, points[at], columns) for owner, at in parts_of(owners)])
+        self._carry_out([Insert(branches[owner].name, points.taken(at), columns) for owner, at in parts_of(owners)])
         self._next_number += len(points.names)
         self._split_large()
 
@@ -91,10 +91,10 @@ class ShardedStore(Reading):
         owners = self._owners(points.names)
         for owner, at in parts_of(owners):
             if owner >= 0:
-                store, some = self._now()[owner].store, points[at]
+                store, some = self._now()[owner].store, points.taken(at)
                 texts = None if some.payload is None else inputs.check_payload(some.payload, len(at))
                 store._new_ones(store._now(), some.rows, some.names, texts)
-        new = points[np.flatnonzero(owners < 0)]
+        new = points.taken(np.flatnonzero(owners < 0))
         return Points(new.rows, new.names, new.payload, points.numbers[: len(new.names)])
 
     def remove(self, ids: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import Floats
+from grinch._types import Floats, Labels
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.compiled import VectorGroup
 from grinch.linkage.vector import formula_score
@@ -61,33 +61,10 @@ def score(linkage: VectorLinkage, a: Moments, b: Moments) -> float:
     return float(formula_score(linkage.formula, means, moments, 0, 1))
 
 
-def top_tree(linkage: VectorLinkage, pairs: Sequence[tuple[int, int]], groups: Sequence[Moments]) -> Tree:
+def top_tree(linkage: VectorLinkage, pairs: Labels, groups: Sequence[Moments]) -> Tree:
     """The tree over groups, with the score of each pair of sides."""
     known, scores = list(groups), []
-    for a, b in pairs:
+    for a, b in pairs.tolist():
         scores.append(score(linkage, known[a], known[b]))
         known.append(merged(known[a], known[b]))
-    merges = np.array(pairs, np.int64).reshape(-1, 2)
-    return Tree.from_merges(merges, np.array(scores, np.float64), ceiling=linkage.ceiling)
-
-
-def without_empty(pairs: Sequence[tuple[int, int]], is_there: Sequence[bool]) -> list[tuple[int, int]]:
-    """The same merges over the leaves that are there alone, numbered among themselves.
-
-    >>> without_empty([(0, 1), (3, 2)], [True, False, True])
-    [(0, 1)]
-    """
-    n_kept = sum(is_there)
-    # By old node, the new one; None where nothing is left below.
-    new: list[int | None] = []
-    for is_kept in is_there:
-        new.append(sum(node is not None for node in new) if is_kept else None)
-    kept: list[tuple[int, int]] = []
-    for left, right in pairs:
-        a, b = new[left], new[right]
-        if a is None or b is None:
-            new.append(b if a is None else a)
-            continue
-        new.append(n_kept + len(kept))
-        kept.append((a, b))
-    return kept
+    return Tree.from_merges(pairs, np.array(scores, np.float64), ceiling=linkage.ceiling)
