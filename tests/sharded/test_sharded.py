@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
+import grinch
 import shard_runs
 from grinch import Grinch
 from grinch.datasets import gaussian_mixture, paper_synthetic
@@ -133,6 +134,19 @@ def test_ids_name_the_leaves(cluster):
     model = ShardedGrinch(2, cluster.client).fit(np.random.default_rng(0).normal(size=(40, 3)), ids=names)
     assert model.ids_ == names == model.tree_.names
     assert model.to_grinch().ids_ == names
+
+
+def test_a_store_goes_on_from_the_tree(fitted, mixture, tmp_path):
+    X = mixture[0]
+    with fitted.to_store(tmp_path / "store", max_points=2_500) as store:
+        assert store.tree.to_newick(lengths=False) == fitted.tree_.to_newick(lengths=False)
+        assert list(store.branches.values()) == [size for size in fitted.branch_sizes_ if size]
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(X[:30] + 1e-3)
+        assert store.n_points == len(X) + 30
+        together = [len(store.tree.leaves(store.tree.lca(i, len(X) + i))) for i in range(30)]
+        assert np.median(together) < 20
+        store.check()
 
 
 # Linkages of one's own ------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from grinch.sharded.pipeline import Run, Stage, check_folder, run_stages
 from grinch.sharded.running import Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import top, trees
+from grinch.sharded.store import BranchOfFit, ShardedStore, make_sharded
 from grinch.sharded.whole import compose_merges, subtree
 from grinch.tree import Tree
 
@@ -303,6 +304,34 @@ check_linkage, verbose
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model in memory (:meth:`to_grinch`) to a file; :func:`grinch.load` opens it."""
         self.to_grinch().save(path)
+
+    def to_store(self, folder: str | Path, *, max_points: int | None = None) -> ShardedStore:
+        """Make a sharded store of the tree, which takes further points: a store for each branch.
+
+        Parameters
+        ----------
+        folder : path
+            A new or an empty folder; :func:`grinch.open` opens it again.
+        max_points : int, optional
+            A branch with more points is split when points next come; by default 1,000,000.
+        """
+        run = self._check_fitted()
+        merges, branches, nodes = top.load(run.job)
+        if (nodes >= 0).any():
+            raise ValueError(
+                "a store needs whole branches, and mode='exact' has opened some. Use mode='fast', or insert the points"
+                " into a store of their own: grinch.open(folder, mode='exact')"
+            )
+        parts = []
+        for branch in branches.tolist():
+            found = trees.load(run.job, branch)
+            ids = None if self._names is None else [self._names[i] for i in found.numbers.tolist()]
+            rows = trees.rows_of(run.job, branch, is_mapped=True)
+            parts.append(BranchOfFit(rows, ids, found.numbers, found.merges.tree(self._ceiling())))
+        names = ("linkage", "metric", "mode", "n_neighbors", "search", "n_clusters", "threshold")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
+        settings |= {} if max_points is None else {"max_points": max_points}
+        return make_sharded(folder, parts, merges.tree(self._ceiling()), **settings)
 
     def explore(self, **keywords: Any) -> Any:
         """Look at the tree in a page (:meth:`grinch.Grinch.explore`)."""

@@ -12,7 +12,7 @@ from grinch._types import Floats, Labels
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
-from grinch.sharded.files import joined, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
+from grinch.sharded.files import joined, mapped_rows, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, branch_name, shard_name
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
@@ -63,9 +63,10 @@ def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
     return mean, moments
 
 
-def rows_of(job: Job, branch: int) -> Any:
-    """The points of a branch, by leaf."""
-    return read_rows(job.path(STAGE, f"{branch_name(branch)}.rows"))
+def rows_of(job: Job, branch: int, is_mapped: bool = False) -> Any:
+    """The points of a branch, by leaf; ``is_mapped`` if vectors are to be read as they are looked at."""
+    path = job.path(STAGE, f"{branch_name(branch)}.rows")
+    return mapped_rows(path) if is_mapped else read_rows(path)
 
 
 def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Labels, Any]:
