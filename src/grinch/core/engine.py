@@ -69,6 +69,10 @@ class Gardener(Protocol):
         """The neighbours of the points from ``first`` on, best first, before they are inserted; may ask the linkage."""
         ...
 
+    def adopted(self, engine: Engine, count: int) -> None:
+        """That many points are there, in a tree that it did not see grow."""
+        ...
+
     def tend(self, engine: Engine) -> None:
         """It is time; the engine may be changed."""
         ...
@@ -346,11 +350,13 @@ class Engine:
         """
         count, done = count_rows(rows), 0
         self.reserve(count)
-        # What the gardener knows of a tree comes from seeing it grow.
-        self.gardener = None
+        if tree is None:
+            self.gardener = None
         with self.busy(), self.explained():
             while done < count:
                 done += self._take(done, rows[done:] if done else rows)
+            if self.gardener is not None:
+                self.gardener.adopted(self, count)
             if self.found is None or tree is None:
                 self.search.catch_up(count)
             else:

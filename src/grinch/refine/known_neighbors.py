@@ -41,8 +41,7 @@ class KnownNeighbors:
             return
         if first >= self.most_points:
             # Too many points for all to be known: there is nothing to keep.
-            self.is_complete = False
-            self._forget()
+            self.give_up()
             return
         rows = candidates[: self.most_points - first, : self.width]
         stop = first + len(rows)
@@ -52,6 +51,11 @@ class KnownNeighbors:
         self.near[first:stop, rows.shape[1] :] = NONE
         # Before they are in the tree, so that none of them gets in where the linkage raises anything.
         engine.run(score_found, self.near, self.scores, first, stop)
+
+    def give_up(self) -> None:
+        """There are points whose neighbours will never be known."""
+        self.is_complete = False
+        self._forget()
 
     def _use_unit(self, unit: float) -> None:
         """From here on, scores are in this unit: it changes where that of the stored vectors does."""

@@ -50,6 +50,13 @@ class Polisher:
     def found(self, engine: Engine, first: int, candidates: Ids) -> None:
         self.neighbors.note(engine, first, candidates)
 
+    def adopted(self, engine: Engine, count: int) -> None:
+        if count >= POLISHED_UP_TO:
+            self.neighbors.give_up()
+            return
+        for first, candidates in engine.search.stream(0, count):
+            self.found(engine, first, candidates)
+
     def tend(self, engine: Engine) -> None:
         if self.neighbors.is_complete:
             polish(engine, self.neighbors)

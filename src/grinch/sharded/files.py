@@ -40,6 +40,12 @@ def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> 
     return records[part] if isinstance(part, slice) else [records[i] for i in part.tolist()]
 
 
+def mapped_rows(path: Path) -> Any:
+    """The rows that were written to ``path``; a matrix is read as it is looked at."""
+    array = path.with_name(path.name + ARRAY)
+    return np.load(array, mmap_mode="r") if array.exists() else read_rows(path)
+
+
 def joined(parts: Sequence[Any]) -> Any:
     """Rows one after the other."""
     if not parts:

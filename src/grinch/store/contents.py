@@ -27,6 +27,7 @@ from grinch.store.database import Operation
 from grinch.store.following import Followed
 from grinch.store.snapshots import DamagedStore, Snapshot
 from grinch.summaries.arrays import enlarged
+from grinch.tree import Tree
 
 # Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
 LARGE = 2**26
@@ -99,6 +100,14 @@ class Contents:
         self.model.partial_fit(rows)
         self._use_files()
         self._note_rows(np.arange(first, self.n_given), first_row)
+        return self._committed(version)
+
+    def adopt(self, version: int, rows: Any, tree: Tree, first_row: int) -> list[Change]:
+        """The first points come, with the tree that they have already; leaf i of it is row i."""
+        self.n_begun += 1
+        self.model.fit_tree(rows, tree)
+        self._use_files()
+        self._note_rows(np.arange(self.n_given), first_row)
         return self._committed(version)
 
     def remove(self, version: int, positions: Counts) -> list[Change]:

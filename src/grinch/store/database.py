@@ -187,7 +187,7 @@ class Database:
 
     def inserted(self) -> list[tuple[int, int]]:
         """The versions in which points came, and how many did."""
-        query = "select version, n_rows, data from operations where kind = 'insert' order by version"
+        query = "select version, n_rows, data from operations where kind in ('insert', 'adopt') order by version"
         return [(version, n or int(data or 0)) for version, n, data in self._connection.execute(query)]
 
     def forget_operations(self) -> None:
@@ -224,6 +224,10 @@ class Database:
     def were_removed(self, ids: Sequence[Id]) -> list[bool]:
         """Which of these ids were there before and were removed."""
         return [self._one("select 1 from removed where id = ?", name) is not None for name in ids]
+
+    def all_removed(self) -> list[Id]:
+        """The ids of all points that were removed, as far as they are remembered."""
+        return [row[0] for row in self._connection.execute("select id from removed")]
 
     def ids_at(self, positions: Iterable[int]) -> list[Id | None]:
         """The ids at these positions; None where there is no point any more."""
@@ -382,7 +386,7 @@ class Database:
 
 def _count_kept(kind: str, _: float, n_rows: int, data: bytes | None) -> bytes | None:
     """What is left of the data of an operation that is never done again."""
-    if kind != "insert":
+    if kind not in ("insert", "adopt"):
         return None
     return str(n_rows).encode() if n_rows else data
 

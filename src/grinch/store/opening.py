@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from grinch.store.snapshots import write_snapshot
 from grinch.store.store import Store
 
 DTYPES = ("float32", "float64")
+# A folder with this file has a sharded store in it.
+SHARDED = "sharded.json"
 
 
 def open(
     folder: str | Path,
     *,
+    max_points: int | None = None,
     readonly: bool = False,
     linkage: Any = None,
     metric: str | None = None,
@@ -46,6 +50,10 @@ def open(
     ----------
     folder : str or Path
         Where the store is, or is to be made.
+    max_points : int, optional
+        Make a sharded store: a folder of stores, each with a branch of the tree, of which one that grows beyond this
+        number of points is split in two (:class:`grinch.sharded.store.ShardedStore`). For one that is there, another
+        number. A folder that has a sharded store is opened as one without it.
     readonly : bool, default=False
         Read beside a writer: what was committed last, and :meth:`Store.refresh` for what was committed since. Any
         number of readers, in this process and in others, and one writer.
@@ -81,6 +89,18 @@ def open(
     given = {name: value for name, value in given.items() if value is not None}
     if dtype is not None and dtype not in DTYPES:
         raise unknown_name("dtype", dtype, DTYPES)
+    if max_points is not None or (folder / SHARDED).exists():
+        # By name, for sharded stores know plain ones, and not the other way round.
+        return import_module("grinch.sharded.store").open_sharded(
+            folder,
+            max_points=max_points,
+            readonly=readonly,
+            n_clusters=n_clusters,
+            threshold=threshold,
+            dtype=dtype,
+            verbose=verbose,
+            **given,
+        )
     check_cut(n_clusters, threshold)
     n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
     model = Grinch(**given, verbose=verbose)

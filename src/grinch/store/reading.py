@@ -232,7 +232,7 @@ class Reading(Session):
             self._db.look_again()
             later = list(self._db.operations(contents.version))
             # What is not in the log is in a snapshot.
-            if any(done.kind in ("refine", "compact") for done in later):
+            if any(done.kind in ("adopt", "refine", "compact") for done in later):
                 self._vectors, self._contents = None, None
                 return self._now().version
             try:

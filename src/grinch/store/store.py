@@ -27,6 +27,7 @@ from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
 from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import vectors_name
+from grinch.tree import Tree
 
 
 class Store(Looking):
@@ -113,6 +114,37 @@ class Store(Looking):
                 # A linkage whose summaries cannot be written is refused now, not when the first snapshot is due.
                 contents.parts()
         return version
+
+    def adopt(self, X: Any, tree: Tree, ids: Any = None, payload: Any = None, *, columns: Any = None) -> int:
+        """Begin with points that have a tree already, which stays as it is; the version afterwards.
+
+        For a store to which no points have come. Leaf ``i`` of the tree is row ``i``; all else is as in :meth:`insert`.
+
+        >>> import grinch, tempfile
+        >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4]]
+        >>> with grinch.open(tempfile.mkdtemp()) as store:
+        ...     _ = store.adopt(X, grinch.Tree.from_newick("((0,1),(2,3));"))
+        ...     store.tree.to_newick(lengths=False)
+        '((0,1),(2,3));'
+        """
+        with self._turn:
+            contents = self._writable()
+            if contents.is_fitted:
+                raise ValueError(f"tree is for a store without points, and this one has had {contents.n_given:,}")
+            columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
+            rows = self._checked(X, contents, columns)
+            names = inputs.check_ids(ids, count_rows(rows), None)
+            payloads = inputs.check_payload(payload, count_rows(rows))
+            with self._changing(0) as version:
+                if names is not None or payloads is not None:
+                    self._db.add_points(0, names, payloads, count_rows(rows))
+                self._begin_rows(rows, names, columns)
+                done = self._append("adopt", version, rows, None)
+                self._done(done, contents.adopt(version, rows, tree, done.first_row))
+                # The rows alone would give another tree.
+                self._let_count(self._write_snapshot(contents), version)
+            self._counts(version)
+            return version
 
     def remove(self, ids: Any) -> int:
         """Remove points, all of them or none; the version afterwards. Ids that were removed before are passed over."""

@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.base import clone
 
 from grinch._types import Floats, Labels
+from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
-from grinch.sharded.files import joined, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
+from grinch.refine.polish import POLISHED_UP_TO
+from grinch.sharded.files import joined, mapped_rows, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, branch_name, shard_name
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
@@ -38,12 +40,12 @@ def run(job: Job, shard: int) -> dict[str, Any]:
     """Build the tree of each branch of a shard, of its points in the order of their numbers."""
     plan = skeleton.load(job.folder, job.stamp)
     numbers, branches, rows = _settled(job, plan, shard)
-    sizes, written = {}, 0
+    model, sizes, written = _model(job, plan), {}, 0
     for branch in np.flatnonzero(plan.shard_of == shard).tolist():
         inside = np.flatnonzero(branches == branch)
         sizes[branch] = len(inside)
         if len(inside):
-            written += _build(job, branch, numbers[inside], taken(rows, inside))
+            written += _build(job, model, branch, numbers[inside], taken(rows, inside))
     return {"sizes": sizes, "read": n_bytes(rows), "written": written}
 
 
@@ -61,9 +63,10 @@ def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
     return mean, moments
 
 
-def rows_of(job: Job, branch: int) -> Any:
-    """The points of a branch, by leaf."""
-    return read_rows(job.path(STAGE, f"{branch_name(branch)}.rows"))
+def rows_of(job: Job, branch: int, is_mapped: bool = False) -> Any:
+    """The points of a branch, by leaf; ``is_mapped`` if vectors are to be read as they are looked at."""
+    path = job.path(STAGE, f"{branch_name(branch)}.rows")
+    return mapped_rows(path) if is_mapped else read_rows(path)
 
 
 def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Labels, Any]:
@@ -85,9 +88,16 @@ def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Lab
     return np.concatenate(numbers)[order], np.concatenate(branches)[order], taken(joined(rows), order)
 
 
-def _build(job: Job, branch: int, numbers: Labels, rows: Any) -> int:
-    model = clone(job.model).set_params(verbose=False, n_clusters=None, threshold=None, noise=False)
-    merges = merges_of(model.fit(rows).tree_)
+def _model(job: Job, plan: skeleton.Skeleton) -> Grinch:
+    """What builds the trees of branches. One tree is polished as long as it is small: here the sample's tree was."""
+    is_one_of_many = plan.n_branches > 1 and job.rows.n_rows > POLISHED_UP_TO
+    mode = job.rules._replace(polish=False) if is_one_of_many else job.model.mode
+    found: Grinch = clone(job.model).set_params(mode=mode, n_clusters=None, threshold=None, noise=False)
+    return found
+
+
+def _build(job: Job, model: Grinch, branch: int, numbers: Labels, rows: Any) -> int:
+    merges = merges_of(clone(model).fit(rows).tree_)
     mean, moments = _summary(job, rows)
     written = write_rows(job.path(STAGE, f"{branch_name(branch)}.rows"), rows)
     return written + write_arrays(

@@ -1,0 +1,120 @@
+"""Where a point belongs: to the branch of the nearest of all branches' routing points.
+
+A branch has up to :data:`MOST` routing points of its own: those whose arrival numbers have the smallest hashes. Which
+they are depends on the points of the branch and on nothing else, so they need not be kept anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._types import Counts, Mask, Slots, Vectors32
+from grinch.linkage.base import VectorLinkage
+
+MOST = 2000
+# Rows of similarities that are looked at together.
+BLOCK = 1024
+
+
+class Sample(NamedTuple):
+    """The routing points of a branch: their arrival numbers, and their rows as they are compared.
+
+    ``rows`` are at unit length where only directions count; ``bias`` is what to take off a product with a row.
+    """
+
+    numbers: Counts
+    rows: Vectors32
+    bias: Vectors32
+
+    def without(self, is_gone: Mask) -> Sample:
+        return Sample(self.numbers[~is_gone], self.rows[~is_gone], self.bias[~is_gone])
+
+
+def drawn(numbers: Counts) -> Slots:
+    """Which of these points are routing points, by the hash of their numbers.
+
+    >>> drawn(np.arange(3)).tolist()
+    [0, 1, 2]
+    >>> len(drawn(np.arange(5000)))
+    2000
+    """
+    if len(numbers) <= MOST:
+        return np.arange(len(numbers))
+    return np.sort(np.argpartition(_hashed(numbers), MOST - 1)[:MOST])
+
+
+def _hashed(numbers: Counts) -> npt.NDArray[np.uint64]:
+    """Numbers that look random, each of another: splitmix64."""
+    z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+class Router:
+    """The metric of two points under a linkage, by products of float32 matrices.
+
+    ``centre`` is where the origin is moved to if only differences count, so that little is lost in float32.
+    """
+
+    def __init__(self, linkage: VectorLinkage):
+        self.is_unit = linkage.leaf_metric == "cosine" or linkage.is_spherical
+        self._is_distance = linkage.leaf_metric == "sqeuclidean"
+        self._centre: Any = None
+
+    def sample(self, numbers: Counts, rows: npt.NDArray[Any]) -> Sample:
+        """Routing points, ready to be compared."""
+        if self._centre is None and len(rows):
+            self._centre = rows.mean(axis=0, dtype=np.float64)
+        comparable = self._comparable(rows)
+        squares = np.einsum("ij,ij->i", comparable, comparable) / 2 if self._is_distance else np.zeros(len(rows))
+        return Sample(numbers, comparable, np.asarray(squares, np.float32))
+
+    def grown(self, sample: Sample, numbers: Counts, rows: npt.NDArray[Any]) -> Sample:
+        """The routing points of a branch to which points came."""
+        kept = drawn(np.concatenate([sample.numbers, numbers]))
+        came = kept[kept >= len(sample.numbers)] - len(sample.numbers)
+        if not len(came):
+            return sample
+        new, old = self.sample(numbers[came], rows[came]), kept[kept < len(sample.numbers)]
+        if not len(old):
+            return new
+        return Sample(
+            np.concatenate([sample.numbers[old], new.numbers]),
+            np.concatenate([sample.rows[old], new.rows]),
+            np.concatenate([sample.bias[old], new.bias]),
+        )
+
+    def nearest(self, rows: npt.NDArray[Any], samples: Sequence[Sample]) -> Slots:
+        """For each row, the number of the sample that has the nearest point; of equals, the first."""
+        there = [i for i, sample in enumerate(samples) if len(sample.numbers)]
+        owners = np.full(len(rows), there[0] if there else 0, np.intp)
+        if len(there) < 2:
+            return owners
+        for start in range(0, len(rows), BLOCK):
+            some = self._comparable(rows[start : start + BLOCK])
+            best = np.full(len(some), -np.inf, np.float32)
+            for i in there:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    closest = (some @ samples[i].rows.T - samples[i].bias).max(axis=1)
+                is_nearer = closest > best
+                best[is_nearer] = closest[is_nearer]
+                owners[start : start + BLOCK][is_nearer] = i
+        return owners
+
+    def _comparable(self, rows: npt.NDArray[Any]) -> Vectors32:
+        if self._is_distance and len(rows):
+            rows = rows - self._centre
+        if self.is_unit:
+            rows = unit_rows(rows)
+        return np.ascontiguousarray(rows, np.float32)
+
+
+def unit_rows(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows at unit length; those of zeros stay."""
+    lengths = np.linalg.norm(rows.astype(np.float64, copy=False), axis=1, keepdims=True)
+    return np.divide(rows, lengths, out=np.zeros(rows.shape), where=lengths > 0)
