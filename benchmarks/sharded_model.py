@@ -1,9 +1,10 @@
 """What a sharded run costs: constants from small runs, and from them the hours, bytes and memory of large ones.
 
-CPU time of a point is a power of what it is searched among: the sample (routing, the tree of the sample) or a
-branch (neighbours, trees). The least squares of logarithms give the exponents. Every shard opens the lists of all
-pieces and of all other shards, whose number is what grows with the square of the shards. Clock time: tasks in as many
-rounds as the cores need; tree of the sample and upper tree by one of them.
+CPU time of a point grows with a power of the sample it is searched among (routing, the tree of the sample), by the
+least squares of logarithms. For branches (neighbours, trees) it is interpolated between the sizes that were measured,
+and beyond them that of the nearest: small trees are polished and cost more. Every shard opens the lists of all pieces
+and of all other shards, whose number is what grows with the square of the shards. Clock time: tasks in as many rounds
+as the cores need; tree of the sample and upper tree by one of them.
 """
 
 from __future__ import annotations
@@ -128,6 +129,12 @@ def power_law(points: list[tuple[float, float]]) -> Power:
     return Power(float(np.exp(start)), float(exponent))
 
 
+def between(points: list[tuple[float, float]], x: float) -> float:
+    """Interpolated by the logarithm of x; beyond the ends, as at the ends."""
+    at, values = np.array(points, float).T
+    return float(np.interp(np.log(x), np.log(at), values))
+
+
 def line(points: list[tuple[float, float]]) -> tuple[float, float]:
     """Start and slope; a slope is never below 0."""
     x, y = np.array(points, float).T
@@ -163,9 +170,9 @@ def constants(runs: Mapping[str, Run]) -> dict[str, Any]:
         "sample": per_point(full, "sample"),
         "skeleton": power_law([(r["sample"], r["stages"]["skeleton"]["cpu"] / r["sample"]) for r in samples]),
         "route": power_law([(r["sample"], per_point(r, "route")) for r in samples]),
-        "neighbors": power_law([(branch_size(r), per_point(r, "neighbors")) for r in several]),
+        "neighbors": sorted((branch_size(r), per_point(r, "neighbors")) for r in several),
         "moves": per_point(full, "moves"),
-        "trees": power_law([(branch_size(r), per_point(r, "trees")) for r in branches]),
+        "trees": sorted((branch_size(r), per_point(r, "trees")) for r in branches),
         "top": full["stages"]["top"]["cpu"] / (full["shards"] * BRANCHES_PER_SHARD),
         "bytes_per_point": _bytes_per_point(full),
         "memory": {
@@ -212,10 +219,10 @@ def seconds_by_stage(known: Mapping[str, Any], n: int, n_shards: int, n_pieces: 
         "sample": n * known["sample"],
         "skeleton": sample * Power(*known["skeleton"])(sample),
         "route": n * Power(*known["route"])(sample),
-        "neighbors": n * Power(*known["neighbors"])(branch),
+        "neighbors": n * between(known["neighbors"], branch),
         "moves": n * known["moves"],
         "lists": opened * known["listing"]["cpu_per_opening"],
-        "trees": n * Power(*known["trees"])(branch),
+        "trees": n * between(known["trees"], branch),
         "top": n_shards * BRANCHES_PER_SHARD * known["top"],
     }
 

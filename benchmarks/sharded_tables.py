@@ -160,9 +160,10 @@ def constants(found: Section) -> str:
         cells.append([title, *(f"{value:.1f}" for value in per_point), f"{known['bytes_per_point'][stage]:,.0f}"])
     head = [f"{run['points'] // 1000:,}k × {run['dims']}" for run in shown.values()]
     listing = known["listing"]
-    laws = ", ".join(f"{STAGES[name]} {known[name][1]:+.2f}" for name in ("skeleton", "route", "neighbors", "trees"))
+    laws = ", ".join(f"{STAGES[name]} {known[name][1]:+.2f}" for name in ("skeleton", "route"))
+    sizes = ", ".join(f"{cpu * 1e6:.0f} µs at {points:,.0f}" for points, cpu in known["trees"])
     return table(["µs of CPU a point", *head, "bytes a point, × 64"], cells) + (
-        f"\nExponents, by the size of the sample or of a branch: {laws}. Opening a"
+        f"\nExponents, by the size of the sample: {laws}. Trees, by the points of a branch: {sizes}. Opening a"
         f" list: {listing['cpu_per_opening'] * 1e3:.2f} ms of CPU and {listing['bytes_per_opening'] / 1e3:.1f} KB.\n"
     )
 
