@@ -197,7 +197,7 @@ def _in_options() -> Iterator[None]:
         name = first.rstrip(":,")
         if name not in OPTIONS:
             raise
-        rest = rest.replace(": columns=", ": --columns ")
+        rest = rest.replace(": columns=", ": --columns ").replace("must be that of a", "must be the address of a")
         raise ValueError(f"{OPTIONS[name]}{first.removeprefix(name)} {rest}") from error
 
 
