@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Iterator
@@ -127,7 +128,7 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input) ->
     """Fit, and stop the workers; the seconds by the clock, without those of starting them."""
     if many.dask:
         say(f"connecting to {many.dask} …")
-    with Workers(many.dask, many.workers, many.memory) as workers:
+    with _without_logs(), Workers(many.dask, many.workers, many.memory) as workers:
         if workers.dashboard_link:
             say(f"dashboard: {workers.dashboard_link}")
         # A process that is new spends seconds on imports, which are not those of the first stage.
@@ -138,6 +139,17 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input) ->
         seconds = time.perf_counter() - start
     sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)
     return seconds
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """When a scheduler is lost, dask logs tracebacks; the error says it in a line."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager
