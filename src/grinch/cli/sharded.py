@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,7 +130,9 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input) ->
     """Fit, and stop the workers; the seconds by the clock, without those of starting them."""
     if many.dask:
         say(f"connecting to {many.dask} …")
-    with _without_logs(), Workers(many.dask, many.workers, many.memory) as workers:
+    with _without_logs(), ExitStack() as opened:
+        with _not_interrupted() if many.dask is None else nullcontext():
+            workers = opened.enter_context(Workers(many.dask, many.workers, many.memory))
         if workers.dashboard_link:
             say(f"dashboard: {workers.dashboard_link}")
         # A process that is new spends seconds on imports, which are not those of the first stage.
@@ -150,6 +154,19 @@ def _without_logs() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """Processes that are half started die of Ctrl-C with tracebacks: for these seconds, neither they nor we heed it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # which gets no signals
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
