@@ -35,6 +35,7 @@ Try it:
   grinch cluster vectors.npy
   grinch cluster table.csv --label species --id name --clusters 10
   grinch cluster features.npz --linkage ward --threshold -5 --out results
+  grinch cluster big.parquet --workers 8    (by many processes)
   grinch hint vectors.npy                   (which linkage suits them)
   grinch compare table.csv --label species --id name
   grinch add news monday.csv --id doc       (into a store that stays)

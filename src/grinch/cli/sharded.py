@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,7 +130,9 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input) ->
     """Fit, and stop the workers; the seconds by the clock, without those of starting them."""
     if many.dask:
         say(f"connecting to {many.dask} …")
-    with Workers(many.dask, many.workers, many.memory) as workers:
+    with _without_logs(), ExitStack() as opened:
+        with _not_interrupted() if many.dask is None else nullcontext():
+            workers = opened.enter_context(Workers(many.dask, many.workers, many.memory))
         if workers.dashboard_link:
             say(f"dashboard: {workers.dashboard_link}")
         # A process that is new spends seconds on imports, which are not those of the first stage.
@@ -138,6 +143,30 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input) ->
         seconds = time.perf_counter() - start
     sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)
     return seconds
+
+
+@contextmanager
+def _without_logs() -> Iterator[None]:
+    """When a scheduler is lost, dask logs tracebacks; the error says it in a line."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """Processes that are half started die of Ctrl-C with tracebacks: for these seconds, neither they nor we heed it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # which gets no signals
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -197,7 +226,7 @@ def _in_options() -> Iterator[None]:
         name = first.rstrip(":,")
         if name not in OPTIONS:
             raise
-        rest = rest.replace(": columns=", ": --columns ")
+        rest = rest.replace(": columns=", ": --columns ").replace("must be that of a", "must be the address of a")
         raise ValueError(f"{OPTIONS[name]}{first.removeprefix(name)} {rest}") from error
 
 

@@ -35,7 +35,7 @@ MEANINGS = {
     "top": "join the branches",
 }
 # Beyond this many points, the model in memory takes longer than the workers did: it is made only if clusters need it.
-MOST_BY_THE_WAY = 2_000_000
+MOST_BY_THE_WAY = 1_000_000
 # Of a tree that is put together and written.
 TREE_BYTES_PER_POINT = 150
 
