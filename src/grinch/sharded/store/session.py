@@ -24,7 +24,7 @@ from grinch.sharded.store.building import linkage_of_store, new_branch, settings
 from grinch.sharded.store.manifest import BRANCH_NAME, Manifest
 from grinch.sharded.store.routing import Router
 from grinch.sharded.store.splitting import two_sides, with_groups
-from grinch.sharded.store.steps import Insert, Step, points_of
+from grinch.sharded.store.steps import Insert, Step, all_points_of
 from grinch.sharded.store.top import Moments
 from grinch.sharded.store.versions import Versions
 from grinch.sharded.whole import merges_of, without
@@ -267,8 +267,7 @@ class Session:
 
     def _sides_of(self, old: Branch, names: Sequence[str]) -> list[Branch]:
         """The two sides of a branch as branches, on disk as a whole."""
-        ids, columns, new = old.store.ids, old.store.columns, list[Branch]()
-        points = points_of(old, ids)
+        points, columns, new = all_points_of(old), old.store.columns, list[Branch]()
         tree = old.store.tree
         sides = with_groups(two_sides(tree), points.rows, points.numbers, self._router)
         try:
