@@ -221,7 +221,7 @@ class Reading(Session):
             if not self.n_points:
                 raise ValueError("X cannot be placed: the store has no points yet. Insert some first")
             rows = self._checked(X)
-            owners = self._router.nearest(rows, [branch.sample for branch in branches])
+            owners = self._router.owners(rows, [branch.sample for branch in branches])
             found: list[Place | None] = [None] * len(rows)
             for number in np.unique(owners).tolist():
                 branch, at = branches[number], np.flatnonzero(owners == number)
