@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import experiment_tables
 import sets
+import sharded_tables
+from tables import seconds, share, table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -28,24 +30,6 @@ Rows = Mapping[str, Mapping[str, float]]
 
 def read(name: str) -> Any:
     return json.loads((HERE / name).read_text(encoding="utf-8"))
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
-def share(value: float) -> str:
-    """A number between 0 and 1, in three digits.
-
-    >>> share(0.81), share(1.0)
-    ('.810', '1.000')
-    """
-    return f"{value:.3f}".removeprefix("0")
-
-
-def seconds(value: float) -> str:
-    return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
 
 
 # From results.json --------------------------------------------------------------------------------------------------
@@ -603,6 +587,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "service": service,
     "service-notes": service_notes,
     **experiment_tables.PARTS,
+    **sharded_tables.PARTS,
 }
 
 

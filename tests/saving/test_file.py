@@ -46,6 +46,12 @@ def test_an_engine_goes_on(model, tmp_path):
     )
 
 
+@pytest.mark.parametrize("linkage", ["average", at_night("ward")])
+def test_a_tree_that_was_handed_in_goes_on(linkage, tmp_path):
+    model = Grinch(linkage).fit_tree(X[:200], HAC(linkage).fit(X[:200]).tree_)
+    go_on((model, reopened(model, tmp_path)), [(X[200:260],)], gone=list(range(10, 40)), queries=X[-40:])
+
+
 @pytest.mark.parametrize("when", ["not read", "labels read", "half removed", "compacted", "emptied"])
 @pytest.mark.parametrize("linkage", [at_night("average"), "ward"])
 def test_whenever_it_is_saved(linkage, when, tmp_path):

@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 from sklearn.base import clone
 
 from grinch import Grinch
-from grinch._types import Labels
 from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
-from grinch.cli.results import write_results
+from grinch.cli.options import Columns, Dask, Memory, Shards, Work, Workers
+from grinch.cli.report import report
+from grinch.cli.results import flat_clusters, write_results
+from grinch.cli.sharded import ManyWorkers, cluster_by_many
 from grinch.cuts import check_cut
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.registry import SYSTEMS, make_system
+from grinch.files.points import Asked
 from grinch.files.read import Points, read_points
-from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.metrics import dendrogram_purity
 from grinch.tree import Tree
 
 ModeName = Literal["fast", "paper", "exact"]
@@ -33,7 +35,8 @@ def cluster(
         typer.Argument(
             metavar="FILE",
             help="Points: .npy (a matrix), .npz (arrays X and perhaps y), .csv, .tsv (with a header, or id, label,"
-            " numbers without one) or .parquet; or - for CSV on the standard input.",
+            " numbers without one) or .parquet; or - for CSV on the standard input. With --workers or --dask also"
+            " a folder, or a glob in quotes.",
         ),
     ],
     label: Annotated[
@@ -93,7 +96,7 @@ def cluster(
         int | None, typer.Option(metavar="N", help="No move looks at nodes with more leaves than this.")
     ] = None,
     shuffle: Annotated[bool, typer.Option(help="Insert in random order, for data sorted by class.")] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of --shuffle.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of --shuffle, and of the sample with --workers.")] = 0,
     refine: Annotated[
         int, typer.Option(min=0, metavar="N", help="Passes of refinement afterwards; 1 gains the most.")
     ] = 0,
@@ -103,6 +106,12 @@ def cluster(
     ] = None,
     picture: Annotated[bool, typer.Option(help="Draw the dendrogram and the icicle.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    workers: Workers = None,
+    dask: Dask = None,
+    shards: Shards = "auto",
+    columns: Columns = None,
+    memory: Memory = None,
+    work: Work = None,
 ) -> None:
     """Cluster the points of FILE and write the tree, the flat clusters and pictures.
 
@@ -112,16 +121,23 @@ def cluster(
     (summary.json). In .csv files, text that a spreadsheet would run as a formula gets a single quote in front.
 
     Ctrl-C ends the inserting early; what is in the tree by then is written (but not with --shuffle).
+
+    Files that are too large for one process are clustered by many (--workers, --dask; pip install 'grinch[dask]').
+    FILE is then a .npy or Parquet file, a folder of them, or a glob in quotes, and is read in parts. After Ctrl-C, or
+    whatever else ends it, the same command goes on from what is finished.
     """
+    many = ManyWorkers(workers, dask, shards, columns, memory, work)
+    many.check(method, drop)
     check_cut(clusters, threshold)
     if cut is not None and (clusters is not None or threshold is not None):
         raise ValueError(
             f"--cut, --clusters and --threshold are ways to cut: give one of them; got --cut {cut} as well"
         )
-    points = read_points(file, label, id, drop or (), () if text is None else (text,), keep_option="--text")
+    asked = Asked(label, id, tuple(drop or ()), () if text is None else (text,), keep_option="--text")
     said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
     if shuffle:
         said |= {"shuffle": True, "random_state": seed}
+    points = None if many.are_asked_for else read_points(file, label, id, *asked[2:])
     model = make_system(
         method,
         linkage=linkage,
@@ -132,14 +148,18 @@ def cluster(
         verbose=not quiet,
         **{name: value for name, value in said.items() if value is not None},
     )
+    if points is None:
+        model.set_params(random_state=seed, refine_passes=refine)
+        cluster_by_many(many, file, asked, model, cut, out, picture)
+        return
     make_folder(out)
     console.print(
         f"{title_of(file)}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features", markup=False
     )
     seconds = _fit(model, points, refine)
     points = _inserted(points, model.n_leaves_)
-    flat = _flat(model, cut)
-    _report(method, model, flat, points, seconds, {})
+    flat = flat_clusters(model, cut)
+    report(method, model, flat, points, seconds, {})
     write_results(model, flat, points, seconds, out, picture)
 
 
@@ -171,8 +191,8 @@ def demo(
         "grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
         "HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order])),
     }
-    flat = _flat(model, None)
-    _report("grinch", model, flat, points, seconds, beside)
+    flat = flat_clusters(model, None)
+    report("grinch", model, flat, points, seconds, beside)
     write_results(model, flat, points, seconds, out, picture=True)
 
 
@@ -204,51 +224,7 @@ def _fit(model: TreeClusterer, points: Points, passes: int = 0) -> float:
     return time.perf_counter() - start
 
 
-def _flat(model: TreeClusterer, cut: str | None) -> Labels:
-    """The flat clusters that are meant."""
-    return model.layers_[0 if cut == "finest" else -1] if cut in ("finest", "coarsest") else model.labels_
-
-
 def _inserted(points: Points, n: int) -> Points:
     """The first n points."""
     ids, labels = (values if values is None else values[:n] for values in (points.ids, points.labels))
     return Points(points.vectors[:n], ids, labels, {name: values[:n] for name, values in points.kept.items()})
-
-
-def _report(
-    method: str,
-    model: TreeClusterer,
-    flat: Labels,
-    points: Points,
-    seconds: float,
-    beside: dict[str, tuple[float, float]],
-) -> None:
-    tree, stats = model.tree_, model.stats_
-    depths = tree.depths()[: tree.n_leaves]
-    facts = {
-        "points": f"{tree.n_leaves:,}",
-        "time": f"{seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s)",
-        "depth": f"{depths.mean():.0f} on average, {depths.max():,} at most",
-        "clusters": f"{flat.max() + 1:,}" + _nowhere(flat),
-        "layers of": ", ".join(f"{layer.max() + 1:,}" for layer in model.layers_),
-        **{name.replace("_", " "): f"{count:,}" for name, count in stats.items() if count},
-    }
-    console.print()
-    for name, fact in facts.items():
-        console.print(f"  {name:17} {fact}")
-    if points.labels is None:
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in ("", "seconds", "dendrogram purity", "F1 of the cut"):
-        table.add_column(name, justify="left" if not name else "right")
-    purity, f1 = dendrogram_purity(tree, points.labels), pairwise_f1(points.labels, flat)
-    table.add_row(f"  {method}", f"{seconds:.2f}", f"{purity:.3f}", f"{f1:.3f}")
-    for name, (other_seconds, other_purity) in beside.items():
-        table.add_row(f"  {name}", f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
-    console.print()
-    console.print(table)
-
-
-def _nowhere(flat: Labels) -> str:
-    count = int((flat < 0).sum())
-    return f", and {count:,} points that belong nowhere" if count else ""

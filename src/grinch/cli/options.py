@@ -34,3 +34,39 @@ ImageFolder = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Folder below which images are read.", exists=True, file_okay=False),
 ]
+
+# Many workers.
+Workers = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Cluster by this many processes of this machine.")
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Cluster by the workers of a dask scheduler, such as tcp://host:8786."),
+]
+Shards = Annotated[
+    str,
+    typer.Option(
+        metavar="N",
+        help="With many workers: parts of the data; auto is one for every 125,000 points. Fewer make a"
+        " better tree, more take less memory.",
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,C",
+        help="With many workers: the features among the columns of Parquet files, or one column of"
+        " lists; by default all of numbers that no other option names.",
+    ),
+]
+Memory = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="With --workers: the most memory for each, such as 6GB.")
+]
+Work = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="With many workers: where finished stages are kept, for all workers to reach; the same"
+        " command goes on from there. By default the folder work in that of --out, removed at the end.",
+    ),
+]

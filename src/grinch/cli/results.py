@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from rich.markup import escape
 
 import grinch
 from grinch import Rules
@@ -31,8 +34,21 @@ WRITTEN = {
 PICTURES = ("dendrogram.png", "icicle.png")
 
 
-def write_results(model: TreeClusterer, flat: Labels, points: Points, seconds: float, out: Path, picture: bool) -> None:
-    """Write all there is to know of a tree and its clusters into a folder, and say so."""
+def flat_clusters(model: TreeClusterer, cut: str | None) -> Labels:
+    """The flat clusters that are meant."""
+    return model.layers_[0 if cut == "finest" else -1] if cut in ("finest", "coarsest") else model.labels_
+
+
+def write_results(
+    model: TreeClusterer,
+    flat: Labels,
+    points: Points,
+    seconds: float,
+    out: Path,
+    picture: bool,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Write all there is to know of a tree and its clusters into a folder, and say so; ``more`` is for the summary."""
     names = None if points.ids is None else points.ids.tolist()
     labels = None if points.labels is None else points.labels.tolist()
     texts = next((_as_texts(values) for values in points.kept.values()), None)
@@ -44,15 +60,24 @@ def write_results(model: TreeClusterer, flat: Labels, points: Points, seconds: f
     model.save(out / "model.grinch")
     if picture:
         _draw(model, flat, labels, texts, points.vectors, out)
-    with replacing(out / "summary.json") as file:
-        file.write(json.dumps(_summary(model, flat, points, labels, seconds), indent=2) + "\n")
-    console.print(f"\nWritten to [bold]{out}/[/bold]")
-    for name, meaning in WRITTEN.items():
-        if picture or name not in PICTURES:
-            console.print(f"  {name:15} {meaning}")
+    write_summary(out, {**_summary(model, flat, points, labels, seconds), **(more or {})})
+    print_written(out, [name for name in WRITTEN if picture or name not in PICTURES])
     known = {"--label": labels, "--text": texts}
     console.print("\nLook at it in the browser:")
     console.print(f"  {explore_command(out, [option for option, values in known.items() if values is not None])}")
+
+
+def write_summary(out: Path, facts: Mapping[str, Any]) -> None:
+    """What was done and found, as JSON."""
+    with replacing(out / "summary.json") as file:
+        file.write(json.dumps(facts, indent=2) + "\n")
+
+
+def print_written(out: Path, names: Iterable[str]) -> None:
+    """What is in the folder now."""
+    console.print(f"\nWritten to [bold]{escape(str(out))}/[/bold]")
+    for name in names:
+        console.print(f"  {name:15} {WRITTEN[name]}")
 
 
 def explore_command(out: Path, options: list[str]) -> str:
@@ -78,20 +103,25 @@ def _summary(
     found: dict[str, Any] = {
         "version": grinch.__version__,
         "points": model.n_leaves_,
-        "features": int(points.vectors.shape[1]),
+        "features": model.n_features_in_,
         "seconds": round(seconds, 3),
         "clusters": int(flat.max()) + 1,
         "layers": [
             {"clusters": int(layer.max()) + 1, "persistence": round(float(persistence), 4)}
             for layer, persistence in zip(model.layers_, model.layer_persistence_, strict=True)
         ],
-        "settings": {name: _readable(value) for name, value in model.get_params().items()},
+        "settings": settings_of(model),
         "stats": model.stats_,
     }
     if labels is not None:
         found["dendrogram_purity"] = dendrogram_purity(model.tree_, labels)
         found["pairwise_f1"] = pairwise_f1(labels, flat)
     return found
+
+
+def settings_of(model: Any) -> dict[str, Any]:
+    """The parameters of a model as JSON has them."""
+    return {name: _readable(value) for name, value in model.get_params().items()}
 
 
 def _readable(value: Any) -> Any:

@@ -84,3 +84,10 @@ def merge_rows(formula: int, means: Vectors32, moments: Floats, p: int, left: in
     within = (1.0 - share) * moments[left, SPREAD] + share * moments[right, SPREAD]
     moments[p, SPREAD] = within + share * (1.0 - share) * gap
     moments[p, LENGTH] = math.sqrt(dot(means[p], means[p]))
+
+
+@kernel
+def score_others(formula: int, means: Vectors32, moments: Floats, scores: Floats) -> None:
+    """Row 0 with each of the rows after it."""
+    for i in range(scores.shape[0]):
+        scores[i] = formula_score(formula, means, moments, 0, i + 1)

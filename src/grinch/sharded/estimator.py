@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -29,6 +31,7 @@ from grinch.sharded.pipeline import Run, Stage, check_folder, run_stages
 from grinch.sharded.running import Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import top, trees
+from grinch.sharded.store import BranchOfFit, ShardedStore, make_sharded
 from grinch.sharded.whole import compose_merges, subtree
 from grinch.tree import Tree
 
@@ -153,20 +156,28 @@ check_linkage, verbose
         in ``folder``, and the same call goes on from there.
         """
         model = self._checked_model()
+        folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
+        # A folder of our own goes with the model, or with a fit that fails.
+        forget = None if self.folder is not None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        try:
+            run, names = self._fit(X, ids, folder, model)
+        except BaseException:
+            if forget is not None:
+                forget()
+            raise
+        self._run, self._names = run, names
+        self._tree: Tree | None = None
+        self._model: Grinch | None = None
+        self.n_features_in_ = run.job.rows.n_features
+        return self
+
+    def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch) -> tuple[Run, list[Any] | None]:
         is_on_records = not isinstance(model._check_parameters(reset=True).linkage, VectorLinkage)
-        temporary = tempfile.TemporaryDirectory(prefix="grinch-") if self.folder is None else None
-        folder = check_folder(Path(temporary.name if temporary else self.folder))  # type: ignore[arg-type]
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
             rows = open_rows(X, folder, columns=self.columns, records=records, workers=workers)
             names = check_ids(ids, rows.n_rows, (), None)
-            job = self._job(folder, rows, model)
-            run = run_stages(job, workers)
-        self._run, self._temporary, self._names = run, temporary, names
-        self._tree: Tree | None = None
-        self._model: Grinch | None = None
-        self.n_features_in_ = rows.n_features
-        return self
+            return run_stages(self._job(folder, rows, model), workers), names
 
     def fit_predict(self, X: Any, y: Any = None, **keywords: Any) -> Labels:
         """The flat clusters of X."""
@@ -293,6 +304,34 @@ check_linkage, verbose
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model in memory (:meth:`to_grinch`) to a file; :func:`grinch.load` opens it."""
         self.to_grinch().save(path)
+
+    def to_store(self, folder: str | Path, *, max_points: int | None = None) -> ShardedStore:
+        """Make a sharded store of the tree, which takes further points: a store for each branch.
+
+        Parameters
+        ----------
+        folder : path
+            A new or an empty folder; :func:`grinch.open` opens it again.
+        max_points : int, optional
+            A branch with more points is split when points next come; by default 1,000,000.
+        """
+        run = self._check_fitted()
+        merges, branches, nodes = top.load(run.job)
+        if (nodes >= 0).any():
+            raise ValueError(
+                "a store needs whole branches, and mode='exact' has opened some. Use mode='fast', or insert the points"
+                " into a store of their own: grinch.open(folder, mode='exact')"
+            )
+        parts = []
+        for branch in branches.tolist():
+            found = trees.load(run.job, branch)
+            ids = None if self._names is None else [self._names[i] for i in found.numbers.tolist()]
+            rows = trees.rows_of(run.job, branch, is_mapped=True)
+            parts.append(BranchOfFit(rows, ids, found.numbers, found.merges.tree(self._ceiling())))
+        names = ("linkage", "metric", "mode", "n_neighbors", "search", "n_clusters", "threshold")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
+        settings |= {} if max_points is None else {"max_points": max_points}
+        return make_sharded(folder, parts, merges.tree(self._ceiling()), **settings)
 
     def explore(self, **keywords: Any) -> Any:
         """Look at the tree in a page (:meth:`grinch.Grinch.explore`)."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import struct
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +40,12 @@ def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> 
     return records[part] if isinstance(part, slice) else [records[i] for i in part.tolist()]
 
 
+def mapped_rows(path: Path) -> Any:
+    """The rows that were written to ``path``; a matrix is read as it is looked at."""
+    array = path.with_name(path.name + ARRAY)
+    return np.load(array, mmap_mode="r") if array.exists() else read_rows(path)
+
+
 def joined(parts: Sequence[Any]) -> Any:
     """Rows one after the other."""
     if not parts:
@@ -63,6 +71,28 @@ def read_arrays(path: Path, *names: str) -> list[npt.NDArray[Any]]:
     """The arrays of these names."""
     with np.load(path, allow_pickle=False) as found:
         return [found[name] for name in names]
+
+
+def read_part(path: Path, starts: str, i: int, *names: str) -> tuple[int, list[npt.NDArray[Any]]]:
+    """Of the arrays of these names, what belongs to ``i``, from ``starts[i]`` on; nothing else of the file is read.
+
+    Returns where that begins, and the parts.
+    """
+    # With a small buffer: the parts are, and each is at another place.
+    with open(path, "rb", buffering=512) as file, zipfile.ZipFile(file) as archive:
+        first, last = _read_range(archive, file, starts, i, 2).tolist()
+        return first, [_read_range(archive, file, name, first, last - first) for name in names]
+
+
+def _read_range(archive: zipfile.ZipFile, file: BinaryIO, name: str, first: int, count: int) -> npt.NDArray[Any]:
+    """Some of an array of one dimension. It is stored as it is, so its values are found by their place."""
+    info = archive.getinfo(f"{name}.npy")
+    file.seek(info.header_offset + 26)
+    file.seek(sum(struct.unpack("<HH", file.read(4))), 1)  # the lengths of its name and of what else is there
+    np.lib.format.read_magic(file)
+    _, _, dtype = np.lib.format.read_array_header_1_0(file)
+    file.seek(first * dtype.itemsize, 1)
+    return np.frombuffer(file.read(count * dtype.itemsize), dtype)
 
 
 def n_bytes(rows: Any) -> int:

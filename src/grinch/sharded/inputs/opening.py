@@ -96,7 +96,7 @@ def _looks_like_records(X: Any) -> bool:
 
 
 def _from_files(X: Any, columns: Sequence[str] | str | None) -> Rows:
-    paths = _found_paths(X) if isinstance(X, (str, os.PathLike)) else [Path(path) for path in X]
+    paths = found_paths(X) if isinstance(X, (str, os.PathLike)) else [Path(path) for path in X]
     for path in paths:
         if not path.is_file():
             raise FileError(f"X: there is no file {str(path)!r}")
@@ -111,7 +111,7 @@ def _from_files(X: Any, columns: Sequence[str] | str | None) -> Rows:
     return npy_rows(paths)
 
 
-def _found_paths(X: str | os.PathLike[str]) -> list[Path]:
+def found_paths(X: str | os.PathLike[str]) -> list[Path]:
     """The file, those of a folder and the folders in it, or those that a pattern matches."""
     path = Path(X)
     if path.is_dir():

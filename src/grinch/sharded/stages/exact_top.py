@@ -1,24 +1,26 @@
 """The upper tree where trees carry the guarantee of the paper's theorem, so that the whole carries it too.
 
-Suppose the linkage separates a graph: two groups with an edge between them score higher than two without. The tree of a
-branch then has every connected part of its own points as a subtree. A node above such parts, whose one side has an edge
-to somewhere else, is opened: by separation that side scores higher with whatever the edge leads to than with its
-sibling. Once no node is to be opened, each is within one connected part, or a union of whole clusters. Trees of the
-opened nodes, by the same engine and rules, are trees of a graph that the linkage separates; so what is left of each
-cluster comes together. docs/development/sharded.md has the argument in full.
+A linkage separates a graph if two groups whose union is connected score higher than two whose union is not. Then the
+tree of a branch has every connected part of the branch's own points as a node. If such a part goes on elsewhere, it is
+connected with a single point there, and not with its sibling; so it prefers that point, and all nodes above it are
+opened. What is left are connected groups, and unions of whole clusters. These are points of a graph that the linkage
+separates as well; so the same engine, by the same rules, brings together what belongs together.
+docs/development/sharded.md has the argument in full.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from grinch._types import Floats
+from grinch._types import Floats, Mask
 from grinch.core.engine import Engine
+from grinch.core.rules import Rules
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.vector import COUNT, LENGTH, formula_score, merge_rows
+from grinch.linkage.vector import COUNT, LENGTH, formula_score, merge_rows, score_others
 from grinch.sharded.files import write_arrays
 from grinch.sharded.job import Job
 from grinch.sharded.stages import trees
@@ -39,6 +41,11 @@ class OfSummaries:
 
     def score(self, a: Any, b: Any) -> float:
         return self.linkage.score(a, b)
+
+    def scores(self, a: Any, others: Sequence[Any]) -> Any:
+        if hasattr(self.linkage, "scores"):
+            return self.linkage.scores(a, others)
+        return [self.linkage.score(a, other) for other in others]
 
 
 class VectorGroups:
@@ -65,6 +72,13 @@ class VectorGroups:
         means, moments = _stacked(a, b)
         return float(formula_score(self.linkage.formula, means, moments, 0, 1))
 
+    def scores(self, a: Any, others: Sequence[Any]) -> Floats:
+        means = np.stack([a[0], *(other[0] for other in others)])
+        moments = np.stack([a[1], *(other[1] for other in others)])
+        scores = np.empty(len(others))
+        score_others(self.linkage.formula, means, moments, scores)
+        return scores
+
 
 def _stacked(a: Any, b: Any, *more: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     means, moments = (a[0], b[0], *more[:1]), (a[1], b[1], *more[1:])
@@ -81,11 +95,8 @@ def run(job: Job, branches: list[int]) -> dict[str, int]:
                 " compiled function. Use mode='fast'"
             )
         linkage = VectorGroups(linkage)
-    forest = [_Branch(job, branch, linkage) for branch in branches]
-    tops = _opened(forest, linkage)
-    engine = Engine(OfSummaries(linkage), job.rules)
-    engine.insert([forest[place].summaries[node] for place, node in tops])
-    top = merges_of(engine.tree())
+    forest = [BranchNodes(trees.load(job, branch).merges, trees.rows_of(job, branch), linkage) for branch in branches]
+    top, tops = join_exactly(forest, linkage, job.rules)
     write_arrays(
         job.path("top", "top.npz"),
         pairs=top.pairs,
@@ -96,12 +107,13 @@ def run(job: Job, branches: list[int]) -> dict[str, int]:
     return {"branches": len(branches), "opened": len(tops) - len(branches)}
 
 
-class _Branch:
+class BranchNodes:
     """The tree of a branch as its merges, with the summary of every node; node n + k is merge k."""
 
-    def __init__(self, job: Job, branch: int, linkage: Any):
-        self.merges: Merges = trees.load(job, branch).merges
-        self.summaries = [linkage.leaf(record) for record in trees.rows_of(job, branch)]
+    def __init__(self, merges: Merges, records: Any, linkage: Any):
+        self.merges = merges
+        self.leaves = [linkage.leaf(record) for record in records]
+        self.summaries = list(self.leaves)
         for left, right in self.merges.pairs.tolist():
             self.summaries.append(linkage.merge(self.summaries[left], self.summaries[right]))
 
@@ -110,34 +122,54 @@ class _Branch:
         return len(self.summaries) - 1
 
     def sides(self, node: int) -> list[int]:
-        """The two children of a node; none of a leaf."""
-        n = self.merges.n_leaves
-        return [] if node < n else self.merges.pairs[node - n].tolist()
+        """The two children of a node."""
+        return [int(side) for side in self.merges.pairs[node - len(self.leaves)]]
+
+    def above(self, is_merge: Mask) -> Mask:
+        """By node, whether it is one of these merges, or has one below it."""
+        n, found = len(self.leaves), np.zeros(len(self.summaries), np.bool_)
+        for k, (left, right) in enumerate(self.merges.pairs.tolist()):
+            found[n + k] = is_merge[k] or found[left] or found[right]
+        return found
 
 
-def _opened(forest: list[_Branch], linkage: Any) -> list[tuple[int, int]]:
-    """Nodes to be joined, by branch: roots, opened as long as one side prefers another node to its sibling."""
-    tops = [(place, branch.root) for place, branch in enumerate(forest)]
-    is_settled = False
-    while not is_settled:
-        is_settled, kept = True, []
-        for i, (place, node) in enumerate(tops):
-            sides = forest[place].sides(node)
-            others = [forest[p].summaries[v] for j, (p, v) in enumerate(tops) if j != i]
-            if sides and _prefers_another(linkage, [forest[place].summaries[side] for side in sides], others):
-                kept += [(place, side) for side in sides]
-                is_settled = False
+def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple[Merges, list[tuple[int, int]]]:
+    """The upper tree of some nodes of branches, and by leaf of it which these are: the branch and the node in it."""
+    tops = _opened(forest, linkage)
+    engine = Engine(OfSummaries(linkage), rules)
+    engine.insert([forest[place].summaries[node] for place, node in tops])
+    return merges_of(engine.tree()), tops
+
+
+def _opened(forest: list[BranchNodes], linkage: Any) -> list[tuple[int, int]]:
+    """Nodes to be joined, by branch: the highest with no node below that prefers a point elsewhere to its sibling."""
+    tops = []
+    for place, branch in enumerate(forest):
+        elsewhere = [leaf for other in forest if other is not branch for leaf in other.leaves]
+        is_open = branch.above(_prefer_others(branch, elsewhere, linkage))
+        stack = [branch.root]
+        while stack:
+            node = stack.pop()
+            if is_open[node]:
+                stack += branch.sides(node)[::-1]
             else:
-                kept.append((place, node))
-        tops = kept
+                tops.append((place, node))
     return tops
 
 
-def _prefers_another(linkage: Any, sides: list[Any], elsewhere: list[Any]) -> bool:
-    held = linkage.score(*sides)
-    return any(_best(linkage, side, elsewhere) > held for side in sides)
+def _prefer_others(branch: BranchNodes, elsewhere: list[Any], linkage: Any) -> Mask:
+    """By merge, whether one of its sides scores higher with a point elsewhere than with the other side."""
+    found = np.zeros(len(branch.merges.pairs), np.bool_)
+    if elsewhere:
+        for k, pair in enumerate(branch.merges.pairs.tolist()):
+            one, other = (branch.summaries[node] for node in pair)
+            held = linkage.score(one, other)
+            found[k] = any(_best(linkage, side, elsewhere) > held for side in (one, other))
+    return found
 
 
 def _best(linkage: Any, side: Any, elsewhere: list[Any]) -> float:
-    scores: Floats = np.array([linkage.score(side, group) for group in elsewhere])
-    return float(scores.max(initial=-np.inf))
+    """The score with whatever it is nearest to."""
+    if hasattr(linkage, "scores"):
+        return float(np.max(linkage.scores(side, elsewhere)))
+    return max(float(linkage.score(side, point)) for point in elsewhere)

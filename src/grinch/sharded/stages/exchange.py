@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._types import Floats, Labels
-from grinch.sharded.files import n_bytes, read_arrays, taken, write_arrays
+from grinch.sharded.files import n_bytes, read_arrays, read_part, taken, write_arrays
 from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages import route, skeleton
 from grinch.sharded.stages.gather import Members, members_of, rows_at
@@ -41,7 +41,6 @@ class Moves(NamedTuple):
     pieces: Labels
     positions: Labels
     branches: Labels
-    shard_starts: Labels
 
 
 def asking_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
@@ -92,14 +91,12 @@ def _guests(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any,
     """Points of other branches that may belong to this shard: numbers, rows, the branch in question, their shards."""
     numbers, branches, shards, pieces, positions = [], [], [], [], []
     for piece in range(job.n_pieces):
-        found, there = route.guests_of(job, piece), route.routed(job, piece)
-        part = slice(int(found.shard_starts[shard]), int(found.shard_starts[shard + 1]))
-        at = found.positions[part]
-        numbers.append(there.numbers[at])
-        branches.append(found.branches[part])
-        shards.append(plan.shard_of[there.branches[at]])
-        pieces.append(np.full(len(at), piece))
-        positions.append(at)
+        found = route.guests_of(job, piece, shard)
+        numbers.append(found.numbers)
+        branches.append(found.branches)
+        shards.append(plan.shard_of[found.homes])
+        pieces.append(np.full(len(found.positions), piece))
+        positions.append(found.positions)
     rows = rows_at(job, np.concatenate(pieces), np.concatenate(positions))
     return np.concatenate(numbers), rows, np.concatenate(branches), np.concatenate(shards)
 
@@ -170,12 +167,16 @@ def moves_from(job: Job, shard: int) -> Moves:
     return Moves(*read_arrays(_moves_path(job, shard), *Moves._fields))
 
 
+def moves_between(job: Job, shard: int, goal: int) -> Moves:
+    """Who leaves a shard for another."""
+    return Moves(*read_part(_moves_path(job, shard), "shard_starts", goal, *Moves._fields)[1])
+
+
 def _answers_about(job: Job, n_shards: int, shard: int) -> Answers:
     """What all shards say of the points of one."""
-    parts = []
-    for other in range(n_shards):
-        *columns, starts = read_arrays(_answers_path(job, other), *Answers._fields, "shard_starts")
-        parts.append([column[int(starts[shard]) : int(starts[shard + 1])] for column in columns])
+    parts = [
+        read_part(_answers_path(job, other), "shard_starts", shard, *Answers._fields)[1] for other in range(n_shards)
+    ]
     return Answers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 

@@ -26,11 +26,9 @@ def members_of(job: Job, shard: int) -> Members:
     """Who was routed to a shard."""
     parts = []
     for piece in range(job.n_pieces):
-        found = route.routed(job, piece)
-        part = slice(int(found.shard_starts[shard]), int(found.shard_starts[shard + 1]))
-        positions = np.arange(part.start, part.stop)
-        pieces = np.full(len(positions), piece)
-        parts.append((found.numbers[part], found.branches[part], found.is_near_border[part], pieces, positions))
+        found = route.routed(job, piece, shard)
+        pieces = np.full(len(found.positions), piece)
+        parts.append((found.numbers, found.branches, found.is_near_border, pieces, found.positions))
     return Members(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
 from grinch.neighbors.sources import ByKey, _as_keys
-from grinch.sharded.files import n_bytes, read_arrays, taken, write_arrays, write_rows
+from grinch.sharded.files import n_bytes, read_part, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
 from grinch.sharded.stages import skeleton
 from grinch.tree import NONE
@@ -28,20 +28,21 @@ MOST_ALTERNATIVES = 2
 
 
 class Routed(NamedTuple):
-    """Points of a piece, by shard and then by number: where each is to go, and whether it is near a border."""
+    """Points of a piece that go to a shard, by number: positions, branches, and whether they are near a border."""
 
+    positions: Labels
     numbers: Labels
     branches: Labels
     is_near_border: Mask
-    shard_starts: Labels
 
 
 class Guests(NamedTuple):
-    """Points of a piece that may belong to another branch, by its shard: their positions, and the branch."""
+    """Points of a piece that may belong to branches of a shard: positions, numbers, that branch, and their own."""
 
     positions: Labels
+    numbers: Labels
     branches: Labels
-    shard_starts: Labels
+    homes: Labels
 
 
 def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
@@ -56,29 +57,37 @@ def run(job: Job, piece: int) -> dict[str, int]:
     shards = plan.shard_of[home]
     order = np.argsort(shards, kind="stable")
     starts = np.searchsorted(shards[order], np.arange(plan.n_shards + 1))
-    guests = _guests(plan, near[order]) if job.repair and plan.n_branches > 1 else _no_guests(plan)
+    numbers = job.rows.pieces[piece][0] + order
+    has_guests = job.repair and plan.n_branches > 1
+    at, to = _alternatives(plan, near[order]) if has_guests else (order[:0], order[:0])
     is_near_border = np.zeros(len(home), np.bool_)
-    is_near_border[guests.positions] = True
+    is_near_border[at] = True
     written = write_rows(rows_path(job, piece), taken(rows, order))
     written += write_arrays(
         _path(job, piece),
-        numbers=job.rows.pieces[piece][0] + order,
+        numbers=numbers,
         branches=home[order],
         is_near_border=is_near_border,
         shard_starts=starts,
-        guest_positions=guests.positions,
-        guest_branches=guests.branches,
-        guest_starts=guests.shard_starts,
+        guest_positions=at,
+        guest_numbers=numbers[at],
+        guest_branches=to,
+        guest_homes=home[order][at],
+        guest_starts=np.searchsorted(plan.shard_of[to], np.arange(plan.n_shards + 1)),
     )
-    return {"points": len(home), "guests": len(guests.positions), "read": n_bytes(rows), "written": written}
+    return {"points": len(home), "guests": len(at), "read": n_bytes(rows), "written": written}
 
 
-def routed(job: Job, piece: int) -> Routed:
-    return Routed(*read_arrays(_path(job, piece), "numbers", "branches", "is_near_border", "shard_starts"))
+def routed(job: Job, piece: int, shard: int) -> Routed:
+    """The points of a piece that go to a shard."""
+    start, parts = read_part(_path(job, piece), "shard_starts", shard, *Routed._fields[1:])
+    return Routed(np.arange(start, start + len(parts[0])), *parts)
 
 
-def guests_of(job: Job, piece: int) -> Guests:
-    return Guests(*read_arrays(_path(job, piece), "guest_positions", "guest_branches", "guest_starts"))
+def guests_of(job: Job, piece: int, shard: int) -> Guests:
+    """The points of a piece that a shard is asked about."""
+    names = (f"guest_{name}" for name in Guests._fields)
+    return Guests(*read_part(_path(job, piece), "guest_starts", shard, *names)[1])
 
 
 def rows_path(job: Job, piece: int) -> Path:
@@ -128,8 +137,8 @@ def _branch_by_key(job: Job, record: Any, n_branches: int) -> int:
     return zlib.crc32(repr(keys[0]).encode()) % n_branches if keys else 0
 
 
-def _guests(plan: skeleton.Skeleton, near: Labels) -> Guests:
-    """The nearest other branches of each point, by their shards."""
+def _alternatives(plan: skeleton.Skeleton, near: Labels) -> tuple[Labels, Labels]:
+    """The nearest other branches of each point, by their shards: positions of points, and branches."""
     positions, branches = [], []
     seen = near[:, :1]
     for column in range(1, near.shape[1]):
@@ -141,12 +150,5 @@ def _guests(plan: skeleton.Skeleton, near: Labels) -> Guests:
         seen = np.concatenate([seen, branch[:, None]], axis=1)
     at = np.concatenate([np.empty(0, np.int64), *positions]).astype(np.int64)
     to = np.concatenate([np.empty(0, np.int64), *branches]).astype(np.int64)
-    shards = plan.shard_of[to]
-    order = np.lexsort((to, at, shards))
-    starts = np.searchsorted(shards[order], np.arange(plan.n_shards + 1))
-    return Guests(at[order], to[order], starts)
-
-
-def _no_guests(plan: skeleton.Skeleton) -> Guests:
-    none = np.empty(0, np.int64)
-    return Guests(none, none, np.zeros(plan.n_shards + 1, np.int64))
+    order = np.lexsort((to, at, plan.shard_of[to]))
+    return at[order], to[order]

@@ -50,10 +50,11 @@ def _scores(job: Job, top: Merges, branches: list[int]) -> Floats | None:
     linkage = job.linkage
     if not isinstance(linkage, VectorLinkage) or linkage.is_custom or len(branches) < 2:
         return None
-    found = [trees.load(job, branch) for branch in branches]
-    n, n_features = len(found), len(found[0].mean)
+    # No more of them than this: all trees together may be larger than what a worker has.
+    found = [trees.load_summary(job, branch) for branch in branches]
+    n, n_features = len(found), len(found[0][0])
     means, moments = np.zeros((2 * n - 1, n_features), np.float32), np.zeros((2 * n - 1, 3))
-    means[:n], moments[:n] = [branch.mean for branch in found], [branch.moments for branch in found]
+    means[:n], moments[:n] = [mean for mean, _ in found], [moments for _, moments in found]
     scores = np.empty(n - 1)
     for k, (left, right) in enumerate(top.pairs.tolist()):
         scores[k] = formula_score(linkage.formula, means, moments, left, right)

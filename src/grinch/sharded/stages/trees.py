@@ -9,11 +9,13 @@ import numpy as np
 from sklearn.base import clone
 
 from grinch._types import Floats, Labels
+from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
-from grinch.sharded.files import joined, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
+from grinch.refine.polish import POLISHED_UP_TO
+from grinch.sharded.files import joined, mapped_rows, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, branch_name, shard_name
 from grinch.sharded.stages import skeleton
-from grinch.sharded.stages.exchange import moves_from
+from grinch.sharded.stages.exchange import moves_between, moves_from
 from grinch.sharded.stages.gather import members_of, rows_at
 from grinch.sharded.whole import Merges, merges_of
 
@@ -38,12 +40,12 @@ def run(job: Job, shard: int) -> dict[str, Any]:
     """Build the tree of each branch of a shard, of its points in the order of their numbers."""
     plan = skeleton.load(job.folder, job.stamp)
     numbers, branches, rows = _settled(job, plan, shard)
-    sizes, written = {}, 0
+    model, sizes, written = _model(job, plan), {}, 0
     for branch in np.flatnonzero(plan.shard_of == shard).tolist():
         inside = np.flatnonzero(branches == branch)
         sizes[branch] = len(inside)
         if len(inside):
-            written += _build(job, branch, numbers[inside], taken(rows, inside))
+            written += _build(job, model, branch, numbers[inside], taken(rows, inside))
     return {"sizes": sizes, "read": n_bytes(rows), "written": written}
 
 
@@ -55,9 +57,16 @@ def load(job: Job, branch: int) -> Branch:
     return Branch(numbers, Merges(pairs.astype(np.int64), scores), mean, moments)
 
 
-def rows_of(job: Job, branch: int) -> Any:
-    """The points of a branch, by leaf."""
-    return read_rows(job.path(STAGE, f"{branch_name(branch)}.rows"))
+def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
+    """Mean and moments of a branch that has points."""
+    mean, moments = read_arrays(_path(job, branch), "mean", "moments")
+    return mean, moments
+
+
+def rows_of(job: Job, branch: int, is_mapped: bool = False) -> Any:
+    """The points of a branch, by leaf; ``is_mapped`` if vectors are to be read as they are looked at."""
+    path = job.path(STAGE, f"{branch_name(branch)}.rows")
+    return mapped_rows(path) if is_mapped else read_rows(path)
 
 
 def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Labels, Any]:
@@ -69,20 +78,26 @@ def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Lab
     numbers, branches = [members.numbers[stays]], [members.branches[stays]]
     rows = [rows_at(job, members.pieces[stays], members.positions[stays])]
     for other in range(plan.n_shards):
-        moves = moves_from(job, other)
-        part = slice(int(moves.shard_starts[shard]), int(moves.shard_starts[shard + 1]))
-        if part.start < part.stop:
-            numbers.append(moves.numbers[part])
-            branches.append(moves.branches[part])
-            rows.append(rows_at(job, moves.pieces[part], moves.positions[part]))
+        moves = moves_between(job, other, shard)
+        if len(moves.numbers):
+            numbers.append(moves.numbers)
+            branches.append(moves.branches)
+            rows.append(rows_at(job, moves.pieces, moves.positions))
     order = np.argsort(np.concatenate(numbers), kind="stable")
     rows = [part for part in rows if len(part)]
     return np.concatenate(numbers)[order], np.concatenate(branches)[order], taken(joined(rows), order)
 
 
-def _build(job: Job, branch: int, numbers: Labels, rows: Any) -> int:
-    model = clone(job.model).set_params(verbose=False, n_clusters=None, threshold=None, noise=False)
-    merges = merges_of(model.fit(rows).tree_)
+def _model(job: Job, plan: skeleton.Skeleton) -> Grinch:
+    """What builds the trees of branches. One tree is polished as long as it is small: here the sample's tree was."""
+    is_one_of_many = plan.n_branches > 1 and job.rows.n_rows > POLISHED_UP_TO
+    mode = job.rules._replace(polish=False) if is_one_of_many else job.model.mode
+    found: Grinch = clone(job.model).set_params(mode=mode, n_clusters=None, threshold=None, noise=False)
+    return found
+
+
+def _build(job: Job, model: Grinch, branch: int, numbers: Labels, rows: Any) -> int:
+    merges = merges_of(clone(model).fit(rows).tree_)
     mean, moments = _summary(job, rows)
     written = write_rows(job.path(STAGE, f"{branch_name(branch)}.rows"), rows)
     return written + write_arrays(

@@ -1,0 +1,74 @@
+"""What a clustering prints of what it has found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy.typing as npt
+from rich.table import Table
+
+from grinch._types import Labels
+from grinch.cli.app import console
+from grinch.estimators.base import TreeClusterer
+from grinch.files.read import Points
+from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.tree import Tree
+
+
+def report(
+    method: str,
+    model: TreeClusterer,
+    flat: Labels,
+    points: Points,
+    seconds: float,
+    beside: dict[str, tuple[float, float]],
+) -> None:
+    """The facts of a clustering, and its quality where the true classes are known."""
+    layers = ", ".join(f"{layer.max() + 1:,}" for layer in model.layers_)
+    counts = {name.replace("_", " "): f"{count:,}" for name, count in model.stats_.items() if count}
+    print_facts({**tree_facts(model.tree_, flat, seconds), "layers of": layers, **counts})
+    if points.labels is not None:
+        print_quality(method, model.tree_, flat, points.labels.tolist(), seconds, beside)
+
+
+def tree_facts(tree: Tree, flat: Labels | None, seconds: float) -> dict[str, str]:
+    """Size, time, depth and, if it is cut, the number of clusters."""
+    depths = tree.depths()[: tree.n_leaves]
+    facts = {
+        "points": f"{tree.n_leaves:,}",
+        "time": f"{seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s)",
+        "depth": f"{depths.mean():.0f} on average, {depths.max():,} at most",
+    }
+    return facts if flat is None else {**facts, "clusters": f"{flat.max() + 1:,}" + _nowhere(flat)}
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """One a line."""
+    console.print()
+    for name, fact in facts.items():
+        console.print(f"  {name:17} {fact}")
+
+
+def print_quality(
+    method: str,
+    tree: Tree,
+    flat: Labels | None,
+    labels: npt.ArrayLike,
+    seconds: float,
+    beside: dict[str, tuple[float, float]],
+) -> None:
+    """Dendrogram purity, and F1 of the clusters if there are any; ``beside`` are seconds and purity of others."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "seconds", "dendrogram purity", "F1 of the cut"):
+        table.add_column(name, justify="left" if not name else "right")
+    f1 = "" if flat is None else f"{pairwise_f1(labels, flat):.3f}"
+    table.add_row(f"  {method}", f"{seconds:.2f}", f"{dendrogram_purity(tree, labels):.3f}", f1)
+    for name, (other_seconds, other_purity) in beside.items():
+        table.add_row(f"  {name}", f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
+    console.print()
+    console.print(table)
+
+
+def _nowhere(flat: Labels) -> str:
+    count = int((flat < 0).sum())
+    return f", and {count:,} points that belong nowhere" if count else ""

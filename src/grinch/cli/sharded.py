@@ -1,0 +1,214 @@
+"""Cluster files that are too large for one process: by processes of this machine, or by a dask cluster."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+
+from grinch._dask import import_distributed
+from grinch.cli.app import console, make_folder, say, title_of
+from grinch.cli.sharded_input import Input, find_input
+from grinch.cli.sharded_results import needs_model, print_stages, room_for_model, write_sharded
+from grinch.cli.store import count_of
+from grinch.errors import ShardError
+from grinch.files.points import Asked
+from grinch.files.write import replacing
+from grinch.sharded import ShardedGrinch
+from grinch.sharded.running import Workers
+from grinch.sharded.sizes import choose_n_shards
+from grinch.store.lock import StoreLocked, WriterLock, describe, holder
+
+# Says that a folder is one of runs, so that nothing else is taken for one, and removed.
+MARK = "grinch-work"
+# A worker takes more than half of it before its first point.
+LEAST_MEMORY = 500_000_000
+# What parameters of ShardedGrinch are called here.
+OPTIONS = {
+    "client": "--dask",
+    "n_workers": "--workers",
+    "memory_limit": "--memory",
+    "n_shards": "--shards",
+    "folder": "--work",
+    "columns": "--columns",
+    "X": "FILE",
+}
+
+
+class ManyWorkers(NamedTuple):
+    """The options for many workers, as they were given."""
+
+    workers: int | None
+    dask: str | None
+    shards: str
+    columns: str | None
+    memory: str | None
+    work: Path | None
+
+    @property
+    def are_asked_for(self) -> bool:
+        return self.workers is not None or self.dask is not None
+
+    def check(self, method: str, drop: list[str] | None) -> None:
+        """Refuse what cannot be combined, before anything is read."""
+        given = {"--columns": self.columns, "--memory": self.memory, "--work": self.work}
+        given["--shards"] = None if self.shards == "auto" else self.shards
+        if not self.are_asked_for:
+            for option, value in given.items():
+                if value is not None:
+                    raise ValueError(f"{option} is for many workers: give --workers N or --dask ADDRESS as well")
+            return
+        if self.workers is not None and self.dask is not None:
+            raise ValueError("--workers starts processes on this machine, and --dask uses those of a cluster: give one")
+        if self.dask is not None and self.memory is not None:
+            raise ValueError("--memory is for --workers; those of a dask cluster have what they were started with")
+        if method != "grinch":
+            raise ValueError(f"--workers and --dask build trees by --method grinch alone; got --method {method}")
+        if drop and self.columns is not None:
+            raise ValueError("--columns names the features, and --drop what is left out of all columns: give one")
+        import_distributed("clustering with --workers or --dask")
+        _check_memory(self.memory)
+
+    @property
+    def n_shards(self) -> int | str:
+        if self.shards == "auto" or not self.shards.isdecimal():
+            return self.shards
+        return int(self.shards)
+
+
+def cluster_by_many(
+    many: ManyWorkers, file: Path, asked: Asked, model: Any, cut: str | None, out: Path, picture: bool
+) -> None:
+    """Cluster FILE by many workers; ``model`` says how. What is finished is kept until all results are written."""
+    with _in_options():
+        found = find_input(file, many.columns, asked)
+        n_shards = choose_n_shards(many.n_shards, found.rows.n_rows)
+    make_folder(out)
+    work = out / "work" if many.work is None else many.work
+    sharded = ShardedGrinch(
+        n_shards=n_shards,
+        folder=work,
+        columns=found.columns,
+        **{name: value for name, value in model.get_params().items() if name in ShardedGrinch().get_params()},
+    )
+    with _kept(work), _in_options(), _going_on(work):
+        _introduce(many, file, found, n_shards, sharded, cut)
+        seconds = _fit(sharded, many, file, found)
+        print_stages(sharded)
+        is_whole = write_sharded(sharded, found, seconds, cut, out, picture)
+    if many.work is None and is_whole:
+        shutil.rmtree(work)
+    else:
+        say(
+            f"The finished stages are kept in {work}/: the same command with another -k or -t cuts the same tree again."
+        )
+
+
+def _introduce(
+    many: ManyWorkers, file: Path, found: Input, n_shards: int, sharded: ShardedGrinch, cut: str | None
+) -> None:
+    rows = found.rows
+    say(f"{title_of(file)}: {rows.n_rows:,} points, {rows.n_features:,} features{found.shown()}")
+    who = f"The workers of {many.dask}" if many.dask else f"{count_of(many.workers or 0, 'worker')} on this machine"
+    say(f"{who}, {count_of(n_shards, 'shard')}. What is finished is kept in {sharded.folder}/")
+    if needs_model(sharded, cut) and not room_for_model(rows):
+        say(
+            "note: clusters that are chosen automatically need all points in memory, and there is not enough of it;"
+            " without --clusters or --threshold, only the tree will be written"
+        )
+
+
+def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input) -> float:
+    """Fit, and stop the workers; the seconds by the clock, without those of starting them."""
+    if many.dask:
+        say(f"connecting to {many.dask} …")
+    with Workers(many.dask, many.workers, many.memory) as workers:
+        if workers.dashboard_link:
+            say(f"dashboard: {workers.dashboard_link}")
+        # A process that is new spends seconds on imports, which are not those of the first stage.
+        workers.client.run(exec, "import grinch.sharded", on_error="return")
+        start = time.perf_counter()
+        ids = None if found.ids is None else found.ids.tolist()
+        sharded.set_params(client=workers.client).fit(file, ids=ids)
+        seconds = time.perf_counter() - start
+    sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)
+    return seconds
+
+
+@contextmanager
+def _kept(work: Path) -> Iterator[None]:
+    """The folder of this run alone, as long as it lasts."""
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        is_ours = (work / MARK).exists() or not any(work.iterdir())
+    except OSError as error:
+        raise ValueError(
+            f"--work must be a folder that can be made or written to; got {str(work)!r}: {error}"
+        ) from None
+    if not is_ours:
+        raise ValueError(
+            f"--work must be a new folder, an empty one, or that of an earlier run; {str(work)!r} has other files in"
+            " it. Give another folder with --work"
+        )
+    try:
+        lock = WriterLock(work)
+    except StoreLocked:
+        raise ValueError(
+            f"--work {str(work)!r} is in use by {describe(holder(work))}, which may be the same command; wait for it,"
+            " or give another folder"
+        ) from None
+    try:
+        with replacing(work / MARK) as file:
+            file.write("Stages of a run of grinch cluster with many workers. Remove the folder to begin again.\n")
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _going_on(work: Path) -> Iterator[None]:
+    """Whatever ends a run, say that it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print()
+        say(f"Interrupted. What is finished is kept in {work}/: the same command goes on from there.")
+        raise typer.Exit(130) from None
+    except ShardError as error:
+        others = f" ({error.n_others} more failed with it)" if error.n_others else ""
+        raise ValueError(
+            f"stage {error.stage} failed at {error.task}{others}: {error.cause.rstrip('.')}. What is finished is kept"
+            f" in {work}/; once the cause is removed, the same command goes on from there"
+        ) from None
+
+
+@contextmanager
+def _in_options() -> Iterator[None]:
+    """What an error calls a parameter is the name of an option."""
+    try:
+        yield
+    except ValueError as error:
+        first, _, rest = str(error).partition(" ")
+        name = first.rstrip(":,")
+        if name not in OPTIONS:
+            raise
+        rest = rest.replace(": columns=", ": --columns ")
+        raise ValueError(f"{OPTIONS[name]}{first.removeprefix(name)} {rest}") from error
+
+
+def _check_memory(memory: str | None) -> None:
+    from dask.utils import parse_bytes
+
+    if memory is None:
+        return
+    try:
+        size = parse_bytes(memory)
+    except ValueError:
+        size = -1
+    if size < LEAST_MEMORY:
+        raise ValueError(f"--memory must be a size such as 6GB, and at least 500MB; got {memory!r}")

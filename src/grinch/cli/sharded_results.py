@@ -1,0 +1,180 @@
+"""What a clustering by many workers prints and writes: as one process does where memory allows it, else what it can."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+import grinch
+from grinch._checks import available_memory
+from grinch._types import Labels
+from grinch.cli.app import console, say
+from grinch.cli.report import print_facts, print_quality, report, tree_facts
+from grinch.cli.results import flat_clusters, print_written, settings_of, write_results, write_summary
+from grinch.cli.sharded_input import Input
+from grinch.export.writers import write_clusters, write_scipy
+from grinch.files.read import Points
+from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.sharded import ShardedGrinch
+from grinch.sharded.estimator import BYTES_PER_POINT, TIMES_THE_VECTORS
+from grinch.sharded.inputs import Rows
+
+MEANINGS = {
+    "input": "write the points to disk",
+    "sample": "read a sample",
+    "skeleton": "build its tree, deal branches to shards",
+    "route": "send each point to its nearest branch",
+    "neighbors": "look for nearer points in other shards",
+    "moves": "decide which points move",
+    "trees": "build the tree of each branch",
+    "top": "join the branches",
+}
+# Beyond this many points, the model in memory takes longer than the workers did: it is made only if clusters need it.
+MOST_BY_THE_WAY = 2_000_000
+# Of a tree that is put together and written.
+TREE_BYTES_PER_POINT = 150
+
+
+def needs_model(sharded: ShardedGrinch, cut: str | None) -> bool:
+    """Whether the clusters are chosen by more than the tree."""
+    return (sharded.n_clusters is None and sharded.threshold is None) or sharded.noise or cut is not None
+
+
+def room_for_model(rows: Rows) -> bool:
+    """Whether memory is enough for all points and their tree."""
+    return _has_room(rows, TIMES_THE_VECTORS * 4 * rows.n_features + BYTES_PER_POINT)
+
+
+def print_stages(sharded: ShardedGrinch) -> None:
+    """What each stage took."""
+    stages = sharded.stages_
+    found = any(stage.found for stage in stages.values())
+    table = Table(box=None, pad_edge=False)
+    table.add_column("stage")
+    table.add_column("what it does", overflow="fold")
+    for name in ("seconds", "tasks", *(["done before"] * found), "read", "written", "memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, stage in stages.items():
+        before = [f"{stage.found:,}"] * found
+        sizes = map(size_of, (stage.read, stage.written, stage.peak_memory))
+        table.add_row(name, MEANINGS.get(name, ""), f"{stage.seconds:,.1f}", f"{stage.tasks:,}", *before, *sizes)
+    console.print()
+    console.print(table)
+    say("(read, written: by all workers together; memory: the most that one of them has had)")
+
+
+def size_of(count: int) -> str:
+    """Bytes as people read them.
+
+    >>> size_of(0), size_of(999), size_of(1_280_000), size_of(25_000_000_000)
+    ('', '999 B', '1.3 MB', '25 GB')
+    """
+    if not count:
+        return ""
+    size, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while size >= 999.5 and unit != "TB":
+        size, unit = size / 1000, next(units)
+    return f"{size:.1f} {unit}" if size < 9.95 and unit != "B" else f"{size:.0f} {unit}"
+
+
+def write_sharded(
+    sharded: ShardedGrinch, found: Input, seconds: float, cut: str | None, out: Path, picture: bool
+) -> bool:
+    """Write all that one process would, if there is memory for it; else the tree, and clusters if they need no more.
+
+    Whether it was all.
+    """
+    is_needed, more = needs_model(sharded, cut), _stages(sharded)
+    if room_for_model(found.rows) and (is_needed or sharded.n_leaves_ <= MOST_BY_THE_WAY):
+        _write_all(sharded, found, seconds, cut, out, picture, more)
+        return True
+    if not _has_room(found.rows, TREE_BYTES_PER_POINT):
+        write_summary(out, {**_facts(sharded, found, seconds), **more})
+        print_written(out, ["summary.json"])
+        say("note: the tree does not fit into memory; in Python, top_ and branch(i) of ShardedGrinch read parts of it")
+        return False
+    _write_tree(sharded, found, seconds, None if is_needed else sharded.labels_, out, more)
+    if is_needed:
+        say("note: no clusters, which need all points in memory; cut the tree with --clusters N or --threshold SCORE")
+    say("note: no model, layers and pictures, which would take all points in memory" + _why(found.rows))
+    return False
+
+
+def _why(rows: Rows) -> str:
+    if not room_for_model(rows):
+        return ""
+    return f" and, of more than {MOST_BY_THE_WAY:,} points, long; without --clusters and --threshold they are made"
+
+
+def _stages(sharded: ShardedGrinch) -> dict[str, Any]:
+    stages = {name: asdict(stage) for name, stage in sharded.stages_.items()}
+    found = {"shards": sharded.n_shards, "branches": len(sharded.branch_sizes_), "moved": sharded.n_moved_}
+    return {**found, "stages": stages}
+
+
+def _facts(sharded: ShardedGrinch, found: Input, seconds: float) -> dict[str, Any]:
+    return {
+        "version": grinch.__version__,
+        "points": sharded.n_leaves_,
+        "features": found.rows.n_features,
+        "seconds": round(seconds, 3),
+        "settings": {**settings_of(sharded), "folder": str(sharded.folder)},
+    }
+
+
+def _write_all(
+    sharded: ShardedGrinch,
+    found: Input,
+    seconds: float,
+    cut: str | None,
+    out: Path,
+    picture: bool,
+    more: dict[str, Any],
+) -> None:
+    console.print("\nputting the tree together, and choosing clusters …")
+    start = time.perf_counter()
+    model = sharded.to_grinch()
+    flat = flat_clusters(model, cut)
+    seconds += time.perf_counter() - start
+    rows = found.rows
+    # Pictures show what is alike side by side.
+    parts = [rows.read(piece) for piece in range(len(rows.pieces) if picture else 0)]
+    vectors = np.concatenate([np.empty((0, rows.n_features), np.float32), *parts])
+    points = Points(vectors, found.ids, found.labels, found.kept)
+    report("grinch", model, flat, points, seconds, {})
+    write_results(model, flat, points, seconds, out, picture, more)
+
+
+def _write_tree(
+    sharded: ShardedGrinch, found: Input, seconds: float, flat: Labels | None, out: Path, more: dict[str, Any]
+) -> None:
+    tree, facts = sharded.tree_, {**_facts(sharded, found, seconds), **more}
+    print_facts(tree_facts(tree, flat, seconds))
+    if found.labels is not None:
+        print_quality("grinch", tree, flat, found.labels, seconds, {})
+        facts["dendrogram_purity"] = dendrogram_purity(tree, found.labels)
+    write_scipy(tree, out / "linkage.npy")
+    if flat is not None:
+        names, labels = (None if values is None else values.tolist() for values in (found.ids, found.labels))
+        write_clusters(out / "clusters.csv", flat, names, labels, _texts(found))
+        facts["clusters"] = int(flat.max()) + 1
+        if labels is not None:
+            facts["pairwise_f1"] = pairwise_f1(labels, flat)
+    write_summary(out, facts)
+    print_written(out, ["linkage.npy", *["clusters.csv"] * (flat is not None), "summary.json"])
+
+
+def _texts(found: Input) -> dict[str, list[Any]]:
+    values = next(iter(found.kept.values()), None)
+    return {} if values is None else {"text": values}
+
+
+def _has_room(rows: Rows, bytes_per_point: float) -> bool:
+    room = available_memory()
+    return room is None or rows.n_rows * bytes_per_point < room

@@ -1,0 +1,272 @@
+"""ShardedGrinch on two real worker processes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import grinch
+import shard_runs
+from grinch import Grinch
+from grinch.datasets import gaussian_mixture, paper_synthetic
+from grinch.errors import ShardError
+from grinch.metrics import dendrogram_purity
+from grinch.neighbors import ByKey, ByVector
+from grinch.sharded import ShardedGrinch
+from grinch.sharded.stages import exchange, skeleton
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return gaussian_mixture(3_000, n_classes=60, n_features=32, random_state=1)
+
+
+@pytest.fixture(scope="module")
+def fitted(cluster, mixture):
+    return ShardedGrinch(5, cluster.client, sample_size=800).fit(mixture[0])
+
+
+def newick(model):
+    return model.tree_.to_newick()
+
+
+def test_shards_are_nearly_as_pure_as_one_tree(cluster):
+    X, y = gaussian_mixture(8_000, n_classes=100, random_state=1)
+    whole = dendrogram_purity(Grinch().fit(X).tree_, y)
+    for n_shards in (2, 5):
+        model = ShardedGrinch(n_shards, cluster.client, sample_size=4_000).fit(X)
+        assert dendrogram_purity(model.tree_, y) >= whole - 0.015, n_shards
+        assert sum(model.branch_sizes_) == model.n_leaves_ == len(X)
+        assert len(model.branch_sizes_) > n_shards
+        assert model.n_moved_ > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mixture", "mnist", "tiny_imagenet", "speaker"])
+def test_shards_are_nearly_as_pure_as_one_tree_on_large_sets(cluster, name):
+    X, y = shard_runs.large_set(name)
+    whole = dendrogram_purity(Grinch().fit(X).tree_, y)
+    for n_shards in (2, 5, 20):
+        model = ShardedGrinch(n_shards, cluster.client).fit(X)
+        assert dendrogram_purity(model.tree_, y) >= whole - 0.015, n_shards
+
+
+def test_repair_brings_points_to_their_nearest_neighbours(cluster, mixture, fitted):
+    X, _ = mixture
+    without = ShardedGrinch(5, cluster.client, sample_size=800, repair=False).fit(X)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    similar = unit @ unit.T
+    np.fill_diagonal(similar, -1)
+    nearest = similar.argmax(axis=1)
+
+    def together(model):
+        branch = np.empty(len(X), np.int64)
+        for i, size in enumerate(model.branch_sizes_):
+            if size:
+                branch[model.branch(i)[1]] = i
+        return np.mean(branch == branch[nearest])
+
+    assert together(fitted) > together(without) + 0.05
+    assert together(fitted) > 0.8
+
+
+def test_one_shard_is_plain_grinch(cluster, mixture):
+    X = mixture[0][:500]
+    model = ShardedGrinch(1, cluster.client, n_clusters=9).fit(X)
+    plain = Grinch(n_clusters=9).fit(X)
+    assert newick(model) == newick(plain)
+    assert model.labels_.tolist() == plain.labels_.tolist()
+
+
+def test_the_number_of_workers_does_not_matter(fitted, mixture):
+    with_one = ShardedGrinch(5, n_workers=1, sample_size=800).fit(mixture[0])
+    assert newick(with_one) == newick(fitted)
+    assert with_one.top_.to_newick() == fitted.top_.to_newick()
+
+
+def test_the_whole_is_the_top_and_the_branches(fitted, mixture):
+    tree, top = fitted.tree_, fitted.top_
+    assert top.n_leaves == sum(size > 0 for size in fitted.branch_sizes_)
+    for i, size in enumerate(fitted.branch_sizes_):
+        if size:
+            part, numbers, rows = fitted.branch(i)
+            assert part.n_leaves == len(numbers) == size
+            assert (rows == mixture[0][numbers]).all()
+            node = numbers[0] if size == 1 else tree.lca(int(numbers[0]), int(numbers[-1]))
+            assert set(tree.leaves(node)) <= set(numbers.tolist())
+    with pytest.raises(ValueError, match="i must be the number of a branch with points"):
+        fitted.branch(10_000)
+
+
+def test_cuts_layers_and_a_model_in_memory(fitted, mixture):
+    X = mixture[0]
+    model = fitted.to_grinch()
+    assert model.tree_.to_newick(lengths=False) == fitted.tree_.to_newick(lengths=False)
+    assert fitted.layers_[0].shape == (len(X),)
+    assert fitted.labels_.tolist() == model.labels_.tolist()
+    assert fitted.n_clusters_ == model.n_clusters_ > 20
+    assert len(fitted.layer_persistence_) == len(fitted.layers_)
+    cut = fitted.set_params(n_clusters=60)
+    try:
+        assert cut.n_clusters_ == 60
+        assert cut.to_grinch().labels_.tolist() == cut.labels_.tolist()
+        cut.set_params(n_clusters=None, threshold=0.5)
+        assert cut.labels_.shape == (len(X),)
+    finally:
+        fitted.set_params(n_clusters=None, threshold=None)
+    assert model.predict(X[:5]).tolist() == model.labels_[:5].tolist()
+
+
+@pytest.mark.parametrize("kind", ["memmap", "npy", "parquet", "list column", "dask array", "dask frame"])
+def test_every_kind_of_input_gives_the_same_tree(cluster, fitted, mixture, tmp_path, kind):
+    X = mixture[0].astype(np.float32)
+    model = ShardedGrinch(3, cluster.client, sample_size=300)
+    expected = newick(model.fit(X[:900]))
+    given, columns = shard_runs.as_kind(X[:900], kind, tmp_path)
+    assert newick(model.set_params(columns=columns).fit(given)) == expected
+
+
+def test_ids_name_the_leaves(cluster):
+    names = [f"point {i}" for i in range(40)]
+    model = ShardedGrinch(2, cluster.client).fit(np.random.default_rng(0).normal(size=(40, 3)), ids=names)
+    assert model.ids_ == names == model.tree_.names
+    assert model.to_grinch().ids_ == names
+
+
+def test_a_store_goes_on_from_the_tree(fitted, mixture, tmp_path):
+    X = mixture[0]
+    with fitted.to_store(tmp_path / "store", max_points=2_500) as store:
+        assert store.tree.to_newick(lengths=False) == fitted.tree_.to_newick(lengths=False)
+        assert list(store.branches.values()) == [size for size in fitted.branch_sizes_ if size]
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(X[:30] + 1e-3)
+        assert store.n_points == len(X) + 30
+        together = [len(store.tree.leaves(store.tree.lca(i, len(X) + i))) for i in range(30)]
+        assert np.median(together) < 20
+        store.check()
+
+
+# Linkages of one's own ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("search", [ByVector(shard_runs.letters, 20), ByKey(shard_runs.first_letters)])
+def test_records_are_routed_by_vectors_or_keys(cluster, search):
+    words, y = shard_runs.words(600)
+    model = ShardedGrinch(3, cluster.client, linkage=shard_runs.CommonLetters(), search=search, sample_size=300)
+    model.fit(words)
+    whole = Grinch(linkage=shard_runs.CommonLetters(), search=search).fit(words)
+    assert dendrogram_purity(model.tree_, y) >= dendrogram_purity(whole.tree_, y) - 0.06
+    assert model.to_grinch().n_leaves_ == 600
+
+
+def test_records_need_a_routing(cluster):
+    with pytest.raises(ValueError, match="search must say how records find their shard: ByVector"):
+        ShardedGrinch(2, cluster.client, linkage=shard_runs.CommonLetters()).fit(["a", "b"])
+
+
+def test_the_papers_synthetic_data_in_exact_mode(cluster):
+    X, y = paper_synthetic(n_classes=20, per_class=10, bits=30, share=0.3)
+    for n_shards in (2, 5):
+        model = ShardedGrinch(n_shards, cluster.client, linkage="cosine", mode="exact", sample_size=40).fit(X)
+        assert dendrogram_purity(model.tree_, y) == pytest.approx(1.0)
+        split = [len(set(y[model.branch(i)[1]])) for i, size in enumerate(model.branch_sizes_) if size]
+        # Clusters are in several branches, or the test says nothing.
+        assert sum(split) > 20
+
+
+# What goes wrong ------------------------------------------------------------------------------------------------------
+
+
+STAGES = ["sample", "skeleton", "route", "neighbors", "moves", "trees", "top"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_worker_killed_in_any_stage_loses_nothing(cluster, fitted, mixture, stage, tmp_path):
+    model = ShardedGrinch(5, cluster.client, sample_size=800, folder=tmp_path / "run")
+    with shard_runs.killing(cluster.client, stage, tmp_path / "died"):
+        model.fit(mixture[0])
+    assert (tmp_path / "died").exists()
+    assert newick(model) == newick(fitted)
+
+
+def test_the_same_fit_goes_on_with_what_is_finished(cluster, fitted, mixture, tmp_path):
+    model = ShardedGrinch(5, cluster.client, sample_size=800, folder=tmp_path)
+    model.fit(mixture[0])
+    for name in ("shard-00001", "shard-00003"):
+        (tmp_path / "trees" / f"{name}.json").unlink()
+    model.fit(mixture[0])
+    stages = model.stages_
+    assert {name: stage.tasks - stage.found for name, stage in stages.items() if stage.tasks != stage.found} == {
+        "trees": 2
+    }
+    assert newick(model) == newick(fitted)
+    model.set_params(random_state=1).fit(mixture[0])
+    assert model.stages_["trees"].found == 0
+
+
+def test_a_shard_that_fails_is_named_with_its_cause(cluster, tmp_path):
+    words, _ = shard_runs.words(100)
+    model = ShardedGrinch(
+        2,
+        cluster.client,
+        linkage=shard_runs.CommonLetters(),
+        search=ByVector(shard_runs.letters, 20),
+        sample_size=30,
+        folder=tmp_path,
+    )
+    with (
+        shard_runs.refusing(cluster.client, "trees", "not today"),
+        pytest.raises(ShardError, match=r"shard-0000.*not today"),
+    ):
+        model.fit(words)
+    assert model.fit(words).stages_["route"].found > 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_shards": 0}, "n_shards"),
+        ({"n_shards": "many"}, "n_shards"),
+        ({"sample_size": 1}, "sample_size"),
+        ({"repair": "yes"}, "repair"),
+        ({"random_state": None}, "random_state"),
+        ({"linkage": "wart"}, "linkage"),
+        ({"client": "nowhere"}, "client"),
+        ({"n_workers": 0, "client": None}, "n_workers"),
+    ],
+)
+def test_parameters_are_checked(cluster, parameters, message):
+    given = {"client": cluster.client, **parameters}
+    with pytest.raises((ValueError, TypeError), match=message):
+        ShardedGrinch(**given).fit([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_few_points(cluster, n):
+    X = np.random.default_rng(n).normal(size=(n, 2))
+    model = ShardedGrinch(3, cluster.client).fit(X)
+    assert model.tree_.n_leaves == n
+    assert sorted(model.tree_.leaves().tolist()) == list(range(n))
+
+
+def test_copies_of_a_few_points(cluster):
+    X = np.repeat([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], 200, axis=0)
+    model = ShardedGrinch(4, cluster.client, sample_size=50, n_clusters=3).fit(X)
+    assert dendrogram_purity(model.tree_, np.repeat([0, 1, 2], 200)) == pytest.approx(1.0)
+
+
+def test_nothing_is_known_before_a_fit():
+    for name in ("tree_", "labels_", "top_", "stages_", "branch_sizes_"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(ShardedGrinch(), name)
+
+
+def test_moves_never_exchange_two_points_that_are_nearest_to_each_other(fitted):
+    run = fitted._run
+    plan = skeleton.load(run.job.folder, run.job.stamp)
+    leaving = [exchange.moves_from(run.job, shard) for shard in range(plan.n_shards)]
+    numbers = np.concatenate([moves.numbers for moves in leaving])
+    assert len(set(numbers.tolist())) == len(numbers) == fitted.n_moved_
