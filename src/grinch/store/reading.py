@@ -228,8 +228,14 @@ class Reading(Session):
         with self._turn:
             if not self.is_readonly:
                 return self.version
-            contents = self._now()
+            self._now()
             self._db.look_again()
+            return self._catch_up()
+
+    def _catch_up(self) -> int:
+        """For a reader: go on to what was committed when it last looked; the version."""
+        with self._turn:
+            contents = self._now()
             later = list(self._db.operations(contents.version))
             # What is not in the log is in a snapshot.
             if any(done.kind in ("adopt", "refine", "compact") for done in later):

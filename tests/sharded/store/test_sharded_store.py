@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,11 @@ import grinch
 from branching import compare, grouped
 from grinch.datasets import gaussian_mixture
 from grinch.metrics import dendrogram_purity
+from grinch.serve.sources import open_source
 from grinch.sharded.store import ShardedStore
 from grinch.sharded.store.branch import Branch
 from grinch.store import DamagedStore, StoreLocked
+from killing import kills
 
 LINKAGES = [
     {"linkage": "average"},
@@ -79,7 +83,7 @@ def test_splits_keep_every_point(tmp_path, settings, is_named):
 
 
 def test_a_split_costs_little_purity(tmp_path):
-    X, y = gaussian_mixture(3000, n_classes=30, n_features=32, random_state=1)
+    X, y = gaussian_mixture(3000, n_classes=30, n_features=64)
     found = {}
     for name, more in {"plain": {}, "sharded": {"max_points": 900}}.items():
         with grinch.open(tmp_path / name, **more) as store:
@@ -243,6 +247,44 @@ def test_readers_beside_a_writer(split):
         reader.check()
         with pytest.raises(PermissionError, match="readonly=True"):
             reader.insert(X)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_reader_never_sees_half_a_change(split):
+    """Points that move from branch to branch are in one of them at any time."""
+    store, rows, _ = split
+    names, X = list(rows), np.array(list(rows.values()))
+    store.close()
+
+    def work():
+        with grinch.open(store.folder) as writer:
+            for shift in range(1, 13):
+                writer.update(names[:30], np.roll(X, shift, axis=0)[:30])
+
+    writer = kills.fork(work)
+    seen = 0
+    with grinch.open(store.folder, readonly=True) as reader:
+        versions = {reader.version}
+        while os.waitpid(writer, os.WNOHANG) == (0, 0):
+            versions.add(reader.refresh())
+            assert reader.ids == names
+            assert sorted(name for branch in reader._branches for name in branch.store.ids) == sorted(names)
+            seen += 1
+        reader.refresh()
+        np.testing.assert_array_equal(reader.vectors(names[:30]), np.roll(X, 12, axis=0)[:30])
+        reader.check()
+    assert len(versions) > 1
+    assert seen > 1
+
+
+def test_a_sharded_store_can_be_looked_at(split):
+    store, rows, _ = split
+    source = open_source(store.folder)
+    assert source.kind == "tree"
+    assert [name for name, _ in source.points([0, 89])] == ["p0", "p89"]
+    assert source.points([3])[0][1] == "p3"
+    assert store.explore() is not None
+    assert len(rows) == 90
 
 
 def test_a_backup_is_a_store(split, tmp_path):

@@ -15,6 +15,7 @@ from grinch.saving.file import MAGIC, load
 from grinch.serve.sources.memory import MemorySource
 from grinch.serve.sources.store import StoreSource
 from grinch.store.database import FILE as STORE_FILE
+from grinch.store.opening import SHARDED
 from grinch.store.opening import open as open_store
 from grinch.tree import Tree
 
@@ -25,6 +26,10 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
     """What is at a path: a store (a folder), a saved model, a scipy linkage matrix (.npy), or a tree in Newick."""
     found = Path(path)
     if found.is_dir():
+        if (found / SHARDED).exists():
+            with open_store(found, readonly=True) as store:
+                beside = store.payload(store.ids) if payload is None else payload
+                return MemorySource(store.tree, found.name, payload=beside)
         if not (found / STORE_FILE).exists():
             raise FileError(
                 f"PATH {str(found)!r} is a folder without a store in it; make one with: grinch add STORE FILE"

@@ -150,9 +150,14 @@ class Branch:
     def _numbers_of(self, names: list[Id]) -> Counts:
         return self.order[self.store._positions(names)]
 
-    def refresh(self) -> None:
+    def look_again(self) -> None:
+        """For a reader: see what is committed by now, without going on to it; that takes no time."""
+        self.store._db.look_again()
+
+    def catch_up(self) -> None:
+        """For a reader: go on to what was seen."""
         before = self.store.version
-        if self.store.refresh() != before:
+        if self.store._catch_up() != before:
             self._sample = None
 
     # Routing ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,7 +221,7 @@ class Reading(Session):
             if not self.n_points:
                 raise ValueError("X cannot be placed: the store has no points yet. Insert some first")
             rows = self._checked(X)
-            owners = self._router.nearest(rows, [branch.sample for branch in branches])
+            owners = self._router.owners(rows, [branch.sample for branch in branches])
             found: list[Place | None] = [None] * len(rows)
             for number in np.unique(owners).tolist():
                 branch, at = branches[number], np.flatnonzero(owners == number)
@@ -237,6 +239,33 @@ class Reading(Session):
     @staticmethod
     def _id_at(branch: Branch, position: int) -> Id | None:
         return None if position < 0 else branch.store._db.ids_at([position])[0]
+
+    def explore(
+        self,
+        *,
+        images: str | os.PathLike[str] | None = None,
+        text: str | None = None,
+        image: str | None = None,
+        label: str | None = None,
+        x: str | None = None,
+        y: str | None = None,
+        height: int = 720,
+    ) -> Any:
+        """Look at the tree as it is now in a page: inline in a notebook, or ``.open()`` in the browser.
+
+        ``text``, ``image``, ``label``, ``x`` and ``y`` name fields of the payload; image files are read below the
+        folder ``images``. See docs/explorer.md.
+        """
+        with self._turn:
+            tree, payload = self.tree, self.payload(self.ids)
+        # By name, for what shows stores is beside this, and neither knows the other.
+        return import_module("grinch.serve.notebook").explore(
+            tree,
+            payload=payload,
+            images=images,
+            height=height,
+            fields={"text": text, "image": image, "label": label, "x": x, "y": y},
+        )
 
     # What happened ------------------------------------------------------------------------------------------------
 
@@ -283,14 +312,9 @@ class Reading(Session):
         with self._turn:
             self._now()
             if self.is_readonly:
-                self._when_calm(self._look_again)
+                self._look()
                 self._count()
             return self.version
-
-    def _look_again(self) -> None:
-        self._open_branches()
-        for branch in self._branches:
-            branch.refresh()
 
     # Within -------------------------------------------------------------------------------------------------------
 

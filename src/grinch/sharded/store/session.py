@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from grinch.sharded.store.building import linkage_of_store, new_branch, settings
 from grinch.sharded.store.manifest import BRANCH_NAME, Manifest
 from grinch.sharded.store.routing import Router
 from grinch.sharded.store.splitting import two_sides, with_groups
-from grinch.sharded.store.steps import Insert, Step, points_of
+from grinch.sharded.store.steps import Insert, Step, all_points_of
 from grinch.sharded.store.top import Moments
 from grinch.sharded.store.versions import Versions
 from grinch.sharded.whole import merges_of, without
@@ -55,7 +56,7 @@ class Session:
         if not self.is_readonly:
             self._clean()
         try:
-            self._when_calm(self._open_branches)
+            self._look()
             self._linkage = linkage_of_store(self._branches[0].store)
             if not self.is_readonly:
                 self._finish()
@@ -133,6 +134,20 @@ class Session:
 
     # Beside a writer ----------------------------------------------------------------------------------------------
 
+    def _look(self) -> None:
+        """Open what is there; a reader goes on to what is committed by now."""
+        self._when_calm(self._see)
+        if self.is_readonly:
+            for branch in self._branches:
+                branch.catch_up()
+
+    def _see(self) -> None:
+        self._open_branches()
+        if self.is_readonly:
+            # Of all branches at one moment; going on to what is seen may take longer.
+            for branch in self._branches:
+                branch.look_again()
+
     def _when_calm(self, look: Callable[[], Found]) -> Found:
         """Look at branches; for a reader, at a moment at which no change was made to a part of them only."""
         if not self.is_readonly:
@@ -142,7 +157,7 @@ class Session:
             before = self._moment()
             try:
                 found, missing = look(), None
-            except (FileNotFoundError, DamagedStore) as error:
+            except (FileNotFoundError, DamagedStore, sqlite3.Error) as error:
                 # A branch may have been split meanwhile; its folder is gone then.
                 missing = error
             is_calm = before == self._moment() and not (before[1] and is_held(self.folder))
@@ -252,8 +267,7 @@ class Session:
 
     def _sides_of(self, old: Branch, names: Sequence[str]) -> list[Branch]:
         """The two sides of a branch as branches, on disk as a whole."""
-        ids, columns, new = old.store.ids, old.store.columns, list[Branch]()
-        points = points_of(old, ids)
+        points, columns, new = all_points_of(old), old.store.columns, list[Branch]()
         tree = old.store.tree
         sides = with_groups(two_sides(tree), points.rows, points.numbers, self._router)
         try:

@@ -50,6 +50,6 @@ def with_groups(sides: Labels, rows: npt.NDArray[Any], numbers: Counts, router: 
         at: Slots = np.flatnonzero(sides == side)
         chosen = at[drawn(numbers[at])]
         samples.append(router.sample(numbers[chosen], rows[chosen]))
-    votes = np.bincount(sides[away], router.nearest(rows[away], samples) - 0.5)
+    votes = np.bincount(sides[away], router.owners(rows[away], samples) - 0.5)
     new_side = np.concatenate([[0, 1], votes[2:] > 0]).astype(np.int64)
     return new_side[sides]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -88,6 +89,13 @@ def points_of(branch: Branch, names: list[Id]) -> Points:
     """Points that are in a branch."""
     positions = branch.store._positions(names)
     return Points(branch.rows(positions), names, branch.store.payload(names), branch.order[positions])
+
+
+def all_points_of(branch: Branch) -> Points:
+    """All points of a branch, in the order of its leaves."""
+    positions, store = branch.positions(), branch.store
+    payload = [None if text is None else json.loads(text) for _, text in store._db.all_payloads()]
+    return Points(branch.rows(positions), store.ids, payload, branch.order[positions])
 
 
 def parts_of(owners: Slots) -> list[tuple[int, Slots]]:

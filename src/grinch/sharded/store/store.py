@@ -24,9 +24,9 @@ from grinch.store.database import Id
 class ShardedStore(Reading):
     """A clustering in a folder of stores, made by :func:`grinch.open` with ``max_points``.
 
-    A point is in the branch that has the nearest of some of its points (up to 2,000 of each branch are looked at), and
-    a branch with more than ``max_points`` points is split in two where its tree is. Every change is on disk when its
-    method returns, and is made to all branches or to none. One process writes, any number of others read.
+    A point goes to the branch that most of the five points nearest to it are of (up to 2,000 of each branch are looked
+    at). A branch with more than ``max_points`` points is split in two where its tree is. Every change is on disk when
+    its method returns, and is made to all branches or to none. One process writes, any number of others read.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class ShardedStore(Reading):
 
     def _insert(self, points: Points, columns: list[str] | None) -> None:
         branches = self._now()
-        owners = self._router.nearest(points.rows, [branch.sample for branch in branches])
+        owners = self._router.owners(points.rows, [branch.sample for branch in branches])
         self._carry_out([Insert(branches[owner].name, points.taken(at), columns) for owner, at in parts_of(owners)])
         self._next_number += len(points.names)
         self._split_large()
@@ -142,7 +142,7 @@ class ShardedStore(Reading):
                 raise ValueError(f"X must have a row for each of the {len(names)} ids; got {len(rows)}")
             payloads = _plain(inputs.check_payload(payload, len(names)))
             arriving, staying, leaving = list[Step](), list[Step](), list[Step]()
-            targets = None if rows is None else self._router.nearest(rows, [b.sample for b in self._now()])
+            targets = None if rows is None else self._router.owners(rows, [b.sample for b in self._now()])
             for branch, at in owned:
                 moved = np.empty(0, np.intp) if targets is None else self._moved(branch, names, rows, targets, at)
                 stayed = np.setdiff1d(at, moved)

@@ -47,7 +47,12 @@ class Versions:
             self._last[branch] = version
 
     def catch_up(self, branches: Sequence[Branch], *, is_kept: bool) -> None:
-        """Add the versions of branches that are not there yet; ``is_kept``: to the file, too."""
+        """Add the versions of branches that are not there yet, to the file, too, if ``is_kept``.
+
+        A reader, which keeps nothing, may see branches as they were before the last of them.
+        """
+        if not is_kept:
+            self._forget_unseen({branch.number: branch.store.version for branch in branches})
         new = [
             [branch.number, version]
             for branch in branches
@@ -56,6 +61,13 @@ class Versions:
         if new and is_kept:
             self._write(np.array(new, "<i8"))
         self._add(new)
+
+    def _forget_unseen(self, seen: dict[int, int]) -> None:
+        """Branches get ever higher numbers: those below the highest that are not there were split before."""
+        newest = max(seen)
+        rows = [[branch, own] for branch, own in self._rows if own <= seen.get(branch, own if branch < newest else -1)]
+        self._rows, self._last = [], {}
+        self._add(rows)
 
     def _write(self, rows: Counts) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
