@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_limit: int | None = None
+_lock = threading.Lock()
+_limits: list[int] = []
 
 
 def cores() -> int:
     """The cores of the machine, or fewer where somebody has said so."""
-    return _limit or os.cpu_count() or 1
+    with _lock:
+        return min([os.cpu_count() or 1, *_limits])
 
 
 @contextmanager
 def limited_cores(n: int) -> Iterator[None]:
     """Use no more cores than this in what is made from here on, in all threads of the process.
 
+    Several at a time may end in any order: the smallest that is left counts.
+
     >>> with limited_cores(1):
     ...     cores()
     1
     """
-    global _limit
-    before, _limit = _limit, n
+    with _lock:
+        _limits.append(n)
     try:
         yield
     finally:
-        _limit = before
+        with _lock:
+            _limits.remove(n)

@@ -74,7 +74,7 @@ def without(top: Merges, is_empty: npt.NDArray[np.bool_]) -> Merges:
 
     >>> top = Merges(np.array([[0, 1], [2, 3]]), np.array([0.9, 0.1]))
     >>> without(top, np.array([False, True, False])).pairs.tolist()
-    [[0, 1]]
+    [[1, 0]]
     """
     n, kept = top.n_leaves, np.flatnonzero(~is_empty)
     place = np.full(n + len(top.pairs), -1, np.int64)
