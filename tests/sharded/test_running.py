@@ -141,6 +141,7 @@ def test_a_task_that_kills_every_worker_is_named(workers, tmp_path):
     assert {path.stem for path in (tmp_path / "deaths").iterdir()} >= {"n-0", "n-1"}
 
 
+@pytest.mark.slow  # on a busy machine all tasks may be done before the signal comes
 def test_ctrl_c_keeps_what_is_finished(workers, notes, tmp_path):
     def interrupt():
         while len(list(notes.iterdir())) < 3:

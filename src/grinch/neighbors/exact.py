@@ -166,7 +166,7 @@ class ExactSearch:
 
 def ahead(task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], jobs: int) -> Iterator[Neighbors]:
     """Run ``task`` on each range, in order, by ``jobs`` threads, some ranges ahead of what is asked for."""
-    if len(ranges) < 2 or jobs == 1:
+    if len(ranges) < 2 or cores() == 1:
         yield from (task(lo, hi) for lo, hi in ranges)
         return
     under_way: deque[Future[Neighbors]] = deque()
