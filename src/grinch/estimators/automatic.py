@@ -53,11 +53,11 @@ def _graph(fitted: Fit, rows: Vectors32 | None) -> NeighborGraph | None:
     """Who is near whom, by leaf of the tree handed out."""
     builder = fitted.builder
     if isinstance(builder, Engine) and (rows is None or builder.search.k >= LEAST_NEIGHBORS):
-        return weighted(_by_leaf(fitted, builder), rows)
+        return weighted(near_by_leaf(fitted, builder), rows)
     return None if rows is None else weighted(nearest_among(rows, N_NEIGHBORS), rows)
 
 
-def _by_leaf(fitted: Fit, engine: Engine) -> Ids:
+def near_by_leaf(fitted: Fit, engine: Engine) -> Ids:
     """The neighbours that an engine knows by slot, by leaf of the tree handed out."""
     slots, near = engine.slots(), engine.neighbors()
     leaf_of = np.full(engine.n_slots + 1, NONE, np.int32)  # one more, where NONE points

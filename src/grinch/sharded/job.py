@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from grinch.core.rules import Rules
 from grinch.estimators.grinch import Grinch
@@ -48,6 +49,11 @@ class Job:
     def path(self, stage: str, name: str) -> Path:
         """The file of a stage."""
         return self.folder / stage / name
+
+
+def piece_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
+    """A task for each piece of the input, of the stages that go piece by piece."""
+    return {piece_name(piece): (job, piece) for piece in range(job.n_pieces)}
 
 
 def piece_name(piece: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grinch.sharded.job import Job
+from grinch.sharded.job import Job, piece_tasks
 from grinch.sharded.running import Workers
 from grinch.sharded.stages import exchange, route, sample, skeleton, top, trees
 
@@ -58,16 +58,16 @@ def run_stages(job: Job, workers: Workers) -> Run:
         )
         return results
 
-    run(sample.STAGE, sample.run, sample.tasks(job))
+    run(sample.STAGE, sample.run, piece_tasks(job))
     run(skeleton.STAGE, skeleton.run, skeleton.tasks(job))
     plan = skeleton.load(job.folder, job.stamp)
-    run(route.STAGE, route.run, route.tasks(job))
+    run(route.STAGE, route.run, piece_tasks(job))
     moved = 0
     if job.repair and plan.n_branches > 1:
-        run(exchange.ASKING, exchange.ask, exchange.asking_tasks(job))
-        decided = run(exchange.DECIDING, exchange.decide, exchange.deciding_tasks(job))
+        run(exchange.ASKING, exchange.ask, skeleton.shard_tasks(job))
+        decided = run(exchange.DECIDING, exchange.decide, skeleton.shard_tasks(job))
         moved = sum(int(result["moved"]) for result in decided.values())
-    built = run(trees.STAGE, trees.run, trees.tasks(job))
+    built = run(trees.STAGE, trees.run, skeleton.shard_tasks(job))
     by_branch = {int(branch): size for result in built.values() for branch, size in result["sizes"].items()}
     sizes = [by_branch[branch] for branch in range(plan.n_branches)]
     run(top.STAGE, top.run, top.tasks(job, sizes))

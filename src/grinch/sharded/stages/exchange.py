@@ -43,14 +43,6 @@ class Moves(NamedTuple):
     branches: Labels
 
 
-def asking_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    n_shards = skeleton.load(job.folder, job.stamp).n_shards
-    return {shard_name(shard): (job, shard) for shard in range(n_shards)}
-
-
-deciding_tasks = asking_tasks
-
-
 # Asking -----------------------------------------------------------------------------------------------------------
 
 

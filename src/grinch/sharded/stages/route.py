@@ -45,10 +45,6 @@ class Guests(NamedTuple):
     homes: Labels
 
 
-def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    return {piece_name(piece): (job, piece) for piece in range(job.n_pieces)}
-
-
 def run(job: Job, piece: int) -> dict[str, int]:
     """Route the points of a piece, and write them down by shard."""
     rows, plan = job.rows.read(piece), skeleton.load(job.folder, job.stamp)

@@ -19,11 +19,6 @@ def sample_numbers(job: Job) -> npt.NDArray[np.int64]:
     return np.sort(numbers).astype(np.int64)
 
 
-def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    """A task for each piece of the input that has some of the sample."""
-    return {piece_name(piece): (job, piece) for piece in range(job.n_pieces)}
-
-
 def run(job: Job, piece: int) -> dict[str, int]:
     """Read the sampled points of a piece."""
     first, last = job.rows.pieces[piece]

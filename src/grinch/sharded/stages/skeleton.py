@@ -16,10 +16,10 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from grinch._types import Ids, Labels
-from grinch.core.engine import Engine
 from grinch.cuts import collapse
+from grinch.estimators.automatic import near_by_leaf
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
-from grinch.sharded.job import Job
+from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages.sample import sampled
 from grinch.sharded.whole import Merges, merges_of
 from grinch.tree import NONE, Tree
@@ -63,7 +63,7 @@ def run(job: Job) -> dict[str, int]:
         found[tree.leaves(node)] = number
     # Numbers of clusters as a tree numbers them: leaf i of the upper tree is branch i.
     top = merges_of(collapse(tree, found).tree)
-    branch_of = _without_crumbs(found, _neighbors(model._engine(), model._fitted.leaves()))
+    branch_of = _without_crumbs(found, near_by_leaf(model._fitted, model._engine()))
     shard_of = _dealt(np.bincount(branch_of, minlength=len(branches)), job.n_shards)
     written = write_rows(job.path(STAGE, "rows"), rows)
     arrays = {"branch_of": branch_of, "shard_of": shard_of, "pairs": top.pairs, "scores": top.scores}
@@ -78,6 +78,11 @@ def load(folder: Path, stamp: str) -> Skeleton:
         folder / STAGE / "skeleton.npz", "branch_of", "shard_of", "pairs", "scores"
     )
     return Skeleton(branch_of, shard_of, Merges(pairs, scores))
+
+
+def shard_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
+    """A task for each shard, of the stages that go shard by shard."""
+    return {shard_name(shard): (job, shard) for shard in range(load(job.folder, job.stamp).n_shards)}
 
 
 def sample_of(job: Job) -> Any:
@@ -102,16 +107,6 @@ def _branches(tree: Tree, n_shards: int) -> list[int]:
         else:
             stack += children[v][::-1].tolist()
     return sorted(found, key=lambda node: int(tree.leaves(node)[0]))
-
-
-def _neighbors(engine: Engine, leaves: Labels) -> Ids:
-    """By leaf of the tree handed out, the nearest leaves."""
-    slots, near = engine.slots(), engine.neighbors()
-    leaf_of = np.full(engine.n_slots + 1, NONE, np.int32)  # one more, where NONE points
-    leaf_of[slots] = leaves
-    by_leaf = np.empty((len(slots), near.shape[1]), np.int32)
-    by_leaf[leaves] = leaf_of[near[slots]]
-    return by_leaf
 
 
 def _without_crumbs(found: Labels, near: Ids) -> Labels:

@@ -13,7 +13,7 @@ from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
 from grinch.sharded.files import joined, mapped_rows, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
-from grinch.sharded.job import Job, branch_name, shard_name
+from grinch.sharded.job import Job, branch_name
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
 from grinch.sharded.stages.gather import members_of, rows_at
@@ -29,11 +29,6 @@ class Branch(NamedTuple):
     merges: Merges
     mean: Floats
     moments: Floats
-
-
-def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    n_shards = skeleton.load(job.folder, job.stamp).n_shards
-    return {shard_name(shard): (job, shard) for shard in range(n_shards)}
 
 
 def run(job: Job, shard: int) -> dict[str, Any]:
