@@ -64,7 +64,7 @@ class ShardedGrinch(ClusterMixin, BaseEstimator):
     columns : str or list of str, optional
         Of Parquet files and frames: the columns of numbers, or one of lists of numbers.
     sample_size : int or "auto", default="auto"
-        Points of the sample: 20,000, or more where there are many shards.
+        Points of the sample: by default 100 times the root of the number of points, at least 20,000.
     repair : bool, default=True
         Let points whose nearest neighbour is in another branch go there; in ``mode="exact"``, let branches be joined so
         that the guarantee of one tree holds for the whole.

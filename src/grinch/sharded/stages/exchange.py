@@ -67,7 +67,7 @@ def _ask_branch(
     job: Job, rows: Any, members: Members, inside: Labels, guests: Any, own: Floats
 ) -> tuple[Floats, Labels]:
     """Of each guest, the nearest point of a branch and its score; fills ``own`` where it will be looked at."""
-    engine, count = route.new_engine(job, taken(rows, inside)), len(inside)
+    engine, count = route.new_engine(job, taken(rows, inside), 1), len(inside)
     scores, neighbors = np.empty(0), np.empty(0, np.int64)
     if len(guests):
         near = engine.look_up(guests, limit=count)

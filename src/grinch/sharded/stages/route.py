@@ -1,10 +1,11 @@
-"""The third stage: every point to the branch of the sampled point it is nearest to.
+"""The third stage: every point to the branch that most of the nearest sampled points are in.
 
 By the nearest of the sampled points and not by the means of branches: a branch is no ball around its mean.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from sklearn.base import clone
 
 from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
+from grinch.neighbors.auto import AutoSearch
+from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.sources import ByKey, _as_keys
 from grinch.sharded.files import n_bytes, read_part, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
@@ -21,10 +24,15 @@ from grinch.sharded.stages import skeleton
 from grinch.tree import NONE
 
 STAGE = "route"
-# A point is near a border if one of so many nearest sampled points is in another branch.
-LOOKED_AT = 5
-# Of the other branches that these are in, the nearest so many are asked whether the point belongs there.
-MOST_ALTERNATIVES = 2
+# So many of the nearest sampled points have a vote on where a point goes.
+VOTES = 5
+# A point is near a border if one of so many nearest sampled points is in another branch than it goes to: that branch is
+# asked whether the point belongs there. With all five, four in ten more are asked, for one move in fourteen more.
+LOOKED_AT = 3
+# Exact search, which goes through all points, is faster below this many.
+SEARCHED_WHOLE_UP_TO = 4_096
+# To find few neighbours, more and smaller cells than a tree's search has are faster: docs/development/sharded.md.
+LEAST_ROOM, PROBES, EXTRA = 96, 8, 4
 
 
 class Routed(NamedTuple):
@@ -49,13 +57,13 @@ def run(job: Job, piece: int) -> dict[str, int]:
     """Route the points of a piece, and write them down by shard."""
     rows, plan = job.rows.read(piece), skeleton.load(job.folder, job.stamp)
     near = _branches_near(job, plan, rows)
-    home = near[:, 0]
+    home = _most_voted(near)
     shards = plan.shard_of[home]
     order = np.argsort(shards, kind="stable")
     starts = np.searchsorted(shards[order], np.arange(plan.n_shards + 1))
     numbers = job.rows.pieces[piece][0] + order
     has_guests = job.repair and plan.n_branches > 1
-    at, to = _alternatives(plan, near[order]) if has_guests else (order[:0], order[:0])
+    at, to = _alternatives(plan, home[order], near[order, :LOOKED_AT]) if has_guests else (order[:0], order[:0])
     is_near_border = np.zeros(len(home), np.bool_)
     is_near_border[at] = True
     written = write_rows(rows_path(job, piece), taken(rows, order))
@@ -94,10 +102,14 @@ def _path(job: Job, piece: int) -> Path:
     return job.path(STAGE, f"{piece_name(piece)}.npz")
 
 
-def new_engine(job: Job, rows: Any) -> Engine:
-    """An engine that knows these points and has no tree of them."""
-    prepared = clone(job.model)._validate(rows, reset=True)
+def new_engine(job: Job, rows: Any, n_neighbors: int) -> Engine:
+    """An engine that knows these points and has no tree of them, to find a few neighbours."""
+    prepared = clone(job.model).set_params(n_neighbors=n_neighbors)._validate(rows, reset=True)
     engine: Engine = prepared.new_builder()
+    if isinstance(engine.search, AutoSearch) and len(rows) > SEARCHED_WHOLE_UP_TO:
+        # As many cells as members are looked at, about.
+        room = max(LEAST_ROOM, math.isqrt(len(rows)) // 2)
+        engine.search = CellSearch(engine.search.summaries, engine.search.k, room, PROBES, EXTRA)
     engine.adopt(prepared.rows)
     return engine
 
@@ -110,14 +122,14 @@ def _router(job: Job) -> Engine:
     key = (job.folder, job.stamp)
     if key not in _routers:
         _routers.clear()
-        _routers[key] = new_engine(job, skeleton.sample_of(job))
+        _routers[key] = new_engine(job, skeleton.sample_of(job), VOTES)
     return _routers[key]
 
 
 def _branches_near(job: Job, plan: skeleton.Skeleton, rows: Any) -> Labels:
     """The branches of the nearest sampled points, nearest first."""
     points = clone(job.model)._validate(rows, reset=True).rows
-    found = _router(job).look_up(points, limit=len(plan.branch_of)).slots[:, :LOOKED_AT]
+    found = _router(job).look_up(points, limit=len(plan.branch_of)).slots
     near = np.where(found == NONE, -1, plan.branch_of[found])
     lost = np.flatnonzero(near[:, 0] < 0)
     if len(lost):
@@ -133,18 +145,28 @@ def _branch_by_key(job: Job, record: Any, n_branches: int) -> int:
     return zlib.crc32(repr(keys[0]).encode()) % n_branches if keys else 0
 
 
-def _alternatives(plan: skeleton.Skeleton, near: Labels) -> tuple[Labels, Labels]:
-    """The nearest other branches of each point, by their shards: positions of points, and branches."""
+def _most_voted(near: Labels) -> Labels:
+    """By point, the branch that comes up most often; of equals, the nearest.
+
+    >>> _most_voted(np.array([[0, 1, 1], [0, 1, 2]])).tolist()
+    [1, 0]
+    """
+    votes = (near[:, :, None] == near[:, None, :]).sum(axis=2)
+    found: Labels = near[np.arange(len(near)), votes.argmax(axis=1)]
+    return found
+
+
+def _alternatives(plan: skeleton.Skeleton, home: Labels, near: Labels) -> tuple[Labels, Labels]:
+    """The other branches near each point, by their shards: positions of points, and branches."""
     positions, branches = [], []
-    seen = near[:, :1]
-    for column in range(1, near.shape[1]):
+    seen = home[:, None]
+    for column in range(near.shape[1]):
         branch = near[:, column]
         is_new = ~(seen == branch[:, None]).any(axis=1)
-        is_new &= (np.diff(np.sort(seen, axis=1), axis=1) != 0).sum(axis=1) < MOST_ALTERNATIVES
         positions.append(np.flatnonzero(is_new))
         branches.append(branch[is_new])
         seen = np.concatenate([seen, branch[:, None]], axis=1)
-    at = np.concatenate([np.empty(0, np.int64), *positions]).astype(np.int64)
-    to = np.concatenate([np.empty(0, np.int64), *branches]).astype(np.int64)
+    at = np.concatenate(positions).astype(np.int64)
+    to = np.concatenate(branches).astype(np.int64)
     order = np.lexsort((to, at, plan.shard_of[to]))
     return at[order], to[order]
