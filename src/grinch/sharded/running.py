@@ -27,6 +27,8 @@ log = logging.getLogger("grinch.sharded")
 WHAT = "grinch.sharded"
 # Seconds: it takes some hundredths until a thread that is free has its next task.
 SHORT = 0.5
+# A task that is alone in its stage may use the cores that other workers of its machine leave idle, up to this many.
+CORES_OF_ONE = 4
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,11 @@ class Workers:
         heaviest go first; ``advance`` is called with the weight of each that is finished.
         """
         start, kept = time.perf_counter(), self._prepare(stage, folder)
+        n_cores = 1 if len(tasks) > 1 else CORES_OF_ONE
         waiting = {
-            name: Task(function, args, kept / f"{_file_name(name)}.json", stamp_of(stage, name, function, stamp))
+            name: Task(
+                function, args, kept / f"{_file_name(name)}.json", stamp_of(stage, name, function, stamp), n_cores
+            )
             for name, args in tasks.items()
         }
         weight = {name: 1.0 if weights is None else float(weights[name]) for name in tasks}

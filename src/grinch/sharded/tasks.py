@@ -24,6 +24,8 @@ class Task(NamedTuple):
     args: tuple[Any, ...]
     path: Path
     stamp: str
+    n_cores: int = 1
+    """How many cores it may use; a worker's core is its own, others may be other workers'."""
 
 
 class Done(NamedTuple):
@@ -69,7 +71,7 @@ def perform(task: Task) -> Done | Failed:
     try:
         # What an earlier run wrote under other settings no longer counts once its files are written over.
         task.path.unlink(missing_ok=True)
-        with one_thread(), limited_cores(1):
+        with one_thread(), limited_cores(task.n_cores):
             result = task.function(*task.args)
         _write(task, Done(result, time.perf_counter() - start, _worker_name(), peak_memory()))
     except Exception as error:

@@ -18,6 +18,8 @@ from sklearn.base import clone
 from grinch._types import Ids, Labels
 from grinch.cuts import collapse
 from grinch.estimators.automatic import near_by_leaf
+from grinch.estimators.grinch import Grinch
+from grinch.linkage.base import VectorLinkage
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages.sample import sampled
@@ -30,6 +32,8 @@ STAGE, NAME = "skeleton", "sample-tree"
 BRANCHES_PER_SHARD = 4
 # What leaves a branch on the way down to where it divides is no branch of its own if it is this much smaller.
 CRUMB = 32
+# Without a pass, how good the upper part is depends more on the order of arrival: docs/development/sharded.md.
+REFINE_PASSES = 1
 
 
 class Skeleton(NamedTuple):
@@ -55,7 +59,7 @@ def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
 def run(job: Job) -> dict[str, int]:
     """Fit the sample, choose branches, deal them to shards."""
     rows = sampled(job)
-    model = clone(job.model).set_params(verbose=False).fit(rows)
+    model = _model(job).fit(rows)
     tree = model.tree_
     branches = _branches(tree, job.n_shards)
     found = np.full(tree.n_leaves, -1, np.int64)
@@ -88,6 +92,15 @@ def shard_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
 def sample_of(job: Job) -> Any:
     """The sampled points, in the order of ``branch_of``."""
     return read_rows(job.path(STAGE, "rows"))
+
+
+def _model(job: Job) -> Grinch:
+    """What builds the tree of the sample: of vectors a refined one, since the upper part of the whole comes from it."""
+    passes = job.model.refine_passes
+    if isinstance(job.linkage, VectorLinkage):
+        passes = max(passes, REFINE_PASSES)
+    found: Grinch = clone(job.model).set_params(verbose=False, refine_passes=passes)
+    return found
 
 
 def _branches(tree: Tree, n_shards: int) -> list[int]:
