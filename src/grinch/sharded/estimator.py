@@ -24,11 +24,12 @@ from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
 from grinch.linkage.base import VectorLinkage
+from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
 from grinch.sharded.inputs import open_rows
 from grinch.sharded.job import Job
-from grinch.sharded.pipeline import Run, Stage, check_folder, run_stages
-from grinch.sharded.running import Workers
+from grinch.sharded.pipeline import Run, Stage, check_folder, has_graph, is_opened, run_graph, run_stages
+from grinch.sharded.running import Here, Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import top, trees
 from grinch.sharded.store import BranchOfFit, ShardedStore, make_sharded
@@ -37,6 +38,8 @@ from grinch.tree import Tree
 
 # What a model in memory takes of each point besides its vector and the summaries of nodes, in bytes.
 BYTES_PER_POINT, TIMES_THE_VECTORS = 400, 3.2
+# Up to so many points, neighbours are found in this process before workers would have started.
+MOST_HERE = 20_000
 NOT_BUILT_BY = ("n_clusters", "threshold", "noise", "verbose")
 
 
@@ -79,8 +82,8 @@ check_linkage, verbose
     top_ : Tree
         The upper tree, whose leaf ``i`` is branch ``i``; the trees of branches are on disk (:meth:`branch`).
     labels_, n_clusters_, layers_, layer_persistence_
-        As for :class:`~grinch.Grinch`; with ``n_clusters`` or ``threshold`` by the tree alone, else by the model in
-        memory (:meth:`to_grinch`), whose neighbours know no shards.
+        As for :class:`~grinch.Grinch`; with ``n_clusters`` or ``threshold`` by the tree alone, else by the neighbours
+        of each point in all shards, which workers find when they are first asked for.
     branch_sizes_ : list of int
         Points of each branch.
     stages_ : dict of Stage
@@ -155,12 +158,16 @@ check_linkage, verbose
         ``y`` is ignored; ``ids`` name the points, each once. When it is interrupted or fails, finished tasks are kept
         in ``folder``, and the same call goes on from there.
         """
+        return self._fit_all(X, ids)
+
+    def _fit_all(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
+        """Fit; ``is_cut`` if neighbours are to be found as well, by the same workers."""
         model = self._checked_model()
         folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
         # A folder of our own goes with the model, or with a fit that fails.
         forget = None if self.folder is not None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
-            run, names = self._fit(X, ids, folder, model)
+            run, names = self._fit(X, ids, folder, model, is_cut)
         except BaseException:
             if forget is not None:
                 forget()
@@ -168,20 +175,25 @@ check_linkage, verbose
         self._run, self._names = run, names
         self._tree: Tree | None = None
         self._model: Grinch | None = None
+        self._cut: cuts.AutomaticCut | None = None
         self.n_features_in_ = run.job.rows.n_features
         return self
 
-    def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch) -> tuple[Run, list[Any] | None]:
+    def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch, is_cut: bool) -> tuple[Run, list[Any] | None]:
         is_on_records = not isinstance(model._check_parameters(reset=True).linkage, VectorLinkage)
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
             rows = open_rows(X, folder, columns=self.columns, records=records, workers=workers)
             names = check_ids(ids, rows.n_rows, (), None)
-            return run_stages(self._job(folder, rows, model), workers), names
+            run = run_stages(self._job(folder, rows, model), workers)
+            if is_cut and not is_opened(run):
+                run_graph(run, workers)
+            return run, names
 
-    def fit_predict(self, X: Any, y: Any = None, **keywords: Any) -> Labels:
-        """The flat clusters of X."""
-        return self.fit(X, y, **keywords).labels_
+    def fit_predict(self, X: Any, y: Any = None, *, ids: Any = None) -> Labels:
+        """The flat clusters of X; those of the automatic cut are found by the same workers as the tree."""
+        is_automatic = self.n_clusters is None and self.threshold is None
+        return self._fit_all(X, ids, is_cut=is_automatic or bool(self.noise)).labels_
 
     def _checked_model(self) -> Grinch:
         check_flag("repair", self.repair)
@@ -258,12 +270,14 @@ check_linkage, verbose
         """Flat clusters by point."""
         self._check_fitted()
         cuts.check_cut(self.n_clusters, self.threshold)
-        if self.noise or (self.n_clusters is None and self.threshold is None):
-            return self.to_grinch().labels_
-        if self.n_clusters is not None:
-            return cuts.cut_n_clusters(self.tree_, self.n_clusters)
-        assert self.threshold is not None
-        return cuts.cut_threshold(self.tree_, self.threshold)
+        check_flag("noise", self.noise)
+        is_automatic = self.n_clusters is None and self.threshold is None
+        tree = self.tree_
+        is_split = self._automatic().is_split if is_automatic else cuts.splits(tree, self.n_clusters, self.threshold)
+        labels = cuts.node_labels(tree, is_split)
+        if self.noise:
+            labels = cuts.without_noise(tree, labels, self._automatic().graph)
+        return labels[: tree.n_leaves]
 
     @property
     def n_clusters_(self) -> int:
@@ -272,13 +286,34 @@ check_linkage, verbose
 
     @property
     def layers_(self) -> list[Labels]:
-        """Flat clusters at each resolution that lasts, finest first."""
-        return self.to_grinch().layers_
+        """Flat clusters at each resolution that lasts, finest first; each has the clusters of the finer ones whole."""
+        return [cuts.labels_of(self.tree_, layer.is_split) for layer in self._automatic().layers]
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
         """How long the clusters of each layer last, from 0 to 1."""
-        return self.to_grinch().layer_persistence_
+        return np.array([layer.persistence for layer in self._automatic().layers])
+
+    def _automatic(self) -> cuts.AutomaticCut:
+        """The cut whose clusters last longest. Who is near whom is found by workers, as the tree was."""
+        run = self._check_fitted()
+        if self._cut is None and is_opened(run):
+            # The upper tree has nodes of which no summary is kept.
+            model = self.to_grinch()
+            self._cut = model._read(model._automatic)
+        elif self._cut is None:
+            self._find_graph(run)
+            self._cut = cut_whole(run.job, self.tree_, run.sizes)
+        return self._cut
+
+    def _find_graph(self, run: Run) -> None:
+        if has_graph(run):
+            return
+        if self.n_leaves_ <= MOST_HERE:
+            run_graph(run, Here())
+            return
+        with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
+            run_graph(run, workers)
 
     def branch(self, i: int) -> tuple[Tree, Labels, Any]:
         """The tree of branch ``i``, the numbers of its points in the whole by leaf, and their rows, read from disk."""

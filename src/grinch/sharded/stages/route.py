@@ -94,9 +94,10 @@ def _path(job: Job, piece: int) -> Path:
     return job.path(STAGE, f"{piece_name(piece)}.npz")
 
 
-def new_engine(job: Job, rows: Any) -> Engine:
+def new_engine(job: Job, rows: Any, n_neighbors: int | None = None) -> Engine:
     """An engine that knows these points and has no tree of them."""
-    prepared = clone(job.model)._validate(rows, reset=True)
+    model = clone(job.model).set_params(n_neighbors=n_neighbors or job.model.n_neighbors)
+    prepared = model._validate(rows, reset=True)
     engine: Engine = prepared.new_builder()
     engine.adopt(prepared.rows)
     return engine
