@@ -214,6 +214,28 @@ def test_the_same_fit_goes_on_with_what_is_finished(cluster, fitted, mixture, tm
     assert model.stages_["trees"].found == 0
 
 
+def test_a_folder_that_another_run_used_is_noticed(cluster, mixture, tmp_path):
+    X = mixture[0][:300]
+    first = ShardedGrinch(2, cluster.client, sample_size=100, folder=tmp_path).fit(X)
+    again = ShardedGrinch(2, cluster.client, sample_size=100, folder=tmp_path).fit(X)
+    assert newick(first) == newick(again)
+    first._tree = None
+    other = ShardedGrinch(2, cluster.client, sample_size=100, folder=tmp_path, random_state=3).fit(X)
+    for ask in (lambda: first.tree_, lambda: first.top_, lambda: first.branch(0), first.to_grinch):
+        with pytest.raises(FileNotFoundError, match="another run"):
+            ask()
+    assert other.tree_.n_leaves == 300
+
+
+def test_a_model_beyond_memory_is_looked_at_as_a_tree(cluster, mixture, monkeypatch):
+    model = ShardedGrinch(2, cluster.client, sample_size=100).fit(mixture[0][:300])
+    monkeypatch.setattr("grinch.sharded.estimator.available_memory", lambda: 1_000)
+    page = model.explore(texts=[f"text {i}" for i in range(300)])
+    assert page.viewer.n == 300
+    with pytest.raises(MemoryError, match="need no model"):
+        model.to_grinch()
+
+
 def test_a_shard_that_fails_is_named_with_its_cause(cluster, tmp_path):
     words, _ = shard_runs.words(100)
     model = ShardedGrinch(

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +29,7 @@ from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
 from grinch.sharded.inputs import open_rows
 from grinch.sharded.job import Job
-from grinch.sharded.pipeline import Run, Stage, check_folder, has_graph, is_opened, run_graph, run_stages
+from grinch.sharded.pipeline import Run, Stage, check_folder, has_graph, is_kept, is_opened, run_graph, run_stages
 from grinch.sharded.running import Here, Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import top, trees
@@ -235,7 +236,7 @@ check_linkage, verbose
 
     @property
     def top_(self) -> Tree:
-        merges, _, _ = top.load(self._check_fitted().job)
+        merges, _, _ = top.load(self._check_kept().job)
         return merges.tree(self._ceiling())
 
     @property
@@ -302,6 +303,7 @@ check_linkage, verbose
             model = self.to_grinch()
             self._cut = model._read(model._automatic)
         elif self._cut is None:
+            self._check_kept()
             self._find_graph(run)
             self._cut = cut_whole(run.job, self.tree_, run.sizes)
         return self._cut
@@ -317,7 +319,7 @@ check_linkage, verbose
 
     def branch(self, i: int) -> tuple[Tree, Labels, Any]:
         """The tree of branch ``i``, the numbers of its points in the whole by leaf, and their rows, read from disk."""
-        run = self._check_fitted()
+        run = self._check_kept()
         if not 0 <= i < len(run.sizes) or not run.sizes[i]:
             raise ValueError(f"i must be the number of a branch with points, 0 to {len(run.sizes) - 1}; got {i!r}")
         found = trees.load(run.job, i)
@@ -350,7 +352,7 @@ check_linkage, verbose
         max_points : int, optional
             A branch with more points is split when points next come; by default 1,000,000.
         """
-        run = self._check_fitted()
+        run = self._check_kept()
         merges, branches, nodes = top.load(run.job)
         if (nodes >= 0).any():
             raise ValueError(
@@ -369,8 +371,20 @@ check_linkage, verbose
         return make_sharded(folder, parts, merges.tree(self._ceiling()), **settings)
 
     def explore(self, **keywords: Any) -> Any:
-        """Look at the tree in a page (:meth:`grinch.Grinch.explore`)."""
-        return self.to_grinch().explore(**keywords)
+        """Look at the tree in a page (:meth:`grinch.Grinch.explore`).
+
+        Where the model does not fit into memory, it is the tree alone: without map and predictions.
+        """
+        if not self._misses_memory():
+            return self.to_grinch().explore(**keywords)
+        given = {
+            name: keywords.pop(name) for name in ("texts", "labels", "payload", "images", "height") if name in keywords
+        }
+        fields = {name: keywords.pop(name, None) for name in ("text", "image", "label", "x", "y")}
+        if keywords:
+            raise TypeError(f"explore takes no {', '.join(keywords)}")
+        # By name, for what shows trees is beside this, and neither knows the other.
+        return import_module("grinch.serve.notebook").explore(self.tree_, fields=fields, **given)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_run")
@@ -382,11 +396,21 @@ check_linkage, verbose
             raise NotFittedError("This ShardedGrinch is not fitted yet; call fit first")
         return self._run
 
+    def _check_kept(self) -> Run:
+        """The run, whose files must still be there."""
+        run = self._check_fitted()
+        if not is_kept(run):
+            raise FileNotFoundError(
+                f"folder {str(run.job.folder)!r} no longer has the stages of this fit: they were removed, or another"
+                " run with other points or parameters used it since. Fit again, and give each run a folder of its own"
+            )
+        return run
+
     def _ceiling(self) -> float | None:
         return getattr(self._run.job.linkage, "ceiling", None)
 
     def _composed(self) -> Tree:
-        job = self._run.job
+        job = self._check_kept().job
         merges, branches, nodes = top.load(job)
         parts, numbers = [], []
         for branch, node in zip(branches.tolist(), nodes.tolist(), strict=True):
@@ -403,7 +427,7 @@ check_linkage, verbose
 
     def _rows(self) -> Any:
         """All points in the order they came."""
-        job = self._run.job
+        job = self._check_kept().job
         found = [(trees.load(job, b).numbers, trees.rows_of(job, b)) for b, size in enumerate(self._run.sizes) if size]
         numbers = np.concatenate([part for part, _ in found])
         if not isinstance(found[0][1], np.ndarray):
@@ -413,13 +437,18 @@ check_linkage, verbose
             whole[part] = rows
         return whole
 
+    def _misses_memory(self) -> tuple[int, int] | None:
+        """What the model would take and what there is, in bytes, if that is not enough."""
+        room = available_memory()
+        need = int(self.n_leaves_ * (TIMES_THE_VECTORS * 4 * self.n_features_in_ + BYTES_PER_POINT))
+        return (need, room) if room is not None and need > room else None
+
     def _check_memory(self) -> None:
-        n, room = self.n_leaves_, available_memory()
-        need = int(n * (TIMES_THE_VECTORS * 4 * self.n_features_in_ + BYTES_PER_POINT))
-        if room is not None and need > room:
+        missed = self._misses_memory()
+        if missed is not None:
             raise MemoryError(
-                f"the model of {n:,} points takes about {need:,} bytes of memory, and {room:,} are free. Set n_clusters"
-                " or threshold, for which the tree is enough, or read branches one by one: top_ and branch(i)"
+                f"the model of {self.n_leaves_:,} points takes about {missed[0]:,} bytes of memory, and {missed[1]:,}"
+                " are free. tree_, labels_ and layers_ need no model; read branches one by one: top_ and branch(i)"
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from grinch.sharded.job import Job, piece_tasks
 from grinch.sharded.running import Here, Workers
 from grinch.sharded.stages import exchange, near, route, sample, skeleton, top, trees
+from grinch.sharded.tasks import Task, find, stamp_of
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,18 @@ def run_graph(run: Run, workers: Workers | Here) -> None:
 def has_graph(run: Run) -> bool:
     """Whether it is known who is near whom."""
     return near.JOINING in run.stages
+
+
+def is_kept(run: Run) -> bool:
+    """Whether the trees of a run are still in its folder, and not those of another."""
+    job = run.job
+    stages: list[tuple[str, Callable[..., Any], list[str]]]
+    stages = [(trees.STAGE, trees.run, list(skeleton.shard_tasks(job))), (top.STAGE, top.run, [top.NAME])]
+    return all(
+        find(Task(task, (), job.path(stage, f"{name}.json"), stamp_of(stage, name, task, job.stamp))) is not None
+        for stage, task, names in stages
+        for name in names
+    )
 
 
 def is_opened(run: Run) -> bool:
