@@ -24,6 +24,7 @@ from grinch.cli.options import (
 )
 from grinch.cli.store import is_store, open_existing, open_or_create
 from grinch.files.read import FileError
+from grinch.store.opening import SHARDED
 
 PORT, VARIABLE = 8765, "GRINCH_TOKEN"
 MAKE_TOKEN = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
@@ -156,6 +157,11 @@ def _open(path: Path, read_only: bool, new: dict[str, Any]) -> Any:
 
     if path.is_file():
         return open_source(path)
+    if (path / SHARDED).exists():
+        raise ValueError(
+            f"PATH {str(path)!r} is a sharded store, which is not served over HTTP yet. Look at it with: grinch explore"
+            f" {path}; use it from Python with grinch.open, or with grinch add, remove, clusters and changes"
+        )
     if read_only:
         return open_existing(path, readonly=True)
     if is_store(path):

@@ -17,7 +17,7 @@ import typer
 from grinch._dask import import_distributed
 from grinch.cli.app import console, make_folder, say, title_of
 from grinch.cli.sharded_input import Input, find_input
-from grinch.cli.sharded_results import needs_model, print_stages, room_for_model, write_sharded
+from grinch.cli.sharded_results import makes_model, needs_neighbors, print_stages, room_for_cut, write_sharded
 from grinch.cli.store import count_of
 from grinch.errors import ShardError
 from grinch.files.points import Asked
@@ -101,7 +101,7 @@ def cluster_by_many(
     )
     with _kept(work), _in_options(), _going_on(work):
         _introduce(many, file, found, n_shards, sharded, cut)
-        seconds = _fit(sharded, many, file, found)
+        seconds = _fit(sharded, many, file, found, cut)
         print_stages(sharded)
         is_whole = write_sharded(sharded, found, seconds, cut, out, picture)
     if many.work is None and is_whole:
@@ -119,14 +119,14 @@ def _introduce(
     say(f"{title_of(file)}: {rows.n_rows:,} points, {rows.n_features:,} features{found.shown()}")
     who = f"The workers of {many.dask}" if many.dask else f"{count_of(many.workers or 0, 'worker')} on this machine"
     say(f"{who}, {count_of(n_shards, 'shard')}. What is finished is kept in {sharded.folder}/")
-    if needs_model(sharded, cut) and not room_for_model(rows):
+    if needs_neighbors(sharded, cut) and not makes_model(rows) and not room_for_cut(rows):
         say(
-            "note: clusters that are chosen automatically need all points in memory, and there is not enough of it;"
-            " without --clusters or --threshold, only the tree will be written"
+            "note: clusters that are chosen automatically need the neighbours of all points in memory, and there is not"
+            " enough of it; without --clusters or --threshold, only the tree will be written"
         )
 
 
-def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input) -> float:
+def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input, cut: str | None) -> float:
     """Fit, and stop the workers; the seconds by the clock, without those of starting them."""
     if many.dask:
         say(f"connecting to {many.dask} …")
@@ -139,7 +139,8 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input) ->
         workers.client.run(exec, "import grinch.sharded", on_error="return")
         start = time.perf_counter()
         ids = None if found.ids is None else found.ids.tolist()
-        sharded.set_params(client=workers.client).fit(file, ids=ids)
+        is_cut = needs_neighbors(sharded, cut) and not makes_model(found.rows) and room_for_cut(found.rows)
+        sharded.set_params(client=workers.client)._fit_all(file, ids, is_cut)
         seconds = time.perf_counter() - start
     sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)
     return seconds

@@ -17,7 +17,7 @@ from grinch.cli.app import console, say
 from grinch.cli.report import print_facts, print_quality, report, tree_facts
 from grinch.cli.results import flat_clusters, print_written, settings_of, write_results, write_summary
 from grinch.cli.sharded_input import Input
-from grinch.export.writers import write_clusters, write_scipy
+from grinch.export.writers import write_clusters, write_layers, write_scipy
 from grinch.files.read import Points
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.sharded import ShardedGrinch
@@ -33,21 +33,29 @@ MEANINGS = {
     "moves": "decide which points move",
     "trees": "build the tree of each branch",
     "top": "join the branches",
+    "near": "find neighbours, also in other shards",
+    "graph": "put them together",
 }
-# Beyond this many points, the model in memory takes longer than the workers did: it is made only if clusters need it.
+# Beyond this many points, the model in memory takes longer than the workers did, and is not made.
 MOST_BY_THE_WAY = 1_000_000
-# Of a tree that is put together and written.
-TREE_BYTES_PER_POINT = 150
+# Of a tree that is put together and written; and of one that is cut by neighbours.
+TREE_BYTES_PER_POINT, CUT_BYTES_PER_POINT = 150, 1_500
 
 
-def needs_model(sharded: ShardedGrinch, cut: str | None) -> bool:
+def makes_model(rows: Rows) -> bool:
+    """Whether all points and their tree are brought into memory in the end, for all that one process would write."""
+    bytes_per_point = TIMES_THE_VECTORS * 4 * rows.n_features + BYTES_PER_POINT
+    return rows.n_rows <= MOST_BY_THE_WAY and _has_room(rows, bytes_per_point)
+
+
+def needs_neighbors(sharded: ShardedGrinch, cut: str | None) -> bool:
     """Whether the clusters are chosen by more than the tree."""
     return (sharded.n_clusters is None and sharded.threshold is None) or sharded.noise or cut is not None
 
 
-def room_for_model(rows: Rows) -> bool:
-    """Whether memory is enough for all points and their tree."""
-    return _has_room(rows, TIMES_THE_VECTORS * 4 * rows.n_features + BYTES_PER_POINT)
+def room_for_cut(rows: Rows) -> bool:
+    """Whether memory is enough for the neighbours of all points."""
+    return _has_room(rows, CUT_BYTES_PER_POINT)
 
 
 def print_stages(sharded: ShardedGrinch) -> None:
@@ -90,8 +98,8 @@ def write_sharded(
 
     Whether it was all.
     """
-    is_needed, more = needs_model(sharded, cut), _stages(sharded)
-    if room_for_model(found.rows) and (is_needed or sharded.n_leaves_ <= MOST_BY_THE_WAY):
+    more = _stages(sharded)
+    if makes_model(found.rows):
         _write_all(sharded, found, seconds, cut, out, picture, more)
         return True
     if not _has_room(found.rows, TREE_BYTES_PER_POINT):
@@ -99,17 +107,16 @@ def write_sharded(
         print_written(out, ["summary.json"])
         say("note: the tree does not fit into memory; in Python, top_ and branch(i) of ShardedGrinch read parts of it")
         return False
-    _write_tree(sharded, found, seconds, None if is_needed else sharded.labels_, out, more)
-    if is_needed:
-        say("note: no clusters, which need all points in memory; cut the tree with --clusters N or --threshold SCORE")
-    say("note: no model, layers and pictures, which would take all points in memory" + _why(found.rows))
+    is_cut = not needs_neighbors(sharded, cut) or room_for_cut(found.rows)
+    _write_tree(sharded, found, seconds, flat_clusters(sharded, cut) if is_cut else None, out, more)
+    if not is_cut:
+        say(
+            "note: no clusters, for which the neighbours of all points must fit into memory; cut the tree with"
+            " --clusters N or --threshold SCORE"
+        )
+    why = "" if found.rows.n_rows <= MOST_BY_THE_WAY else f" and, of more than {MOST_BY_THE_WAY:,} points, long"
+    say(f"note: no model and pictures, which would take all points in memory{why}")
     return False
-
-
-def _why(rows: Rows) -> str:
-    if not room_for_model(rows):
-        return ""
-    return f" and, of more than {MOST_BY_THE_WAY:,} points, long; without --clusters and --threshold they are made"
 
 
 def _stages(sharded: ShardedGrinch) -> dict[str, Any]:
@@ -160,14 +167,19 @@ def _write_tree(
         print_quality("grinch", tree, flat, found.labels, seconds, {})
         facts["dendrogram_purity"] = dendrogram_purity(tree, found.labels)
     write_scipy(tree, out / "linkage.npy")
+    written = ["linkage.npy"]
+    names, labels = (None if values is None else values.tolist() for values in (found.ids, found.labels))
+    if "graph" in sharded.stages_ and flat is not None:
+        write_layers(out / "layers.csv", sharded.layers_, names)
+        written.append("layers.csv")
     if flat is not None:
-        names, labels = (None if values is None else values.tolist() for values in (found.ids, found.labels))
+        written.append("clusters.csv")
         write_clusters(out / "clusters.csv", flat, names, labels, _texts(found))
         facts["clusters"] = int(flat.max()) + 1
         if labels is not None:
             facts["pairwise_f1"] = pairwise_f1(labels, flat)
     write_summary(out, facts)
-    print_written(out, ["linkage.npy", *["clusters.csv"] * (flat is not None), "summary.json"])
+    print_written(out, [*written, "summary.json"])
 
 
 def _texts(found: Input) -> dict[str, list[Any]]:

@@ -20,6 +20,7 @@ from grinch.export.writers import write_clusters, write_newick
 from grinch.files.read import FileError
 from grinch.store.database import FILE
 from grinch.store.lock import StoreLocked, describe, holder
+from grinch.store.opening import SHARDED
 
 FormatName = Literal["parquet", "newick", "csv"]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
@@ -66,7 +67,7 @@ def open_or_create(path: Path, **settings: Any) -> Any:
 
 
 def is_store(path: Path) -> bool:
-    return (path / FILE).exists()
+    return (path / FILE).exists() or (path / SHARDED).exists()
 
 
 @contextmanager

@@ -93,16 +93,30 @@ def comparable(vectors: Any, metric: str) -> Vectors32:
 def weighted(near: Ids, rows: Vectors32 | None = None) -> NeighborGraph:
     """A graph of these neighbours, nearest first; ``rows`` are the points, as from :func:`comparable`, if known."""
     near = np.ascontiguousarray(near, np.int32)
+    if rows is None:
+        return weighted_by(near, None, 0.0)
+    # The mean squared distance of all pairs is twice the variance.
+    return weighted_by(near, squared_distances(near, rows), 2 * float(np.var(rows, axis=0, dtype=np.float64).sum()))
+
+
+def weighted_by(near: Ids, squared: Weights | None, typical: float) -> NeighborGraph:
+    """A graph of these neighbours, with the squared distance of each, and the mean squared distance of all pairs."""
     weights = np.empty(near.shape, np.float32)
     _weigh_by_naming(near, weights)
-    if rows is not None and near.shape[1]:
-        squared = np.empty(near.shape, np.float32)
-        _fill_squared_distances(near, rows, squared)
-        # The mean squared distance of all pairs is twice the variance.
-        typical = 2 * float(np.var(rows, axis=0, dtype=np.float64).sum())
-        if typical > 0:
-            _weigh_by_distance(near, squared, typical, weights)
+    if squared is not None and near.shape[1] and typical > 0:
+        _weigh_by_distance(near, squared, typical, weights)
     return NeighborGraph(near, weights)
+
+
+def squared_distances(near: Ids, rows: Vectors32) -> Weights:
+    """By point, the squared distance of each neighbour; 0 where there is none.
+
+    >>> squared_distances(np.array([[1], [0], [-1]], np.int32), np.array([[0], [2], [9]], np.float32)).tolist()
+    [[4.0], [4.0], [0.0]]
+    """
+    squared: Weights = np.empty(near.shape, np.float32)
+    _fill_squared_distances(near, rows, squared)
+    return squared
 
 
 def _nearest(rows: Vectors32, k: int) -> Ids:

@@ -11,7 +11,7 @@ from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, comparable, weighted
 from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.fit import Fit
 from grinch.estimators.kept import kept_points
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.neighbors.among import nearest_among
 from grinch.summaries import RecordSummaries
 from grinch.summaries.kept import Kept
@@ -38,13 +38,22 @@ def automatic_cut_of(fitted: Fit) -> AutomaticCut:
 
 def _heights(tree: Tree, kept: Kept, rows: Vectors32 | None) -> Floats:
     """How far apart the two sides of each node are: their mean squared distance, or the linkage's word on records."""
-    linkage = kept.linkage
     if rows is None:
         return tree.heights()
-    if not isinstance(linkage, VectorLinkage) or linkage.name != "average" or linkage.is_custom:
+    if not is_cut_by_heights(kept.linkage):
         return mean_gaps(tree, rows, "euclidean")
+    return known_heights(tree, kept.linkage)
+
+
+def is_cut_by_heights(linkage: VectorLinkage | Linkage) -> bool:
+    """Whether the scores of a tree are the mean squared distances of two sides, so that they need not be found."""
+    return isinstance(linkage, VectorLinkage) and linkage.name == "average" and not linkage.is_custom
+
+
+def known_heights(tree: Tree, linkage: VectorLinkage | Linkage) -> Floats:
+    """The heights of a tree, with copies of a direction at 0."""
     heights = tree.heights()
-    if linkage.leaf_metric != "sqeuclidean":
+    if isinstance(linkage, VectorLinkage) and linkage.leaf_metric != "sqeuclidean":
         heights[heights < ROUNDING] = 0.0
     return heights
 

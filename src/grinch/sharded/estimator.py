@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,11 +25,12 @@ from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
 from grinch.linkage.base import VectorLinkage
+from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
 from grinch.sharded.inputs import open_rows
 from grinch.sharded.job import Job
-from grinch.sharded.pipeline import Run, Stage, check_folder, run_stages
-from grinch.sharded.running import Workers
+from grinch.sharded.pipeline import Run, Stage, check_folder, has_graph, is_kept, is_opened, run_graph, run_stages
+from grinch.sharded.running import Here, Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import top, trees
 from grinch.sharded.store import BranchOfFit, ShardedStore, make_sharded
@@ -37,6 +39,8 @@ from grinch.tree import Tree
 
 # What a model in memory takes of each point besides its vector and the summaries of nodes, in bytes.
 BYTES_PER_POINT, TIMES_THE_VECTORS = 400, 3.2
+# Up to so many points, neighbours are found in this process before workers would have started.
+MOST_HERE = 20_000
 NOT_BUILT_BY = ("n_clusters", "threshold", "noise", "verbose")
 
 
@@ -79,8 +83,8 @@ check_linkage, verbose
     top_ : Tree
         The upper tree, whose leaf ``i`` is branch ``i``; the trees of branches are on disk (:meth:`branch`).
     labels_, n_clusters_, layers_, layer_persistence_
-        As for :class:`~grinch.Grinch`; with ``n_clusters`` or ``threshold`` by the tree alone, else by the model in
-        memory (:meth:`to_grinch`), whose neighbours know no shards.
+        As for :class:`~grinch.Grinch`; with ``n_clusters`` or ``threshold`` by the tree alone, else by the neighbours
+        of each point in all shards, which workers find when they are first asked for.
     branch_sizes_ : list of int
         Points of each branch.
     stages_ : dict of Stage
@@ -155,12 +159,16 @@ check_linkage, verbose
         ``y`` is ignored; ``ids`` name the points, each once. When it is interrupted or fails, finished tasks are kept
         in ``folder``, and the same call goes on from there.
         """
+        return self._fit_all(X, ids)
+
+    def _fit_all(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
+        """Fit; ``is_cut`` if neighbours are to be found as well, by the same workers."""
         model = self._checked_model()
         folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
         # A folder of our own goes with the model, or with a fit that fails.
         forget = None if self.folder is not None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
-            run, names = self._fit(X, ids, folder, model)
+            run, names = self._fit(X, ids, folder, model, is_cut)
         except BaseException:
             if forget is not None:
                 forget()
@@ -168,20 +176,25 @@ check_linkage, verbose
         self._run, self._names = run, names
         self._tree: Tree | None = None
         self._model: Grinch | None = None
+        self._cut: cuts.AutomaticCut | None = None
         self.n_features_in_ = run.job.rows.n_features
         return self
 
-    def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch) -> tuple[Run, list[Any] | None]:
+    def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch, is_cut: bool) -> tuple[Run, list[Any] | None]:
         is_on_records = not isinstance(model._check_parameters(reset=True).linkage, VectorLinkage)
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
             rows = open_rows(X, folder, columns=self.columns, records=records, workers=workers)
             names = check_ids(ids, rows.n_rows, (), None)
-            return run_stages(self._job(folder, rows, model), workers), names
+            run = run_stages(self._job(folder, rows, model), workers)
+            if is_cut and not is_opened(run):
+                run_graph(run, workers)
+            return run, names
 
-    def fit_predict(self, X: Any, y: Any = None, **keywords: Any) -> Labels:
-        """The flat clusters of X."""
-        return self.fit(X, y, **keywords).labels_
+    def fit_predict(self, X: Any, y: Any = None, *, ids: Any = None) -> Labels:
+        """The flat clusters of X; those of the automatic cut are found by the same workers as the tree."""
+        is_automatic = self.n_clusters is None and self.threshold is None
+        return self._fit_all(X, ids, is_cut=is_automatic or bool(self.noise)).labels_
 
     def _checked_model(self) -> Grinch:
         check_flag("repair", self.repair)
@@ -223,7 +236,7 @@ check_linkage, verbose
 
     @property
     def top_(self) -> Tree:
-        merges, _, _ = top.load(self._check_fitted().job)
+        merges, _, _ = top.load(self._check_kept().job)
         return merges.tree(self._ceiling())
 
     @property
@@ -258,12 +271,14 @@ check_linkage, verbose
         """Flat clusters by point."""
         self._check_fitted()
         cuts.check_cut(self.n_clusters, self.threshold)
-        if self.noise or (self.n_clusters is None and self.threshold is None):
-            return self.to_grinch().labels_
-        if self.n_clusters is not None:
-            return cuts.cut_n_clusters(self.tree_, self.n_clusters)
-        assert self.threshold is not None
-        return cuts.cut_threshold(self.tree_, self.threshold)
+        check_flag("noise", self.noise)
+        is_automatic = self.n_clusters is None and self.threshold is None
+        tree = self.tree_
+        is_split = self._automatic().is_split if is_automatic else cuts.splits(tree, self.n_clusters, self.threshold)
+        labels = cuts.node_labels(tree, is_split)
+        if self.noise:
+            labels = cuts.without_noise(tree, labels, self._automatic().graph)
+        return labels[: tree.n_leaves]
 
     @property
     def n_clusters_(self) -> int:
@@ -272,17 +287,39 @@ check_linkage, verbose
 
     @property
     def layers_(self) -> list[Labels]:
-        """Flat clusters at each resolution that lasts, finest first."""
-        return self.to_grinch().layers_
+        """Flat clusters at each resolution that lasts, finest first; each has the clusters of the finer ones whole."""
+        return [cuts.labels_of(self.tree_, layer.is_split) for layer in self._automatic().layers]
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
         """How long the clusters of each layer last, from 0 to 1."""
-        return self.to_grinch().layer_persistence_
+        return np.array([layer.persistence for layer in self._automatic().layers])
+
+    def _automatic(self) -> cuts.AutomaticCut:
+        """The cut whose clusters last longest. Who is near whom is found by workers, as the tree was."""
+        run = self._check_fitted()
+        if self._cut is None and is_opened(run):
+            # The upper tree has nodes of which no summary is kept.
+            model = self.to_grinch()
+            self._cut = model._read(model._automatic)
+        elif self._cut is None:
+            self._check_kept()
+            self._find_graph(run)
+            self._cut = cut_whole(run.job, self.tree_, run.sizes)
+        return self._cut
+
+    def _find_graph(self, run: Run) -> None:
+        if has_graph(run):
+            return
+        if self.n_leaves_ <= MOST_HERE:
+            run_graph(run, Here())
+            return
+        with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
+            run_graph(run, workers)
 
     def branch(self, i: int) -> tuple[Tree, Labels, Any]:
         """The tree of branch ``i``, the numbers of its points in the whole by leaf, and their rows, read from disk."""
-        run = self._check_fitted()
+        run = self._check_kept()
         if not 0 <= i < len(run.sizes) or not run.sizes[i]:
             raise ValueError(f"i must be the number of a branch with points, 0 to {len(run.sizes) - 1}; got {i!r}")
         found = trees.load(run.job, i)
@@ -315,7 +352,7 @@ check_linkage, verbose
         max_points : int, optional
             A branch with more points is split when points next come; by default 1,000,000.
         """
-        run = self._check_fitted()
+        run = self._check_kept()
         merges, branches, nodes = top.load(run.job)
         if (nodes >= 0).any():
             raise ValueError(
@@ -334,8 +371,20 @@ check_linkage, verbose
         return make_sharded(folder, parts, merges.tree(self._ceiling()), **settings)
 
     def explore(self, **keywords: Any) -> Any:
-        """Look at the tree in a page (:meth:`grinch.Grinch.explore`)."""
-        return self.to_grinch().explore(**keywords)
+        """Look at the tree in a page (:meth:`grinch.Grinch.explore`).
+
+        Where the model does not fit into memory, it is the tree alone: without map and predictions.
+        """
+        if not self._misses_memory():
+            return self.to_grinch().explore(**keywords)
+        given = {
+            name: keywords.pop(name) for name in ("texts", "labels", "payload", "images", "height") if name in keywords
+        }
+        fields = {name: keywords.pop(name, None) for name in ("text", "image", "label", "x", "y")}
+        if keywords:
+            raise TypeError(f"explore takes no {', '.join(keywords)}")
+        # By name, for what shows trees is beside this, and neither knows the other.
+        return import_module("grinch.serve.notebook").explore(self.tree_, fields=fields, **given)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_run")
@@ -347,11 +396,21 @@ check_linkage, verbose
             raise NotFittedError("This ShardedGrinch is not fitted yet; call fit first")
         return self._run
 
+    def _check_kept(self) -> Run:
+        """The run, whose files must still be there."""
+        run = self._check_fitted()
+        if not is_kept(run):
+            raise FileNotFoundError(
+                f"folder {str(run.job.folder)!r} no longer has the stages of this fit: they were removed, or another"
+                " run with other points or parameters used it since. Fit again, and give each run a folder of its own"
+            )
+        return run
+
     def _ceiling(self) -> float | None:
         return getattr(self._run.job.linkage, "ceiling", None)
 
     def _composed(self) -> Tree:
-        job = self._run.job
+        job = self._check_kept().job
         merges, branches, nodes = top.load(job)
         parts, numbers = [], []
         for branch, node in zip(branches.tolist(), nodes.tolist(), strict=True):
@@ -368,7 +427,7 @@ check_linkage, verbose
 
     def _rows(self) -> Any:
         """All points in the order they came."""
-        job = self._run.job
+        job = self._check_kept().job
         found = [(trees.load(job, b).numbers, trees.rows_of(job, b)) for b, size in enumerate(self._run.sizes) if size]
         numbers = np.concatenate([part for part, _ in found])
         if not isinstance(found[0][1], np.ndarray):
@@ -378,13 +437,18 @@ check_linkage, verbose
             whole[part] = rows
         return whole
 
+    def _misses_memory(self) -> tuple[int, int] | None:
+        """What the model would take and what there is, in bytes, if that is not enough."""
+        room = available_memory()
+        need = int(self.n_leaves_ * (TIMES_THE_VECTORS * 4 * self.n_features_in_ + BYTES_PER_POINT))
+        return (need, room) if room is not None and need > room else None
+
     def _check_memory(self) -> None:
-        n, room = self.n_leaves_, available_memory()
-        need = int(n * (TIMES_THE_VECTORS * 4 * self.n_features_in_ + BYTES_PER_POINT))
-        if room is not None and need > room:
+        missed = self._misses_memory()
+        if missed is not None:
             raise MemoryError(
-                f"the model of {n:,} points takes about {need:,} bytes of memory, and {room:,} are free. Set n_clusters"
-                " or threshold, for which the tree is enough, or read branches one by one: top_ and branch(i)"
+                f"the model of {self.n_leaves_:,} points takes about {missed[0]:,} bytes of memory, and {missed[1]:,}"
+                " are free. tree_, labels_ and layers_ need no model; read branches one by one: top_ and branch(i)"
             )
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from grinch.sharded.job import Job, piece_tasks
-from grinch.sharded.running import Workers
-from grinch.sharded.stages import exchange, route, sample, skeleton, top, trees
+from grinch.sharded.running import Here, Workers
+from grinch.sharded.stages import exchange, near, route, sample, skeleton, top, trees
+from grinch.sharded.tasks import Task, find, stamp_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,55 @@ class Run:
 def run_stages(job: Job, workers: Workers) -> Run:
     """Everything from the sample to the upper tree; what is finished already is not done again."""
     stages: dict[str, Stage] = {}
+    run = _runner(job, workers, stages)
+    run(sample.STAGE, sample.run, piece_tasks(job))
+    run(skeleton.STAGE, skeleton.run, skeleton.tasks(job))
+    plan = skeleton.load(job.folder, job.stamp)
+    run(route.STAGE, route.run, piece_tasks(job))
+    moved = 0
+    if job.repair and plan.n_branches > 1:
+        run(exchange.ASKING, exchange.ask, skeleton.shard_tasks(job))
+        decided = run(exchange.DECIDING, exchange.decide, skeleton.shard_tasks(job))
+        moved = sum(int(result["moved"]) for result in decided.values())
+    built = run(trees.STAGE, trees.run, skeleton.shard_tasks(job))
+    by_branch = {int(branch): size for result in built.values() for branch, size in result["sizes"].items()}
+    sizes = [by_branch[branch] for branch in range(plan.n_branches)]
+    run(top.STAGE, top.run, top.tasks(job, sizes))
+    return Run(job, stages, sizes, moved)
+
+
+def run_graph(run: Run, workers: Workers | Here) -> None:
+    """Who is near whom, for cuts that look at neighbours; what each stage took is added to the run."""
+    go = _runner(run.job, workers, run.stages)
+    asked = go(near.ASKING, near.ask, near.asking_tasks(run.job, run.sizes))
+    k = max(int(result["k"]) for result in asked.values())
+    go(near.JOINING, near.join, near.joining_tasks(run.job, k))
+
+
+def has_graph(run: Run) -> bool:
+    """Whether it is known who is near whom."""
+    return near.JOINING in run.stages
+
+
+def is_kept(run: Run) -> bool:
+    """Whether the trees of a run are still in its folder, and not those of another."""
+    job = run.job
+    stages: list[tuple[str, Callable[..., Any], list[str]]]
+    stages = [(trees.STAGE, trees.run, list(skeleton.shard_tasks(job))), (top.STAGE, top.run, [top.NAME])]
+    return all(
+        find(Task(task, (), job.path(stage, f"{name}.json"), stamp_of(stage, name, task, job.stamp))) is not None
+        for stage, task, names in stages
+        for name in names
+    )
+
+
+def is_opened(run: Run) -> bool:
+    """Whether branches were opened, so that leaves of the upper tree may be parts of them."""
+    return run.job.is_exact and run.job.repair and len(run.sizes) > 1
+
+
+def _runner(job: Job, workers: Workers | Here, stages: dict[str, Stage]) -> Callable[..., dict[str, Any]]:
+    """What runs a stage, and writes down what it took."""
 
     def run(stage: str, task: Callable[..., Any], tasks: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
         begun = time.perf_counter()
@@ -58,20 +108,7 @@ def run_stages(job: Job, workers: Workers) -> Run:
         )
         return results
 
-    run(sample.STAGE, sample.run, piece_tasks(job))
-    run(skeleton.STAGE, skeleton.run, skeleton.tasks(job))
-    plan = skeleton.load(job.folder, job.stamp)
-    run(route.STAGE, route.run, piece_tasks(job))
-    moved = 0
-    if job.repair and plan.n_branches > 1:
-        run(exchange.ASKING, exchange.ask, skeleton.shard_tasks(job))
-        decided = run(exchange.DECIDING, exchange.decide, skeleton.shard_tasks(job))
-        moved = sum(int(result["moved"]) for result in decided.values())
-    built = run(trees.STAGE, trees.run, skeleton.shard_tasks(job))
-    by_branch = {int(branch): size for result in built.values() for branch, size in result["sizes"].items()}
-    sizes = [by_branch[branch] for branch in range(plan.n_branches)]
-    run(top.STAGE, top.run, top.tasks(job, sizes))
-    return Run(job, stages, sizes, moved)
+    return run
 
 
 def check_folder(folder: Path) -> Path:

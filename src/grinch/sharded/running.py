@@ -227,6 +227,36 @@ class Workers:
             yield step
 
 
+class Here:
+    """The same without workers: task by task, in this process. For runs that are over before workers have started."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, StageReport] = {}
+
+    def run(
+        self,
+        stage: str,
+        function: Callable[..., Any],
+        tasks: Mapping[str, tuple[Any, ...]],
+        folder: Path,
+        *,
+        stamp: str = "",
+    ) -> dict[str, Any]:
+        """As :meth:`Workers.run`."""
+        start, kept, done = time.perf_counter(), Path(folder).absolute() / _file_name(stage), dict[str, Done]()
+        kept.mkdir(parents=True, exist_ok=True)
+        n_found = 0
+        for name, args in tasks.items():
+            task = Task(function, args, kept / f"{_file_name(name)}.json", stamp_of(stage, name, function, stamp))
+            n_found += find(task) is not None
+            outcome = perform(task)
+            if isinstance(outcome, Failed):
+                raise ShardError(stage, name, outcome.reason, str(folder), 0)
+            done[name] = outcome
+        self.stages[stage] = _report(done.values(), time.perf_counter() - start, n_found)
+        return {name: done[name].result for name in tasks}
+
+
 def _checked(client: Any) -> Any:
     distributed = import_distributed(WHAT)
     if not isinstance(client, distributed.Client) or client.asynchronous:

@@ -50,7 +50,7 @@ def ask(job: Job, shard: int) -> dict[str, int]:
     """How near the points of a shard are to each other where it matters, and to the guests that may belong here."""
     plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
     rows = rows_at(job, members.pieces, members.positions)
-    guests, guest_rows, guest_branches, guest_shards = _guests(job, plan, shard)
+    guests, guest_rows, guest_branches, guest_shards = guests_of_shard(job, plan, shard)
     own = np.full(len(members.numbers), np.nan)
     found = []
     for branch in np.flatnonzero(plan.shard_of == shard).tolist():
@@ -79,7 +79,7 @@ def _ask_branch(
     return scores, neighbors
 
 
-def _guests(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any, Labels, Labels]:
+def guests_of_shard(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any, Labels, Labels]:
     """Points of other branches that may belong to this shard: numbers, rows, the branch in question, their shards."""
     numbers, branches, shards, pieces, positions = [], [], [], [], []
     for piece in range(job.n_pieces):

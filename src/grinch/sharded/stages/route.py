@@ -103,11 +103,11 @@ def _path(job: Job, piece: int) -> Path:
 
 
 def new_engine(job: Job, rows: Any, n_neighbors: int) -> Engine:
-    """An engine that knows these points and has no tree of them, to find a few neighbours."""
+    """An engine that knows these points and has no tree of them, to find neighbours."""
     prepared = clone(job.model).set_params(n_neighbors=n_neighbors)._validate(rows, reset=True)
     engine: Engine = prepared.new_builder()
-    if isinstance(engine.search, AutoSearch) and len(rows) > SEARCHED_WHOLE_UP_TO:
-        # As many cells as members are looked at, about.
+    if n_neighbors <= VOTES and isinstance(engine.search, AutoSearch) and len(rows) > SEARCHED_WHOLE_UP_TO:
+        # A few are found in smaller cells. As many cells as members are looked at, about.
         room = max(LEAST_ROOM, math.isqrt(len(rows)) // 2)
         engine.search = CellSearch(engine.search.summaries, engine.search.k, room, PROBES, EXTRA)
     engine.adopt(prepared.rows)

@@ -17,6 +17,7 @@ from grinch.cuts import check_cut
 from grinch.estimators.grinch import Grinch
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.building import new_branch, vector_linkage
+from grinch.sharded.store.clusters import FILE as CLUSTERS
 from grinch.sharded.store.manifest import BRANCH_NAME, FILE, Manifest, pairs_of
 from grinch.sharded.store.routing import Router
 from grinch.sharded.store.session import LEFT_OVER
@@ -210,7 +211,7 @@ def _check_room(folder: Path) -> None:
 def _is_ours(path: Path) -> bool:
     """Whether a file or folder comes from a sharded store that was being made when its process died."""
     name = path.name
-    return name in ("writer.lock", VERSIONS) or bool(BRANCH_NAME.fullmatch(name) or LEFT_OVER.fullmatch(name))
+    return name in ("writer.lock", VERSIONS, CLUSTERS) or bool(BRANCH_NAME.fullmatch(name) or LEFT_OVER.fullmatch(name))
 
 
 def _empty(folder: Path) -> None:

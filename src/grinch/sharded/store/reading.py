@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import check_count
-from grinch._types import Counts, Labels, Slots
-from grinch.cuts import check_cut, cut_auto, cut_n_clusters, cut_threshold
+from grinch._types import Counts, Slots
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.session import Session
 from grinch.sharded.store.top import Moments, moments_of, top_tree
@@ -22,8 +21,6 @@ from grinch.store.database import Id
 from grinch.store.lock import holder, is_held
 from grinch.tree import Tree
 
-# Up to this many points the automatic cut compares all with all; beyond, it goes by the heights of the tree alone.
-MOST_COMPARED = 50_000
 # Rows that are summed up together.
 PIECE = 65_536
 
@@ -177,41 +174,6 @@ class Reading(Session):
             self._known_moments[branch.name] = known
         return known[1]
 
-    def labels(self, n_clusters: int | None = None, threshold: float | None = None) -> Labels:
-        """The number of the cluster of each point, in the order of :attr:`ids`.
-
-        Cut into ``n_clusters``, at a ``threshold``, or as the store was made to; automatic, if that was not said. The
-        automatic cut compares all points up to 50,000, and goes by the heights of the tree alone if there are more.
-        Unlike those of a plain store, these numbers are of one cut, and do not stay with a cluster.
-        """
-        with self._turn:
-            self._now()
-            check_cut(n_clusters, threshold)
-            if n_clusters is None and threshold is None:
-                n_clusters, threshold = self._manifest.n_clusters, self._manifest.threshold
-            tree = self.tree
-            if n_clusters is not None:
-                return cut_n_clusters(tree, n_clusters)
-            if threshold is not None:
-                return cut_threshold(tree, threshold)
-            return self._automatic(tree)
-
-    def _automatic(self, tree: Tree) -> Labels:
-        if tree.n_leaves < 3 or tree.n_leaves > MOST_COMPARED:
-            return cut_auto(tree)
-        rows = np.concatenate([branch.rows(branch.positions()) for branch in self._now() if branch.n_points])
-        metric = "sqeuclidean" if self._linkage.leaf_metric == "sqeuclidean" else "cosine"
-        return cut_auto(tree, rows[self._by_arrival()], metric=metric)
-
-    def clusters(self, n_clusters: int | None = None, threshold: float | None = None) -> dict[int, list[Id]]:
-        """The ids of the points of each cluster, by its number in :meth:`labels`."""
-        with self._turn:
-            labels, ids = self.labels(n_clusters, threshold), self.ids
-            found: dict[int, list[Id]] = {number: [] for number in np.unique(labels).tolist()}
-            for number, name in zip(labels.tolist(), ids, strict=True):
-                found[number].append(name)
-            return found
-
     # Points that do not come --------------------------------------------------------------------------------------
 
     def place(self, X: Any) -> list[Place]:
@@ -228,13 +190,6 @@ class Reading(Session):
                 for i, place in zip(at.tolist(), branch.store.place(rows[at])[1], strict=True):
                     found[i] = Place(branch.name, place[0], self._id_at(branch, place[1]))
             return found  # type: ignore[return-value]
-
-    def predict(self, X: Any, n_clusters: int | None = None, threshold: float | None = None) -> Labels:
-        """The number in :meth:`labels` of the cluster of the point that is nearest to each row of X; -1 for none."""
-        with self._turn:
-            places = self.place(X)
-            number = dict(zip(self.ids, self.labels(n_clusters, threshold).tolist(), strict=True))
-            return np.array([-1 if p.nearest is None else number[p.nearest] for p in places], np.int64)
 
     @staticmethod
     def _id_at(branch: Branch, position: int) -> Id | None:
@@ -269,11 +224,11 @@ class Reading(Session):
 
     # What happened ------------------------------------------------------------------------------------------------
 
-    def changes(self, since: int = 0) -> list[BranchChange]:
-        """What happened to the clusters of each branch after version ``since``, in the order of the versions.
+    def branch_changes(self, since: int = 0) -> list[BranchChange]:
+        """What happened to the clusters of each branch by itself after version ``since``, in the order of the versions.
 
-        Clusters are those of the branch's own store. A branch that was split is no more, and so is what happened to it;
-        the clusters of its parts are born with them.
+        Clusters are those of the branch's own store, and not of the whole (:meth:`changes`). A branch that was
+        split is no more, and so is what happened to it; the clusters of its parts are born with them.
         """
         with self._turn:
             by_number = {branch.number: branch for branch in self._now()}
@@ -290,6 +245,18 @@ class Reading(Session):
             ]
             return sorted(found, key=lambda one: one.version)
 
+    def times(self) -> dict[int, float]:
+        """When each version was made, in seconds since 1970; of a branch that is gone, when the next one was."""
+        with self._turn:
+            by_number = {branch.number: branch.store.times() for branch in self._now()}
+            found, later = dict[int, float](), float("inf")
+            for version, number, own in reversed(self._versions.since(0)):
+                later = min(later, by_number.get(number, {}).get(own, later))
+                found[version] = later
+            known = [time for time in found.values() if time != float("inf")]
+            # Of the last ones, in which only clusters changed, when the one before was.
+            return {version: min(found[version], max(known, default=0.0)) for version in sorted(found)}
+
     def info(self) -> dict[str, Any]:
         """What the store is and holds, in numbers: also who is writing."""
         with self._turn:
@@ -303,6 +270,8 @@ class Reading(Session):
                 "is_named": self._is_named,
                 "max_points": self.max_points,
                 "branches": self.branches,
+                "operations_since_snapshot": sum(one["operations_since_snapshot"] for one in about),
+                "rows_of_removed_points": sum(one["rows_of_removed_points"] for one in about),
                 "bytes": {kind: sum(one["bytes"][kind] for one in about) for kind in kinds},
                 "writer": holder(self.folder) if is_held(self.folder) else None,
             }

@@ -6,22 +6,25 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from grinch._checks import check_count
 from grinch._types import Counts, Slots
 from grinch.sharded.store import journal
 from grinch.sharded.store.branch import ORDER, Branch
-from grinch.sharded.store.reading import Reading
+from grinch.sharded.store.clusters import ClusterFile
+from grinch.sharded.store.following import Following
 from grinch.sharded.store.steps import Insert, Points, Remove, Step, Update, parts_of
 from grinch.sharded.store.versions import FILE as VERSIONS
 from grinch.store import DamagedStore, disk, inputs
 from grinch.store.database import Id
 
 
-class ShardedStore(Reading):
+class ShardedStore(Following):
     """A clustering in a folder of stores, made by :func:`grinch.open` with ``max_points``.
 
     A point goes to the branch that most of the five points nearest to it are of (up to 2,000 of each branch are looked
@@ -77,6 +80,7 @@ class ShardedStore(Reading):
             if len(points.names):
                 self._set(is_named=is_named)
                 self._insert(points, columns)
+                self._follow_if_small()
             return self.version
 
     def _insert(self, points: Points, columns: list[str] | None) -> None:
@@ -111,6 +115,7 @@ class ShardedStore(Reading):
                     if owner >= 0
                 ]
             )
+            self._follow_if_small()
             return self.version
 
     def _check_were_there(self, names: list[Id]) -> None:
@@ -155,6 +160,7 @@ class ShardedStore(Reading):
             # Points come before they leave: at no moment is one nowhere.
             self._carry_out([*arriving, *staying, *leaving])
             self._split_large()
+            self._follow_if_small()
             return self.version
 
     def _moved(self, branch: Branch, names: list[Id], rows: Any, targets: Slots, at: Slots) -> Slots:
@@ -176,6 +182,29 @@ class ShardedStore(Reading):
         assert new is not None
         return Insert(target.name, Points(new, own, beside, numbers))
 
+    def refine(self, passes: int = 1) -> int:
+        """Improve the tree of each branch by itself (:meth:`grinch.Grinch.refine`); the version afterwards."""
+        with self._turn:
+            check_count("passes", passes, 1)
+            return self._for_each(lambda branch: branch.store.refine(passes))
+
+    def compact(self) -> int:
+        """Let nothing of removed points, and of earlier rows of updated ones, be left on disk; the version afterwards.
+
+        See :meth:`grinch.store.Store.compact`.
+        """
+        with self._turn:
+            return self._for_each(lambda branch: branch.store.compact())
+
+    def _for_each(self, change: Callable[[Branch], object]) -> int:
+        """Change branches one after the other, where it does not matter if some are and some are not."""
+        with self._counting():
+            for branch in self._writable():
+                if branch.n_points:
+                    change(branch)
+        self._follow_if_small()
+        return self.version
+
     # Care ---------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
@@ -183,6 +212,7 @@ class ShardedStore(Reading):
         with self._turn:
             for branch in self._writable():
                 branch.store.snapshot()
+            self._follow()
 
     def check(self) -> None:
         """Verify everything on disk and in memory; raises :class:`~grinch.store.DamagedStore` with what is wrong."""
@@ -231,7 +261,17 @@ class ShardedStore(Reading):
         for name in (VERSIONS, journal.FILE):
             if (self.folder / name).exists():
                 disk.copy_file(self.folder / name, folder / name)
+        ClusterFile(self.folder).copy_to(folder)
         self._manifest.write(folder)
+
+    def close(self) -> None:
+        """Take snapshots of what is new, and let others write. A store is closed once."""
+        with self._turn:
+            try:
+                if self._is_open and not self.is_readonly and not self._half_done:
+                    self._follow()
+            finally:
+                super().close()
 
 
 def _plain(texts: list[str | None] | None) -> list[Any] | None:

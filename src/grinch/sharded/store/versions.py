@@ -14,10 +14,13 @@ from grinch.store import disk
 
 FILE = "versions.bin"
 ROW_BYTES = 16
+NO_BRANCH = -1
 
 
 class Versions:
     """Row i is version i + 1 of the whole: the number of a branch, and the version that a change made of it.
+
+    Where clusters were changed and no branch, it is -1.
 
     A branch is changed first, and the row is written afterwards. What is missing is added when it is next looked at.
     """
@@ -60,6 +63,12 @@ class Versions:
         ]
         if new and is_kept:
             self._write(np.array(new, "<i8"))
+        self._add(new)
+
+    def add_empty(self) -> None:
+        """A version in which no branch changed."""
+        new = [[NO_BRANCH, len(self._rows) + 1]]
+        self._write(np.array(new, "<i8"))
         self._add(new)
 
     def _forget_unseen(self, seen: dict[int, int]) -> None:
