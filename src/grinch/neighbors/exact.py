@@ -38,15 +38,18 @@ def _blas() -> ThreadpoolController:
 class ExactSearch:
     """The k nearest earlier points under the leaf-level form of a vector linkage."""
 
-    def __init__(self, summaries: VectorSummaries, k: int, jobs: int | None = None):
+    number: Any = np.float32
+    """What products are computed in."""
+
+    def __init__(self, summaries: Any, k: int, jobs: int | None = None):
         self.summaries, self.k = summaries, k
         self.jobs = jobs or cores()
         self.full_scans = 0
         # Held while the factors change.
         self._guard = Guard()
         self._synced = 0
-        self._scale = np.ones(0, np.float32)
-        self._shift = np.zeros(0, np.float32)
+        self._scale = np.ones(0, self.number)
+        self._shift = np.zeros(0, self.number)
 
     def write(self, at: int, rows: Any) -> None:
         """The summaries have all there is to know."""
@@ -103,8 +106,8 @@ class ExactSearch:
         """For so many points and some more, not for all there is room for: another search may go on from here."""
         if len(self._scale) < stop or not self._scale.flags.writeable:
             room = max(min(stop + stop // 2, self.summaries.capacity) - len(self._scale), 0)
-            self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
-            self._shift = np.concatenate([self._shift, np.zeros(room, np.float32)])
+            self._scale = np.concatenate([self._scale, np.ones(room, self.number)])
+            self._shift = np.concatenate([self._shift, np.zeros(room, self.number)])
 
     def _set_factors(self, leaves: Any) -> None:
         lengths = self.summaries.lengths(leaves)

@@ -15,7 +15,7 @@ from grinch.errors import LinkageError
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.vector import COSINE, COUNT, LENGTH
 from grinch.summaries.arrays import CUSTOM, GrowingArrays, new_arrays
-from grinch.summaries.callbacks import FORMULA, LEAVES_AROUND
+from grinch.summaries.callbacks import FORMULA, N_CALLS
 from grinch.summaries.frame import BOUND, PIECE, SHORTEST, Frame, row_lengths
 
 
@@ -47,7 +47,7 @@ class VectorSummaries(GrowingArrays):
 
     def _find_formula(self) -> None:
         """Where the user's own function is differs from process to process."""
-        calls = np.zeros(LEAVES_AROUND + 1, np.int64)
+        calls = np.zeros(N_CALLS, np.int64)
         if self.linkage.is_custom:
             calls[FORMULA] = self.linkage.formula.address
         self.arrays = self.arrays._replace(calls=calls)
