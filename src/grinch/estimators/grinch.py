@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from grinch import cuts
 from grinch._checks import check_count
@@ -371,7 +372,7 @@ class Grinch(IncrementalClusterer):
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
         _, linkage, rules = self._check_parameters(reset)
-        rows = self._rows_for(linkage, X, reset)
+        rows = self._rows_for(linkage, X, reset, stays_sparse=_stays_sparse(linkage))
 
         def new_engine() -> Engine:
             return Engine(
@@ -382,6 +383,7 @@ class Grinch(IncrementalClusterer):
                 n_features=rows.shape[1] if isinstance(linkage, VectorLinkage) else 0,
                 check=bool(self.check_linkage),
                 gardener=Polisher() if rules.polish else None,
+                is_sparse=_stays_sparse(linkage) and (scipy.sparse.issparse(rows) or _is_always_sparse(linkage)),
             )
 
         return Prepared(rows, new_engine)
@@ -414,6 +416,16 @@ class Grinch(IncrementalClusterer):
         if near is None:
             return self.search
         return ByVector(np.stack, self.n_neighbors, near, index=self.search == "index")
+
+
+def _stays_sparse(linkage: VectorLinkage | Linkage) -> bool:
+    """Whether sparse vectors need not be made dense: not for a compiled function, which sees whole means."""
+    return isinstance(linkage, VectorLinkage) and not linkage.is_custom
+
+
+def _is_always_sparse(linkage: VectorLinkage | Linkage) -> bool:
+    """Whether the search on dense vectors, by products alone, does not find neighbours."""
+    return isinstance(linkage, VectorLinkage) and linkage.leaf_metric == "tanimoto"
 
 
 def _joined(beside: npt.NDArray[np.int64], nearest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -18,7 +18,8 @@ from grinch.linkage.base import VectorLinkage
 from grinch.linkage.sparse import N_MOMENTS
 from grinch.linkage.vector import COSINE, COUNT, LENGTH
 from grinch.summaries import memory
-from grinch.summaries.arrays import GrowingArrays, new_arrays
+from grinch.summaries.arrays import Arrays, GrowingArrays, new_arrays
+from grinch.summaries.counters import new_counts
 from grinch.summaries.frame import SHORTEST
 from grinch.tree.links import NO_LIMIT
 
@@ -26,6 +27,10 @@ from grinch.tree.links import NO_LIMIT
 MOST_SPREAD_OUT = 2**24
 # Rows that are looked at together.
 PIECE = 4096
+
+
+def sparse_rows(rows: Any) -> Any:
+    return rows if scipy.sparse.issparse(rows) else scipy.sparse.csr_matrix(np.asarray(rows))
 
 
 class SparseSummaries(GrowingArrays):
@@ -74,6 +79,7 @@ class SparseSummaries(GrowingArrays):
 
     def take(self, at: int, rows: Any) -> int:
         """Put points to come into the leaf slots from ``at`` on; how many."""
+        rows = sparse_rows(rows)
         arrays, start = self.arrays, self.end_of(at)
         sizes = np.diff(rows.indptr)
         self._make_room(start + int(sizes.sum()))
@@ -87,6 +93,7 @@ class SparseSummaries(GrowingArrays):
 
     def write(self, at: int, rows: Any) -> None:
         """Put points that are looked up into the leaf slots from ``at`` on: their entries are apart from all others."""
+        rows = sparse_rows(rows)
         n = int(rows.indptr[-1] - rows.indptr[0])
         self.arrays = self.arrays._replace(
             query_columns=np.empty(n, np.int32), query_values=np.empty(n, np.float32)
@@ -142,6 +149,8 @@ class SparseSummaries(GrowingArrays):
     def _formed(self, piece: Any) -> tuple[Floats, Floats]:
         """The values of rows as the linkage works on them, and the lengths of the rows as they come."""
         wide = piece.data.astype(np.float64)
+        if self.linkage.is_of_roots:
+            wide = np.sqrt(wide)
         of_row = np.repeat(np.arange(piece.shape[0]), np.diff(piece.indptr))
         lengths = np.sqrt(np.bincount(of_row, wide * wide, piece.shape[0]))
         if self.linkage.is_spherical:
@@ -238,6 +247,31 @@ class SparseSummaries(GrowingArrays):
             with np.errstate(over="ignore"):
                 np.add.at(found, first + of_row, bits * factors[rows.indices])
         return found
+
+    def part(self, points: Slots) -> tuple[Arrays, Any]:
+        """The arrays of a tree of its own that has these points, and nothing known of its internal nodes.
+
+        Besides, what owns the rows of those, as long as they are used. Nothing is shared that a writer changes.
+        """
+        n, whole = len(points), self.arrays
+        starts, sizes, moments = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int32), np.zeros((2 * n, N_MOMENTS))
+        starts[:n], sizes[:n], moments[:n] = whole.row_starts[points], whole.row_sizes[points], whole.moments[points]
+        owner, united = memory.Blocks(), len(whole.united_columns)
+        owner.hold(starts, n)
+        arrays = whole._replace(
+            moments=moments,
+            row_starts=starts,
+            row_sizes=sizes,
+            spread_out=np.zeros(0, np.float32),
+            united_columns=np.empty(united, np.int32),
+            united_values=np.empty(united, np.float32),
+            united_sizes=np.empty(united, np.float32),
+            counted=np.zeros(0, np.int32),
+            changes=np.zeros(0, np.int32),
+            counts=new_counts(),
+            lag=0,
+        )
+        return arrays, owner
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""
