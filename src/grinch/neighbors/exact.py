@@ -18,7 +18,6 @@ from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk
 from grinch.neighbors.base import Guard, Neighbors, batches
 from grinch.summaries.arrays import Arrays
-from grinch.summaries.vectors import VectorSummaries
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096

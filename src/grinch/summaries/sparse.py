@@ -16,7 +16,7 @@ import scipy.sparse
 from grinch._types import Counts, Floats, Ids, Slots, Vectors32
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.sparse import N_MOMENTS
-from grinch.linkage.vector import COSINE, COUNT, LENGTH
+from grinch.linkage.vector import COUNT, LENGTH
 from grinch.summaries import memory
 from grinch.summaries.arrays import Arrays, GrowingArrays, new_arrays
 from grinch.summaries.counters import new_counts
@@ -80,10 +80,12 @@ class SparseSummaries(GrowingArrays):
     def take(self, at: int, rows: Any) -> int:
         """Put points to come into the leaf slots from ``at`` on; how many."""
         rows = sparse_rows(rows)
+        if rows.shape[1] > self.n_features:
+            self.n_features = rows.shape[1]
         arrays, start = self.arrays, self.end_of(at)
         sizes = np.diff(rows.indptr)
         self._make_room(start + int(sizes.sum()))
-        starts, lengths = self._put(at, rows, start, self.arrays.leaf_columns, self.arrays.leaf_values)
+        _, lengths = self._put(at, rows, start, self.arrays.leaf_columns, self.arrays.leaf_values)
         self.longest = max(self.longest, float(lengths.max(initial=0.0)))
         arrays.gone[at : at + len(sizes)] = 0
         self.longest_row = max(self.longest_row, int(sizes.max(initial=0)))
@@ -95,9 +97,7 @@ class SparseSummaries(GrowingArrays):
         """Put points that are looked up into the leaf slots from ``at`` on: their entries are apart from all others."""
         rows = sparse_rows(rows)
         n = int(rows.indptr[-1] - rows.indptr[0])
-        self.arrays = self.arrays._replace(
-            query_columns=np.empty(n, np.int32), query_values=np.empty(n, np.float32)
-        )
+        self.arrays = self.arrays._replace(query_columns=np.empty(n, np.int32), query_values=np.empty(n, np.float32))
         starts, _ = self._put(at, rows, 0, self.arrays.query_columns, self.arrays.query_values)
         self.arrays.row_starts[at : at + len(starts)] = -1 - starts
         self.arrays.gone[at : at + len(starts)] = 0
@@ -188,11 +188,6 @@ class SparseSummaries(GrowingArrays):
         self.arrays.row_starts[: len(leaves)] = starts
         self.arrays = self.arrays._replace(leaf_columns=rows.indices.astype(np.int32), leaf_values=rows.data)
         self.blocks.hold(self.arrays.row_starts, capacity)
-
-    def use_columns(self, n_features: int) -> None:
-        """There are more columns from now on."""
-        self.n_features = n_features
-        self.make_scratch()
 
     def make_scratch(self) -> None:
         """Scratch space for the rows there are: for one over all columns, and for two that are put together."""
