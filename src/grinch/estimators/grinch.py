@@ -420,7 +420,7 @@ class Grinch(IncrementalClusterer):
                 n_features=rows.shape[1] if isinstance(linkage, VectorLinkage) else 0,
                 check=bool(self.check_linkage),
                 gardener=Polisher() if rules.polish else None,
-                is_sparse=_stays_sparse(linkage) and (scipy.sparse.issparse(rows) or _is_always_sparse(linkage)),
+                is_sparse=_stays_sparse(linkage) and scipy.sparse.issparse(rows),
             )
 
         return Prepared(rows, new_engine)
@@ -458,11 +458,6 @@ class Grinch(IncrementalClusterer):
 def _stays_sparse(linkage: VectorLinkage | Linkage) -> bool:
     """Whether sparse vectors need not be made dense: not for a compiled function, which sees whole means."""
     return isinstance(linkage, VectorLinkage) and not linkage.is_custom
-
-
-def _is_always_sparse(linkage: VectorLinkage | Linkage) -> bool:
-    """Whether the search on dense vectors, by products alone, does not find neighbours."""
-    return isinstance(linkage, VectorLinkage) and linkage.leaf_metric == "tanimoto"
 
 
 def _joined(beside: npt.NDArray[np.int64], nearest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

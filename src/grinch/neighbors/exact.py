@@ -115,7 +115,7 @@ class ExactSearch:
             with np.errstate(divide="ignore"):
                 self._scale[leaves] = np.where(lengths > 0, 1.0 / lengths, 0.0)
         elif self.summaries.linkage.leaf_metric == "sqeuclidean":
-            shift = -0.5 * lengths**2
+            shift = -0.5 * self.summaries.squares(leaves)
         # Whatever is gone is behind everything, and offered to nobody.
         self._shift[leaves] = np.where(self.summaries.gone(leaves), -np.inf, shift)
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
-from grinch.linkage.sparse import first_not_below
-from grinch.linkage.vector import LENGTH, TANIMOTO
+from grinch.linkage.sparse import SQUARE, first_not_below
+from grinch.linkage.vector import TANIMOTO
 from grinch.neighbors.topk import offer_block
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.memory import float32_at, int32_at
-from grinch.summaries.upkeep import row_of, sparse_product
+from grinch.summaries.upkeep import row_of
 
 # Points whose products with a query are added up together: they stay in the first-level cache.
 BLOCK = 4096
@@ -163,15 +163,50 @@ def offer_segment(arrays: Arrays, queries: Queries, segment: Segment, cursors: C
 
 
 @kernel
+def count_rows(arrays: Arrays, queries: Queries, first: int, counts: Counts) -> None:
+    """As ``count_points`` for the points from ``first`` on, which no segment has yet."""
+    for r in range(queries.slots.shape[0]):
+        at_columns, _, n = row_of(arrays, as_id(queries.slots[r]))
+        columns = int32_at(at_columns, n)
+        for point in range(first, queries.limits[r]):
+            at_others, _, m = row_of(arrays, point)
+            others = int32_at(at_others, m)
+            i, j = 0, 0
+            while i < n and j < m:
+                a, b = columns[i], others[j]
+                counts[queries.offsets[r] + i] += a == b
+                i += a <= b
+                j += b <= a
+
+
+@kernel
 def offer_rows(arrays: Arrays, queries: Queries, first: int, heaps: Heaps) -> None:
-    """Offer the points from ``first`` on, which no segment has yet, to each query."""
+    """Offer the points from ``first`` on, which no segment has yet, to each query, by its columns that count."""
     for r in range(queries.slots.shape[0]):
         x = as_id(queries.slots[r])
+        is_used = queries.is_used[queries.offsets[r] : queries.offsets[r + 1]]
         for begin in range(first, queries.limits[r], BLOCK):
             block = heaps.products[:1, : min(BLOCK, queries.limits[r] - begin)]
             for j in range(block.shape[1]):
-                block[0, j] = sparse_product(arrays, x, begin + j)
+                block[0, j] = _product_of_used(arrays, x, begin + j, is_used)
             _offer(arrays, x, begin, block, r, queries, heaps)
+
+
+@jitable
+def _product_of_used(arrays: Arrays, x: int, point: int, is_used: Flags) -> float:
+    """The product of a query with a point, by its columns that count."""
+    at_columns, at_values, n = row_of(arrays, x)
+    at_others, at_other_values, m = row_of(arrays, point)
+    columns, values = int32_at(at_columns, n), float32_at(at_values, n)
+    others, other_values = int32_at(at_others, m), float32_at(at_other_values, m)
+    i, j, total = 0, 0, 0.0
+    while i < n and j < m:
+        a, b = columns[i], others[j]
+        if a == b and is_used[i]:
+            total += np.float64(values[i]) * np.float64(other_values[j])
+        i += a <= b
+        j += b <= a
+    return total
 
 
 @jitable
@@ -186,8 +221,8 @@ def _offer(arrays: Arrays, x: int, first: int, products: Floats, r: int, queries
 def _as_similarities(arrays: Arrays, x: int, first: int, products: Floats) -> None:
     """Tanimoto's coefficients instead of products, for no factor makes them of these."""
     if arrays.formula == TANIMOTO:
-        own = arrays.moments[x, LENGTH] ** 2
+        own = arrays.moments[x, SQUARE]
         for j in range(products.shape[1]):
             product = products[0, j]
             if product > 0.0:
-                products[0, j] = product / (own + arrays.moments[first + j, LENGTH] ** 2 - product)
+                products[0, j] = product / (own + arrays.moments[first + j, SQUARE] - product)

@@ -57,7 +57,7 @@ class SparseSearch(ExactSearch):
         sizes = arrays.row_sizes[queries]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         asked = postings.Queries(queries, limits, offsets, np.ones(int(offsets[-1]), np.uint8))
-        if self.most_points != NO_LIMIT and segments:
+        if self.most_points != NO_LIMIT:
             asked = self._with_fewest_points(arrays, asked, segments)
         cursors = np.empty(int(sizes.max(initial=0)), np.int64)
         for segment in segments:
@@ -74,6 +74,7 @@ class SparseSearch(ExactSearch):
         counts, offsets = np.zeros(len(asked.is_used), np.int64), asked.offsets
         for segment in segments:
             postings.count_points(arrays, asked, segment, counts)
+        postings.count_rows(arrays, asked, segments[-1].end if segments else 0, counts)
         of_query = np.repeat(np.arange(len(asked.slots)), np.diff(offsets))
         order = np.lexsort((counts, of_query))
         sums = np.cumsum(counts[order])

@@ -15,7 +15,7 @@ import scipy.sparse
 
 from grinch._types import Counts, Floats, Ids, Slots, Vectors32
 from grinch.linkage.base import VectorLinkage
-from grinch.linkage.sparse import N_MOMENTS
+from grinch.linkage.sparse import N_MOMENTS, SQUARE
 from grinch.linkage.vector import COUNT, LENGTH
 from grinch.summaries import memory
 from grinch.summaries.arrays import Arrays, GrowingArrays, new_arrays
@@ -132,10 +132,11 @@ class SparseSummaries(GrowingArrays):
         """Put rows in the form the linkage works on; where each starts, and how long each is."""
         arrays, n = self.arrays, rows.shape[0]
         starts = start + (rows.indptr[:-1] - rows.indptr[0]).astype(np.int64)
-        lengths = np.empty(n)
+        lengths, squares = np.empty(n), np.empty(n)
         for first in range(0, n, PIECE):
             piece = rows[first : first + PIECE]
-            wide, lengths[first : first + PIECE] = self._formed(piece)
+            part = slice(first, first + PIECE)
+            wide, lengths[part], squares[part] = self._formed(piece)
             here = slice(int(starts[first]), int(starts[first]) + len(wide))
             columns[here], values[here] = piece.indices, wide
             self.is_whole = self.is_whole and bool((wide == np.rint(wide)).all())
@@ -143,21 +144,22 @@ class SparseSummaries(GrowingArrays):
         moments = arrays.moments[at : at + n]
         moments[...] = 0.0
         moments[:, COUNT] = 1.0
-        moments[:, LENGTH] = lengths if not self.linkage.is_spherical else lengths > 0
+        moments[:, SQUARE], moments[:, LENGTH] = squares, np.sqrt(squares)
         return starts, lengths
 
-    def _formed(self, piece: Any) -> tuple[Floats, Floats]:
-        """The values of rows as the linkage works on them, and the lengths of the rows as they come."""
+    def _formed(self, piece: Any) -> tuple[Floats, Floats, Floats]:
+        """The values of rows as the linkage works on them; lengths as they come, and squared as formed."""
         wide = piece.data.astype(np.float64)
         if self.linkage.is_of_roots:
             wide = np.sqrt(wide)
         of_row = np.repeat(np.arange(piece.shape[0]), np.diff(piece.indptr))
         lengths = np.sqrt(np.bincount(of_row, wide * wide, piece.shape[0]))
         if self.linkage.is_spherical:
-            return wide / lengths[of_row], lengths
+            with np.errstate(invalid="ignore"):  # an entry may be 0
+                return np.nan_to_num(wide / lengths[of_row]), lengths, (lengths > 0).astype(np.float64)
         # As they are stored: the length of a row has to be that of its entries to the last digit.
         stored = wide.astype(np.float32).astype(np.float64)
-        return stored, np.sqrt(np.bincount(of_row, stored * stored, piece.shape[0]))
+        return stored, lengths, np.bincount(of_row, stored * stored, piece.shape[0])
 
     def _warn_of_lost(self, at: int, lengths: Floats) -> None:
         """Rows too short to be squared count as zero vectors."""
@@ -212,6 +214,10 @@ class SparseSummaries(GrowingArrays):
 
     def lengths(self, leaves: Any) -> Floats:
         return self.arrays.moments[leaves, LENGTH]
+
+    def squares(self, leaves: Any) -> Floats:
+        """Squared lengths."""
+        return self.arrays.moments[leaves, SQUARE]
 
     def leaf_matrix(self, leaves: Slots) -> Any:
         """The rows in some slots, as a CSR matrix of their own."""
