@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -96,7 +98,7 @@ def test_rows_do_not_depend_on_the_chunks(first, more, data):
     same(fitted, whole[: len(first)])
     chunks = data.draw(st.lists(st.integers(1, 6), max_size=8), "chunks")
     bounds = [0, *np.cumsum(chunks).tolist(), len(first) + len(more)]
-    parts = [made.transform((first + more)[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    parts = [made.transform((first + more)[a:b]) for a, b in pairwise(bounds)]
     same(scipy.sparse.vstack(parts, format="csr"), whole)
     lengths = scipy.sparse.linalg.norm(whole, axis=1)
     assert ((abs(lengths - 1) < 1e-5) | (lengths == 0)).all()

@@ -12,15 +12,18 @@ from sklearn.base import clone
 from grinch import Grinch
 from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
 from grinch.cli.options import Columns, Dask, Memory, Shards, Work, Workers
-from grinch.cli.report import report
+from grinch.cli.report import print_branches, report
 from grinch.cli.results import flat_clusters, write_results
 from grinch.cli.sharded import ManyWorkers, cluster_by_many
+from grinch.cli.texts import Characters, Embed, Hashing, Ngrams, Text, TextOptions, as_points, named_branches, said_of
 from grinch.cuts import check_cut
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.files.points import Asked
 from grinch.files.read import Points, read_points
+from grinch.files.texts import read_texts
 from grinch.metrics import dendrogram_purity
+from grinch.store.store import TEXT_FILE
 from grinch.tree import Tree
 
 ModeName = Literal["fast", "paper", "exact"]
@@ -35,8 +38,8 @@ def cluster(
         typer.Argument(
             metavar="FILE",
             help="Points: .npy (a matrix), .npz (arrays X and perhaps y), .csv, .tsv (with a header, or id, label,"
-            " numbers without one) or .parquet; or - for CSV on the standard input. With --workers or --dask also"
-            " a folder, or a glob in quotes.",
+            " numbers without one) or .parquet; or - for CSV on the standard input. Texts: a .txt with a text per line,"
+            " or a table (also .jsonl) with --text. With --workers or --dask also a folder, or a glob in quotes.",
         ),
     ],
     label: Annotated[
@@ -100,10 +103,19 @@ def cluster(
     refine: Annotated[
         int, typer.Option(min=0, metavar="N", help="Passes of refinement afterwards; 1 gains the most.")
     ] = 0,
-    text: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with a text for each point; pictures then show keywords."),
+    payload: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column to keep beside the points; it is no feature. Pictures show keywords of the first. May be"
+            " repeated.",
+        ),
     ] = None,
+    text: Text = None,
+    ngrams: Ngrams = None,
+    characters: Characters = None,
+    hashing: Hashing = False,
+    embed: Embed = None,
     picture: Annotated[bool, typer.Option(help="Draw the dendrogram and the icicle.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     workers: Workers = None,
@@ -120,6 +132,9 @@ def cluster(
     clusters (dendrogram.png, icicle.png), the model for grinch explore (model.grinch), and what was done and found
     (summary.json). In .csv files, text that a spreadsheet would run as a formula gets a single quote in front.
 
+    Texts are clustered by their words (TF-IDF). Clusters and the branches above them are named by keywords
+    (branches.csv), and text.npz makes rows of more texts (grinch.text.TextVectors.load).
+
     Ctrl-C ends the inserting early; what is in the tree by then is written (but not with --shuffle).
 
     Files that are too large for one process are clustered by many (--workers, --dask; pip install 'grinch[dask]').
@@ -128,16 +143,24 @@ def cluster(
     """
     many = ManyWorkers(workers, dask, shards, columns, memory, work)
     many.check(method, drop)
+    texts = TextOptions(text, ngrams, characters, hashing, embed)
     check_cut(clusters, threshold)
     if cut is not None and (clusters is not None or threshold is not None):
         raise ValueError(
             f"--cut, --clusters and --threshold are ways to cut: give one of them; got --cut {cut} as well"
         )
-    asked = Asked(label, id, tuple(drop or ()), () if text is None else (text,), keep_option="--text")
+    asked = Asked(label, id, tuple(drop or ()), tuple(payload or ()))
     said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
     if shuffle:
         said |= {"shuffle": True, "random_state": seed}
-    points = None if many.are_asked_for else read_points(file, label, id, *asked[2:])
+    made_by, points = None, None
+    if texts.are_for(file):
+        many.refuse_texts()
+        made_by = texts.new_rows()
+        found = read_texts(file, text, label, id, asked.keep)
+        points = as_points(found, made_by.fit_transform(found.texts))
+    elif not many.are_asked_for:
+        points = read_points(file, label, id, *asked[2:])
     model = make_system(
         method,
         linkage=linkage,
@@ -153,14 +176,18 @@ def cluster(
         cluster_by_many(many, file, asked, model, cut, out, picture)
         return
     make_folder(out)
-    console.print(
-        f"{title_of(file)}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features", markup=False
-    )
+    n, d = points.vectors.shape
+    said_of_points = f"{d:,} features" if made_by is None else said_of(points.vectors, made_by)
+    console.print(f"{title_of(file)}: {n:,} {'points' if made_by is None else 'texts'}, {said_of_points}", markup=False)
     seconds = _fit(model, points, refine)
     points = _inserted(points, model.n_leaves_)
     flat = flat_clusters(model, cut)
     report(method, model, flat, points, seconds, {})
-    write_results(model, flat, points, seconds, out, picture)
+    branches = None if made_by is None else named_branches(model.tree_, flat, points, made_by)
+    print_branches(branches or [])
+    if made_by is not None:
+        made_by.save(out / TEXT_FILE)
+    write_results(model, flat, points, seconds, out, picture, branches)
 
 
 @app.command(short_help="Cluster the handwritten digits, to see that all works.")
