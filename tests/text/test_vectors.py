@@ -18,7 +18,7 @@ from effort import trials
 from grinch import Grinch
 from grinch.cuts import cluster_terms
 from grinch.errors import SavedModelError
-from grinch.text import TextVectors, vectors
+from grinch.text import TextVectors, columns, vectors
 
 TEXTS = ["The red apple is on the red table", "red tables", "", "stocks and bonds fell", "Äpfel, ÄPFEL!", None, "the"]
 SOME = ["".join(part) for part in ("red apple", "stocks fell", "stocks rose again", "an apple a day")]
@@ -110,7 +110,8 @@ def test_long_lists_are_worked_on_in_parts(monkeypatch):
     same(TextVectors(hashing=64).fit(SOME).transform(iter(SOME * 5)), whole)
 
 
-def test_terms_of_one_text_are_left_out_once_there_are_many():
+def test_terms_of_one_text_are_left_out_once_there_are_many(monkeypatch):
+    monkeypatch.setattr(columns, "MANY_TEXTS", 1000)
     assert TextVectors().fit(["apple", "apple pie"]).terms_ == ["apple", "pie"]
     assert TextVectors().fit(["apple"] * 999 + ["apple pie"]).terms_ == ["apple"]
     # Where nothing would be left, all stay.

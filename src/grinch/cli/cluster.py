@@ -1,30 +1,25 @@
-"""Cluster a file, or the digits as a demonstration."""
+"""Cluster a file."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from sklearn.base import clone
 
-from grinch import Grinch
 from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
+from grinch.cli.fitting import fit_points
 from grinch.cli.options import Columns, Dask, Memory, Shards, Work, Workers
 from grinch.cli.report import print_branches, report
 from grinch.cli.results import flat_clusters, write_results
 from grinch.cli.sharded import ManyWorkers, cluster_by_many
 from grinch.cli.texts import Characters, Embed, Hashing, Ngrams, Text, TextOptions, as_points, named_branches, said_of
 from grinch.cuts import check_cut
-from grinch.estimators.base import TreeClusterer
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.files.points import Asked
 from grinch.files.read import Points, read_points
 from grinch.files.texts import read_texts
-from grinch.metrics import dendrogram_purity
 from grinch.store.store import TEXT_FILE
-from grinch.tree import Tree
 
 ModeName = Literal["fast", "paper", "exact"]
 SearchName = Literal["auto", "exact", "index"]
@@ -179,7 +174,7 @@ def cluster(
     n, d = points.vectors.shape
     said_of_points = f"{d:,} features" if made_by is None else said_of(points.vectors, made_by)
     console.print(f"{title_of(file)}: {n:,} {'points' if made_by is None else 'texts'}, {said_of_points}", markup=False)
-    seconds = _fit(model, points, refine)
+    seconds = fit_points(model, points, refine)
     points = _inserted(points, model.n_leaves_)
     flat = flat_clusters(model, cut)
     report(method, model, flat, points, seconds, {})
@@ -188,67 +183,6 @@ def cluster(
     if made_by is not None:
         made_by.save(out / TEXT_FILE)
     write_results(model, flat, points, seconds, out, picture, branches)
-
-
-@app.command(short_help="Cluster the handwritten digits, to see that all works.")
-def demo(
-    out: Out = Path("grinch-out"),
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the arrival order.")] = 0,
-) -> None:
-    """Cluster the handwritten digits that come with scikit-learn, and HAC beside it, to see that all works."""
-    import numpy as np
-    from scipy.cluster.hierarchy import linkage
-    from sklearn.datasets import load_digits
-
-    vectors, digits = load_digits(return_X_y=True)
-    make_folder(out)
-    order = np.random.default_rng(seed).permutation(len(vectors))
-    points = Points(vectors[order], None, digits[order])
-    console.print(
-        f"The handwritten digits of scikit-learn: {len(vectors):,} images of 8 x 8 pixels, in random order.\n"
-        "Average linkage under cosine similarity.\n"
-    )
-    model = Grinch(verbose=True)
-    seconds = _fit(model, points)
-    start = time.perf_counter()
-    hac = Tree.from_scipy(linkage(points.vectors, "average", metric="cosine").clip(0))
-    hac_seconds = time.perf_counter() - start
-    purities = [_shuffled_purity(vectors, digits, other) for other in range(5)]
-    beside = {
-        "grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
-        "HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order])),
-    }
-    flat = flat_clusters(model, None)
-    report("grinch", model, flat, points, seconds, beside)
-    write_results(model, flat, points, seconds, out, picture=True)
-
-
-def _shuffled_purity(vectors: Any, labels: Any, seed: int) -> float:
-    return dendrogram_purity(Grinch(shuffle=True, random_state=seed).fit(vectors).tree_, labels)
-
-
-def _fit(model: TreeClusterer, points: Points, passes: int = 0) -> float:
-    """Fit and refine, and on Ctrl-C go on with what is in the tree; the seconds it took, without those of compiling."""
-    if passes and not isinstance(model, Grinch):
-        raise ValueError(f"--refine is for grinch, rotate and online; {type(model).__name__} has nothing to refine by")
-    # Enough points for all that a fit of theirs compiles.
-    small = clone(model).set_params(verbose=False).fit(points.vectors[:60])
-    if passes:
-        small.refine()
-    assert len(small.labels_)
-    start = time.perf_counter()
-    try:
-        model.fit(points.vectors, ids=points.ids)
-        if passes:
-            model.refine(passes)
-    except KeyboardInterrupt:
-        # A shuffled order would have to be undone for the ids and labels of the points that made it.
-        if not model.__sklearn_is_fitted__() or model.n_leaves_ == 0 or model.shuffle:
-            if model.shuffle:
-                console.print("\n[yellow]Interrupted: with --shuffle nothing is written.[/yellow]")
-            raise
-        console.print(f"\n[yellow]Interrupted: going on with the {model.n_leaves_:,} points inserted so far.[/yellow]")
-    return time.perf_counter() - start
 
 
 def _inserted(points: Points, n: int) -> Points:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -178,7 +179,10 @@ def _draw(
         ("dendrogram.png", lambda: plot_dendrogram(model.tree_, vectors=vectors, **known)),
         ("icicle.png", lambda: plot_icicle(model.tree_, **known)),
     ):
-        draw()
-        with replacing(out / name, "wb") as file:
-            plt.savefig(file, dpi=130, format="png")
+        with warnings.catch_warnings():
+            # Letters that the font does not have are drawn as boxes.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            draw()
+            with replacing(out / name, "wb") as file:
+                plt.savefig(file, dpi=130, format="png")
         plt.close()

@@ -184,7 +184,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
         list of lists of str
             By cluster number, the words of greatest weight first.
         """
-        found = cluster_terms(X, labels, self._readable(ignore), n)
+        found = cluster_terms(X, labels, self.readable_terms(ignore), n)
         return [found[cluster] for cluster in range(len(found))]
 
     def tree_keywords(self, X: Any, tree: Tree, n: int = 5, ignore: Iterable[str] = ENGLISH) -> Keywords:
@@ -197,10 +197,10 @@ class TextVectors(TransformerMixin, BaseEstimator):
         >>> [vectors.tree_keywords(X, tree, 1)[node] for node in tree.children(tree.root)]
         [['apple'], ['fell']]
         """
-        return branch_terms(tree, X, self._readable(ignore), n)
+        return branch_terms(tree, X, self.readable_terms(ignore), n)
 
-    def _readable(self, ignore: Iterable[str]) -> Names:
-        """What columns are called, None for those that name nothing: words that are ignored and runs of characters."""
+    def readable_terms(self, ignore: Iterable[str] = ENGLISH) -> Names:
+        """``terms_`` with None for what names nothing, ``ignore`` and runs of characters: for ``model.summary(terms=…)``."""
         ignored = frozenset(ignore)
 
         def is_readable(term: str) -> bool:
