@@ -20,6 +20,7 @@ import math
 import numpy as np
 
 from grinch._compile import jitable
+from grinch._sparse_rows import ROUNDING
 from grinch._types import Floats, Ids, Vectors32
 from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, COUNT, LENGTH, SPREAD, TANIMOTO
 
@@ -27,10 +28,6 @@ from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, CO
 # squared length of the mean, which of whole numbers has no rounding.
 DROPPED, SQUARE = 3, 4
 N_MOMENTS = 5
-# A row this many times as long as another is searched for its columns, not walked through.
-MUCH_LONGER = 16
-# A squared distance below this part of the squared lengths is rounding.
-ROUNDING = 1e-12
 
 
 @jitable
@@ -61,54 +58,12 @@ def squared_gap(product: float, squares: float) -> float:
 
 
 @jitable
-def product_of(columns: Ids, values: Vectors32, other_columns: Ids, other_values: Vectors32) -> float:
-    """The product of two rows, added column by column from the first on."""
-    if columns.shape[0] > other_columns.shape[0]:
-        columns, other_columns = other_columns, columns
-        values, other_values = other_values, values
-    n, m, total, j = columns.shape[0], other_columns.shape[0], 0.0, 0
-    if n * MUCH_LONGER < m:
-        for i in range(n):
-            j = first_not_below(other_columns, columns[i], j)
-            if j == m:
-                break
-            if other_columns[j] == columns[i]:
-                total += np.float64(values[i]) * np.float64(other_values[j])
-        return total
-    i = 0
-    while i < n and j < m:
-        a, b = columns[i], other_columns[j]
-        if a == b:
-            total += np.float64(values[i]) * np.float64(other_values[j])
-        i += a <= b
-        j += b <= a
-    return total
-
-
-@jitable
 def product_with(spread_out: Vectors32, columns: Ids, values: Vectors32) -> float:
     """The product of a row with one that is spread out over all columns; to the last bit as :func:`product_of`."""
     total = 0.0
     for i in range(columns.shape[0]):
         total += np.float64(spread_out[columns[i]]) * np.float64(values[i])
     return total
-
-
-@jitable
-def first_not_below(columns: Ids, column: int, start: int) -> int:
-    """Where the columns reach this one, from ``start`` on."""
-    step, low, high = 1, start, start
-    while high < columns.shape[0] and columns[high] < column:
-        low, high = high + 1, high + step
-        step *= 2
-    high = min(high, columns.shape[0])
-    while low < high:
-        middle = (low + high) // 2
-        if columns[middle] < column:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @jitable
