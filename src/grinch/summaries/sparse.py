@@ -153,13 +153,14 @@ class SparseSummaries(GrowingArrays):
         if self.linkage.is_of_roots:
             wide = np.sqrt(wide)
         of_row = np.repeat(np.arange(piece.shape[0]), np.diff(piece.indptr))
-        lengths = np.sqrt(np.bincount(of_row, wide * wide, piece.shape[0]))
+        lengths: Floats = np.sqrt(np.bincount(of_row, wide * wide, piece.shape[0]))
         if self.linkage.is_spherical:
             with np.errstate(invalid="ignore"):  # an entry may be 0
                 return np.nan_to_num(wide / lengths[of_row]), lengths, (lengths > 0).astype(np.float64)
         # As they are stored: the length of a row has to be that of its entries to the last digit.
         stored = wide.astype(np.float32).astype(np.float64)
-        return stored, lengths, np.bincount(of_row, stored * stored, piece.shape[0])
+        squares: Any = np.bincount(of_row, stored * stored, piece.shape[0])
+        return stored, lengths, squares
 
     def _warn_of_lost(self, at: int, lengths: Floats) -> None:
         """Rows too short to be squared count as zero vectors."""
