@@ -164,18 +164,18 @@ def offer_segment(
 def offer_rows(
     arrays: Arrays,
     queries: Slots,
+    firsts: Slots,
     limits: Slots,
-    first: int,
     products: Floats,
     scale: Floats,
     shift: Floats,
     values: Floats,
     ids: Ids,
 ) -> None:
-    """Offer the points from ``first`` on, which no segment has yet, to each query's heap."""
+    """Offer the points from ``firsts`` on, which no segment was asked for, to each query's heap."""
     for r in range(queries.shape[0]):
         x = as_id(queries[r])
-        for begin in range(first, limits[r], BLOCK):
+        for begin in range(firsts[r], limits[r], BLOCK):
             block = products[:1, : min(BLOCK, limits[r] - begin)]
             for j in range(block.shape[1]):
                 block[0, j] = sparse_product(arrays, x, begin + j)

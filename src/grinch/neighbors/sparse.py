@@ -48,8 +48,9 @@ class SparseSearch(ExactSearch):
             if indexed > start:
                 # Points that were expected and never came are indexed: others have their slots now.
                 self.postings, indexed = postings.Postings(), 0
-            if stop - indexed >= AT_ONCE:
-                self.postings.append(self.summaries.leaf_matrix(np.arange(indexed, stop)))
+            whole = stop // AT_ONCE * AT_ONCE
+            if whole > indexed:
+                self.postings.append(self.summaries.leaf_matrix(np.arange(indexed, whole)))
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
         """The k nearest of each query among the points before its limit."""
@@ -58,13 +59,14 @@ class SparseSearch(ExactSearch):
         scale, shift, segments = self._scale, self._shift, self.postings.segments
         sizes = arrays.row_sizes[queries]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        is_used = self._used(arrays, queries, limits, segments, offsets)
+        # What is found depends on the points and the limit alone, not on when the index was made.
+        indexed = np.minimum(limits // AT_ONCE * AT_ONCE, segments[-1].end if segments else 0)
+        is_used = self._used(arrays, queries, indexed, segments, offsets)
         cursors, products = np.empty(int(sizes.max(initial=0)), np.int64), np.empty((1, postings.BLOCK))
         for first, end, *lists in segments:
             heaps = (products, scale, shift, values, proposed)
-            postings.offer_segment(arrays, queries, limits, first, end, *lists, offsets, is_used, cursors, *heaps)
-        indexed = segments[-1].end if segments else 0
-        postings.offer_rows(arrays, queries, limits, indexed, products, scale, shift, values, proposed)
+            postings.offer_segment(arrays, queries, indexed, first, end, *lists, offsets, is_used, cursors, *heaps)
+        postings.offer_rows(arrays, queries, indexed, limits, products, scale, shift, values, proposed)
         found, scores = np.empty((n, self.k), np.int32), np.empty((n, self.k))
         topk.rank(arrays, queries, proposed, found, scores)
         return found
