@@ -217,10 +217,10 @@ def expected_scores(
     sizes, columns, values = (arrays[f"{prefix}.{name}"] for name in ("leaf_sizes", "leaf_columns", "leaf_values"))
     if (sizes.dtype.str, columns.dtype.str, values.dtype.str) != ("<i4", "<i4", "<f4") or sizes.ndim != 1:
         raise SavedModelError("the rows of points are no rows")
-    must(columns.ndim == values.ndim == 1 and len(near) <= len(sizes) <= len(moments), "neighbours are of no points")
+    must(columns.ndim == values.ndim == 1 and len(near) <= min(len(sizes), len(moments)), "neighbours are of no points")
     must(moments.dtype.str == "<f8" and moments.shape[1:] == (N_MOMENTS,), "vectors have no lengths")
     must(are_within(sizes, 0, 2**31) and sizes.sum(dtype=np.int64) == len(columns) == len(values), "rows are cut off")
-    must(are_within(near, NONE, len(sizes)), "a neighbour is not among the points")
+    must(are_within(near, NONE, min(len(sizes), len(moments))), "a neighbour is not among the points")
     scores = np.zeros(near.shape, np.float32)
     if formula in FORMULAS:
         predict_scores(FORMULAS.index(formula), starts_of(sizes), columns, values, moments, near, scores)
