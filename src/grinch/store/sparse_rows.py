@@ -43,7 +43,8 @@ def checksum_rows(pieces: Iterable[Any]) -> int:
     sizes: list[Counts] = []
     for piece in pieces:
         if scipy.sparse.issparse(piece):
-            of_columns, of_values = checksum(piece.indices, of_columns), checksum(piece.data, of_values)
+            of_columns = checksum(piece.indices.astype("<i4", copy=False), of_columns)
+            of_values = checksum(piece.data, of_values)
             sizes.append(np.diff(piece.indptr))
         else:
             of_dense = checksum(piece, of_dense)
@@ -102,7 +103,8 @@ class SparseRowFile:
 
     def packed(self, rows: Any) -> bytes:
         """Rows as they are put into the log."""
-        return b"".join(part.tobytes() for part in (np.diff(rows.indptr), rows.indices, rows.data))
+        sizes, columns = np.diff(rows.indptr).astype("<i8"), rows.indices.astype("<i4")
+        return b"".join(part.tobytes() for part in (sizes, columns, rows.data.astype(self.dtype)))
 
     def unpacked(self, content: bytes, n: int) -> Any:
         """The rows that :meth:`packed` was given."""
