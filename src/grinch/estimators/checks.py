@@ -16,7 +16,6 @@ from grinch._checks import available_memory
 from grinch.estimators.not_numbers import check_columns, check_indices, check_kind, check_not_records
 from grinch.summaries.frame import LONGEST
 
-
 # Columns are numbered in int32.
 MOST_COLUMNS = 2**31 - 1
 

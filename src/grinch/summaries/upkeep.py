@@ -22,12 +22,12 @@ from __future__ import annotations
 import numpy as np
 
 from grinch._compile import jitable
+from grinch._sparse_rows import product_of
 from grinch._types import Ids, as_id
 from grinch.linkage.sparse import (
     formula_of_product,
     keep_largest,
     merge_moments,
-    product_of,
     product_with,
     unite,
 )
