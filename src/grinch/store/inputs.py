@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch.estimators.grinch import Grinch, _is_always_sparse, _stays_sparse
+from grinch.estimators.grinch import Grinch, _stays_sparse
 from grinch.saving import plain
 from grinch.store.database import Id
 from grinch.store.sparse_rows import sparse_matrix
@@ -40,8 +40,7 @@ def check_rows(model: Grinch, X: Any, dtype: np.dtype[Any] | None, is_sparse: bo
 
 def is_sparse_with(model: Grinch, rows: Any) -> bool:
     """Whether a model that begins with these rows keeps them sparse."""
-    linkage = model._check_parameters(reset=True).linkage
-    return _stays_sparse(linkage) and (scipy.sparse.issparse(rows) or _is_always_sparse(linkage))
+    return _stays_sparse(model._check_parameters(reset=True).linkage) and scipy.sparse.issparse(rows)
 
 
 def kept_rows(rows: Any, dtype: Any, is_sparse: bool) -> Any:

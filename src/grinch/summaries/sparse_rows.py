@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from grinch._compile import compiled
+from grinch._sparse_rows import product_of
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
-from grinch.linkage.sparse import formula_of_product, keep_largest, product_of, unite
+from grinch.linkage.sparse import formula_of_product, keep_largest, unite
 from grinch.linkage.vector import COUNT
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.memory import float32_at, int32_at
