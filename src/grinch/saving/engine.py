@@ -9,7 +9,7 @@ import numpy as np
 
 from grinch._types import Floats
 from grinch.core.engine import Engine
-from grinch.core.rules import MODES, Rules, checked_rules
+from grinch.core.rules import MODES, ONLINE, ROTATE, Rules, checked_rules
 from grinch.errors import SavedModelError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import FORMULAS
@@ -124,7 +124,7 @@ def put_rules(data: Any) -> Rules:
     rules = Rules(**data)
     if "most_entries" not in data:
         # Written before there were sparse vectors: what the mode that they are nearest to says.
-        nearest = min(MODES.values(), key=lambda mode: _count_other(rules, mode))
+        nearest = min((*MODES.values(), ROTATE, ONLINE), key=lambda mode: _count_other(rules, mode))
         return checked_rules(rules._replace(most_entries=nearest.most_entries))
     return checked_rules(rules)
 
