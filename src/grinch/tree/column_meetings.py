@@ -65,9 +65,7 @@ def products_across(tree: Tree, matrix: Any) -> Floats:
 
 
 @kernel
-def _fill_meetings(
-    paths: Paths, starts: Counts, found: ColumnMeetings, first: Counts, gaps: Counts
-) -> None:
+def _fill_meetings(paths: Paths, starts: Counts, found: ColumnMeetings, first: Counts, gaps: Counts) -> None:
     """Groups of entries wait on a stack: ``first`` of each, and the place where it will meet the one before it."""
     n = 0
     for column in range(starts.shape[0] - 1):
