@@ -123,7 +123,7 @@ FAST = EXACT._replace(
     release=True,
     lagging=True,
     polish=True,
-    most_entries=256,
+    most_entries=128,
 )
 
 PAPER = EXACT._replace(
@@ -135,7 +135,15 @@ PAPER = EXACT._replace(
     restructure_cap=100,
 )
 
-ROTATE = FAST._replace(graft=False, restructure=False, balanced_ties=False, release=False, lagging=False, polish=False)
+ROTATE = FAST._replace(
+    graft=False,
+    restructure=False,
+    balanced_ties=False,
+    release=False,
+    lagging=False,
+    polish=False,
+    most_entries=NO_LIMIT,
+)
 ONLINE = ROTATE._replace(rotate=False)
 # What is left of a removal when nothing is repaired.
 NO_MOVES = EXACT._replace(rotate=False, pull=False, graft=False, restructure=False)

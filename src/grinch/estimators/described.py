@@ -41,6 +41,7 @@ class Found(NamedTuple):
     ids: list[Any]
     sure: Floats
     central: list[Labels]
+    words: list[list[str]] | None = None
 
 
 class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -53,13 +54,18 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     # The clusters -------------------------------------------------------------------------------------------------
 
-    def summary(self, texts: Any = None, *, n_exemplars: int = 3, n_keywords: int = 5) -> pandas.DataFrame:
+    def summary(
+        self, texts: Any = None, *, terms: Any = None, n_exemplars: int = 3, n_keywords: int = 5
+    ) -> pandas.DataFrame:
         """The clusters of ``labels_`` as a table, one row each.
 
         Parameters
         ----------
         texts : sequence or mapping of str, optional
             A text for each point, in the order of ``ids_``, or by id: adds the column ``keywords``.
+        terms : sequence of str or None, optional
+            What each column of X is called, such as ``readable_terms()`` of :class:`grinch.text.TextVectors`: adds
+            the column ``keywords`` from the rows alone. Columns without a name (None) are left out.
         n_exemplars, n_keywords : int
             How many are named for each cluster, at most.
 
@@ -68,9 +74,10 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         pandas.DataFrame
             ``cluster``, the number in ``labels_``; ``size`` and ``share``, its points and their share of all;
             ``sure``, from 0 to 1, how long the cluster lasts (docs/clusters.md); ``exemplars``, the ids of its
-            most central points, the most central first; ``keywords``, see :func:`grinch.cuts.keywords`; ``node``, the
-            node of ``tree_``; ``score``, the linkage of its two halves (nan for a single point), and
-            ``parent_score``, that of the cluster and its sibling. Points with -1 are in no row.
+            most central points, the most central first; ``keywords``, see :func:`grinch.cuts.keywords`, and
+            :func:`grinch.cuts.cluster_terms` for those of ``terms``; ``node``, the node of ``tree_``; ``score``, the
+            linkage of its two halves (nan for a single point), and ``parent_score``, that of the cluster and its
+            sibling. Points with -1 are in no row.
 
         Examples
         --------
@@ -87,8 +94,11 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             import pandas
         except ImportError:
             raise missing_extra("summary()", "pandas", "pandas") from None
-        found = self._found(n_exemplars)
-        return pandas.DataFrame(_columns(found, None if texts is None else _words(texts, found, n_keywords)))
+        if texts is not None and terms is not None:
+            raise ValueError("texts and terms are two ways to keywords: give one of them; got both")
+        found = self._found(n_exemplars, terms, n_keywords)
+        words = found.words if texts is None else _words(texts, found, n_keywords)
+        return pandas.DataFrame(_columns(found, words))
 
     def cluster_tree(self, texts: Any = None, *, n_keywords: int = 5) -> cuts.ClusterTree:
         """The tree above the clusters of ``labels_``, whose leaves are the clusters.
@@ -112,14 +122,16 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         names = [", ".join(own) or name for own, name in zip(words, clusters.names, strict=True)]
         return clusters.described(names, words)
 
-    def _found(self, n_exemplars: int | None) -> Found:
+    def _found(self, n_exemplars: int | None, terms: Any = None, n_keywords: int = 1) -> Found:
         """What there is to say of the clusters; with up to this many exemplars of each, or without any."""
 
         def found(seen: Fit | Shown, kept: Kept | None) -> Found:
             tree, labels = seen.tree(), self._node_labels(seen)
             of_points = labels[: seen.n_leaves].copy()
             central = [] if kept is None else _central(kept, tree, of_points, n_exemplars or 1)
-            return Found(tree, of_points, seen.point_ids(), self._sureness(seen)[_cut_nodes(tree, labels)], central)
+            words = None if terms is None or kept is None else _terms(kept, of_points, terms, n_keywords)
+            sure = self._sureness(seen)[_cut_nodes(tree, labels)]
+            return Found(tree, of_points, seen.point_ids(), sure, central, words)
 
         def live(fitted: Fit) -> Found:
             return found(fitted, None if n_exemplars is None else kept_points(fitted))
@@ -251,6 +263,14 @@ def _words(texts: Any, found: Found, n: int) -> list[list[str]]:
     """The keywords of each cluster."""
     given = [texts.get(name) for name in found.ids] if isinstance(texts, Mapping) else texts
     return cuts.keywords(given, found.labels, n)
+
+
+def _terms(kept: Kept, labels: Labels, terms: Any, n: int) -> list[list[str]]:
+    """The columns that stand out in each cluster, by their names."""
+    if not kept.is_vectors:
+        raise ValueError("terms are names of columns, and the points of this model are records, which have none")
+    found = cuts.cluster_terms(kept.rows, labels, list(terms), n)
+    return [found[cluster] for cluster in range(len(found))]
 
 
 def _agreement(labels: Labels, y: Any) -> float:

@@ -24,9 +24,10 @@ from grinch._sparse_rows import ROUNDING
 from grinch._types import Floats, Ids, Vectors32
 from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, COUNT, LENGTH, SPREAD, TANIMOTO
 
-# A column of moments besides those of dense vectors: the length of what was dropped from the mean, at most.
-DROPPED = 3
-N_MOMENTS = 4
+# Columns of moments besides those of dense vectors: the length of what was dropped from the mean, at most; and the
+# squared length of the mean, which of whole numbers has no rounding.
+DROPPED, SQUARE = 3, 4
+N_MOMENTS = 5
 
 
 @jitable
@@ -34,13 +35,13 @@ def formula_of_product(formula: int, product: float, moments: Floats, u: int, v:
     """The formulas, by number, from the product of two means."""
     if formula == AVERAGE_DOT:
         return product
-    a, b = moments[u, LENGTH], moments[v, LENGTH]
     if formula == COSINE:
-        return product / (a * b) if a * b > 0.0 else 0.0
+        lengths = moments[u, LENGTH] * moments[v, LENGTH]
+        return product / lengths if lengths > 0.0 else 0.0
+    squares = moments[u, SQUARE] + moments[v, SQUARE]
     if formula == TANIMOTO:
-        union = a * a + b * b - product
-        return product / union if union > 0.0 else 0.0
-    gap = squared_gap(product, a, b)
+        return product / (squares - product) if squares > 0.0 else 0.0
+    gap = squared_gap(product, squares)
     if formula == AVERAGE_SQEUCLIDEAN:
         return -(gap + moments[u, SPREAD] + moments[v, SPREAD])
     if formula == CENTROID:
@@ -50,9 +51,8 @@ def formula_of_product(formula: int, product: float, moments: Floats, u: int, v:
 
 
 @jitable
-def squared_gap(product: float, length: float, other: float) -> float:
-    """The squared distance of two vectors of these lengths."""
-    squares = length * length + other * other
+def squared_gap(product: float, squares: float) -> float:
+    """The squared distance of two vectors, from the sum of their squared lengths."""
     gap = squares - 2.0 * product
     return gap if gap > ROUNDING * squares else 0.0
 
@@ -153,11 +153,11 @@ def merge_moments(moments: Floats, p: int, left: int, right: int, product: float
     ``product`` is that of their means, ``dropped`` the length of what is not kept of the new one.
     """
     n_l, n_r = moments[left, COUNT], moments[right, COUNT]
-    a, b, share = moments[left, LENGTH], moments[right, LENGTH], n_r / (n_l + n_r)
+    a, b, share = moments[left, SQUARE], moments[right, SQUARE], n_r / (n_l + n_r)
     rest = 1.0 - share
     within = rest * moments[left, SPREAD] + share * moments[right, SPREAD]
     moments[p, COUNT] = n_l + n_r
-    moments[p, SPREAD] = within + share * rest * squared_gap(product, a, b)
-    square = rest * rest * a * a + share * share * b * b + 2.0 * share * rest * product
-    moments[p, LENGTH] = math.sqrt(max(square, 0.0))
+    moments[p, SPREAD] = within + share * rest * squared_gap(product, a + b)
+    square = max(rest * rest * a + share * share * b + 2.0 * share * rest * product, 0.0)
+    moments[p, SQUARE], moments[p, LENGTH] = square, math.sqrt(square)
     moments[p, DROPPED] = rest * moments[left, DROPPED] + share * moments[right, DROPPED] + dropped

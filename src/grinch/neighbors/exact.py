@@ -18,7 +18,6 @@ from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk
 from grinch.neighbors.base import Guard, Neighbors, batches
 from grinch.summaries.arrays import Arrays
-from grinch.summaries.vectors import VectorSummaries
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
@@ -116,7 +115,7 @@ class ExactSearch:
             with np.errstate(divide="ignore"):
                 self._scale[leaves] = np.where(lengths > 0, 1.0 / lengths, 0.0)
         elif self.summaries.linkage.leaf_metric == "sqeuclidean":
-            shift = -0.5 * lengths**2
+            shift = -0.5 * self.summaries.squares(leaves)
         # Whatever is gone is behind everything, and offered to nobody.
         self._shift[leaves] = np.where(self.summaries.gone(leaves), -np.inf, shift)
 

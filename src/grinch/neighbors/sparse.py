@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from grinch._types import Counts, Flags, Floats, Ids, Slots
+from grinch._types import Ids, Slots
 from grinch.neighbors import postings, topk
 from grinch.neighbors.exact import EXTRA, ExactSearch
 from grinch.summaries.arrays import Arrays
@@ -17,7 +15,7 @@ from grinch.tree.links import NO_LIMIT
 AT_ONCE = 512
 # Of a query, the columns that the fewest points have are used, as long as these are at most so many in all. Measured:
 # docs/development/search.md.
-MOST_POINTS = 2**18
+MOST_POINTS = 2**14
 
 
 class SparseSearch(ExactSearch):
@@ -53,38 +51,37 @@ class SparseSearch(ExactSearch):
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
         """The k nearest of each query among the points before its limit."""
-        n, width = len(queries), self.k + EXTRA + 1
+        n, width, segments = len(queries), self.k + EXTRA + 1, self.postings.segments
         values, proposed = np.full((n, width), -np.inf), np.full((n, width), -1, np.int32)
-        scale, shift, segments = self._scale, self._shift, self.postings.segments
+        heaps = postings.Heaps(np.empty((1, postings.BLOCK)), self._scale, self._shift, values, proposed)
         sizes = arrays.row_sizes[queries]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        is_used = self._used(arrays, queries, limits, segments, offsets)
-        cursors, products = np.empty(int(sizes.max(initial=0)), np.int64), np.empty((1, postings.BLOCK))
-        for first, end, *lists in segments:
-            heaps = (products, scale, shift, values, proposed)
-            postings.offer_segment(arrays, queries, limits, first, end, *lists, offsets, is_used, cursors, *heaps)
-        indexed = segments[-1].end if segments else 0
-        postings.offer_rows(arrays, queries, limits, indexed, products, scale, shift, values, proposed)
+        asked = postings.Queries(queries, limits, offsets, np.ones(int(offsets[-1]), np.uint8))
+        if self.most_points != NO_LIMIT:
+            asked = self._with_fewest_points(arrays, asked, segments)
+        cursors = np.empty(int(sizes.max(initial=0)), np.int64)
+        for segment in segments:
+            postings.offer_segment(arrays, asked, segment, cursors, heaps)
+        postings.offer_rows(arrays, asked, segments[-1].end if segments else 0, heaps)
         found, scores = np.empty((n, self.k), np.int32), np.empty((n, self.k))
         topk.rank(arrays, queries, proposed, found, scores)
         return found
 
-    def _used(
-        self, arrays: Arrays, queries: Slots, limits: Slots, segments: list[postings.Segment], offsets: Counts
-    ) -> Flags:
-        """Which columns of the queries are used: all, or those that the fewest points have."""
-        is_used = np.ones(int(offsets[-1]), np.uint8)
-        if self.most_points == NO_LIMIT or not segments:
-            return is_used
-        counts = np.zeros(len(is_used), np.int64)
+    def _with_fewest_points(
+        self, arrays: Arrays, asked: postings.Queries, segments: list[postings.Segment]
+    ) -> postings.Queries:
+        """The same queries by the columns that the fewest points have, as long as these are few enough."""
+        counts, offsets = np.zeros(len(asked.is_used), np.int64), asked.offsets
         for segment in segments:
-            postings.count_points(arrays, queries, limits, segment.starts, segment.slots, offsets, counts)
-        of_query = np.repeat(np.arange(len(queries)), np.diff(offsets))
+            postings.count_points(arrays, asked, segment, counts)
+        postings.count_rows(arrays, asked, segments[-1].end if segments else 0, counts)
+        of_query = np.repeat(np.arange(len(asked.slots)), np.diff(offsets))
         order = np.lexsort((counts, of_query))
         sums = np.cumsum(counts[order])
         before = np.concatenate([[0], sums])[offsets[:-1]]
-        # The rarest column of a query is used in any case.
-        is_first = np.zeros(len(is_used), np.bool_)
-        is_first[offsets[:-1][np.diff(offsets) > 0]] = True
-        is_used[order] = (sums - before[of_query] <= self.most_points) | is_first
-        return is_used
+        is_few = sums - before[of_query] <= self.most_points
+        # The rarest column of a query counts in any case.
+        is_few[offsets[:-1][np.diff(offsets) > 0]] = True
+        is_used = np.empty(len(counts), np.uint8)
+        is_used[order] = is_few
+        return asked._replace(is_used=is_used)

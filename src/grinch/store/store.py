@@ -29,6 +29,9 @@ from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import vectors_name
 from grinch.tree import Tree
 
+# What makes rows of texts, in the folder of a store whose points are texts.
+TEXT_FILE = "text.npz"
+
 
 class Store(Looking):
     """A clustering in a folder, made by :func:`grinch.open`: every change is on disk when its method returns.
@@ -398,6 +401,8 @@ def _back_up(folder: Path, database: Database, target: Path) -> None:
             for name in names:
                 disk.copy_file(folder / name, target / name)
             NodeNames(folder / NAMES_FILE).copy_to(target / NAMES_FILE)
+            if (folder / TEXT_FILE).exists():
+                disk.copy_file(folder / TEXT_FILE, target / TEXT_FILE)
         except FileNotFoundError:
             # The writer has just taken another snapshot.
             continue

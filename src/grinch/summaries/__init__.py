@@ -17,7 +17,8 @@ def make_summaries(
 ) -> Summaries:
     """The summaries under a linkage; ``n_features`` is the length of vectors."""
     if isinstance(linkage, VectorLinkage):
-        if is_sparse:
+        # A search by products of dense vectors would not find the neighbours by Tanimoto's coefficient.
+        if is_sparse or linkage.leaf_metric == "tanimoto":
             return SparseSummaries(linkage, n_features)
         return VectorSummaries(linkage, n_features)
     return RecordSummaries(linkage, check)

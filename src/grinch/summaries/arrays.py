@@ -32,7 +32,8 @@ class Arrays(NamedTuple):
     Python objects elsewhere. Means of sparse vectors are rows of ``row_sizes`` entries: those of leaves from
     ``row_starts`` on in ``leaf_columns`` and ``leaf_values`` (from -1 - ``row_starts`` on in ``query_columns`` and
     ``query_values`` if they are only looked up), those of internal nodes in a block of memory at that address
-    (:mod:`grinch.summaries.memory`); all of these are empty where vectors are dense. ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
+    (:mod:`grinch.summaries.memory`); all of these are empty where vectors are dense.
+    ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
     ``stale`` marks summaries that are out of date; ``gone`` marks leaves that were taken out, which no search finds.
     ``counted`` and ``changes`` are for large nodes, whose summaries may lag behind: how many leaves they are of, and
     how many changes there were below since; one for every ``lag`` leaves is too many (0: no summary lags).

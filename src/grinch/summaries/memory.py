@@ -44,11 +44,11 @@ def float32_at(address: int, n: int) -> Vectors32:
 
 # Not overloads: a compiled function must not return an array that it was not given.
 def _lower(function: Any, kind: Any) -> None:
-    @type_callable(function)
+    @type_callable(function)  # type: ignore[untyped-decorator]
     def typed(context: Any) -> Any:
         return lambda address, n: types.Array(kind, 1, "C")
 
-    @lower_builtin(function, types.int64, types.int64)
+    @lower_builtin(function, types.int64, types.int64)  # type: ignore[untyped-decorator]
     def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.return_type)(context, builder)
         data, width = builder.inttoptr(args[0], array.data.type), context.get_constant(types.intp, 4)

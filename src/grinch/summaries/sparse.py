@@ -15,8 +15,8 @@ import scipy.sparse
 
 from grinch._types import Counts, Floats, Ids, Slots, Vectors32
 from grinch.linkage.base import VectorLinkage
-from grinch.linkage.sparse import N_MOMENTS
-from grinch.linkage.vector import COSINE, COUNT, LENGTH
+from grinch.linkage.sparse import N_MOMENTS, SQUARE
+from grinch.linkage.vector import COUNT, LENGTH
 from grinch.summaries import memory
 from grinch.summaries.arrays import Arrays, GrowingArrays, new_arrays
 from grinch.summaries.counters import new_counts
@@ -80,10 +80,12 @@ class SparseSummaries(GrowingArrays):
     def take(self, at: int, rows: Any) -> int:
         """Put points to come into the leaf slots from ``at`` on; how many."""
         rows = sparse_rows(rows)
+        if rows.shape[1] > self.n_features:
+            self.n_features = rows.shape[1]
         arrays, start = self.arrays, self.end_of(at)
         sizes = np.diff(rows.indptr)
         self._make_room(start + int(sizes.sum()))
-        starts, lengths = self._put(at, rows, start, self.arrays.leaf_columns, self.arrays.leaf_values)
+        _, lengths = self._put(at, rows, start, self.arrays.leaf_columns, self.arrays.leaf_values)
         self.longest = max(self.longest, float(lengths.max(initial=0.0)))
         arrays.gone[at : at + len(sizes)] = 0
         self.longest_row = max(self.longest_row, int(sizes.max(initial=0)))
@@ -95,9 +97,7 @@ class SparseSummaries(GrowingArrays):
         """Put points that are looked up into the leaf slots from ``at`` on: their entries are apart from all others."""
         rows = sparse_rows(rows)
         n = int(rows.indptr[-1] - rows.indptr[0])
-        self.arrays = self.arrays._replace(
-            query_columns=np.empty(n, np.int32), query_values=np.empty(n, np.float32)
-        )
+        self.arrays = self.arrays._replace(query_columns=np.empty(n, np.int32), query_values=np.empty(n, np.float32))
         starts, _ = self._put(at, rows, 0, self.arrays.query_columns, self.arrays.query_values)
         self.arrays.row_starts[at : at + len(starts)] = -1 - starts
         self.arrays.gone[at : at + len(starts)] = 0
@@ -132,10 +132,11 @@ class SparseSummaries(GrowingArrays):
         """Put rows in the form the linkage works on; where each starts, and how long each is."""
         arrays, n = self.arrays, rows.shape[0]
         starts = start + (rows.indptr[:-1] - rows.indptr[0]).astype(np.int64)
-        lengths = np.empty(n)
+        lengths, squares = np.empty(n), np.empty(n)
         for first in range(0, n, PIECE):
             piece = rows[first : first + PIECE]
-            wide, lengths[first : first + PIECE] = self._formed(piece)
+            part = slice(first, first + PIECE)
+            wide, lengths[part], squares[part] = self._formed(piece)
             here = slice(int(starts[first]), int(starts[first]) + len(wide))
             columns[here], values[here] = piece.indices, wide
             self.is_whole = self.is_whole and bool((wide == np.rint(wide)).all())
@@ -143,21 +144,22 @@ class SparseSummaries(GrowingArrays):
         moments = arrays.moments[at : at + n]
         moments[...] = 0.0
         moments[:, COUNT] = 1.0
-        moments[:, LENGTH] = lengths if not self.linkage.is_spherical else lengths > 0
+        moments[:, SQUARE], moments[:, LENGTH] = squares, np.sqrt(squares)
         return starts, lengths
 
-    def _formed(self, piece: Any) -> tuple[Floats, Floats]:
-        """The values of rows as the linkage works on them, and the lengths of the rows as they come."""
+    def _formed(self, piece: Any) -> tuple[Floats, Floats, Floats]:
+        """The values of rows as the linkage works on them; lengths as they come, and squared as formed."""
         wide = piece.data.astype(np.float64)
         if self.linkage.is_of_roots:
             wide = np.sqrt(wide)
         of_row = np.repeat(np.arange(piece.shape[0]), np.diff(piece.indptr))
         lengths = np.sqrt(np.bincount(of_row, wide * wide, piece.shape[0]))
         if self.linkage.is_spherical:
-            return wide / lengths[of_row], lengths
+            with np.errstate(invalid="ignore"):  # an entry may be 0
+                return np.nan_to_num(wide / lengths[of_row]), lengths, (lengths > 0).astype(np.float64)
         # As they are stored: the length of a row has to be that of its entries to the last digit.
         stored = wide.astype(np.float32).astype(np.float64)
-        return stored, np.sqrt(np.bincount(of_row, stored * stored, piece.shape[0]))
+        return stored, lengths, np.bincount(of_row, stored * stored, piece.shape[0])
 
     def _warn_of_lost(self, at: int, lengths: Floats) -> None:
         """Rows too short to be squared count as zero vectors."""
@@ -189,11 +191,6 @@ class SparseSummaries(GrowingArrays):
         self.arrays = self.arrays._replace(leaf_columns=rows.indices.astype(np.int32), leaf_values=rows.data)
         self.blocks.hold(self.arrays.row_starts, capacity)
 
-    def use_columns(self, n_features: int) -> None:
-        """There are more columns from now on."""
-        self.n_features = n_features
-        self.make_scratch()
-
     def make_scratch(self) -> None:
         """Scratch space for the rows there are: for one over all columns, and for two that are put together."""
         arrays, most = self.arrays, self.arrays.most_entries
@@ -217,6 +214,10 @@ class SparseSummaries(GrowingArrays):
 
     def lengths(self, leaves: Any) -> Floats:
         return self.arrays.moments[leaves, LENGTH]
+
+    def squares(self, leaves: Any) -> Floats:
+        """Squared lengths."""
+        return self.arrays.moments[leaves, SQUARE]
 
     def leaf_matrix(self, leaves: Slots) -> Any:
         """The rows in some slots, as a CSR matrix of their own."""

@@ -194,6 +194,10 @@ class VectorSummaries(GrowingArrays):
     def lengths(self, leaves: Any) -> Floats:
         return self.arrays.moments[leaves, LENGTH]
 
+    def squares(self, leaves: Any) -> Floats:
+        """Squared lengths."""
+        return self.lengths(leaves) ** 2
+
     def leaf_rows(self, count: int) -> Vectors32 | None:
         """The points in the first slots, where their distances count."""
         return self.arrays.means[:count] if self.linkage.is_euclidean else None
