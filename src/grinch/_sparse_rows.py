@@ -8,7 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import jitable, kernel
-from grinch._types import Counts, Floats, Numbers
+from grinch._types import Counts, Floats
+
+Columns = npt.NDArray[np.signedinteger[Any]]
+Values = npt.NDArray[np.floating[Any]]
 
 # A row this many times as long as another is searched for its columns, not walked through.
 MUCH_LONGER = 16
@@ -17,7 +20,7 @@ ROUNDING = 1e-12
 
 
 @jitable
-def product_of(columns: Numbers, values: Numbers, other_columns: Numbers, other_values: Numbers) -> float:
+def product_of(columns: Columns, values: Values, other_columns: Columns, other_values: Values) -> float:
     """The product of two rows, added column by column from the first on."""
     if columns.shape[0] > other_columns.shape[0]:
         columns, other_columns = other_columns, columns
@@ -42,7 +45,7 @@ def product_of(columns: Numbers, values: Numbers, other_columns: Numbers, other_
 
 
 @jitable
-def first_not_below(columns: Numbers, column: int, start: int) -> int:
+def first_not_below(columns: Columns, column: int, start: int) -> int:
     """Where the columns reach this one, from ``start`` on."""
     step, low, high = 1, start, start
     while high < columns.shape[0] and columns[high] < column:

@@ -145,13 +145,14 @@ def _check_length(piece: Any, start: int, where: str) -> None:
 
 
 def _check_room(X: Any) -> None:
-    """A sparse matrix is stored dense: a row for each point and one for each internal node."""
+    """A sparse matrix is stored dense by all but Grinch: a row for each point and one for each internal node."""
     needed = 2 * X.shape[0] * X.shape[1] * 4
     room = available_memory()
     if room is not None and needed > room:
         raise ValueError(
             f"X is sparse and is stored dense here: {X.shape[0]:,} x {X.shape[1]:,} would take {needed:,} bytes,"
-            f" and {room:,} are free. Reduce the columns first, for example with sklearn.decomposition.TruncatedSVD"
+            f" and {room:,} are free. Use Grinch with a linkage by name, which keeps sparse rows as they are, or reduce"
+            " the columns first, for example with sklearn.decomposition.TruncatedSVD"
         )
 
 

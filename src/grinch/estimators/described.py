@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from grinch import cuts
 from grinch._checks import check_count
 from grinch._labels import label_codes
 from grinch._types import Floats, Labels
+from grinch.cuts.medoids import nearest_first
 from grinch.errors import missing_extra
-from grinch.estimators.distances import distances_to_clusters
+from grinch.estimators.distances import distances_to_clusters, tanimoto_to_own
 from grinch.estimators.fit import Fit
 from grinch.estimators.kept import asking, kept_beside, kept_points
 from grinch.estimators.shown import Shown
@@ -149,8 +151,9 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def transform(self, X: Any) -> Floats:
         """The distance of each point to each cluster of ``labels_``, without inserting any.
 
-        It is the distance to the centre, by what the linkage measures with: 1 minus the cosine with the mean direction,
-        or the Euclidean distance to the mean; under other distances, that to the first exemplar of :meth:`summary`;
+        It is the distance to the centre, by what the linkage measures with: 1 minus the cosine with the mean direction
+        (of square roots for ``"hellinger"``), 1 minus the Tanimoto coefficient with the mean, or the Euclidean distance
+        to the mean; under other distances, that to the first exemplar of :meth:`summary`;
         under a linkage of your own, minus its score (from ``ceiling`` on, if it has one). docs/clusters.md has them
         all.
 
@@ -166,7 +169,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
 
         def measured(face: Any, seen: Fit | Shown, kept: Kept) -> Floats:
-            rows = face._rows_for(kept.linkage, X, reset=False)
+            rows = face._rows_for(kept.linkage, X, reset=False, stays_sparse=scipy.sparse.issparse(kept.rows))
             return distances_to_clusters(rows, kept, self._node_labels(seen), seen.tree())
 
         def live(fitted: Fit) -> Floats:
@@ -229,6 +232,8 @@ def _central(kept: Kept, tree: Tree, labels: Labels, n: int) -> list[Labels]:
     """The most central points of each cluster: by their vectors where the linkage allows it, otherwise by the tree."""
     linkage: Any = kept.linkage
     metric = linkage.leaf_metric if isinstance(linkage, VectorLinkage) else getattr(linkage, "distance", None)
+    if metric == "tanimoto" and isinstance(linkage, VectorLinkage):
+        return nearest_first(tanimoto_to_own(kept, labels), labels, n)
     if kept.is_vectors and metric in (*DIRECTIONS, *DIFFERENCES):
         return cuts.central_points(kept.rows, labels, n, "cosine" if metric in DIRECTIONS else "sqeuclidean")
     return cuts.central_leaves(tree, labels, n)

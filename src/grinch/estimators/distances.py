@@ -15,7 +15,7 @@ import scipy.sparse
 
 from grinch import cuts
 from grinch._by_column import unit_scale
-from grinch._sparse_rows import ROUNDING, scaled, squared_lengths
+from grinch._sparse_rows import ROUNDING, paired_products, scaled, squared_lengths
 from grinch._types import Floats, Labels, Vectors32, count_rows
 from grinch.baselines.agglomeration import merge_and_score
 from grinch.linkage.base import Linkage, VectorLinkage
@@ -100,13 +100,23 @@ def _by_tanimoto(kept: Kept, labels: Labels, k: int) -> Measure:
     """1 minus the Tanimoto coefficient with the mean, x·m / (|x|² + |m|² - x·m)."""
     centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
     lengths = _squares(centres)
+    return lambda rows: _one_minus_tanimoto(_products(rows, centres), _squares(rows)[:, None] + lengths)
 
-    def measure(rows: Any) -> Floats:
-        products = _products(rows, centres)
-        union = _squares(rows)[:, None] + lengths - products
-        return 1.0 - np.divide(products, union, out=np.zeros_like(products), where=union > 0)
 
-    return measure
+def _one_minus_tanimoto(products: Floats, squares: Floats) -> Floats:
+    """From products, and the sum of both squared lengths; of two zero vectors, 1."""
+    union = squares - products
+    return 1.0 - np.divide(products, union, out=np.zeros_like(products), where=union > 0)
+
+
+def tanimoto_to_own(kept: Kept, labels: Labels) -> Floats:
+    """1 minus the Tanimoto coefficient of each point with the mean of its cluster; points with -1 are one more."""
+    rows = sparse_rows(kept.rows).astype(np.float64)
+    k = int(labels.max(initial=-1)) + 1
+    own = np.where(labels < 0, k, labels)
+    means = _means(rows, own, k + 1, _unchanged)
+    products = paired_products(rows, means, np.arange(len(own)), own)
+    return _one_minus_tanimoto(products, squared_lengths(rows) + squared_lengths(means)[own])
 
 
 def _euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
@@ -207,13 +217,13 @@ def _to_exemplars(kept: Kept, labels: Labels, tree: Tree, distance: str) -> Meas
 
     points = np.concatenate(cuts.central_leaves(tree, labels, 1))
     exemplars = dense_rows(kept.rows[points]).astype(np.float64)
-    return lambda rows: cdist(rows, exemplars, distance)
+    return lambda rows: cdist(_vectors(rows), exemplars, distance)
 
 
 def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
     """Minus the score under a compiled function of the user's own."""
     linkage: Any = kept.linkage
-    means = _means(kept.rows, labels, k, _unchanged)
+    means = _vectors(_means(kept.rows, labels, k, _unchanged))
     arrays = new_arrays(means.shape[1], CUSTOM)
     calls = arrays.calls.copy()
     calls[FORMULA] = linkage.formula.address
@@ -224,9 +234,9 @@ def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
     moments[:k, LENGTH] = np.sqrt(np.einsum("ij,ij->i", means, means))
     arrays = arrays._replace(means=table, moments=moments, calls=calls, answers=np.zeros(k))
 
-    def measure(rows: Floats) -> Floats:
-        found = np.empty((len(rows), k))
-        for i, row in enumerate(rows.astype(np.float32)):
+    def measure(rows: Any) -> Floats:
+        found = np.empty((rows.shape[0], k))
+        for i, row in enumerate(_vectors(rows).astype(np.float32)):
             found[i] = -_scores(row)
         return found
 

@@ -53,6 +53,8 @@ def kept_vectors(summaries: VectorSummaries | SparseSummaries, slots: Slots) -> 
 def kept_rows(pieces: list[Any], linkage: VectorLinkage | Linkage) -> Kept:
     """Points as they were given, in pieces, for what keeps no summaries of them."""
     if isinstance(linkage, VectorLinkage) or is_over_vectors(linkage):
+        if isinstance(linkage, VectorLinkage) and linkage.is_of_roots:
+            pieces = [np.sqrt(piece) for piece in pieces]
         is_sparse = [scipy.sparse.issparse(piece) for piece in pieces]
         if pieces and all(is_sparse):
             return Kept(scipy.sparse.vstack(pieces, format="csr"), linkage)
