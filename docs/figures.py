@@ -1,10 +1,10 @@
 """The pictures of the pages, drawn by the code as it is now.
 
-    python docs/figures.py [digits | dendrogram | icicle | frontier | clusters]     (or: make docs-figures)
+    python docs/figures.py [digits | dendrogram | icicle | frontier | clusters | docstrings]     (or: make docs-figures)
 
-In docs/images, digits.png, dendrogram.png and icicle.png are trees fitted on the spot; frontier.png shows
-benchmarks/frontier.json; clusters.png needs clinc150 (docs/datasets.md) and its sentences in GRINCH_DATA, and stays as
-it is without.
+In docs/images, digits.png, dendrogram.png and icicle.png are trees fitted on the spot; docstrings.png shows those of
+the packages that are installed; frontier.png shows benchmarks/frontier.json; clusters.png needs clinc150
+(docs/datasets.md) and its sentences in GRINCH_DATA, and stays as it is without.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from sklearn.datasets import load_digits
 
 from grinch import HAC, Grinch, Tree
+from grinch.datasets.docstrings import load_docstrings
 from grinch.metrics import dendrogram_purity
 from grinch.plots import plot_clusters, plot_dendrogram, plot_icicle
 from grinch.plots.style import GREY, INK, PALE, PALETTE
+from grinch.text import TextVectors
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -170,12 +172,25 @@ def draw_clusters(path: Path) -> None:
     ax.figure.savefig(path, dpi=110)
 
 
+def draw_docstrings(path: Path) -> None:
+    """What the packages that are installed say of themselves: the picture of grinch demo --text."""
+    found = load_docstrings()
+    order = np.random.default_rng(0).permutation(len(found.texts)).tolist()
+    texts, packages = ([column[i] for i in order] for column in (found.texts, found.packages))
+    X = TextVectors().fit_transform(texts)
+    tree = Grinch().fit(X).tree_
+    title = f"{len(texts):,} docstrings of {len(set(packages))} packages: the main branches of their tree"
+    ax = plot_dendrogram(tree, packages, n_clusters=42, texts=texts, vectors=X, title=title)
+    ax.figure.savefig(path, dpi=110)
+
+
 FIGURES = {
     "digits": draw_digits,
     "dendrogram": draw_dendrogram,
     "icicle": draw_icicle,
     "frontier": draw_frontier,
     "clusters": draw_clusters,
+    "docstrings": draw_docstrings,
 }
 
 if __name__ == "__main__":

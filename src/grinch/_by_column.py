@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch._sparse_rows import in_order, squared_lengths
+
 
 def check_vectors(vectors: Any, n: int) -> Any:
-    """The vectors of ``n`` points, as a matrix of finite numbers (dense, or sparse by columns)."""
-    matrix: Any = vectors.tocsc() if scipy.sparse.issparse(vectors) else np.asarray(vectors)
+    """The vectors of ``n`` points, as a matrix of finite numbers (dense, or CSR with columns in ascending order)."""
+    matrix: Any = in_order(vectors.tocsr()) if scipy.sparse.issparse(vectors) else np.asarray(vectors)
     if matrix.ndim != 2 or matrix.shape[0] != n:
         raise ValueError(
             f"vectors must have one row for each of the {n} points, in the order they arrived; got shape {matrix.shape}"
@@ -26,18 +28,18 @@ def check_vectors(vectors: Any, n: int) -> Any:
     return matrix
 
 
-def columns(matrix: Any) -> Iterator[npt.NDArray[np.float64]]:
-    """Each column as an array of its own."""
+def columns(matrix: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.float64]]:
+    """Each column of a dense matrix as an array of its own."""
     for j in range(matrix.shape[1]):
-        if scipy.sparse.issparse(matrix):
-            yield matrix[:, [j]].toarray().ravel().astype(np.float64)
-        else:
-            yield matrix[:, j].astype(np.float64)
+        yield matrix[:, j].astype(np.float64)
 
 
 def unit_scale(matrix: Any) -> npt.NDArray[np.float64]:
     """By row, what makes it a unit vector; 0 for a zero vector, which is similar to nothing."""
-    squared = np.zeros(matrix.shape[0])
-    for column in columns(matrix):
-        squared += column * column
+    if scipy.sparse.issparse(matrix):
+        squared = squared_lengths(matrix)
+    else:
+        squared = np.zeros(matrix.shape[0])
+        for column in columns(matrix):
+            squared += column * column
     return np.divide(1.0, np.sqrt(squared), out=np.zeros_like(squared), where=squared > 0)

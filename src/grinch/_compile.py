@@ -26,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Rooms that compiled code comes from; a change anywhere else compiles nothing again.
 COMPILED = (
     "_compile.py",
+    "_sparse_rows.py",
     "baselines/",
     "core/",
     "cuts/",

@@ -91,7 +91,7 @@ def test_cluster_says_how_to_look_at_the_result(table, tmp_path):
     table["title"] = ["=red apple", "blue sky"] * 60
     table.to_csv(tmp_path / "t.csv", index=False)
     done = run(
-        *("cluster", "t.csv", "--id", "name", "--label", "species", "--text", "title", "-o", "my res"),
+        *("cluster", "t.csv", "--id", "name", "--label", "species", "--payload", "title", "-o", "my res"),
         "--no-picture",
         cwd=tmp_path,
     )
@@ -110,9 +110,9 @@ def test_cluster_says_how_to_look_at_the_result(table, tmp_path):
 
 def test_texts_are_named_as_such_and_pictures_can_be_left_out(table, tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
-    done = run("cluster", "t.csv", "--drop", "name", "--text", "nowhere", cwd=tmp_path, expect=2)
-    assert "error: --text must be one of 'name', 'f0'" in done.stderr
-    done = run("cluster", "t.csv", "--drop", "name", "--text", "species", "--no-picture", cwd=tmp_path)
+    done = run("cluster", "t.csv", "--drop", "name", "--payload", "nowhere", cwd=tmp_path, expect=2)
+    assert "error: --payload must be one of 'name', 'f0'" in done.stderr
+    done = run("cluster", "t.csv", "--drop", "name", "--payload", "species", "--no-picture", cwd=tmp_path)
     assert ".png" not in done.stdout
     assert not list((tmp_path / "grinch-out").glob("*.png"))
     assert pd.read_csv(tmp_path / "grinch-out" / "clusters.csv")["text"].tolist() == table["species"].tolist()

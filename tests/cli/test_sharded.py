@@ -73,7 +73,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(folder, address):
     """A run with everything: what it printed."""
-    return run(*COMMAND, "--text", "title", "--dask", address, "--work", "kept", "-o", "whole", cwd=folder)
+    return run(*COMMAND, "--payload", "title", "--dask", address, "--work", "kept", "-o", "whole", cwd=folder)
 
 
 def summary_of(out):

@@ -397,3 +397,17 @@ def test_bad_questions_are_refused(rng, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"summary\(\) needs pandas, .* pip install 'grinch\[pandas\]'"):
         model.summary()
+
+
+def test_keywords_from_the_names_of_columns():
+    X = np.array([[3.0, 0, 1, 0], [2, 0, 1, 0], [0, 4, 1, 1], [0, 3, 1, 0]])
+    for system in (Grinch(n_clusters=2), HAC(n_clusters=2)):
+        table = system.fit(X).summary(terms=["cat", "stock", None, "rare"])
+        assert table["keywords"].tolist() == [["cat"], ["stock", "rare"]]
+    with pytest.raises(ValueError, match="names must have one entry for each of the 4 columns"):
+        system.summary(terms=["cat"])
+    with pytest.raises(ValueError, match="give one of them"):
+        system.summary(["a"] * 4, terms=["a"] * 4)
+    records = Grinch(linkage=lambda a, b: -abs(sum(a) / len(a) - sum(b) / len(b)), n_clusters=2).fit([1, 2, 8, 9])
+    with pytest.raises(ValueError, match="are records, which have none"):
+        records.summary(terms=["a"])

@@ -49,7 +49,7 @@ def test_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("a.json", b"[]", "must be a .csv, .tsv, .parquet or .txt file"),
+        ("a.json", b"[]", "must be a .csv, .tsv, .parquet, .jsonl or .txt file"),
         ("a", b"", "must be a .csv"),
         ("a.csv", "ä\n1\n".encode("latin-1"), "a.csv' must be text in UTF-8"),
         ("a.txt", b"\xff\xfe", "a.txt' must be text in UTF-8"),

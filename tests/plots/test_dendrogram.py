@@ -82,6 +82,14 @@ def test_labels_name_and_color_the_branches():
     assert plot_dendrogram(tree, [None] * 5, n_clusters=1).get_yticklabels()[0].get_text() == "5 points"
 
 
+def test_with_texts_the_label_is_beside_the_keywords():
+    tree = Tree.from_scipy(linkage([[0.0], [1.0], [2.0], [20.0], [21.0]], "complete"))
+    words = ["red apple", "apple", "apple", "stocks", "stocks"]
+    ax = plot_dendrogram(tree, ["a", "a", "b", "c", "c"], n_clusters=2, texts=words)
+    assert sorted(captions(ax)) == ["apple, red  (3, a 67 %)", "stocks  (2, c)"]
+    assert {PALETTE[0].lower(), GREY.lower()} < set(strokes(ax))
+
+
 def test_clusters_color_the_branches_below_them_and_labels_still_name_them():
     tree = Tree.from_scipy(linkage([[0.0], [1.0], [3.0], [20.0], [21.0]], "complete"))
     ax = plot_dendrogram(tree, clusters=[7, 7, 7, 8, 8], n_clusters=5)

@@ -8,7 +8,21 @@ import sys
 from rich.console import Console
 from rich.markup import escape
 
-from grinch.cli import add, bench, changes, cluster, clusters, compare, cuts, explore, hint, predict, remove, serve
+from grinch.cli import (
+    add,
+    bench,
+    changes,
+    cluster,
+    clusters,
+    compare,
+    cuts,
+    demo,
+    explore,
+    hint,
+    predict,
+    remove,
+    serve,
+)
 from grinch.cli.app import app
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
@@ -19,7 +33,7 @@ app.add_typer(coref, name="coref", short_help="Find which records are of the sam
 # In the order in which a newcomer needs them.
 ORDER = (
     cluster.cluster,
-    cluster.demo,
+    demo.demo,
     hint.hint,
     compare.compare_methods,
     add.add,

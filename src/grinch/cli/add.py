@@ -15,16 +15,31 @@ import typer
 
 from grinch import Grinch
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance
+from grinch._types import Advance, count_rows
 from grinch.cli.app import FILE_HELP, app, console, say, title_of
 from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns
 from grinch.cli.ids import as_kind
 from grinch.cli.options import NewClusters, NewLinkage, NewMetric, NewThreshold
 from grinch.cli.store import StorePath, count_of, is_store, open_or_create
+from grinch.cli.texts import (
+    Characters,
+    Embed,
+    Hashing,
+    Ngrams,
+    Rows,
+    Text,
+    TextOptions,
+    as_points,
+    is_of_texts,
+    said_of,
+)
 from grinch.estimators.checks import check_ids, check_vectors
 from grinch.files.read import FileError, Points, read_points
+from grinch.files.texts import read_texts
 from grinch.progress import progress_bar
+from grinch.store.store import TEXT_FILE
+from grinch.text import TextVectors
 
 # Points that are written at once: many enough for speed, few enough for Ctrl-C to be answered in seconds.
 BATCH = 10_000
@@ -62,6 +77,11 @@ def add(
     drop: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
     ] = None,
+    text: Text = None,
+    ngrams: Ngrams = None,
+    characters: Characters = None,
+    hashing: Hashing = False,
+    embed: Embed = None,
     linkage: NewLinkage = None,
     metric: NewMetric = None,
     clusters: NewClusters = None,
@@ -94,8 +114,12 @@ def add(
 
     The ids of a store are texts or whole numbers; those of later files are converted. Columns with names must be those
     of the first file, in the same order.
+
+    Texts (a .txt with a text per line, or --text) are kept with the points, and added by their words (TF-IDF). The
+    terms and their weights are those of the first file, for good; with --hashing, words that are new count, too.
     """
-    points = read_points(file, label, id, drop or (), payload or ())
+    texts = TextOptions(text, ngrams, characters, hashing, embed)
+    points, made_by = _read(store, file, texts, label, id, drop or [], payload or [])
     n, d = points.vectors.shape
     if update and points.ids is None:
         raise FileError("--update needs --id: without ids, no point of FILE is in the store")
@@ -113,7 +137,10 @@ def add(
         ids = None if points.ids is None else as_kind(points.ids.tolist(), opened.id_kind)
         check_columns(opened, points)
         how = f", kept as {dtype}" if is_new and dtype else ""
-        say(f"{title_of(file)}: {count_of(n, 'point')}, {count_of(d, 'feature')}{how}")
+        said_of_points = count_of(d, "feature") if made_by is None else said_of(points.vectors, made_by)
+        say(f"{title_of(file)}: {count_of(n, 'point' if made_by is None else 'text')}, {said_of_points}{how}")
+        if made_by is not None:
+            _keep_rows(opened, store, made_by)
         version, before, began = opened.version, len(opened), time.perf_counter()
         there = set(opened.ids) if update else set()
         try:
@@ -123,8 +150,8 @@ def add(
                     # All of a batch, or none of it.
                     with uninterrupted():
                         _put(opened, each, there, points.columns)
-                        done += len(each.rows)
-                        advance(len(each.rows))
+                        done += count_rows(each.rows)
+                        advance(count_rows(each.rows))
         except KeyboardInterrupt:
             console.print(f"\n[yellow]Interrupted after {done:,} of {n:,} points.[/yellow]")
             _say_how_to_go_on(done, ids is not None)
@@ -142,14 +169,40 @@ def add(
         _report(opened, store, n, before, version, time.perf_counter() - began, update)
 
 
+def _read(
+    store: Path, file: Path, texts: TextOptions, label: str | None, id: str | None, drop: list[str], keep: list[str]
+) -> tuple[Points, Rows | None]:
+    """The points of a file; if they are texts, also what makes rows of them."""
+    if not texts.are_for(file):
+        if is_of_texts(store):
+            raise FileError(f"STORE {str(store)!r} is of texts: name the column of FILE that has them with --text")
+        return read_points(file, label, id, drop, keep), None
+    found = read_texts(file, texts.text, label, id, keep)
+    if is_of_texts(store):
+        made_by = texts.kept_rows(store / TEXT_FILE)
+        return as_points(found, made_by.transform(found.texts)), made_by
+    made_by = texts.new_rows()
+    return as_points(found, made_by.fit_transform(found.texts)), made_by
+
+
+def _keep_rows(opened: Any, store: Path, made_by: Rows) -> None:
+    """Before the first points come in, so that there are never texts in a store without what made rows of them."""
+    if not is_of_texts(store):
+        if len(opened):
+            raise FileError(f"STORE {str(store)!r} is of vectors, and FILE has texts; give another folder for texts")
+        made_by.save(store / TEXT_FILE)
+    elif isinstance(made_by, TextVectors) and made_by.hashing:
+        made_by.save(store / TEXT_FILE)  # columns have names now that had none
+
+
 def _put(opened: Any, batch: Batch, there: set[Any], columns: list[str] | None) -> None:
     """Insert the points of a batch, or update those that are there."""
     known = [i for i, each in enumerate(batch.ids or ()) if each in there]
     if known:
         old = _taken(batch, known)
         opened.update(old.ids, old.rows, old.payload)
-        batch = _taken(batch, sorted({*range(len(batch.rows))} - {*known}))
-    if len(batch.rows):
+        batch = _taken(batch, sorted({*range(count_rows(batch.rows))} - {*known}))
+    if count_rows(batch.rows):
         opened.insert(batch.rows, ids=batch.ids, payload=batch.payload, columns=columns)
 
 
@@ -201,7 +254,7 @@ def _plain(value: Any) -> Any:
 
 
 def _batches(points: Points, ids: list[Any] | None, payload: list[Any] | None, size: int) -> Iterator[Batch]:
-    for first in range(0, len(points.vectors), size):
+    for first in range(0, points.vectors.shape[0], size):
         part = slice(first, first + size)
         yield Batch(points.vectors[part], ids and ids[part], payload and payload[part])
 

@@ -32,9 +32,11 @@ into flat clusters, at a number of clusters or at a score.
 \b
 Try it:
   grinch demo
+  grinch demo --text
   grinch cluster vectors.npy
   grinch cluster table.csv --label species --id name --clusters 10
   grinch cluster features.npz --linkage ward --threshold -5 --out results
+  grinch cluster texts.txt                  (a text per line, by words)
   grinch cluster big.parquet --workers 8    (by many processes)
   grinch hint vectors.npy                   (which linkage suits them)
   grinch compare table.csv --label species --id name

@@ -1,27 +1,25 @@
-"""Cluster a file, or the digits as a demonstration."""
+"""Cluster a file."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from sklearn.base import clone
 
-from grinch import Grinch
 from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
+from grinch.cli.fitting import fit_points
 from grinch.cli.options import Columns, Dask, Memory, Shards, Work, Workers
-from grinch.cli.report import report
+from grinch.cli.report import print_branches, report
 from grinch.cli.results import flat_clusters, write_results
 from grinch.cli.sharded import ManyWorkers, cluster_by_many
+from grinch.cli.texts import Characters, Embed, Hashing, Ngrams, Text, TextOptions, as_points, named_branches, said_of
 from grinch.cuts import check_cut
-from grinch.estimators.base import TreeClusterer
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.files.points import Asked
 from grinch.files.read import Points, read_points
-from grinch.metrics import dendrogram_purity
-from grinch.tree import Tree
+from grinch.files.texts import read_texts
+from grinch.store.store import TEXT_FILE
 
 ModeName = Literal["fast", "paper", "exact"]
 SearchName = Literal["auto", "exact", "index"]
@@ -35,8 +33,8 @@ def cluster(
         typer.Argument(
             metavar="FILE",
             help="Points: .npy (a matrix), .npz (arrays X and perhaps y), .csv, .tsv (with a header, or id, label,"
-            " numbers without one) or .parquet; or - for CSV on the standard input. With --workers or --dask also"
-            " a folder, or a glob in quotes.",
+            " numbers without one) or .parquet; or - for CSV on the standard input. Texts: a .txt with a text per line,"
+            " or a table (also .jsonl) with --text. With --workers or --dask also a folder, or a glob in quotes.",
         ),
     ],
     label: Annotated[
@@ -100,10 +98,19 @@ def cluster(
     refine: Annotated[
         int, typer.Option(min=0, metavar="N", help="Passes of refinement afterwards; 1 gains the most.")
     ] = 0,
-    text: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with a text for each point; pictures then show keywords."),
+    payload: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column to keep beside the points; it is no feature. Pictures show keywords of the first. May be"
+            " repeated.",
+        ),
     ] = None,
+    text: Text = None,
+    ngrams: Ngrams = None,
+    characters: Characters = None,
+    hashing: Hashing = False,
+    embed: Embed = None,
     picture: Annotated[bool, typer.Option(help="Draw the dendrogram and the icicle.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     workers: Workers = None,
@@ -120,6 +127,9 @@ def cluster(
     clusters (dendrogram.png, icicle.png), the model for grinch explore (model.grinch), and what was done and found
     (summary.json). In .csv files, text that a spreadsheet would run as a formula gets a single quote in front.
 
+    Texts are clustered by their words (TF-IDF). Clusters and the branches above them are named by keywords
+    (branches.csv), and text.npz makes rows of more texts (grinch.text.TextVectors.load).
+
     Ctrl-C ends the inserting early; what is in the tree by then is written (but not with --shuffle).
 
     Files that are too large for one process are clustered by many (--workers, --dask; pip install 'grinch[dask]').
@@ -128,16 +138,24 @@ def cluster(
     """
     many = ManyWorkers(workers, dask, shards, columns, memory, work)
     many.check(method, drop)
+    texts = TextOptions(text, ngrams, characters, hashing, embed)
     check_cut(clusters, threshold)
     if cut is not None and (clusters is not None or threshold is not None):
         raise ValueError(
             f"--cut, --clusters and --threshold are ways to cut: give one of them; got --cut {cut} as well"
         )
-    asked = Asked(label, id, tuple(drop or ()), () if text is None else (text,), keep_option="--text")
+    asked = Asked(label, id, tuple(drop or ()), tuple(payload or ()))
     said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
     if shuffle:
         said |= {"shuffle": True, "random_state": seed}
-    points = None if many.are_asked_for else read_points(file, label, id, *asked[2:])
+    made_by, points = None, None
+    if texts.are_for(file):
+        many.refuse_texts()
+        made_by = texts.new_rows()
+        found = read_texts(file, text, label, id, asked.keep)
+        points = as_points(found, made_by.fit_transform(found.texts))
+    elif not many.are_asked_for:
+        points = read_points(file, label, id, *asked[2:])
     model = make_system(
         method,
         linkage=linkage,
@@ -153,75 +171,18 @@ def cluster(
         cluster_by_many(many, file, asked, model, cut, out, picture)
         return
     make_folder(out)
-    console.print(
-        f"{title_of(file)}: {points.vectors.shape[0]:,} points, {points.vectors.shape[1]:,} features", markup=False
-    )
-    seconds = _fit(model, points, refine)
+    n, d = points.vectors.shape
+    said_of_points = f"{d:,} features" if made_by is None else said_of(points.vectors, made_by)
+    console.print(f"{title_of(file)}: {n:,} {'points' if made_by is None else 'texts'}, {said_of_points}", markup=False)
+    seconds = fit_points(model, points, refine)
     points = _inserted(points, model.n_leaves_)
     flat = flat_clusters(model, cut)
     report(method, model, flat, points, seconds, {})
-    write_results(model, flat, points, seconds, out, picture)
-
-
-@app.command(short_help="Cluster the handwritten digits, to see that all works.")
-def demo(
-    out: Out = Path("grinch-out"),
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the arrival order.")] = 0,
-) -> None:
-    """Cluster the handwritten digits that come with scikit-learn, and HAC beside it, to see that all works."""
-    import numpy as np
-    from scipy.cluster.hierarchy import linkage
-    from sklearn.datasets import load_digits
-
-    vectors, digits = load_digits(return_X_y=True)
-    make_folder(out)
-    order = np.random.default_rng(seed).permutation(len(vectors))
-    points = Points(vectors[order], None, digits[order])
-    console.print(
-        f"The handwritten digits of scikit-learn: {len(vectors):,} images of 8 x 8 pixels, in random order.\n"
-        "Average linkage under cosine similarity.\n"
-    )
-    model = Grinch(verbose=True)
-    seconds = _fit(model, points)
-    start = time.perf_counter()
-    hac = Tree.from_scipy(linkage(points.vectors, "average", metric="cosine").clip(0))
-    hac_seconds = time.perf_counter() - start
-    purities = [_shuffled_purity(vectors, digits, other) for other in range(5)]
-    beside = {
-        "grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
-        "HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order])),
-    }
-    flat = flat_clusters(model, None)
-    report("grinch", model, flat, points, seconds, beside)
-    write_results(model, flat, points, seconds, out, picture=True)
-
-
-def _shuffled_purity(vectors: Any, labels: Any, seed: int) -> float:
-    return dendrogram_purity(Grinch(shuffle=True, random_state=seed).fit(vectors).tree_, labels)
-
-
-def _fit(model: TreeClusterer, points: Points, passes: int = 0) -> float:
-    """Fit and refine, and on Ctrl-C go on with what is in the tree; the seconds it took, without those of compiling."""
-    if passes and not isinstance(model, Grinch):
-        raise ValueError(f"--refine is for grinch, rotate and online; {type(model).__name__} has nothing to refine by")
-    # Enough points for all that a fit of theirs compiles.
-    small = clone(model).set_params(verbose=False).fit(points.vectors[:60])
-    if passes:
-        small.refine()
-    assert len(small.labels_)
-    start = time.perf_counter()
-    try:
-        model.fit(points.vectors, ids=points.ids)
-        if passes:
-            model.refine(passes)
-    except KeyboardInterrupt:
-        # A shuffled order would have to be undone for the ids and labels of the points that made it.
-        if not model.__sklearn_is_fitted__() or model.n_leaves_ == 0 or model.shuffle:
-            if model.shuffle:
-                console.print("\n[yellow]Interrupted: with --shuffle nothing is written.[/yellow]")
-            raise
-        console.print(f"\n[yellow]Interrupted: going on with the {model.n_leaves_:,} points inserted so far.[/yellow]")
-    return time.perf_counter() - start
+    branches = None if made_by is None else named_branches(model.tree_, flat, points, made_by)
+    print_branches(branches or [])
+    if made_by is not None:
+        made_by.save(out / TEXT_FILE)
+    write_results(model, flat, points, seconds, out, picture, branches)
 
 
 def _inserted(points: Points, n: int) -> Points:

@@ -12,9 +12,12 @@ import typer
 from grinch.cli.app import FILE_HELP, app, say, title_of
 from grinch.cli.columns import check_columns
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
+from grinch.cli.texts import Embed, Text, TextOptions, as_points, is_of_texts
 from grinch.export.writers import write_clusters
-from grinch.files.read import read_points
+from grinch.files.read import FileError, Points, read_points
+from grinch.files.texts import read_texts
 from grinch.files.write import harmless
+from grinch.store.store import TEXT_FILE
 
 
 @app.command(short_help="Say which clusters of a store points would join.")
@@ -28,6 +31,8 @@ def predict(
     drop: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
     ] = None,
+    text: Text = None,
+    embed: Embed = None,
     cut: CutName = "default",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="CSV", help="File to write to (default: standard output).")
@@ -35,10 +40,10 @@ def predict(
 ) -> None:
     """Say which cluster of STORE each point of FILE would join, as CSV: id, cluster. Nothing is added.
 
-    The cluster of a point that would join none is -1.
+    The cluster of a point that would join none is -1. Texts become rows as those of the store did.
     """
-    points = read_points(file, None, id, drop or ())
-    ids = range(len(points.vectors)) if points.ids is None else points.ids.tolist()
+    points = _read(store, file, TextOptions(text, embed=embed), id, drop or [])
+    ids = range(points.vectors.shape[0]) if points.ids is None else points.ids.tolist()
     with open_existing(store, readonly=True) as opened:
         check_columns(opened, points)
         found = opened.predict(points.vectors, cut)
@@ -49,3 +54,15 @@ def predict(
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["id", "cluster"])
     writer.writerows(harmless(row) for row in zip(ids, found.tolist(), strict=True))
+
+
+def _read(store: Path, file: Path, texts: TextOptions, id: str | None, drop: list[str]) -> Points:
+    if texts.are_for(file) != is_of_texts(store):
+        if is_of_texts(store):
+            raise FileError(f"STORE {str(store)!r} is of texts: name the column of FILE that has them with --text")
+        open_existing(store, readonly=True).close()
+        raise FileError(f"STORE {str(store)!r} is of vectors, and FILE has texts")
+    if not is_of_texts(store):
+        return read_points(file, None, id, drop)
+    found = read_texts(file, texts.text, None, id)
+    return as_points(found, texts.kept_rows(store / TEXT_FILE).transform(found.texts))

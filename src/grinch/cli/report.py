@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy.typing as npt
+from rich.markup import escape
 from rich.table import Table
 
 from grinch._types import Labels
 from grinch.cli.app import console
+from grinch.cli.texts import Branch
 from grinch.estimators.base import TreeClusterer
 from grinch.files.read import Points
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.tree import Tree
+
+# Clusters whose words are printed.
+MOST_CLUSTERS = 12
 
 
 def report(
@@ -67,6 +72,23 @@ def print_quality(
         table.add_row(f"  {name}", f"{other_seconds:.2f}", f"{other_purity:.3f}", "")
     console.print()
     console.print(table)
+
+
+def print_branches(branches: Sequence[Branch]) -> None:
+    """The largest clusters by their words."""
+    clusters = [branch for branch in branches if branch.cluster is not None]
+    if not clusters:
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("  cluster", justify="right")
+    table.add_column("size", justify="right")
+    table.add_column("keywords", overflow="ellipsis", no_wrap=True)
+    for branch in clusters[:MOST_CLUSTERS]:
+        table.add_row(f"{branch.cluster}", f"{branch.size:,}", escape(", ".join(branch.words)))
+    console.print()
+    console.print(table)
+    if len(clusters) > MOST_CLUSTERS:
+        console.print(f"  and {len(clusters) - MOST_CLUSTERS:,} more")
 
 
 def _nowhere(flat: Labels) -> str:

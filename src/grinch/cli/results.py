@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,11 @@ import grinch
 from grinch import Rules
 from grinch._types import Labels
 from grinch.cli.app import console
+from grinch.cli.texts import Branch
 from grinch.estimators.base import TreeClusterer
 from grinch.export.writers import write_clusters, write_layers, write_newick, write_scipy, write_tsv
 from grinch.files.read import Points
-from grinch.files.write import replacing
+from grinch.files.write import harmless, replacing
 from grinch.metrics import dendrogram_purity, pairwise_f1
 
 WRITTEN = {
@@ -26,12 +29,14 @@ WRITTEN = {
     "tree.tsv": "the tree as node, parent, label",
     "clusters.csv": "the flat clusters: id, cluster (and label and text, if there are any)",
     "layers.csv": "the clusters at every resolution that lasts, finest first",
+    "branches.csv": "the clusters and the branches above them: node, parent, cluster, size, keywords",
+    "text.npz": "what makes rows of texts, for TextVectors.load",
     "summary.json": "what was done, and what was found",
     "model.grinch": "the model, for grinch explore and grinch.load",
     "dendrogram.png": "a picture of the main branches, with the clusters",
     "icicle.png": "a picture of the groups by their sizes, with the clusters",
 }
-PICTURES = ("dendrogram.png", "icicle.png")
+PICTURES, FOR_TEXTS = ("dendrogram.png", "icicle.png"), ("branches.csv", "text.npz")
 
 
 def flat_clusters(model: TreeClusterer, cut: str | None) -> Labels:
@@ -46,22 +51,32 @@ def write_results(
     seconds: float,
     out: Path,
     picture: bool,
+    branches: Sequence[Branch] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write all there is to know of a tree and its clusters into a folder, and say so; ``more`` is for the summary."""
+    """Write all there is to know of a tree and its clusters into a folder, and say so.
+
+    ``branches`` are there for texts; ``more`` is for the summary.
+    """
     names = None if points.ids is None else points.ids.tolist()
     labels = None if points.labels is None else points.labels.tolist()
-    texts = next((_as_texts(values) for values in points.kept.values()), None)
+    kept = [_as_texts(values) for values in points.kept.values()]
+    texts = kept[0] if kept else None
+    # The first is what people read, and the explorer looks for.
+    columns = {(name if i else "text"): values for i, (name, values) in enumerate(zip(points.kept, kept, strict=True))}
     write_newick(model.tree_, out / "tree.nwk", names)
     write_scipy(model.tree_, out / "linkage.npy")
     write_tsv(model.tree_, out / "tree.tsv", names, labels)
-    write_clusters(out / "clusters.csv", flat, names, labels, {} if texts is None else {"text": texts})
+    write_clusters(out / "clusters.csv", flat, names, labels, columns)
     write_layers(out / "layers.csv", model.layers_, names)
+    if branches is not None:
+        _write_branches(out / "branches.csv", branches, model.tree_.offset)
     model.save(out / "model.grinch")
     if picture:
         _draw(model, flat, labels, texts, points.vectors, out)
     write_summary(out, {**_summary(model, flat, points, labels, seconds), **(more or {})})
-    print_written(out, [name for name in WRITTEN if picture or name not in PICTURES])
+    left_out = {*(() if picture else PICTURES), *(FOR_TEXTS if branches is None else ())}
+    print_written(out, [name for name in WRITTEN if name not in left_out])
     known = {"--label": labels, "--text": texts}
     console.print("\nLook at it in the browser:")
     console.print(f"  {explore_command(out, [option for option, values in known.items() if values is not None])}")
@@ -78,6 +93,21 @@ def print_written(out: Path, names: Iterable[str]) -> None:
     console.print(f"\nWritten to [bold]{escape(str(out))}/[/bold]")
     for name in names:
         console.print(f"  {name:15} {WRITTEN[name]}")
+
+
+def _write_branches(path: Path, branches: Sequence[Branch], offset: int) -> None:
+    """Nodes are called as in tree.tsv, but for leaves, which go by their numbers."""
+
+    def name(node: int | None) -> str:
+        return "" if node is None else f"node{node}" if node >= offset else str(node)
+
+    with replacing(path) as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["node", "parent", "cluster", "size", "keywords"])
+        for node, parent, cluster, size, words in branches:
+            writer.writerow(
+                harmless([name(node), name(parent), "" if cluster is None else cluster, size, ", ".join(words)])
+            )
 
 
 def explore_command(out: Path, options: list[str]) -> str:
@@ -149,7 +179,10 @@ def _draw(
         ("dendrogram.png", lambda: plot_dendrogram(model.tree_, vectors=vectors, **known)),
         ("icicle.png", lambda: plot_icicle(model.tree_, **known)),
     ):
-        draw()
-        with replacing(out / name, "wb") as file:
-            plt.savefig(file, dpi=130, format="png")
+        with warnings.catch_warnings():
+            # Letters that the font does not have are drawn as boxes.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            draw()
+            with replacing(out / name, "wb") as file:
+                plt.savefig(file, dpi=130, format="png")
         plt.close()

@@ -77,6 +77,14 @@ class ManyWorkers(NamedTuple):
         import_distributed("clustering with --workers or --dask")
         _check_memory(self.memory)
 
+    def refuse_texts(self) -> None:
+        """Rows of texts are made by one process."""
+        if self.are_asked_for:
+            raise ValueError(
+                "--workers and --dask read vectors, and texts are made into rows by one process: leave them out. A text"
+                " beside vectors is kept by --payload COLUMN"
+            )
+
     @property
     def n_shards(self) -> int | str:
         if self.shards == "auto" or not self.shards.isdecimal():

@@ -155,7 +155,7 @@ def _write_all(
     vectors = np.concatenate([np.empty((0, rows.n_features), np.float32), *parts])
     points = Points(vectors, found.ids, found.labels, found.kept)
     report("grinch", model, flat, points, seconds, {})
-    write_results(model, flat, points, seconds, out, picture, more)
+    write_results(model, flat, points, seconds, out, picture, more=more)
 
 
 def _write_tree(
@@ -183,8 +183,7 @@ def _write_tree(
 
 
 def _texts(found: Input) -> dict[str, list[Any]]:
-    values = next(iter(found.kept.values()), None)
-    return {} if values is None else {"text": values}
+    return {(name if i else "text"): values for i, (name, values) in enumerate(found.kept.items())}
 
 
 def _has_room(rows: Rows, bytes_per_point: float) -> bool:

@@ -123,6 +123,8 @@ class Engine:
         Who tends the tree as it grows.
     compiled : bool
         False runs the same source interpreted, as a second opinion in tests; the trees are the same.
+    is_sparse : bool
+        Vectors come as CSR matrices and stay sparse.
     """
 
     def __init__(
@@ -135,12 +137,13 @@ class Engine:
         check: bool = False,
         gardener: Gardener | None = None,
         compiled: bool = True,
+        is_sparse: bool = False,
     ):
         self.linkage, self.rules, self.gardener, self.compiled = linkage, rules, gardener, compiled
         self.is_busy = False
         """Whether a linkage may be asked right now; then nobody else may use the engine, the linkage least of all."""
-        self.summaries: Summaries = make_summaries(linkage, n_features, check)
-        self.summaries.arrays = self.summaries.arrays._replace(lag=rules.lag)
+        self.summaries: Summaries = make_summaries(linkage, n_features, check, is_sparse)
+        self.summaries.arrays = self.summaries.arrays._replace(lag=rules.lag, most_entries=rules.most_entries)
         if rules.single_search:
             # Candidates, or the way up to a cap.
             self.summaries.most_asked = max(n_neighbors, rules.size_limit, LEAST_ROOM)

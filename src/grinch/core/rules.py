@@ -60,6 +60,8 @@ class Rules(NamedTuple):
     polish: bool = False
     """A tree of up to 16,384 points is polished as it grows, by swaps that bring neighbours together: the order of
     arrival matters less then."""
+    most_entries: int = NO_LIMIT
+    """Of the mean of sparse vectors only the largest entries are kept, at most this many."""
 
     def __repr__(self) -> str:
         """As the call that makes them, from the mode that they differ least from."""
@@ -121,6 +123,7 @@ FAST = EXACT._replace(
     release=True,
     lagging=True,
     polish=True,
+    most_entries=128,
 )
 
 PAPER = EXACT._replace(
@@ -132,7 +135,15 @@ PAPER = EXACT._replace(
     restructure_cap=100,
 )
 
-ROTATE = FAST._replace(graft=False, restructure=False, balanced_ties=False, release=False, lagging=False, polish=False)
+ROTATE = FAST._replace(
+    graft=False,
+    restructure=False,
+    balanced_ties=False,
+    release=False,
+    lagging=False,
+    polish=False,
+    most_entries=NO_LIMIT,
+)
 ONLINE = ROTATE._replace(rotate=False)
 # What is left of a removal when nothing is repaired.
 NO_MOVES = EXACT._replace(rotate=False, pull=False, graft=False, restructure=False)
@@ -159,7 +170,9 @@ def checked_rules(rules: Rules) -> Rules:
     chosen: dict[str, Any] = {}
     for name, value in rules._asdict().items():
         if name.endswith("_cap"):
-            chosen[name] = _cap(name, value)
+            chosen[name] = _whole_number(name, value, "leaves")
+        elif name == "most_entries":
+            chosen[name] = _whole_number(name, value, "entries")
         elif value not in (True, False):
             raise ValueError(f"{name} must be True or False; got {value!r}")
         else:
@@ -184,11 +197,11 @@ def _call(mode: str, start: Rules, wanted: Rules) -> str:
     return f"Rules.{mode}({', '.join(f'{name}={value}' for name, value in zip(changes, shown, strict=True))})"
 
 
-def _cap(name: str, value: Any) -> int:
-    """A cap as a number of leaves; infinity is no cap."""
+def _whole_number(name: str, value: Any, of: str) -> int:
+    """A limit as a whole number; infinity is no limit."""
     number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
     if not number or math.isnan(value) or value < 1 or (value != math.inf and value != int(value)):
         raise ValueError(
-            f"{name} must be a whole number of leaves, at least 1, or float('inf') for none; got {value!r}"
+            f"{name} must be a whole number of {of}, at least 1, or float('inf') for no limit; got {value!r}"
         )
     return int(min(value, NO_LIMIT))

@@ -19,8 +19,7 @@ from grinch.core import entries, moves
 from grinch.core.places import SPARE, Places
 from grinch.core.rules import Rules
 from grinch.core.state import State
-from grinch.summaries.arrays import new_arrays
-from grinch.summaries.vectors import VectorSummaries
+from grinch.summaries import SparseSummaries, VectorSummaries
 from grinch.tree import Tree, walks
 from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, Links, new_links
 
@@ -38,7 +37,7 @@ class Standing:
     scores: Floats
     slots: Slots
     n_slots: int
-    summaries: VectorSummaries
+    summaries: VectorSummaries | SparseSummaries
     search: Any
     rules: Rules
     at_end: threading.Lock
@@ -71,7 +70,7 @@ class Standing:
         top = self._highest(leaf)
         nodes = walks.no_nodes(2 * int(self.tree.links.table[top, SIZE]) - 1)
         walks.fill_preorder(self.tree.links.table, top, self.tree.offset, nodes)
-        state, old = self._part(nodes, query)
+        state, old, _owner = self._part(nodes, query)
         place = np.array([[NONE if leaf == NONE else np.flatnonzero(old == leaf)[0], NONE]], np.int32)
         score = np.empty(1)
         entries.place_all(state, np.array([state.head[OFFSET] - 1]), place, score)
@@ -88,28 +87,26 @@ class Standing:
             leaf = int(links.table[leaf, PARENT])
         return leaf
 
-    def _part(self, nodes: Ids, query: int) -> tuple[State, Slots]:
-        """A tree of these nodes, which come in preorder, with a slot for the query; and the old ids by the new ones."""
+    def _part(self, nodes: Ids, query: int) -> tuple[State, Slots, Any]:
+        """A tree of these nodes, which come in preorder, with a slot for the query; and the old ids by the new ones.
+
+        Last comes what has to be there as long as the tree is used.
+        """
         is_leaf = nodes < self.tree.offset
         leaves, internal = nodes[is_leaf], nodes[~is_leaf]
-        capacity, whole = len(leaves) + 1, self.summaries.arrays
+        capacity = len(leaves) + 1
         old = np.full(2 * capacity, NONE, np.intp)
         old[: len(leaves)], old[capacity + 1 : capacity + 1 + len(internal)] = leaves, internal
-        points = np.append(self.slots[leaves], query)
-        means = np.zeros((2 * capacity, whole.means.shape[1]), np.float32)
-        moments = np.zeros((2 * capacity, whole.moments.shape[1]))
-        means[:capacity], moments[:capacity] = whole.means[points], whole.moments[points]
-        arrays = new_arrays(self.summaries.n_features, whole.formula)._replace(
-            means=means,
-            moments=moments,
+        arrays, owner = self.summaries.part(np.append(self.slots[leaves], query))
+        arrays = arrays._replace(
             sibling_scores=np.where(old >= self.tree.offset, self.scores[old], np.nan),
             stale=(np.arange(2 * capacity) > capacity).astype(np.uint8),
             gone=np.zeros(capacity, np.uint8),
             nodes=np.zeros(capacity, np.int32),
             answers=np.zeros(capacity),
-            calls=whole.calls,
         )
-        return State(*self._links(old, int(nodes[0])), *arrays, self.rules), old  # type: ignore[arg-type]
+        state = State(*self._links(old, int(nodes[0])), *arrays, self.rules)  # type: ignore[arg-type]
+        return state, old, owner
 
     def _links(self, old: Slots, root: int) -> Links:
         """The links of a part of the tree, with the old ids by the new ones."""

@@ -24,6 +24,16 @@ class State(NamedTuple):
     moved: Ids
     means: Vectors32
     moments: Floats
+    row_starts: Counts
+    row_sizes: Ids
+    leaf_columns: Ids
+    leaf_values: Vectors32
+    query_columns: Ids
+    query_values: Vectors32
+    spread_out: Vectors32
+    united_columns: Ids
+    united_values: Vectors32
+    united_sizes: Vectors32
     sibling_scores: Floats
     stale: Flags
     counted: Ids
@@ -37,6 +47,7 @@ class State(NamedTuple):
     blamed: Counts
     formula: int
     lag: int
+    most_entries: int
     rules: Rules
 
 

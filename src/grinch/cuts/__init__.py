@@ -21,16 +21,19 @@ from grinch.cuts.medoids import central_points, cluster_sizes, exemplars
 from grinch.cuts.noise import without_noise
 from grinch.cuts.oracle import BestThreshold, best_threshold, cut_best_f1, splits_best_f1
 from grinch.cuts.sizeable import cut_sizeable
+from grinch.cuts.terms import Keywords, branch_terms, cluster_terms
 from grinch.cuts.words import keywords
 
 __all__ = [
     "AutomaticCut",
     "BestThreshold",
     "ClusterTree",
+    "Keywords",
     "Layer",
     "NeighborGraph",
     "automatic_cut",
     "best_threshold",
+    "branch_terms",
     "central_leaves",
     "central_points",
     "check_cut",
@@ -38,6 +41,7 @@ __all__ = [
     "check_threshold",
     "cluster_nodes",
     "cluster_sizes",
+    "cluster_terms",
     "collapse",
     "cut_auto",
     "cut_best_f1",

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from grinch._by_column import check_vectors, columns
 from grinch._compile import kernel
-from grinch._types import Floats, Ids, Labels, Mask
+from grinch._sparse_rows import ROUNDING, squared_lengths
+from grinch._types import Counts, Floats, Ids, Labels, Mask
 from grinch.cuts.flat import check_n_clusters, labels_of
 from grinch.errors import unknown_name
 from grinch.tree import Tree
+from grinch.tree.column_meetings import column_meetings, products_across
 
 
 def cut_by_cost(tree: Tree, vectors: Any, n_clusters: int, cost: str = "half_diameter_times_n") -> Labels:
@@ -66,7 +69,8 @@ def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") ->
 
     Notes
     -----
-    Vectors are read a column at a time: O(n d) time, and O(n) memory beside them.
+    Vectors are read a column at a time: O(n d) time, and O(n) memory beside them; of sparse vectors with z entries,
+    O(z log n) time and O(z) memory.
 
     >>> tree = Tree.from_scipy([[0, 1, 5.0, 2], [2, 3, 9.0, 3]])
     >>> vectors = [[0, 0], [3, 4], [9, 12]]
@@ -107,9 +111,12 @@ def _points(tree: Tree, vectors: Any) -> Floats:
 
 
 def _diameter(tree: Tree, vectors: Any) -> Floats:
+    matrix = check_vectors(vectors, tree.n_leaves)
+    if scipy.sparse.issparse(matrix):
+        return np.sqrt(_squared_diagonals(tree, matrix))
     squared, low, high = np.zeros(tree.n_ids), np.empty(tree.n_ids), np.empty(tree.n_ids)
     nodes, children = tree.internal_nodes(), tree.child_pairs()
-    for column in columns(check_vectors(vectors, tree.n_leaves)):
+    for column in columns(matrix):
         low[: len(column)] = high[: len(column)] = column
         _add_box_side(nodes, children, low, high, squared)
     return np.sqrt(squared)
@@ -120,12 +127,47 @@ def _half_diameter_times_n(tree: Tree, vectors: Any) -> Floats:
 
 
 def _kmeans(tree: Tree, vectors: Any) -> Floats:
-    spread, mean, sizes = np.zeros(tree.n_ids), np.empty(tree.n_ids), _points(tree, vectors)
+    matrix, sizes = check_vectors(vectors, tree.n_leaves), _points(tree, vectors)
+    if scipy.sparse.issparse(matrix):
+        return _sparse_spread(tree, matrix, sizes)
+    spread, mean = np.zeros(tree.n_ids), np.empty(tree.n_ids)
     nodes, children = tree.internal_nodes(), tree.child_pairs()
-    for column in columns(check_vectors(vectors, tree.n_leaves)):
+    for column in columns(matrix):
         mean[: len(column)] = column
         add_spread_between(nodes, children, sizes, mean, spread)
     return tree.sum_upward(spread)
+
+
+def _sparse_spread(tree: Tree, matrix: Any, sizes: Floats) -> Floats:
+    """By node id, the squared distances of its points to their mean: Q - |S|² / n."""
+    squares = np.zeros(tree.n_ids)
+    squares[: tree.n_leaves] = squared_lengths(matrix)
+    squares = tree.sum_upward(squares)
+    # |S|² is the products of all pairs, each point with itself among them.
+    of_sums = squares + 2 * tree.sum_upward(products_across(tree, matrix))
+    spread = squares - of_sums / np.maximum(sizes, 1)
+    return np.where(spread > ROUNDING * squares, spread, 0.0)
+
+
+def _squared_diagonals(tree: Tree, matrix: Any) -> Floats:
+    """By node id, the squared diagonal of the box around its points.
+
+    Between two nodes at which entries of a column meet, the side of the box is the same: it reaches to 0, for some
+    points there have no entry. So what a column adds is put down where it changes, and summed upward.
+    """
+    found, parents, sizes = column_meetings(tree, matrix), tree.parents(), tree.sizes()
+    steps, n = np.zeros(tree.n_ids), len(found.values)
+    # Under a leaf there is no side; above it the box reaches from the entry to 0.
+    above = parents[found.leaves]
+    is_below = above >= 0
+    np.add.at(steps, above[is_below], found.values[is_below] ** 2)
+    counts, sides = np.ones(n, np.int64), found.values**2
+    low, high = found.values.copy(), found.values.copy()
+    _add_box_steps(found.nodes, found.left, found.right, parents, sizes, counts, sides, low, high, steps)
+    squares = np.zeros(tree.n_ids)
+    squares[: tree.n_leaves] = squared_lengths(matrix)
+    squared = tree.sum_upward(steps)
+    return np.where(squared > ROUNDING * tree.sum_upward(squares), squared, 0.0)
 
 
 @kernel
@@ -135,6 +177,32 @@ def _add_box_side(nodes: Ids, children: Ids, low: Floats, high: Floats, squared:
         v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
         low[v], high[v] = min(low[left], low[right]), max(high[left], high[right])
         squared[v] += (high[v] - low[v]) ** 2
+
+
+@kernel
+def _add_box_steps(
+    nodes: Ids,
+    left: Counts,
+    right: Counts,
+    parents: Ids,
+    sizes: Ids,
+    counts: Counts,
+    sides: Floats,
+    low: Floats,
+    high: Floats,
+    steps: Floats,
+) -> None:
+    """Add where squared sides change; ``counts``, ``low``, ``high`` and the side above (``sides``) are by group."""
+    for i in range(nodes.shape[0]):
+        v, a, b = nodes[i], left[i], right[i]
+        counts[a] += counts[b]
+        low[a], high[a] = min(low[a], low[b]), max(high[a], high[b])
+        with_zero = (max(high[a], 0.0) - min(low[a], 0.0)) ** 2
+        own = (high[a] - low[a]) ** 2 if counts[a] == sizes[v] else with_zero
+        steps[v] += own - sides[a] - sides[b]
+        if parents[v] >= 0:
+            steps[parents[v]] += with_zero - own
+        sides[a] = with_zero
 
 
 @kernel

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._by_column import check_vectors
+from grinch._by_column import check_vectors, unit_scale
 from grinch._checks import check_count
 from grinch._compile import jitable, kernel
+from grinch._sparse_rows import ROUNDING, scaled, squared_distances, squared_lengths
 from grinch._types import Ids, Vectors32
 from grinch.errors import unknown_name
 from grinch.tree import NONE
@@ -58,7 +59,7 @@ def neighbor_graph(vectors: Any, metric: str = "cosine", n_neighbors: int = N_NE
     """
     check_count("n_neighbors", n_neighbors, 1)
     rows = comparable(vectors, metric)
-    return weighted(_nearest(rows, min(n_neighbors, len(rows) - 1)), rows)
+    return weighted(_nearest(rows, min(n_neighbors, rows.shape[0] - 1)), rows)
 
 
 def check_graph(graph: Any, n: int) -> NeighborGraph:
@@ -78,25 +79,30 @@ def check_graph(graph: Any, n: int) -> NeighborGraph:
     return NeighborGraph(near.astype(np.int32), weights.astype(np.float32))
 
 
-def comparable(vectors: Any, metric: str) -> Vectors32:
-    """The points as rows whose Euclidean distances are those that count: of length 1 by cosine, else centred."""
+def comparable(vectors: Any, metric: str) -> Any:
+    """The points as rows whose Euclidean distances are those that count: of length 1 by cosine, else centred.
+
+    Sparse rows stay sparse (CSR), where they are: that changes no distance.
+    """
     if metric not in METRICS:
         raise unknown_name("metric", metric, METRICS)
     matrix = check_vectors(vectors, vectors.shape[0] if hasattr(vectors, "shape") else len(vectors))
-    rows = matrix.toarray() if scipy.sparse.issparse(matrix) else matrix
+    if scipy.sparse.issparse(matrix):
+        return (scaled(matrix, unit_scale(matrix)) if metric == "cosine" else matrix).astype(np.float32)
+    rows = matrix
     if metric != "cosine":
         return np.asarray(rows - rows.mean(axis=0, dtype=np.float64), np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     return np.asarray(rows / np.where(lengths > 0, lengths, 1.0)[:, None], np.float32)
 
 
-def weighted(near: Ids, rows: Vectors32 | None = None) -> NeighborGraph:
+def weighted(near: Ids, rows: Any = None) -> NeighborGraph:
     """A graph of these neighbours, nearest first; ``rows`` are the points, as from :func:`comparable`, if known."""
     near = np.ascontiguousarray(near, np.int32)
     if rows is None:
         return weighted_by(near, None, 0.0)
     # The mean squared distance of all pairs is twice the variance.
-    return weighted_by(near, squared_distances(near, rows), 2 * float(np.var(rows, axis=0, dtype=np.float64).sum()))
+    return weighted_by(near, distances_of(near, rows), 2 * _variance(rows))
 
 
 def weighted_by(near: Ids, squared: Weights | None, typical: float) -> NeighborGraph:
@@ -108,27 +114,44 @@ def weighted_by(near: Ids, squared: Weights | None, typical: float) -> NeighborG
     return NeighborGraph(near, weights)
 
 
-def squared_distances(near: Ids, rows: Vectors32) -> Weights:
+def distances_of(near: Ids, rows: Any) -> Weights:
     """By point, the squared distance of each neighbour; 0 where there is none.
 
-    >>> squared_distances(np.array([[1], [0], [-1]], np.int32), np.array([[0], [2], [9]], np.float32)).tolist()
+    >>> distances_of(np.array([[1], [0], [-1]], np.int32), np.array([[0], [2], [9]], np.float32)).tolist()
     [[4.0], [4.0], [0.0]]
     """
-    squared: Weights = np.empty(near.shape, np.float32)
-    _fill_squared_distances(near, rows, squared)
+    squared = np.zeros(near.shape, np.float32)
+    if scipy.sparse.issparse(rows):
+        points, places = np.nonzero(near != NONE)
+        squared[points, places] = squared_distances(rows, rows, points, near[points, places])
+    else:
+        _fill_squared_distances(near, rows, squared)
     return squared
 
 
-def _nearest(rows: Vectors32, k: int) -> Ids:
+def _variance(rows: Any) -> float:
+    """The mean squared distance of rows to their mean."""
+    if not scipy.sparse.issparse(rows):
+        return float(np.var(rows, axis=0, dtype=np.float64).sum())
+    mean = np.bincount(rows.indices, rows.data, rows.shape[1]) / max(rows.shape[0], 1)
+    square = float(squared_lengths(rows).mean())
+    variance = square - float(mean @ mean)
+    return variance if variance > ROUNDING * square else 0.0
+
+
+def _nearest(rows: Any, k: int) -> Ids:
     """By point, the k others nearest to it, nearest first."""
-    found = np.empty((len(rows), max(k, 0)), np.int32)
-    shift = -0.5 * np.einsum("ij,ij->i", rows, rows)
-    for start in range(0, len(rows) if k > 0 else 0, BLOCK):
+    n = rows.shape[0]
+    found = np.empty((n, max(k, 0)), np.int32)
+    is_sparse = scipy.sparse.issparse(rows)
+    shift = -0.5 * (squared_lengths(rows) if is_sparse else np.einsum("ij,ij->i", rows, rows))
+    for start in range(0, n if k > 0 else 0, BLOCK):
+        products = rows[start : start + BLOCK] @ rows.T
         # Of x·y - |y|²/2, the largest is the nearest.
-        values = rows[start : start + BLOCK] @ rows.T + shift
+        values = (products.toarray() if is_sparse else products) + shift
         own = np.arange(len(values))
         values[own, start + own] = -np.inf
-        some = np.argpartition(-values, k - 1, axis=1)[:, :k] if k < len(rows) - 1 else np.argsort(-values)[:, :k]
+        some = np.argpartition(-values, k - 1, axis=1)[:, :k] if k < n - 1 else np.argsort(-values)[:, :k]
         some.sort(axis=1)  # of equals, the first to arrive
         order = np.argsort(-np.take_along_axis(values, some, axis=1), axis=1, kind="stable")
         found[start : start + BLOCK] = np.take_along_axis(some, order, axis=1)

@@ -10,6 +10,7 @@ import scipy.sparse
 
 from grinch._by_column import check_vectors, columns, unit_scale
 from grinch._checks import check_count
+from grinch._sparse_rows import ROUNDING, paired_products, scaled, squared_distances, squared_lengths
 from grinch._types import Floats, Labels
 from grinch.errors import unknown_name
 
@@ -98,6 +99,9 @@ def nearest_first(remoteness: Floats, numbers: Labels, n: int) -> list[Labels]:
 def _from_sums(matrix: Any, own: Labels) -> Floats:
     """Minus the dot product of each unit vector with the sum of the others of its cluster."""
     scale, remoteness = unit_scale(matrix), np.zeros(len(own))
+    if scipy.sparse.issparse(matrix):
+        units = scaled(matrix, scale)
+        return squared_lengths(units) - paired_products(units, _sums(units, own), np.arange(len(own)), own)
     for column in columns(matrix):
         unit = column * scale
         remoteness -= unit * (np.bincount(own, unit)[own] - unit)
@@ -107,28 +111,47 @@ def _from_sums(matrix: Any, own: Labels) -> Floats:
 def _from_means(matrix: Any, own: Labels) -> Floats:
     """The squared distance of each vector to the mean of its cluster."""
     remoteness, counts = np.zeros(len(own)), np.maximum(np.bincount(own), 1)
+    if scipy.sparse.issparse(matrix):
+        return squared_distances(matrix, scaled(_sums(matrix, own), 1 / counts), np.arange(len(own)), own)
     for column in columns(matrix):
         remoteness += (column - (np.bincount(own, column) / counts)[own]) ** 2
     return remoteness
 
 
+def _sums(matrix: Any, own: Labels) -> Any:
+    """The sum of each cluster's rows, as a CSR matrix."""
+    ones = scipy.sparse.csr_array((np.ones(len(own)), (own, np.arange(len(own)))))
+    return scipy.sparse.csr_array(ones @ matrix)
+
+
 def _replace_in_small_clusters(remoteness: Floats, matrix: Any, numbers: Labels) -> None:
     """Summed distances instead, where there are few enough pairs to take them all."""
-    rows = matrix.tocsr() if scipy.sparse.issparse(matrix) else matrix
     points = np.argsort(numbers, kind="stable")[(numbers < 0).sum() :]
     for members in np.split(points, np.cumsum(cluster_sizes(numbers))[:-1]):
         if 2 < len(members) <= ALL_PAIRS_UP_TO:
-            remoteness[members] = _summed_distances(rows[members])
+            remoteness[members] = _summed_distances(matrix[members])
 
 
 def _summed_distances(matrix: Any) -> Floats:
     """Of each vector to all others, a few rows at a time."""
     from scipy.spatial.distance import cdist
 
-    dense = (matrix.toarray() if scipy.sparse.issparse(matrix) else matrix).astype(np.float64)
+    if scipy.sparse.issparse(matrix):
+        return _sparse_summed_distances(matrix.astype(np.float64))
+    dense = matrix.astype(np.float64)
     return np.concatenate(
         [cdist(dense[i : i + ROWS_AT_ONCE], dense).sum(axis=1) for i in range(0, len(dense), ROWS_AT_ONCE)]
     )
+
+
+def _sparse_summed_distances(matrix: Any) -> Floats:
+    squares, sums = squared_lengths(matrix), np.empty(matrix.shape[0])
+    for start in range(0, len(sums), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        both = squares[part, None] + squares
+        apart = both - 2 * (matrix[part] @ matrix.T).toarray()
+        sums[part] = np.sqrt(np.where(apart > ROUNDING * both, apart, 0.0)).sum(axis=1)
+    return sums
 
 
 def check_labels(labels: npt.ArrayLike) -> Labels:

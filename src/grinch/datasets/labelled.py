@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 
 class Labelled(NamedTuple):
-    """Vectors, one row for each point, and their classes: whole numbers or strings, as the source has them."""
+    """Vectors (float32, dense or CSR), one row for each point, and their classes.
 
-    vectors: npt.NDArray[np.float32]
+    Classes are whole numbers or strings, as the source has them.
+    """
+
+    vectors: Any
     labels: npt.NDArray[Any]

@@ -28,9 +28,16 @@ def gaussian_mixture(n: int, n_classes: int = 1000, n_features: int = 64, random
 
 
 def paper_synthetic(
-    n_classes: int = 100, per_class: int = 25, bits: int = 100, share: float = 0.1, random_state: int | None = 0
+    n_classes: int = 100,
+    per_class: int = 25,
+    bits: int = 100,
+    share: float = 0.1,
+    random_state: int | None = 0,
+    sparse: bool = False,
 ) -> Labelled:
     """The paper's synthetic data: class k sets bits 100k to 100k + 99 at random, all others are 0; in random order.
+
+    ``sparse``: as a CSR matrix.
 
     A class is drawn again until shared bits connect all its points: a point without any bit, or with bits that no other
     point has, belongs to no cluster under any linkage of the bits, and the data would not be separated.
@@ -39,17 +46,22 @@ def paper_synthetic(
     >>> X.shape, bool((X[y == 1][:, :100] == 0).all())
     ((12, 300), True)
     """
+    from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
 
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.repeat(np.arange(n_classes), per_class))
-    vectors = np.zeros((len(labels), n_classes * bits), np.float32)
+    rows, columns = [], []
     for k in range(n_classes):
         own = np.zeros((per_class, bits), np.float32)
         while not own.any(axis=1).all() or connected_components(own @ own.T, return_labels=False) > 1:
             own = (rng.random((per_class, bits)) < share).astype(np.float32)
-        vectors[labels == k, k * bits : (k + 1) * bits] = own
-    return Labelled(vectors, labels)
+        members, set_bits = np.nonzero(own)
+        rows.append(np.flatnonzero(labels == k)[members])
+        columns.append(k * bits + set_bits)
+    places = np.concatenate(rows), np.concatenate(columns)
+    vectors = csr_matrix((np.ones(len(places[0]), np.float32), places), shape=(len(labels), n_classes * bits))
+    return Labelled(vectors if sparse else vectors.toarray(), labels)
 
 
 def separated(

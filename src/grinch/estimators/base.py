@@ -24,7 +24,7 @@ from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
 from grinch.estimators.automatic import automatic_cut_of
 from grinch.estimators.builder import Builder
-from grinch.estimators.checks import check_ids, check_records, check_vectors
+from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
 from grinch.estimators.described import Described
 from grinch.estimators.fit import Fit
 from grinch.estimators.shown import NOT_FITTED, NotShown, Shown
@@ -333,10 +333,13 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
                 self.__dict__.update(before)
             raise
 
-    def _rows_for(self, linkage: VectorLinkage | Linkage, X: Any, reset: bool) -> Any:
+    def _rows_for(self, linkage: VectorLinkage | Linkage, X: Any, reset: bool, stays_sparse: bool = False) -> Any:
         """X as a linkage takes it: rows of numbers for those on vectors, a list of records for others."""
         if isinstance(linkage, VectorLinkage):
-            return check_vectors(self, X, reset)
+            rows = check_vectors(self, X, reset, stays_sparse)
+            if linkage.is_of_roots:
+                check_not_negative(rows, linkage.metric)
+            return rows
         given = getattr(self, "linkage")  # noqa: B009
         return dense_rows(check_vectors(self, X, reset)) if isinstance(given, str) else check_records(X, given)
 

@@ -16,9 +16,16 @@ from grinch._checks import available_memory
 from grinch.estimators.not_numbers import check_columns, check_indices, check_kind, check_not_records
 from grinch.summaries.frame import LONGEST
 
+# Columns are numbered in int32.
+MOST_COLUMNS = 2**31 - 1
 
-def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
-    """X as a numeric matrix (dense, or sparse rows that fit in memory as dense), finite and of the right width."""
+
+def check_vectors(estimator: BaseEstimator, X: Any, reset: bool, stays_sparse: bool = False) -> Any:
+    """X as a numeric matrix, dense or in sparse rows, finite and of the right width.
+
+    Sparse rows have their columns in ascending order, each once. Unless they stay sparse, they must fit in memory as
+    dense ones.
+    """
     if not reset and _is_plain(estimator, X):
         return X
     check_kind(X)
@@ -27,8 +34,30 @@ def check_vectors(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
     rows = _as_matrix(estimator, X, reset)
     check_kind(rows)
     if scipy.sparse.issparse(rows):
-        _check_room(rows)
+        if not stays_sparse:
+            _check_room(rows)
+        rows = _in_order(rows)
     check_values(rows)
+    return rows
+
+
+def _in_order(rows: Any) -> Any:
+    """The same CSR matrix with the columns of every row in ascending order, each once."""
+    if rows.shape[1] > MOST_COLUMNS:
+        raise ValueError(
+            f"X must have at most {MOST_COLUMNS:,} columns; got {rows.shape[1]:,}. Nothing was inserted; hash them to"
+            " fewer, for example with sklearn.feature_extraction.FeatureHasher"
+        )
+    rises = np.diff(rows.indices) > 0
+    # From the last entry of a row to the first of the next nothing need rise.
+    ends = rows.indptr[1:-1]
+    rises[ends[(ends > 0) & (ends < rows.indices.size)] - 1] = True
+    if rises.all():
+        return rows
+    rows = rows.copy()
+    # What scipy remembers of the order may be wrong by now.
+    rows.has_sorted_indices = rows.has_canonical_format = False
+    rows.sum_duplicates()
     return rows
 
 
@@ -40,7 +69,7 @@ def check_values(rows: Any, first: int = 0, where: str = "") -> None:
             continue
         values = piece.data if scipy.sparse.issparse(piece) else piece
         if values.dtype.kind == "f" and not np.isfinite(values).all():
-            _refuse_infinite(piece.toarray() if scipy.sparse.issparse(piece) else piece, first + start, where)
+            _refuse_infinite(piece, first + start, where)
         _check_length(piece, first + start, where)
 
 
@@ -71,9 +100,33 @@ def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
         raise
 
 
-def _refuse_infinite(piece: npt.NDArray[Any], start: int, where: str) -> None:
-    row, column = np.argwhere(~np.isfinite(piece))[0]
-    value = "NaN" if np.isnan(piece[row, column]) else "infinity"
+def check_not_negative(rows: Any, metric: str) -> None:
+    """Counts and shares are not negative."""
+    for start in range(0, rows.shape[0], 4096):
+        piece = rows[start : start + 4096]
+        values = piece.data if scipy.sparse.issparse(piece) else piece
+        if values.min(initial=0) < 0:
+            row, column, value = _first(piece, values < 0)
+            raise ValueError(
+                f"X must not be negative for metric={metric!r}, but holds {value:g} in row {start + row}, column"
+                f" {column}. Nothing was inserted; give counts or shares, or choose another metric"
+            )
+
+
+def _first(piece: Any, is_wrong: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
+    """Row, column and value of the first number that is wrong; of a sparse matrix, by its entries."""
+    if scipy.sparse.issparse(piece):
+        at = int(np.argmax(is_wrong))
+        row = int(np.searchsorted(piece.indptr, at, side="right")) - 1
+        return row, int(piece.indices[at]), float(piece.data[at])
+    row, column = (int(i) for i in np.argwhere(is_wrong)[0])
+    return row, column, float(piece[row, column])
+
+
+def _refuse_infinite(piece: Any, start: int, where: str) -> None:
+    values = piece.data if scipy.sparse.issparse(piece) else piece
+    row, column, wrong = _first(piece, ~np.isfinite(values))
+    value = "NaN" if np.isnan(wrong) else "infinity"
     raise ValueError(
         f"X must be finite, but contains {value} in row {start + row}, column {column}{where}."
         " Nothing was inserted; drop that row or fill the value in (for example with sklearn.impute.SimpleImputer)"
@@ -84,8 +137,7 @@ def _check_length(piece: Any, start: int, where: str) -> None:
     values = piece.data if scipy.sparse.issparse(piece) else piece
     largest = np.abs(values.astype(np.float64)).max(initial=0.0)
     if float(largest) > LONGEST / np.sqrt(max(piece.shape[1], 1)):
-        dense = piece.toarray() if scipy.sparse.issparse(piece) else piece
-        row = int(np.argmax(np.abs(dense.astype(np.float64)).max(axis=1)))
+        row = _first(piece, np.abs(values.astype(np.float64)) >= largest)[0]
         raise ValueError(
             f"X must hold values that can be squared in float32 (vectors up to length {LONGEST:g}), but row"
             f" {start + row}{where} holds {float(largest):g}. Nothing was inserted; scale the data first"
@@ -93,13 +145,14 @@ def _check_length(piece: Any, start: int, where: str) -> None:
 
 
 def _check_room(X: Any) -> None:
-    """A sparse matrix is stored dense: a row for each point and one for each internal node."""
+    """A sparse matrix is stored dense by all but Grinch: a row for each point and one for each internal node."""
     needed = 2 * X.shape[0] * X.shape[1] * 4
     room = available_memory()
     if room is not None and needed > room:
         raise ValueError(
             f"X is sparse and is stored dense here: {X.shape[0]:,} x {X.shape[1]:,} would take {needed:,} bytes,"
-            f" and {room:,} are free. Reduce the columns first, for example with sklearn.decomposition.TruncatedSVD"
+            f" and {room:,} are free. Use Grinch with a linkage by name, which keeps sparse rows as they are, or reduce"
+            " the columns first, for example with sklearn.decomposition.TruncatedSVD"
         )
 
 

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from grinch import cuts
 from grinch._checks import check_count
 from grinch._labels import label_codes
 from grinch._types import Floats, Labels
+from grinch.cuts.medoids import nearest_first
 from grinch.errors import missing_extra
-from grinch.estimators.distances import distances_to_clusters
+from grinch.estimators.distances import distances_to_clusters, tanimoto_to_own
 from grinch.estimators.fit import Fit
 from grinch.estimators.kept import asking, kept_beside, kept_points
 from grinch.estimators.shown import Shown
@@ -39,6 +41,7 @@ class Found(NamedTuple):
     ids: list[Any]
     sure: Floats
     central: list[Labels]
+    words: list[list[str]] | None = None
 
 
 class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -51,13 +54,18 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     # The clusters -------------------------------------------------------------------------------------------------
 
-    def summary(self, texts: Any = None, *, n_exemplars: int = 3, n_keywords: int = 5) -> pandas.DataFrame:
+    def summary(
+        self, texts: Any = None, *, terms: Any = None, n_exemplars: int = 3, n_keywords: int = 5
+    ) -> pandas.DataFrame:
         """The clusters of ``labels_`` as a table, one row each.
 
         Parameters
         ----------
         texts : sequence or mapping of str, optional
             A text for each point, in the order of ``ids_``, or by id: adds the column ``keywords``.
+        terms : sequence of str or None, optional
+            What each column of X is called, such as ``readable_terms()`` of :class:`grinch.text.TextVectors`: adds
+            the column ``keywords`` from the rows alone. Columns without a name (None) are left out.
         n_exemplars, n_keywords : int
             How many are named for each cluster, at most.
 
@@ -66,9 +74,10 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         pandas.DataFrame
             ``cluster``, the number in ``labels_``; ``size`` and ``share``, its points and their share of all;
             ``sure``, from 0 to 1, how long the cluster lasts (docs/clusters.md); ``exemplars``, the ids of its
-            most central points, the most central first; ``keywords``, see :func:`grinch.cuts.keywords`; ``node``, the
-            node of ``tree_``; ``score``, the linkage of its two halves (nan for a single point), and
-            ``parent_score``, that of the cluster and its sibling. Points with -1 are in no row.
+            most central points, the most central first; ``keywords``, see :func:`grinch.cuts.keywords`, and
+            :func:`grinch.cuts.cluster_terms` for those of ``terms``; ``node``, the node of ``tree_``; ``score``, the
+            linkage of its two halves (nan for a single point), and ``parent_score``, that of the cluster and its
+            sibling. Points with -1 are in no row.
 
         Examples
         --------
@@ -85,8 +94,11 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             import pandas
         except ImportError:
             raise missing_extra("summary()", "pandas", "pandas") from None
-        found = self._found(n_exemplars)
-        return pandas.DataFrame(_columns(found, None if texts is None else _words(texts, found, n_keywords)))
+        if texts is not None and terms is not None:
+            raise ValueError("texts and terms are two ways to keywords: give one of them; got both")
+        found = self._found(n_exemplars, terms, n_keywords)
+        words = found.words if texts is None else _words(texts, found, n_keywords)
+        return pandas.DataFrame(_columns(found, words))
 
     def cluster_tree(self, texts: Any = None, *, n_keywords: int = 5) -> cuts.ClusterTree:
         """The tree above the clusters of ``labels_``, whose leaves are the clusters.
@@ -110,14 +122,16 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         names = [", ".join(own) or name for own, name in zip(words, clusters.names, strict=True)]
         return clusters.described(names, words)
 
-    def _found(self, n_exemplars: int | None) -> Found:
+    def _found(self, n_exemplars: int | None, terms: Any = None, n_keywords: int = 1) -> Found:
         """What there is to say of the clusters; with up to this many exemplars of each, or without any."""
 
         def found(seen: Fit | Shown, kept: Kept | None) -> Found:
             tree, labels = seen.tree(), self._node_labels(seen)
             of_points = labels[: seen.n_leaves].copy()
             central = [] if kept is None else _central(kept, tree, of_points, n_exemplars or 1)
-            return Found(tree, of_points, seen.point_ids(), self._sureness(seen)[_cut_nodes(tree, labels)], central)
+            words = None if terms is None or kept is None else _terms(kept, of_points, terms, n_keywords)
+            sure = self._sureness(seen)[_cut_nodes(tree, labels)]
+            return Found(tree, of_points, seen.point_ids(), sure, central, words)
 
         def live(fitted: Fit) -> Found:
             return found(fitted, None if n_exemplars is None else kept_points(fitted))
@@ -137,8 +151,9 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def transform(self, X: Any) -> Floats:
         """The distance of each point to each cluster of ``labels_``, without inserting any.
 
-        It is the distance to the centre, by what the linkage measures with: 1 minus the cosine with the mean direction,
-        or the Euclidean distance to the mean; under other distances, that to the first exemplar of :meth:`summary`;
+        It is the distance to the centre, by what the linkage measures with: 1 minus the cosine with the mean direction
+        (of square roots for ``"hellinger"``), 1 minus the Tanimoto coefficient with the mean, or the Euclidean distance
+        to the mean; under other distances, that to the first exemplar of :meth:`summary`;
         under a linkage of your own, minus its score (from ``ceiling`` on, if it has one). docs/clusters.md has them
         all.
 
@@ -154,7 +169,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
 
         def measured(face: Any, seen: Fit | Shown, kept: Kept) -> Floats:
-            rows = face._rows_for(kept.linkage, X, reset=False)
+            rows = face._rows_for(kept.linkage, X, reset=False, stays_sparse=scipy.sparse.issparse(kept.rows))
             return distances_to_clusters(rows, kept, self._node_labels(seen), seen.tree())
 
         def live(fitted: Fit) -> Floats:
@@ -217,6 +232,8 @@ def _central(kept: Kept, tree: Tree, labels: Labels, n: int) -> list[Labels]:
     """The most central points of each cluster: by their vectors where the linkage allows it, otherwise by the tree."""
     linkage: Any = kept.linkage
     metric = linkage.leaf_metric if isinstance(linkage, VectorLinkage) else getattr(linkage, "distance", None)
+    if metric == "tanimoto" and isinstance(linkage, VectorLinkage):
+        return nearest_first(tanimoto_to_own(kept, labels), labels, n)
     if kept.is_vectors and metric in (*DIRECTIONS, *DIFFERENCES):
         return cuts.central_points(kept.rows, labels, n, "cosine" if metric in DIRECTIONS else "sqeuclidean")
     return cuts.central_leaves(tree, labels, n)
@@ -246,6 +263,14 @@ def _words(texts: Any, found: Found, n: int) -> list[list[str]]:
     """The keywords of each cluster."""
     given = [texts.get(name) for name in found.ids] if isinstance(texts, Mapping) else texts
     return cuts.keywords(given, found.labels, n)
+
+
+def _terms(kept: Kept, labels: Labels, terms: Any, n: int) -> list[list[str]]:
+    """The columns that stand out in each cluster, by their names."""
+    if not kept.is_vectors:
+        raise ValueError("terms are names of columns, and the points of this model are records, which have none")
+    found = cuts.cluster_terms(kept.rows, labels, list(terms), n)
+    return [found[cluster] for cluster in range(len(found))]
 
 
 def _agreement(labels: Labels, y: Any) -> float:

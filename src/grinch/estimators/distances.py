@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse
 
 from grinch import cuts
+from grinch._by_column import unit_scale
+from grinch._sparse_rows import ROUNDING, paired_products, scaled, squared_lengths
 from grinch._types import Floats, Labels, Vectors32, count_rows
 from grinch.baselines.agglomeration import merge_and_score
 from grinch.linkage.base import Linkage, VectorLinkage
@@ -21,6 +23,7 @@ from grinch.linkage.vector import COUNT, LENGTH, SPREAD
 from grinch.summaries.arrays import CUSTOM, new_arrays
 from grinch.summaries.callbacks import FORMULA, LinkageFailed
 from grinch.summaries.kept import Kept
+from grinch.summaries.sparse import sparse_rows
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import NONE, Tree
 
@@ -29,7 +32,7 @@ PIECE = 4096
 # Distances whose centre is the mean.
 EUCLIDEAN = ("euclidean", "sqeuclidean")
 
-Measure = Callable[[Floats], Floats]
+Measure = Callable[[Any], Floats]
 
 
 def distances_to_clusters(rows: Any, kept: Kept, labels: Labels, tree: Tree) -> Floats:
@@ -45,8 +48,14 @@ def distances_to_clusters(rows: Any, kept: Kept, labels: Labels, tree: Tree) -> 
     measure = _measure(kept, labels, tree, k)
     for start in range(0, len(found), PIECE):
         piece = rows[start : start + PIECE]
-        found[start : start + PIECE] = measure(_vectors(piece) if kept.is_vectors else piece)
+        found[start : start + PIECE] = measure(_as_kept(piece, kept) if kept.is_vectors else piece)
     return found
+
+
+def _as_kept(rows: Any, kept: Kept) -> Any:
+    """Rows as they are measured: sparse where the points are, and their roots where those count."""
+    wide = sparse_rows(rows).astype(np.float64) if scipy.sparse.issparse(kept.rows) else _vectors(rows)
+    return np.sqrt(wide) if isinstance(kept.linkage, VectorLinkage) and kept.linkage.is_of_roots else wide
 
 
 def _measure(kept: Kept, labels: Labels, tree: Tree, k: int) -> Measure:
@@ -63,6 +72,8 @@ def _measure(kept: Kept, labels: Labels, tree: Tree, k: int) -> Measure:
         return _by_compiled(kept, of_points, k)
     elif linkage.metric == "dot":
         return _by_product(kept, of_points, k)
+    elif linkage.name == "tanimoto":
+        return _by_tanimoto(kept, of_points, k)
     else:
         is_euclidean = linkage.is_euclidean
     return (_euclidean if is_euclidean else _by_direction)(kept, of_points, k)
@@ -76,17 +87,42 @@ def _by_direction(kept: Kept, labels: Labels, k: int) -> Measure:
     linkage: Any = kept.linkage
     is_of_sums = isinstance(linkage, VectorLinkage) and linkage.name == "cosine"
     centres = _units(_means(kept.rows, labels, k, _unchanged if is_of_sums else _units))
-    return lambda rows: 1.0 - _units(rows) @ centres.T
+    return lambda rows: 1.0 - _products(_units(rows), centres)
 
 
 def _by_product(kept: Kept, labels: Labels, k: int) -> Measure:
     """Minus the mean dot product."""
     centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
-    return lambda rows: -(rows @ centres.T)
+    return lambda rows: -_products(rows, centres)
+
+
+def _by_tanimoto(kept: Kept, labels: Labels, k: int) -> Measure:
+    """1 minus the Tanimoto coefficient with the mean, x·m / (|x|² + |m|² - x·m)."""
+    centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
+    lengths = _squares(centres)
+    return lambda rows: _one_minus_tanimoto(_products(rows, centres), _squares(rows)[:, None] + lengths)
+
+
+def _one_minus_tanimoto(products: Floats, squares: Floats) -> Floats:
+    """From products, and the sum of both squared lengths; of two zero vectors, 1."""
+    union = squares - products
+    return 1.0 - np.divide(products, union, out=np.zeros_like(products), where=union > 0)
+
+
+def tanimoto_to_own(kept: Kept, labels: Labels) -> Floats:
+    """1 minus the Tanimoto coefficient of each point with the mean of its cluster; points with -1 are one more."""
+    rows = sparse_rows(kept.rows).astype(np.float64)
+    k = int(labels.max(initial=-1)) + 1
+    own = np.where(labels < 0, k, labels)
+    means = _means(rows, own, k + 1, _unchanged)
+    products = paired_products(rows, means, np.arange(len(own)), own)
+    return _one_minus_tanimoto(products, squared_lengths(rows) + squared_lengths(means)[own])
 
 
 def _euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
     """The distance to the mean."""
+    if scipy.sparse.issparse(kept.rows):
+        return _sparse_euclidean(kept, labels, k)
     origin = 0.0 if kept.origin is None else kept.origin
     means = _means(kept.rows, labels, k, _unchanged)
     # As near to the clusters as can be, for squared lengths have no digits left far from the origin.
@@ -102,20 +138,48 @@ def _euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
     return measure
 
 
+def _sparse_euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
+    centres = _means(kept.rows, labels, k, _unchanged)
+    lengths = _squares(centres)
+
+    def measure(rows: Any) -> Floats:
+        both = _squares(rows)[:, None] + lengths
+        squared = both - 2 * _products(rows, centres)
+        return np.sqrt(np.where(squared > ROUNDING * both, squared, 0.0))
+
+    return measure
+
+
+def _products(rows: Any, centres: Any) -> Floats:
+    """Of all rows with all centres, dense."""
+    found = rows @ centres.T
+    return np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
+
+
+def _squares(rows: Any) -> Floats:
+    """The squared lengths of rows."""
+    return squared_lengths(rows) if scipy.sparse.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
+
+
 def _pieces(rows: Any) -> Iterator[tuple[slice, Floats]]:
     for start in range(0, rows.shape[0], PIECE):
         part = slice(start, start + PIECE)
         yield part, _vectors(rows[part])
 
 
-def _means(rows: Any, labels: Labels, k: int, change: Measure) -> Floats:
-    """The mean of each cluster's rows, changed first."""
+def _means(rows: Any, labels: Labels, k: int, change: Measure) -> Any:
+    """The mean of each cluster's rows, changed first; sparse if the rows are."""
+    counts = np.maximum(np.bincount(labels[labels >= 0], minlength=k), 1)
+    if scipy.sparse.issparse(rows):
+        own = np.flatnonzero(labels >= 0)
+        shares = scipy.sparse.csr_matrix((1 / counts[labels[own]], (labels[own], own)), shape=(k, rows.shape[0]))
+        return shares @ change(rows.astype(np.float64))
     sums = np.zeros((k, rows.shape[1]))
     for part, piece in _pieces(rows):
         own = np.flatnonzero(labels[part] >= 0)
         ones = scipy.sparse.csr_array((np.ones(len(own)), (labels[part][own], own)), shape=(k, len(piece)))
         sums += ones @ change(piece)
-    return sums / np.maximum(np.bincount(labels[labels >= 0], minlength=k), 1)[:, None]
+    return sums / counts[:, None]
 
 
 def _spreads(rows: Any, labels: Labels, means: Floats) -> Floats:
@@ -132,12 +196,14 @@ def _vectors(rows: Any) -> Floats:
     return np.array(dense_rows(rows), np.float64)
 
 
-def _unchanged(rows: Floats) -> Floats:
+def _unchanged(rows: Any) -> Any:
     return rows
 
 
-def _units(rows: Floats) -> Floats:
+def _units(rows: Any) -> Any:
     """Rows of length 1; a zero vector stays, and is similar to nothing."""
+    if scipy.sparse.issparse(rows):
+        return scaled(rows, unit_scale(rows))
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     return rows / np.where(lengths > 0, lengths, 1.0)[:, None]
 
@@ -151,13 +217,13 @@ def _to_exemplars(kept: Kept, labels: Labels, tree: Tree, distance: str) -> Meas
 
     points = np.concatenate(cuts.central_leaves(tree, labels, 1))
     exemplars = dense_rows(kept.rows[points]).astype(np.float64)
-    return lambda rows: cdist(rows, exemplars, distance)
+    return lambda rows: cdist(_vectors(rows), exemplars, distance)
 
 
 def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
     """Minus the score under a compiled function of the user's own."""
     linkage: Any = kept.linkage
-    means = _means(kept.rows, labels, k, _unchanged)
+    means = _vectors(_means(kept.rows, labels, k, _unchanged))
     arrays = new_arrays(means.shape[1], CUSTOM)
     calls = arrays.calls.copy()
     calls[FORMULA] = linkage.formula.address
@@ -168,9 +234,9 @@ def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
     moments[:k, LENGTH] = np.sqrt(np.einsum("ij,ij->i", means, means))
     arrays = arrays._replace(means=table, moments=moments, calls=calls, answers=np.zeros(k))
 
-    def measure(rows: Floats) -> Floats:
-        found = np.empty((len(rows), k))
-        for i, row in enumerate(rows.astype(np.float32)):
+    def measure(rows: Any) -> Floats:
+        found = np.empty((rows.shape[0], k))
+        for i, row in enumerate(_vectors(rows).astype(np.float32)):
             found[i] = -_scores(row)
         return found
 

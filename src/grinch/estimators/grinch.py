@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from grinch import cuts
-from grinch._checks import check_count
+from grinch._checks import check_count, check_flag
 from grinch._types import Slots, count_rows
 from grinch.core.engine import Engine
 from grinch.core.places import Places
@@ -26,6 +27,7 @@ from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
 from grinch.refine.polish import Polisher
+from grinch.summaries import SparseSummaries
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.tree import NONE, Tree
 
@@ -49,13 +51,15 @@ class Grinch(IncrementalClusterer):
     ----------
     linkage : str, Linkage or callable, default="average"
         What similar means for two groups of points: ``"average"``, ``"cosine"`` (the cosine of the summed vectors),
-        ``"centroid"``, ``"ward"``, ``"single"`` or ``"complete"``; any function ``f(a, b)`` of two lists of records,
-        higher for closer; an object with ``leaf``, ``merge`` and ``score`` (see :mod:`grinch.linkage`); or a function
-        that ``numba.njit`` compiled, of two :class:`~grinch.linkage.VectorGroup`.
+        ``"centroid"``, ``"ward"``, ``"tanimoto"`` (of the mean vectors: for fingerprints and other sets), ``"single"``
+        or ``"complete"``; any function ``f(a, b)`` of two lists of records, higher for closer; an object with ``leaf``,
+        ``merge`` and ``score`` (see :mod:`grinch.linkage`); or a function that ``numba.njit`` compiled, of two
+        :class:`~grinch.linkage.VectorGroup`.
     metric : str, optional
-        For ``"average"``: ``"cosine"`` (default), ``"dot"``, ``"sqeuclidean"``, or a distance that scipy knows; for
-        ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a compiled linkage,
-        by what neighbours are looked for (default ``"cosine"``).
+        For ``"average"``: ``"cosine"`` (default), ``"dot"``, ``"sqeuclidean"``, ``"hellinger"`` (for counts: the cosine
+        of their square roots), or a distance that scipy knows; for ``"single"`` and ``"complete"`` a distance that
+        scipy knows (default ``"euclidean"``); for a compiled linkage, by what neighbours are looked for (default
+        ``"cosine"``).
     mode : {"fast", "paper", "exact"} or Rules, default="fast"
         Which moves are made and how far they reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's
         approximations, ``"exact"`` without any, which carries the paper's guarantee; or rules of your own, such as
@@ -196,6 +200,40 @@ class Grinch(IncrementalClusterer):
             self._fitted = Fit(engine, self._building())
             self._fitted.ids.extend(count_rows(rows), names)
         return self
+
+    @writing
+    def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None, new_columns: bool = False) -> Self:
+        """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once.
+
+        With ``new_columns``, a sparse X may have more columns than there were: those of the points in the tree are the
+        first ones, and they have nothing in the others.
+
+        >>> from scipy.sparse import csr_matrix
+        >>> model = Grinch(n_clusters=2).fit(csr_matrix([[1, 0], [0, 1], [2, 0]]))
+        >>> model.partial_fit(csr_matrix([[0, 1, 1]]), new_columns=True).labels_.tolist()
+        [0, 1, 0, 1]
+        """
+        check_flag("new_columns", new_columns)
+        if not (new_columns and self.__sklearn_is_fitted__()):
+            return super().partial_fit(X, y, ids=ids)
+        summaries, before = self._engine().summaries, self.__dict__.get("n_features_in_")
+        self._expect_columns(X)
+        try:
+            return super().partial_fit(X, y, ids=ids)
+        finally:
+            # Refused, or interrupted: as many as there are points with.
+            self.n_features_in_ = max(before or 0, getattr(summaries, "n_features", 0))
+
+    def _expect_columns(self, X: Any) -> None:
+        """Let X have more columns than there are."""
+        width = getattr(X, "shape", (0, 0))[-1]
+        if width > self.n_features_in_:
+            if not isinstance(self._engine().summaries, SparseSummaries):
+                raise ValueError(
+                    f"new_columns needs a model that was begun with sparse rows; this one has dense rows of"
+                    f" {self.n_features_in_} columns, and X has {width}. Start again with fit and a scipy.sparse matrix"
+                )
+            self.n_features_in_ = width
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """The cluster each point would join, without inserting it.
@@ -371,7 +409,7 @@ class Grinch(IncrementalClusterer):
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
         _, linkage, rules = self._check_parameters(reset)
-        rows = self._rows_for(linkage, X, reset)
+        rows = self._rows_for(linkage, X, reset, stays_sparse=_stays_sparse(linkage))
 
         def new_engine() -> Engine:
             return Engine(
@@ -382,6 +420,7 @@ class Grinch(IncrementalClusterer):
                 n_features=rows.shape[1] if isinstance(linkage, VectorLinkage) else 0,
                 check=bool(self.check_linkage),
                 gardener=Polisher() if rules.polish else None,
+                is_sparse=_stays_sparse(linkage) and scipy.sparse.issparse(rows),
             )
 
         return Prepared(rows, new_engine)
@@ -414,6 +453,11 @@ class Grinch(IncrementalClusterer):
         if near is None:
             return self.search
         return ByVector(np.stack, self.n_neighbors, near, index=self.search == "index")
+
+
+def _stays_sparse(linkage: VectorLinkage | Linkage) -> bool:
+    """Whether sparse vectors need not be made dense: not for a compiled function, which sees whole means."""
+    return isinstance(linkage, VectorLinkage) and not linkage.is_custom
 
 
 def _joined(beside: npt.NDArray[np.int64], nearest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

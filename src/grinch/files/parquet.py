@@ -45,7 +45,7 @@ def _vectors(columns: list[npt.NDArray[Any]], names: list[str]) -> npt.NDArray[A
         if values.dtype.kind not in "fiub":
             raise FileError(
                 f"column {shown(name)} must be numeric, but row 1 holds {shown(values[0])}."
-                " If it is no feature, say so with --label, --id or --drop (a text: --text with grinch cluster,"
-                " --payload with grinch add)"
+                " If it is no feature, say so with --label, --id or --drop (kept beside: --payload; a text to cluster"
+                " by: --text)"
             )
     return np.column_stack(columns)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from grinch.errors import missing_extra
 from grinch.files.points import FileError
-from grinch.files.tables import open_text
+from grinch.files.tables import STANDARD_INPUT, open_text
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 # Cells may hold whole documents.
@@ -16,7 +17,9 @@ LONGEST_CELL = 2**27
 
 
 def read_rows(path: str | Path) -> list[Any]:
-    r"""The rows of a .csv or .tsv (with a header; also gzipped), a .parquet, or the lines of a .txt.
+    r"""The rows of a .csv or .tsv (with a header), a .jsonl, a .parquet, or the lines of a .txt; gzipped or not.
+
+    The path ``-`` is a .csv from the standard input.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "news.csv"
@@ -25,11 +28,11 @@ def read_rows(path: str | Path) -> list[Any]:
     [{'title': 'Rain', 'day': 'Monday'}]
     """
     path = Path(path)
-    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if not path.is_file():
+    ending = ending_of(path)
+    if not path.is_file() and path != STANDARD_INPUT:
         raise FileError(f"the table {str(path)!r} does not exist")
-    if ending not in (*DELIMITERS, ".txt", ".parquet"):
-        raise FileError(f"the table {str(path)!r} must be a .csv, .tsv, .parquet or .txt file")
+    if ending not in (*DELIMITERS, ".txt", ".jsonl", ".parquet"):
+        raise FileError(f"the table {str(path)!r} must be a .csv, .tsv, .parquet, .jsonl or .txt file")
     try:
         return _parquet_rows(path) if ending == ".parquet" else _text_rows(path, ending)
     except (FileError, ImportError):
@@ -40,6 +43,11 @@ def read_rows(path: str | Path) -> list[Any]:
     except Exception as error:
         why = next(iter(str(error).splitlines()), type(error).__name__)
         raise FileError(f"the table {str(path)!r} cannot be read as {ending} (truncated or damaged?): {why}") from error
+
+
+def ending_of(path: Path) -> str:
+    """The format that a name promises: ``.csv`` for ``news.csv.gz``, and for the standard input."""
+    return ".csv" if path == STANDARD_INPUT else Path(path.name.removesuffix(".gz")).suffix.lower()
 
 
 def _parquet_rows(path: Path) -> list[Any]:
@@ -55,11 +63,25 @@ def _text_rows(path: Path, ending: str) -> list[Any]:
     with open_text(path) as lines:
         if ending == ".txt":
             return [line.rstrip("\r\n") for line in lines]
+        if ending == ".jsonl":
+            return _json_rows(lines, path)
         limit = csv.field_size_limit(LONGEST_CELL)
         try:
             return _table_rows(csv.DictReader(lines, delimiter=DELIMITERS[ending], restkey=""), path)
         finally:
             csv.field_size_limit(limit)  # it is that of the whole process
+
+
+def _json_rows(lines: TextIO, path: Path) -> list[Any]:
+    found: list[Any] = []
+    for number, line in enumerate(lines, 1):
+        if line.isspace():
+            continue
+        try:
+            found.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise FileError(f"the table {str(path)!r} must have JSON in each line; line {number:,}: {error}") from None
+    return found
 
 
 def _table_rows(reader: csv.DictReader[str], path: Path) -> list[Any]:

@@ -151,5 +151,5 @@ def _not_a_number(features: list[str], values: list[str], line: int) -> str:
     return (
         f"column {shown(column)} must be numeric, but line {line:,} holds {shown(value)}."
         f" If it is no feature, say what it is: --label {named}, --id {named} or --drop {named}"
-        f" (a text: --text {named} with grinch cluster, --payload {named} with grinch add)"
+        f" (kept beside: --payload {named}; a text to cluster by: --text {named})"
     )

@@ -72,7 +72,12 @@ class VectorLinkage:
     @property
     def is_spherical(self) -> bool:
         """Only directions count, so rows are brought to unit length."""
-        return self.name == "average" and self.metric == "cosine" and not self.is_custom
+        return self.name == "average" and self.metric in ("cosine", "hellinger") and not self.is_custom
+
+    @property
+    def is_of_roots(self) -> bool:
+        """Shares of a whole are compared, by their square roots."""
+        return self.metric == "hellinger" and not self.is_custom
 
     @property
     def is_euclidean(self) -> bool:

@@ -10,7 +10,7 @@ from grinch.errors import unknown_name
 from grinch.linkage.base import FunctionLinkage, Linkage, VectorLinkage
 from grinch.linkage.compiled import compiled_linkage
 from grinch.linkage.pairwise import SCIPY_METRICS, Pairwise
-from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, WARD
+from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, TANIMOTO, WARD
 
 # By name, then by metric; the first metric is the default.
 VECTOR_LINKAGES: dict[str, dict[str, VectorLinkage]] = {
@@ -19,9 +19,11 @@ VECTOR_LINKAGES: dict[str, dict[str, VectorLinkage]] = {
         "cosine": VectorLinkage("average", "cosine", AVERAGE_DOT, "dot", 1.0),
         "dot": VectorLinkage("average", "dot", AVERAGE_DOT, "dot", None),
         "sqeuclidean": VectorLinkage("average", "sqeuclidean", AVERAGE_SQEUCLIDEAN, "sqeuclidean", 0.0),
+        "hellinger": VectorLinkage("average", "hellinger", AVERAGE_DOT, "dot", 1.0),
     },
     "centroid": {"sqeuclidean": VectorLinkage("centroid", "sqeuclidean", CENTROID, "sqeuclidean", 0.0)},
     "ward": {"sqeuclidean": VectorLinkage("ward", "sqeuclidean", WARD, "sqeuclidean", 0.0)},
+    "tanimoto": {"tanimoto": VectorLinkage("tanimoto", "tanimoto", TANIMOTO, "tanimoto", 1.0)},
 }
 
 # Linkages over the pairs of a distance that scipy knows: any for single and complete, for average those without a

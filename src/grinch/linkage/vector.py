@@ -7,6 +7,7 @@ Every formula below is then free of cancellation:
     mean over all pairs of a·b          =  m_A · m_B
     mean over all pairs of |a − b|²     =  |m_A − m_B|² + s_A + s_B
     cosine of the summed vectors        =  m_A · m_B / (|m_A| |m_B|)
+    Tanimoto coefficient of the means   =  m_A · m_B / (|m_A|² + |m_B|² − m_A · m_B)
 
 The functions take a table of means and one of moments (n, s, length) and the rows of two groups in them.
 """
@@ -20,8 +21,8 @@ import numpy as np
 from grinch._compile import jitable, kernel
 from grinch._types import Floats, Vectors32
 
-FORMULAS = ("cosine", "average_dot", "average_sqeuclidean", "centroid", "ward")
-COSINE, AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, WARD = range(len(FORMULAS))
+FORMULAS = ("cosine", "average_dot", "average_sqeuclidean", "centroid", "ward", "tanimoto")
+COSINE, AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, WARD, TANIMOTO = range(len(FORMULAS))
 
 # Columns of moments.
 COUNT, SPREAD, LENGTH = 0, 1, 2
@@ -60,6 +61,10 @@ def formula_score(formula: int, means: Vectors32, moments: Floats, u: int, v: in
         return dot(a, b) / lengths if lengths > 0.0 else 0.0
     if formula == AVERAGE_DOT:
         return dot(a, b)
+    if formula == TANIMOTO:
+        product = dot(a, b)
+        union = moments[u, LENGTH] ** 2 + moments[v, LENGTH] ** 2 - product
+        return product / union if union > 0.0 else 0.0
     gap = squared_distance(a, b)
     if formula == AVERAGE_SQEUCLIDEAN:
         return -(gap + moments[u, SPREAD] + moments[v, SPREAD])

@@ -110,7 +110,9 @@ class VectorMeans:
             vector: Any = scipy.sparse.csr_matrix(record, dtype=np.float64)
         else:
             vector = np.asarray(record, np.float64).ravel()
-        if self.name == "average" and self.metric == "cosine":
+        if self.metric == "hellinger":
+            vector = np.sqrt(vector)
+        if self.name == "average" and self.metric in ("cosine", "hellinger"):
             length = np.sqrt(_dot(vector, vector))
             vector = vector / length if length > 0 else vector
         return Means(vector, 1, 0.0)
@@ -125,8 +127,12 @@ class VectorMeans:
         if self.name == "cosine":
             lengths = np.sqrt(_dot(a.mean, a.mean) * _dot(b.mean, b.mean))
             return _dot(a.mean, b.mean) / lengths if lengths > 0 else 0.0
-        if self.name == "average" and self.metric in ("cosine", "dot"):
+        if self.name == "average" and self.metric in ("cosine", "dot", "hellinger"):
             return _dot(a.mean, b.mean)
+        if self.name == "tanimoto":
+            product = _dot(a.mean, b.mean)
+            union = _dot(a.mean, a.mean) + _dot(b.mean, b.mean) - product
+            return product / union if union > 0 else 0.0
         gap = _squared_distance(a.mean, b.mean)
         if self.name == "average":
             return -(gap + a.spread + b.spread)

@@ -11,7 +11,9 @@ from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.scan import ScanSearch
 from grinch.neighbors.sources import ByKey, ByVector, Source
-from grinch.summaries import RecordSummaries, Summaries
+from grinch.neighbors.sparse import MOST_POINTS, SparseSearch
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries
+from grinch.tree.links import NO_LIMIT
 
 __all__ = ["ByKey", "ByVector", "Search", "check_search", "make_search"]
 
@@ -48,6 +50,8 @@ def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True)
         return ScanSearch(summaries, k, [source.proposer() for source in sources], RECORDS_AT_ONCE if at_once else 1)
     if not isinstance(search, str):
         raise ValueError("ByVector and ByKey are for linkages of your own; vectors are searched by 'exact' or 'index'")
+    if isinstance(summaries, SparseSummaries):
+        return SparseSearch(summaries, k, most_points=NO_LIMIT if search == "exact" else MOST_POINTS)
     if search == "index":
         return CellSearch(summaries, k)
     return ExactSearch(summaries, k) if search == "exact" else AutoSearch(summaries, k)

@@ -18,7 +18,6 @@ from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk
 from grinch.neighbors.base import Guard, Neighbors, batches
 from grinch.summaries.arrays import Arrays
-from grinch.summaries.vectors import VectorSummaries
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
@@ -38,15 +37,18 @@ def _blas() -> ThreadpoolController:
 class ExactSearch:
     """The k nearest earlier points under the leaf-level form of a vector linkage."""
 
-    def __init__(self, summaries: VectorSummaries, k: int, jobs: int | None = None):
+    number: Any = np.float32
+    """What products are computed in."""
+
+    def __init__(self, summaries: Any, k: int, jobs: int | None = None):
         self.summaries, self.k = summaries, k
         self.jobs = jobs or cores()
         self.full_scans = 0
         # Held while the factors change.
         self._guard = Guard()
         self._synced = 0
-        self._scale = np.ones(0, np.float32)
-        self._shift = np.zeros(0, np.float32)
+        self._scale = np.ones(0, self.number)
+        self._shift = np.zeros(0, self.number)
 
     def write(self, at: int, rows: Any) -> None:
         """The summaries have all there is to know."""
@@ -103,8 +105,8 @@ class ExactSearch:
         """For so many points and some more, not for all there is room for: another search may go on from here."""
         if len(self._scale) < stop or not self._scale.flags.writeable:
             room = max(min(stop + stop // 2, self.summaries.capacity) - len(self._scale), 0)
-            self._scale = np.concatenate([self._scale, np.ones(room, np.float32)])
-            self._shift = np.concatenate([self._shift, np.zeros(room, np.float32)])
+            self._scale = np.concatenate([self._scale, np.ones(room, self.number)])
+            self._shift = np.concatenate([self._shift, np.zeros(room, self.number)])
 
     def _set_factors(self, leaves: Any) -> None:
         lengths = self.summaries.lengths(leaves)
@@ -113,7 +115,7 @@ class ExactSearch:
             with np.errstate(divide="ignore"):
                 self._scale[leaves] = np.where(lengths > 0, 1.0 / lengths, 0.0)
         elif self.summaries.linkage.leaf_metric == "sqeuclidean":
-            shift = -0.5 * lengths**2
+            shift = -0.5 * self.summaries.squares(leaves)
         # Whatever is gone is behind everything, and offered to nobody.
         self._shift[leaves] = np.where(self.summaries.gone(leaves), -np.inf, shift)
 

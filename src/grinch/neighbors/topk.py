@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from grinch._compile import jitable, kernel
-from grinch._types import Floats, Ids, Slots, Vectors32, as_id
+from grinch._types import Floats, Ids, Numbers, Slots, Vectors32, as_id
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.upkeep import vector_score
 from grinch.tree.links import NONE
@@ -26,7 +26,7 @@ def _is_worse(f_a: float, a: int, f_b: float, b: int) -> bool:
 
 
 @jitable
-def sift_down(values: Vectors32, ids: Ids, i: int, size: int) -> None:
+def sift_down(values: Numbers, ids: Ids, i: int, size: int) -> None:
     """Restore a heap with the worst candidate on top."""
     value, item = values[i], ids[i]
     while True:
@@ -44,11 +44,12 @@ def sift_down(values: Vectors32, ids: Ids, i: int, size: int) -> None:
 
 @kernel
 def offer_block(
-    products: Vectors32, first: int, limits: Slots, scale: Vectors32, shift: Vectors32, values: Vectors32, ids: Ids
+    products: Numbers, first: int, limits: Slots, scale: Numbers, shift: Numbers, values: Numbers, ids: Ids
 ) -> None:
     """Offer columns ``first …`` of a block of products to each query's heap; column j counts as product·scale + shift.
 
-    Query r may only take points before ``limits[r]``. Heaps start out full of ``-inf``.
+    Query r may only take points before ``limits[r]``. Heaps start out full of ``-inf``. All numbers are float32, or all
+    are float64.
     """
     size = values.shape[1]
     for r in range(products.shape[0]):

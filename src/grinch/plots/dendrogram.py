@@ -70,7 +70,8 @@ def plot_dendrogram(
     tree : Tree
         The cluster tree.
     labels : sequence, optional
-        The class of each point: branches are called by their commonest, with its share, and have its color.
+        The class of each point: branches are called by their commonest, with its share, and have its color. With
+        ``texts``, the commonest is beside the keywords.
     n_clusters : int, default=40
         Draw at most this many branches; fewer if ``ax`` has no room for their names.
     title : str, optional
@@ -83,7 +84,7 @@ def plot_dendrogram(
     names : dict, optional
         What clusters are called, by their number in ``clusters``.
     texts : sequence of str, optional
-        A text for each point: branches without a name or label are called by their keywords.
+        A text for each point: branches without a name are called by their keywords.
     vectors : array-like of shape (n_points, n_features), optional
         What tells which branches are alike; by default ``labels`` do.
     min_size : int, optional
@@ -104,7 +105,7 @@ def plot_dendrogram(
     check_n_clusters(n_clusters)
     shown, heights = display(tree), tree.heights()
     classes, cut = groups("labels", labels, tree, shown), groups("clusters", clusters, tree, shown)
-    naming = Naming(tree, shown, classes, cut, names, texts)
+    naming = Naming(tree, shown, classes, cut, names, texts, words_first=True)
     room = None if ax is None else lines_in(ax, FONT)
     branches = _fitting(tree, lambda n: outline(tree, shown.starts, heights, n, min_size), n_clusters, room)
     order = in_order(branches, tree.sizes(), _distances(branches, naming, vectors, classes))
@@ -158,9 +159,10 @@ def _captions(tree: Tree, naming: Naming, nodes: list[int]) -> list[tuple[str, s
     found = []
     for name, node in zip(naming(nodes), nodes, strict=True):
         size, share = tree.size(node), naming.share(node)
-        facts = counted(size, "point")
+        label = naming.label_beside(node)
+        facts = f"{size:,}, {label}" if label else counted(size, "point")
         if share < 1:
-            facts += f", {100 * share:.0f} %"
+            facts += f"{'' if label else ','} {100 * share:.0f} %"
         found.append((name, "" if name and size == 1 else f"  ({facts})" if name else facts))
     return found
 

@@ -30,8 +30,8 @@ class Shares(NamedTuple):
 class Naming:
     """Names of groups, from what a picture was given: names of clusters, labels, texts, clusters, ids of points.
 
-    The first of them that has a name for a group gives it; labels and clusters only to groups of which a share of at
-    least ``least`` have them.
+    The first of them that has a name for a group gives it (with ``words_first``, texts before labels); labels and
+    clusters only to groups of which a share of at least ``least`` have them.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Naming:
         names: Mapping[Any, str] | None,
         texts: Sequence[str | None] | None,
         least: Shares | None = None,
+        words_first: bool = False,
     ):
         if names is not None and (clusters is None or not isinstance(names, Mapping)):
             got = "no clusters" if clusters is None else type(names).__name__
@@ -50,12 +51,16 @@ class Naming:
         self._tree, self._shown, self._labels, self._clusters = tree, shown, labels, clusters
         self._least = least or Shares(0.0, MOST)
         self._given = {} if names is None else dict(names)
+        self._words_first = words_first
         self._texts = None if texts is None else check_texts(texts, tree.n_leaves)
 
     def __call__(self, nodes: list[int]) -> list[str]:
         """A name for each of several groups that have no points in common, or the empty text."""
         words = self._keywords(nodes)
-        return [self._given_name(v) or self._label(v) or words[i] or self._other(v) for i, v in enumerate(nodes)]
+        return [
+            self._given_name(v) or (self._words_first and words[i]) or self._label(v) or words[i] or self._other(v)
+            for i, v in enumerate(nodes)
+        ]
 
     @property
     def n(self) -> int:
@@ -66,6 +71,11 @@ class Naming:
         if self._labels is None or self._given_name(node) or not self._labels.counts[node]:
             return 1.0
         return self._labels.share(node)
+
+    def label_beside(self, node: int) -> str:
+        """The label of a group that is called by its words."""
+        is_needed = self._words_first and self._texts is not None and self._labels is not None
+        return self._labels.name(node) if is_needed and self._labels is not None else ""
 
     def sample(self, node: int) -> Labels:
         """Points of a group, evenly chosen."""

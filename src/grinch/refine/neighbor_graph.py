@@ -7,12 +7,14 @@ each leaf, best first, padded with NONE; a :class:`Graph` has every pair once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
 
 from grinch._compile import kernel
-from grinch._types import Floats, Ids, Numbers, Slots
+from grinch._types import Floats, Ids, Slots
 from grinch.tree.links import NONE
 
 # How many of its neighbours a point may name.
@@ -71,8 +73,11 @@ def fill_graph(near: Ids, mutual: int, one_sided: int, ends: Ids, weights: Ids) 
     return n
 
 
-def without_far(near: Ids, rows: Numbers | None) -> Ids:
-    """Neighbours but for those that are far away all the same; ``rows`` are the points, where distances count."""
+def without_far(near: Ids, rows: Any) -> Ids:
+    """Neighbours but for those that are far away all the same; ``rows`` are the points, where distances count.
+
+    They are a matrix, dense or sparse, or None where distances do not count.
+    """
     if rows is None or not _may_be_far(near, rows):
         return near
     gaps = np.zeros(near.shape)
@@ -85,15 +90,24 @@ def without_far(near: Ids, rows: Numbers | None) -> Ids:
     return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(kept == NONE, axis=1, kind="stable"), axis=1))
 
 
-def _may_be_far(near: Ids, rows: Numbers) -> bool:
+def _may_be_far(near: Ids, rows: Any) -> bool:
     """Whether points are so far apart, beside some that are nearest to each other, that a closer look is worth it."""
     some = np.unique(np.linspace(0, len(near) - 1, 128).astype(np.intp))
     gaps = _gaps(rows, some, near[some, 0])
-    across = np.linalg.norm(np.max(rows, axis=0).astype(np.float64) - np.min(rows, axis=0))
+    largest, smallest = rows.max(axis=0), rows.min(axis=0)
+    across = _length(largest.astype(np.float64) - smallest)
     return bool(gaps.any() and across > FAR_APART / 8 * np.median(gaps[gaps > 0]))
 
 
-def _gaps(rows: Numbers, some: Slots, others: Ids) -> Floats:
+def _gaps(rows: Any, some: Slots, others: Ids) -> Floats:
     """The distances of points from others; 0 where there is no other."""
     steps = rows[some].astype(np.float64) - rows[others]
-    return np.where(others == NONE, 0.0, np.sqrt(np.einsum("ij,ij->i", steps, steps)))
+    if scipy.sparse.issparse(steps):
+        squares = np.asarray(steps.multiply(steps).sum(axis=1)).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", steps, steps)
+    return np.where(others == NONE, 0.0, np.sqrt(squares))
+
+
+def _length(row: Any) -> float:
+    return float(scipy.sparse.linalg.norm(row) if scipy.sparse.issparse(row) else np.linalg.norm(row))

@@ -87,8 +87,9 @@ class Client:
         """
         rows, names, kept = _matrix(X), _ids(ids), _listed(payload)
         for what, values in (("ids", names), ("payload", kept)):
-            if values is not None and len(values) != len(rows):
-                raise ValueError(f"{what} must have one entry for each of the {len(rows)} points; got {len(values)}")
+            if values is not None and len(values) != rows.shape[0]:
+                n = rows.shape[0]
+                raise ValueError(f"{what} must have one entry for each of the {n} points; got {len(values)}")
         version = 0
         for part in _parts(rows, kept):
             body = _npz(rows[part], names and names[part], kept and kept[part])
@@ -338,16 +339,16 @@ def _json(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _matrix(X: Any) -> npt.NDArray[Any]:
-    """Rows of numbers; their finiteness is checked where they go."""
-    dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    if dense.dtype.kind in "iub" or dense.dtype == np.float16:
-        dense = dense.astype(np.float32 if dense.dtype == np.float16 else np.float64)
-    if count_rows(dense) == 0:
+def _matrix(X: Any) -> Any:
+    """Rows of numbers, dense or sparse; their finiteness is checked where they go."""
+    rows = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    if rows.dtype.kind in "iub" or rows.dtype == np.float16:
+        rows = rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
+    if count_rows(rows) == 0:
         return np.empty((0, 1), np.float32)
-    if dense.ndim != 2 or dense.dtype.kind != "f":
-        raise ValueError(f"X must be a matrix of numbers; got {dense.ndim} dimensions of {dense.dtype}")
-    return np.ascontiguousarray(dense)
+    if rows.ndim != 2 or rows.dtype.kind != "f":
+        raise ValueError(f"X must be a matrix of numbers; got {rows.ndim} dimensions of {rows.dtype}")
+    return rows if hasattr(X, "tocsr") else np.ascontiguousarray(rows)
 
 
 def _ids(ids: Any) -> list[Any] | None:
@@ -366,19 +367,21 @@ def _listed(values: Any) -> list[Any] | None:
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
-def _parts(rows: npt.NDArray[Any], payload: list[Any] | None) -> Iterator[slice]:
+def _parts(rows: Any, payload: list[Any] | None) -> Iterator[slice]:
     """Some of the rows at a time."""
     beside = 0
     with suppress(TypeError, ValueError):
         beside = 0 if not payload else len(json.dumps(payload[:100])) // min(len(payload), 100)
-    step = max(CHUNK // (rows.shape[1] * rows.itemsize + beside + 50), 1)
-    for start in range(0, len(rows), min(step, MANY)):
+    step = max(CHUNK // (rows.shape[1] * rows.dtype.itemsize + beside + 50), 1)
+    for start in range(0, rows.shape[0], min(step, MANY)):
         yield slice(start, start + min(step, MANY))
 
 
-def _npz(rows: npt.NDArray[Any], ids: list[Any] | None = None, payload: list[Any] | None = None) -> bytes:
-    """Rows, ids and payload as the arrays that a service takes."""
-    arrays: dict[str, npt.NDArray[Any]] = {"X": rows}
+def _npz(rows: Any, ids: list[Any] | None = None, payload: list[Any] | None = None) -> bytes:
+    """Rows, ids and payload as the arrays that a service takes; a few sparse rows are sent dense."""
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "X": np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+    }
     if ids is not None:
         arrays["ids_json"] = np.frombuffer(_json([_plain(name) for name in ids]), np.uint8)
     if payload is not None:

@@ -167,8 +167,8 @@ def _add_rows(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arra
         return
     sample = viewer.sample(scene)
     rows = sample.comparable(given)
-    names = viewer.source.columns()
-    if names is None and sample.words is None and rows.shape[1] <= LONGEST_ROWS:
+    names = None if sample.is_shortened else viewer.source.columns()
+    if not sample.is_shortened and names is None and sample.words is None and rows.shape[1] <= LONGEST_ROWS:
         names = [f"column {i}" for i in range(rows.shape[1])]
     if rows.shape[1] > LONGEST_ROWS:
         names, rows = None, _shortened(rows, sample.metric)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from grinch.serve import projection
 from grinch.serve.arrays import pack_arrays
@@ -31,7 +32,8 @@ def make_map(viewer: Viewer, scene: Scene, method: str) -> bytes:
     elif method == "umap":
         rows = viewer.source.rows(keys)
         assert rows is not None
-        plane = projection.umap_of(np.asarray(rows, np.float32), viewer.source.metric())
+        shown = viewer.sample(scene).comparable(rows) if scipy.sparse.issparse(rows) else np.asarray(rows, np.float32)
+        plane = projection.umap_of(shown, viewer.source.metric())
     else:
         plane = _pca(viewer, scene, keys)
     x, y, aspect = projection.quantized(plane)

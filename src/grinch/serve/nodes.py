@@ -147,7 +147,7 @@ class NodePages:
 
     def _columns(self, v: int, leaves: Ids) -> list[dict[str, object]]:
         sample, source = self.viewer.sample(self.scene), self.viewer.source
-        if sample.rows is None or v == self.scene.tree.root:
+        if sample.rows is None or sample.is_shortened or v == self.scene.tree.root:
             return []
         width, names = sample.rows.shape[1], source.columns()
         if names is None:

@@ -10,6 +10,7 @@ import numpy as np
 from grinch.serve.nodes import NodePages
 from grinch.serve.scene import Cut, Scene
 from grinch.serve.sources import Place
+from grinch.summaries.vectors import dense_rows
 
 if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer
@@ -21,7 +22,8 @@ def place(viewer: Viewer, scene: Scene, vector: Any, like: Any, cut: str | None)
         raise ValueError("there are no points yet, so a point can be placed nowhere")
     if vector is None and like is not None:
         key = viewer.key_of(like)
-        rows = viewer.source.rows(np.array([key]))
+        given = viewer.source.rows(np.array([key]))
+        rows = None if given is None else dense_rows(given)
         vector = None if rows is None else rows[0].tolist()
     width = viewer.source.n_features()
     if width is None:

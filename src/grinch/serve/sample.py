@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._types import Counts, Floats, Ids, Vectors32
 from grinch.cuts.words import ENGLISH, WORD
 from grinch.serve.fields import Fields
 from grinch.serve.scene import Scene
+from grinch.serve.shortening import N_DIRECTIONS, Shortening, is_wide, sparse_units
 from grinch.serve.sources import Source, sampled
+from grinch.summaries.vectors import dense_rows
 
 MOST_POINTS = 50_000
 # Of vectors, fewer where they are long.
@@ -63,18 +64,26 @@ class Words:
 class Sample:
     """Some of the points of a scene: their rows and texts."""
 
-    def __init__(self, scene: Scene, source: Source, fields: Fields, metric: str):
+    def __init__(self, scene: Scene, source: Source, fields: Fields, metric: str, shortening: Shortening | None = None):
         self.scene, self.metric = scene, metric
         self._source, self._fields = source, fields
-        width = source.n_features() or 1
+        self._shortening = shortening or Shortening()
+        self.is_shortened = is_wide(source.rows(scene.seen.keys[:1])) if scene.n else False
+        width = N_DIRECTIONS if self.is_shortened else source.n_features() or 1
         self.places: Counts = sampled(scene.n, max(min(MOST_POINTS, MOST_NUMBERS // width), 1))
         self._keys = scene.seen.keys[scene.order[self.places]]
 
     @cached_property
     def rows(self) -> Vectors32 | None:
-        """Their rows as they are compared; None if points are no vectors."""
+        """Their rows as they are compared, wide sparse ones shortened; None if points are no vectors."""
         rows = self._source.rows(self._keys) if self.scene.n else None
         return None if rows is None else self.comparable(rows)
+
+    @cached_property
+    def _shorten(self) -> Shortening:
+        rows = self._source.rows(self._keys)
+        self._shortening.fit(sparse_units(rows) if self.metric == "cosine" else rows, self.scene.n)
+        return self._shortening
 
     @cached_property
     def words(self) -> Words | None:
@@ -84,8 +93,11 @@ class Sample:
         texts = [self._fields.text_of(payload) for payload in self._source.payloads(self._keys)]
         return Words(texts) if any(texts) else None
 
-    def comparable(self, rows: npt.NDArray[Any] | None) -> Vectors32:
-        """Rows as they are compared: of length 1 where directions count."""
+    def comparable(self, rows: Any) -> Vectors32:
+        """Rows as they are compared: of length 1 where directions count; shortened if they are wide and sparse."""
+        if is_wide(rows):
+            return self._shorten(sparse_units(rows) if self.metric == "cosine" else rows)
+        rows = dense_rows(rows)
         found: Vectors32 = np.asarray(rows, np.float32)
         if self.metric != "cosine":
             return found

@@ -22,6 +22,7 @@ from grinch.serve.placing import place
 from grinch.serve.sample import Sample
 from grinch.serve.scene import Cut, Scene, empty_scene, known_range, whole_number
 from grinch.serve.searching import search
+from grinch.serve.shortening import Shortening
 from grinch.serve.sources import MOST_FOR_LAYERS, Source, StoreSource, sampled
 
 MOST_LABELS = 1_000
@@ -100,6 +101,7 @@ class Viewer:
         self._layers_took, self._layers_at = 0.0, 0.0
         # The mean, two directions, and of how many points.
         self.axes: tuple[Floats, Floats, int] | None = None
+        self._shortening = Shortening()
         self._scenes: dict[int, Scene] = {}
         self.scene = self._build()
         if self.scene.n:
@@ -192,7 +194,7 @@ class Viewer:
         """Some of the points, with rows and texts; made when it is first needed."""
         with scene.lock:
             if scene.sample is None:
-                scene.sample = Sample(scene, self.source, self.fields, self.source.metric())
+                scene.sample = Sample(scene, self.source, self.fields, self.source.metric(), self._shortening)
             return scene.sample
 
     # The whole ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
 from grinch.linkage.vector import FORMULAS
-from grinch.summaries.callbacks import LEAVES_AROUND
+from grinch.summaries.callbacks import N_CALLS
 from grinch.summaries.counters import new_counts
 from grinch.tree.links import NO_LIMIT, TreeArrays
 from grinch.tree.rows import reorder_rows
@@ -29,17 +29,33 @@ class Arrays(NamedTuple):
     """What compiled code sees of the summaries.
 
     ``means`` (float32) and ``moments`` (count, spread, length) are the summaries of vectors; those of records are
-    Python objects elsewhere. ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
+    Python objects elsewhere. Means of sparse vectors are rows of ``row_sizes`` entries: those of leaves from
+    ``row_starts`` on in ``leaf_columns`` and ``leaf_values`` (from -1 - ``row_starts`` on in ``query_columns`` and
+    ``query_values`` if they are only looked up), those of internal nodes in a block of memory at that address
+    (:mod:`grinch.summaries.memory`); all of these are empty where vectors are dense.
+    ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
     ``stale`` marks summaries that are out of date; ``gone`` marks leaves that were taken out, which no search finds.
     ``counted`` and ``changes`` are for large nodes, whose summaries may lag behind: how many leaves they are of, and
     how many changes there were below since; one for every ``lag`` leaves is too many (0: no summary lags).
-    ``nodes`` and ``answers`` are scratch space for questions to the linkage, ``counts`` counts them. ``formula`` is the
+    ``nodes`` and ``answers`` are scratch space for questions to the linkage, ``counts`` counts them; ``spread_out``,
+    ``united_columns``, ``united_values`` and ``united_sizes`` are scratch space for sparse rows, of which no mean has
+    more than ``most_entries``. ``formula`` is the
     number of a formula, ``calls`` has the addresses of what is no formula, ``reply`` what a callback said, and
     ``blamed`` the two nodes for which a compiled function gave no number.
     """
 
     means: Vectors32
     moments: Floats
+    row_starts: Counts
+    row_sizes: Ids
+    leaf_columns: Ids
+    leaf_values: Vectors32
+    query_columns: Ids
+    query_values: Vectors32
+    spread_out: Vectors32
+    united_columns: Ids
+    united_values: Vectors32
+    united_sizes: Vectors32
     sibling_scores: Floats
     stale: Flags
     counted: Ids
@@ -53,6 +69,7 @@ class Arrays(NamedTuple):
     blamed: Counts
     formula: int
     lag: int
+    most_entries: int
 
 
 class SummaryArrays(Protocol):
@@ -62,6 +79,26 @@ class SummaryArrays(Protocol):
     def means(self) -> Vectors32: ...
     @property
     def moments(self) -> Floats: ...
+    @property
+    def row_starts(self) -> Counts: ...
+    @property
+    def row_sizes(self) -> Ids: ...
+    @property
+    def leaf_columns(self) -> Ids: ...
+    @property
+    def leaf_values(self) -> Vectors32: ...
+    @property
+    def query_columns(self) -> Ids: ...
+    @property
+    def query_values(self) -> Vectors32: ...
+    @property
+    def spread_out(self) -> Vectors32: ...
+    @property
+    def united_columns(self) -> Ids: ...
+    @property
+    def united_values(self) -> Vectors32: ...
+    @property
+    def united_sizes(self) -> Vectors32: ...
     @property
     def sibling_scores(self) -> Floats: ...
     @property
@@ -88,6 +125,8 @@ class SummaryArrays(Protocol):
     def formula(self) -> int: ...
     @property
     def lag(self) -> int: ...
+    @property
+    def most_entries(self) -> int: ...
 
 
 class SummarizedTree(TreeArrays, SummaryArrays, Protocol):
@@ -99,6 +138,16 @@ def new_arrays(n_features: int, formula: int) -> Arrays:
     return Arrays(
         means=np.zeros((0, n_features), np.float32),
         moments=np.zeros((0, 3)),
+        row_starts=np.zeros(0, np.int64),
+        row_sizes=np.zeros(0, np.int32),
+        leaf_columns=np.zeros(0, np.int32),
+        leaf_values=np.zeros(0, np.float32),
+        query_columns=np.zeros(0, np.int32),
+        query_values=np.zeros(0, np.float32),
+        spread_out=np.zeros(0, np.float32),
+        united_columns=np.zeros(0, np.int32),
+        united_values=np.zeros(0, np.float32),
+        united_sizes=np.zeros(0, np.float32),
         sibling_scores=np.zeros(0),
         stale=np.zeros(0, np.uint8),
         counted=np.zeros(0, np.int32),
@@ -107,11 +156,12 @@ def new_arrays(n_features: int, formula: int) -> Arrays:
         nodes=np.zeros(0, np.int32),
         answers=np.zeros(0),
         counts=new_counts(),
-        calls=np.zeros(LEAVES_AROUND + 1, np.int64),
+        calls=np.zeros(N_CALLS, np.int64),
         reply=np.zeros(1, np.int64),
         blamed=np.full(2, -1),
         formula=formula,
         lag=0,
+        most_entries=NO_LIMIT,
     )
 
 

@@ -26,7 +26,8 @@ from grinch._compile import NO_COUNTS
 from grinch._types import Counts
 
 # Entries of the addresses that a state carries.
-FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND = range(5)
+FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND, ALLOCATE, RELEASE = range(7)
+N_CALLS = RELEASE + 1
 
 
 _NUMBER = ctypes.c_int64
@@ -45,6 +46,12 @@ class LinkageFailed(Exception):
 def call_float(address: int, numbers: tuple[int, ...]) -> float:
     """The floating-point answer of the function at an address."""
     value: float = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_int64] * len(numbers))(int(address))(*numbers)
+    return value
+
+
+def call_int(address: int, numbers: tuple[int, ...]) -> int:
+    """The answer of the function at an address, a whole number."""
+    value: int = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(numbers))(int(address))(*numbers)
     return value
 
 
@@ -68,6 +75,7 @@ def _intrinsic_call(answer: Any, llvm_answer: Any) -> Any:
 
 
 _compiled_call_float = _intrinsic_call(types.float64, ir.DoubleType())
+_compiled_call_int = _intrinsic_call(types.int64, ir.IntType(64))
 _compiled_call = _intrinsic_call(types.void, ir.VoidType())
 
 
@@ -75,6 +83,11 @@ _compiled_call = _intrinsic_call(types.void, ir.VoidType())
 @overload(call_float, jit_options=NO_COUNTS)
 def _overloaded_call_float(address, numbers):  # type: ignore[no-untyped-def]
     return lambda address, numbers: _compiled_call_float(address, numbers)
+
+
+@overload(call_int, jit_options=NO_COUNTS)
+def _overloaded_call_int(address, numbers):  # type: ignore[no-untyped-def]
+    return lambda address, numbers: _compiled_call_int(address, numbers)
 
 
 @overload(call, jit_options=NO_COUNTS)
@@ -115,7 +128,7 @@ class Callbacks:
 
     def addresses(self) -> Counts:
         """By the constants above; 0 where there is nothing to call."""
-        found = np.zeros(LEAVES_AROUND + 1, np.int64)
+        found = np.zeros(N_CALLS, np.int64)
         for which, function in self._functions.items():
             found[which] = ctypes.cast(function, ctypes.c_void_p).value or 0
         return found

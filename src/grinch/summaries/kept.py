@@ -10,6 +10,7 @@ import scipy.sparse
 from grinch._types import Floats, Slots
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.pairwise import Pairwise
+from grinch.summaries.sparse import SparseSummaries
 from grinch.summaries.vectors import VectorSummaries, dense_rows
 
 
@@ -39,8 +40,10 @@ def is_over_vectors(linkage: object) -> bool:
     return isinstance(linkage, Pairwise) and isinstance(linkage.distance, str)
 
 
-def kept_vectors(summaries: VectorSummaries, slots: Slots) -> Kept:
+def kept_vectors(summaries: VectorSummaries | SparseSummaries, slots: Slots) -> Kept:
     """The vectors in some slots, as they are stored: as long as nothing changes if they are all the first ones."""
+    if isinstance(summaries, SparseSummaries):
+        return Kept(summaries.leaf_matrix(slots), summaries.linkage)
     n = len(slots)
     is_first = n == 0 or int(slots[-1]) == n - 1
     rows = summaries.arrays.means[:n] if is_first else summaries.arrays.means[slots]
@@ -50,6 +53,8 @@ def kept_vectors(summaries: VectorSummaries, slots: Slots) -> Kept:
 def kept_rows(pieces: list[Any], linkage: VectorLinkage | Linkage) -> Kept:
     """Points as they were given, in pieces, for what keeps no summaries of them."""
     if isinstance(linkage, VectorLinkage) or is_over_vectors(linkage):
+        if isinstance(linkage, VectorLinkage) and linkage.is_of_roots:
+            pieces = [np.sqrt(piece) for piece in pieces]
         is_sparse = [scipy.sparse.issparse(piece) for piece in pieces]
         if pieces and all(is_sparse):
             return Kept(scipy.sparse.vstack(pieces, format="csr"), linkage)

@@ -14,13 +14,19 @@ from grinch._types import Counts, Floats, Slots, Vectors32
 from grinch.errors import LinkageError
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.vector import COSINE, COUNT, LENGTH
-from grinch.summaries.arrays import CUSTOM, GrowingArrays, new_arrays
-from grinch.summaries.callbacks import FORMULA, LEAVES_AROUND
+from grinch.summaries.arrays import CUSTOM, Arrays, GrowingArrays, new_arrays
+from grinch.summaries.callbacks import FORMULA, N_CALLS
 from grinch.summaries.frame import BOUND, PIECE, SHORTEST, Frame, row_lengths
 
 
 def dense_rows(rows: Any) -> npt.NDArray[Any]:
     return np.asarray(rows.toarray() if scipy.sparse.issparse(rows) else rows)
+
+
+def _wide(rows: Any, is_of_roots: bool) -> Floats:
+    """Rows in float64, or their square roots."""
+    wide = dense_rows(rows).astype(np.float64)
+    return np.sqrt(wide) if is_of_roots else wide
 
 
 class VectorSummaries(GrowingArrays):
@@ -47,7 +53,7 @@ class VectorSummaries(GrowingArrays):
 
     def _find_formula(self) -> None:
         """Where the user's own function is differs from process to process."""
-        calls = np.zeros(LEAVES_AROUND + 1, np.int64)
+        calls = np.zeros(N_CALLS, np.int64)
         if self.linkage.is_custom:
             calls[FORMULA] = self.linkage.formula.address
         self.arrays = self.arrays._replace(calls=calls)
@@ -71,7 +77,7 @@ class VectorSummaries(GrowingArrays):
         frame.settle(at)
         while done < n:
             stop = min(n, frame.end_of_piece(at + done) - at)
-            piece = dense_rows(rows[done:stop]).astype(np.float64)
+            piece = _wide(rows[done:stop], self.linkage.is_of_roots)
             if not frame.keeps_origin(at + done, piece, self.arrays.gone):
                 break
             lengths = row_lengths(self._centre(piece))
@@ -93,7 +99,7 @@ class VectorSummaries(GrowingArrays):
         if n and self.frame.moves and self.frame.origin is None:
             self.frame.origin = dense_rows(rows[:1])[0].astype(np.float64)
         for start in range(0, n, PIECE):
-            piece = dense_rows(rows[start : start + PIECE]).astype(np.float64)
+            piece = _wide(rows[start : start + PIECE], self.linkage.is_of_roots)
             lengths = row_lengths(self._centre(piece))
             self._put(at + start, piece, lengths)
         self.arrays.gone[at : at + n] = 0
@@ -188,6 +194,10 @@ class VectorSummaries(GrowingArrays):
     def lengths(self, leaves: Any) -> Floats:
         return self.arrays.moments[leaves, LENGTH]
 
+    def squares(self, leaves: Any) -> Floats:
+        """Squared lengths."""
+        return self.lengths(leaves) ** 2
+
     def leaf_rows(self, count: int) -> Vectors32 | None:
         """The points in the first slots, where their distances count."""
         return self.arrays.means[:count] if self.linkage.is_euclidean else None
@@ -205,6 +215,16 @@ class VectorSummaries(GrowingArrays):
             with np.errstate(over="ignore"):
                 found[start : start + len(rows)] = (bits * factors).sum(axis=1)
         return found
+
+    def part(self, points: Slots) -> tuple[Arrays, Any]:
+        """The arrays of a tree of its own that has these points, and nothing known of its internal nodes.
+
+        Besides, whatever has to be there as long as they are used.
+        """
+        arrays, n = new_arrays(self.n_features, self.arrays.formula), len(points)
+        means, moments = np.zeros((2 * n, self.n_features), np.float32), np.zeros((2 * n, 3))
+        means[:n], moments[:n] = self.arrays.means[points], self.arrays.moments[points]
+        return arrays._replace(means=means, moments=moments, calls=self.arrays.calls), None
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""

@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from grinch import cuts
 from grinch._types import Counts, Labels
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.kept import kept_points
+from grinch.linkage.base import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
 from grinch.store.changes import Change
+from grinch.summaries.kept import Kept
 from grinch.tree import Tree
 
 
@@ -124,7 +127,7 @@ class MemorySource:
     def payloads(self, keys: Counts) -> Iterator[Any]:
         return (self._payload.get(key) for key in keys.tolist())
 
-    def rows(self, keys: Counts) -> npt.NDArray[Any] | None:
+    def rows(self, keys: Counts) -> Any:
         if self.model is None:
             return None
         _, positions, kept = self._kept_rows()
@@ -132,10 +135,10 @@ class MemorySource:
             return None
         leaves = _leaves_at(positions, keys)
         found = kept.rows[leaves[leaves >= 0]]
-        dense = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
-        rows: npt.NDArray[Any] = np.zeros((len(keys), kept.rows.shape[1]), dense.dtype)
-        # As they were given, not as they are stored.
-        rows[leaves >= 0] = dense / kept.scale + (0 if kept.origin is None else kept.origin)
+        if scipy.sparse.issparse(found):
+            return _spaced(_given(found, kept), leaves >= 0)
+        rows: npt.NDArray[Any] = np.zeros((len(keys), kept.rows.shape[1]), found.dtype)
+        rows[leaves >= 0] = _given(found, kept)
         return rows
 
     def _kept_rows(self) -> tuple[int, Counts, Any]:
@@ -220,6 +223,21 @@ def _leaves_at(positions: Counts, keys: Counts) -> Counts:
     is_known = at < len(positions)
     is_known[is_known] = positions[at[is_known]] == keys[is_known]
     return np.where(is_known, at, -1)
+
+
+def _given(rows: Any, kept: Kept) -> Any:
+    """Rows as they were given, not as they are stored; but for their length, where only directions count."""
+    if isinstance(kept.linkage, VectorLinkage) and kept.linkage.is_of_roots:
+        return rows.multiply(rows).tocsr() if scipy.sparse.issparse(rows) else rows * rows
+    return rows if scipy.sparse.issparse(rows) else rows / kept.scale + (0 if kept.origin is None else kept.origin)
+
+
+def _spaced(rows: Any, is_known: Any) -> Any:
+    """Sparse rows at these places, and empty ones between them."""
+    sizes = np.zeros(len(is_known), np.int64)
+    sizes[is_known] = np.diff(rows.indptr)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    return scipy.sparse.csr_matrix((rows.data, rows.indices, indptr), shape=(len(is_known), rows.shape[1]))
 
 
 def _plain_id(name: Any) -> Any:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from grinch._types import Floats, Ids, Labels
 from grinch.core.engine import Engine
-from grinch.cuts.graph import N_NEIGHBORS, Weights, comparable, squared_distances
+from grinch.cuts.graph import N_NEIGHBORS, Weights, comparable, distances_of
 from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.automatic import LEAST_NEIGHBORS, is_cut_by_heights
 from grinch.linkage.base import VectorLinkage
@@ -175,7 +175,7 @@ def _apart(job: Job, branch: int, slots: Ids, own: Any, asking: Any) -> Weights:
     if isinstance(linkage, VectorLinkage):
         metric = "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
         rows = comparable(np.concatenate([own, asking]) if len(asking) else own, metric)
-        apart = squared_distances(slots, rows)
+        apart = distances_of(slots, rows)
         _write_spread(job, branch, own, rows[:count], metric)
     else:
         apart[:] = np.arange(slots.shape[1])

@@ -1,0 +1,229 @@
+"""An inverted index that grows: for each column, the points that have it.
+
+Points are indexed in segments, each of them whole and never changed. As soon as a segment is as large as the one before
+it, the two become one; so there are few, and a point is copied few times.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from grinch._compile import jitable, kernel
+from grinch._sparse_rows import first_not_below
+from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
+from grinch.linkage.sparse import SQUARE
+from grinch.linkage.vector import TANIMOTO
+from grinch.neighbors.topk import offer_block
+from grinch.summaries.arrays import Arrays
+from grinch.summaries.memory import float32_at, int32_at
+from grinch.summaries.upkeep import row_of
+
+# Points whose products with a query are added up together: they stay in the first-level cache.
+BLOCK = 4096
+
+
+class Segment(NamedTuple):
+    """Points from ``first`` on up to ``end``: ``starts`` says by column where its points (``slots``) begin."""
+
+    first: int
+    end: int
+    starts: Counts
+    slots: Ids
+    values: Vectors32
+
+
+class Postings:
+    """All points up to ``end``, by column."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+
+    @property
+    def end(self) -> int:
+        return self.segments[-1].end if self.segments else 0
+
+    def append(self, rows: Any) -> None:
+        """Points after the last one, as a CSR matrix."""
+        segments = [*self.segments, _segment(rows, self.end)]
+        while len(segments) > 1 and _size(segments[-2]) <= 2 * _size(segments[-1]):
+            newer, older = segments.pop(), segments.pop()
+            segments.append(_joined(older, newer))
+        # In one step, for another thread may be reading.
+        self.segments = segments
+
+
+def _size(segment: Segment) -> int:
+    return segment.end - segment.first
+
+
+def _segment(rows: Any, first: int) -> Segment:
+    columns = rows.tocsc()
+    columns.sort_indices()
+    slots = (columns.indices + first).astype(np.int32)
+    return Segment(first, first + rows.shape[0], columns.indptr.astype(np.int64), slots, columns.data)
+
+
+def _joined(older: Segment, newer: Segment) -> Segment:
+    n_columns = max(len(older.starts), len(newer.starts)) - 1
+    before, after = (_padded(segment.starts, n_columns) for segment in (older, newer))
+    n = len(older.slots) + len(newer.slots)
+    slots, values = np.empty(n, np.int32), np.empty(n, np.float32)
+    _join(before, older.slots, older.values, after, newer.slots, newer.values, slots, values)
+    return Segment(older.first, newer.end, before + after, slots, values)
+
+
+def _padded(starts: Counts, n_columns: int) -> Counts:
+    """Columns that came later are empty."""
+    return np.concatenate([starts, np.full(n_columns + 1 - len(starts), starts[-1])])
+
+
+@kernel
+def _join(
+    before: Counts,
+    old_slots: Ids,
+    old_values: Vectors32,
+    after: Counts,
+    new_slots: Ids,
+    new_values: Vectors32,
+    slots: Ids,
+    values: Vectors32,
+) -> None:
+    at = 0
+    for column in range(before.shape[0] - 1):
+        for i in range(before[column], before[column + 1]):
+            slots[at], values[at] = old_slots[i], old_values[i]
+            at += 1
+        for i in range(after[column], after[column + 1]):
+            slots[at], values[at] = new_slots[i], new_values[i]
+            at += 1
+
+
+# What is asked of it ------------------------------------------------------------------------------------------------
+
+
+class Queries(NamedTuple):
+    """Points that are looked up, each among those before its limit.
+
+    ``offsets`` says where the columns of each begin in ``is_used``, which says whether they count.
+    """
+
+    slots: Slots
+    limits: Slots
+    offsets: Counts
+    is_used: Flags
+
+
+class Heaps(NamedTuple):
+    """The best that was offered to each query, as in :mod:`grinch.neighbors.topk`, with the products as scratch."""
+
+    products: Floats
+    scale: Floats
+    shift: Floats
+    values: Floats
+    ids: Ids
+
+
+@kernel
+def count_points(arrays: Arrays, queries: Queries, segment: Segment, counts: Counts) -> None:
+    """Add, for each column of each query, the points of a segment that have it, as far as they are before its limit."""
+    starts, slots = segment.starts, segment.slots
+    for r in range(queries.slots.shape[0]):
+        at_columns, _, n = row_of(arrays, as_id(queries.slots[r]))
+        columns = int32_at(at_columns, n)
+        for i in range(n):
+            if columns[i] + 1 < starts.shape[0]:
+                here = slots[starts[columns[i]] : starts[columns[i] + 1]]
+                counts[queries.offsets[r] + i] += first_not_below(here, queries.limits[r], 0)
+
+
+@kernel
+def offer_segment(arrays: Arrays, queries: Queries, segment: Segment, cursors: Counts, heaps: Heaps) -> None:
+    """Offer the points of a segment to each query, by its columns that count; ``cursors`` is scratch space."""
+    starts, slots = segment.starts, segment.slots
+    n_columns = starts.shape[0] - 1
+    for r in range(queries.slots.shape[0]):
+        x, stop = as_id(queries.slots[r]), min(segment.end, queries.limits[r])
+        at_columns, at_values, n = row_of(arrays, x)
+        columns, row = int32_at(at_columns, n), float32_at(at_values, n)
+        for i in range(n):
+            cursors[i] = starts[min(columns[i], n_columns)]
+        for begin in range(segment.first, stop, BLOCK):
+            end = min(begin + BLOCK, stop)
+            block = heaps.products[:1, : end - begin]
+            block[0, :] = 0.0
+            for i in range(n):
+                if queries.is_used[queries.offsets[r] + i] and columns[i] < n_columns:
+                    at, last, weight = cursors[i], starts[columns[i] + 1], np.float64(row[i])
+                    while at < last and slots[at] < end:
+                        block[0, slots[at] - begin] += weight * np.float64(segment.values[at])
+                        at += 1
+                    cursors[i] = at
+            _offer(arrays, x, begin, block, r, queries, heaps)
+
+
+@kernel
+def count_rows(arrays: Arrays, queries: Queries, first: int, counts: Counts) -> None:
+    """As ``count_points`` for the points from ``first`` on, which no segment has yet."""
+    for r in range(queries.slots.shape[0]):
+        at_columns, _, n = row_of(arrays, as_id(queries.slots[r]))
+        columns = int32_at(at_columns, n)
+        for point in range(first, queries.limits[r]):
+            at_others, _, m = row_of(arrays, point)
+            others = int32_at(at_others, m)
+            i, j = 0, 0
+            while i < n and j < m:
+                a, b = columns[i], others[j]
+                counts[queries.offsets[r] + i] += a == b
+                i += a <= b
+                j += b <= a
+
+
+@kernel
+def offer_rows(arrays: Arrays, queries: Queries, first: int, heaps: Heaps) -> None:
+    """Offer the points from ``first`` on, which no segment has yet, to each query, by its columns that count."""
+    for r in range(queries.slots.shape[0]):
+        x = as_id(queries.slots[r])
+        is_used = queries.is_used[queries.offsets[r] : queries.offsets[r + 1]]
+        for begin in range(first, queries.limits[r], BLOCK):
+            block = heaps.products[:1, : min(BLOCK, queries.limits[r] - begin)]
+            for j in range(block.shape[1]):
+                block[0, j] = _product_of_used(arrays, x, begin + j, is_used)
+            _offer(arrays, x, begin, block, r, queries, heaps)
+
+
+@jitable
+def _product_of_used(arrays: Arrays, x: int, point: int, is_used: Flags) -> float:
+    """The product of a query with a point, by its columns that count."""
+    at_columns, at_values, n = row_of(arrays, x)
+    at_others, at_other_values, m = row_of(arrays, point)
+    columns, values = int32_at(at_columns, n), float32_at(at_values, n)
+    others, other_values = int32_at(at_others, m), float32_at(at_other_values, m)
+    i, j, total = 0, 0, 0.0
+    while i < n and j < m:
+        a, b = columns[i], others[j]
+        if a == b and is_used[i]:
+            total += np.float64(values[i]) * np.float64(other_values[j])
+        i += a <= b
+        j += b <= a
+    return total
+
+
+@jitable
+def _offer(arrays: Arrays, x: int, first: int, products: Floats, r: int, queries: Queries, heaps: Heaps) -> None:
+    """Offer points from ``first`` on, with these products, to query r."""
+    _as_similarities(arrays, x, first, products)
+    values, ids, limits = heaps.values[r : r + 1], heaps.ids[r : r + 1], queries.limits[r : r + 1]
+    offer_block(products, first, limits, heaps.scale, heaps.shift, values, ids)
+
+
+@jitable
+def _as_similarities(arrays: Arrays, x: int, first: int, products: Floats) -> None:
+    """Tanimoto's coefficients instead of products, for no factor makes them of these."""
+    if arrays.formula == TANIMOTO:
+        own = arrays.moments[x, SQUARE]
+        for j in range(products.shape[1]):
+            product = products[0, j]
+            if product > 0.0:
+                products[0, j] = product / (own + arrays.moments[first + j, SQUARE] - product)

@@ -1,0 +1,87 @@
+"""Search on sparse vectors by an inverted index: exact, or by the most telling columns alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grinch._types import Ids, Slots
+from grinch.neighbors import postings, topk
+from grinch.neighbors.exact import EXTRA, ExactSearch
+from grinch.summaries.arrays import Arrays
+from grinch.summaries.sparse import SparseSummaries
+from grinch.tree.links import NO_LIMIT
+
+# So many points at the end are compared one by one: they are indexed together.
+AT_ONCE = 512
+# Of a query, the columns that the fewest points have are used, as long as these are at most so many in all. Measured:
+# docs/development/search.md.
+MOST_POINTS = 2**14
+
+
+class SparseSearch(ExactSearch):
+    """The k nearest earlier points by an inverted index.
+
+    ``most_points`` is how many points a query may be compared with, counted once for each column they share.
+    """
+
+    number = np.float64
+
+    def __init__(self, summaries: SparseSummaries, k: int, jobs: int | None = None, most_points: int = NO_LIMIT):
+        super().__init__(summaries, k, jobs)
+        self.most_points = most_points
+        self.postings = postings.Postings()
+
+    def rewritten(self) -> None:
+        super().rewritten()
+        self.postings = postings.Postings()
+
+    def compacted(self, leaves: Slots) -> None:
+        super().compacted(leaves)
+        self.postings = postings.Postings()
+
+    def _sync(self, start: int, stop: int) -> None:
+        super()._sync(start, stop)
+        with self._guard.lock:
+            indexed = self.postings.end
+            if indexed > start:
+                # Points that were expected and never came are indexed: others have their slots now.
+                self.postings, indexed = postings.Postings(), 0
+            if stop - indexed >= AT_ONCE:
+                self.postings.append(self.summaries.leaf_matrix(np.arange(indexed, stop)))
+
+    def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
+        """The k nearest of each query among the points before its limit."""
+        n, width, segments = len(queries), self.k + EXTRA + 1, self.postings.segments
+        values, proposed = np.full((n, width), -np.inf), np.full((n, width), -1, np.int32)
+        heaps = postings.Heaps(np.empty((1, postings.BLOCK)), self._scale, self._shift, values, proposed)
+        sizes = arrays.row_sizes[queries]
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        asked = postings.Queries(queries, limits, offsets, np.ones(int(offsets[-1]), np.uint8))
+        if self.most_points != NO_LIMIT:
+            asked = self._with_fewest_points(arrays, asked, segments)
+        cursors = np.empty(int(sizes.max(initial=0)), np.int64)
+        for segment in segments:
+            postings.offer_segment(arrays, asked, segment, cursors, heaps)
+        postings.offer_rows(arrays, asked, segments[-1].end if segments else 0, heaps)
+        found, scores = np.empty((n, self.k), np.int32), np.empty((n, self.k))
+        topk.rank(arrays, queries, proposed, found, scores)
+        return found
+
+    def _with_fewest_points(
+        self, arrays: Arrays, asked: postings.Queries, segments: list[postings.Segment]
+    ) -> postings.Queries:
+        """The same queries by the columns that the fewest points have, as long as these are few enough."""
+        counts, offsets = np.zeros(len(asked.is_used), np.int64), asked.offsets
+        for segment in segments:
+            postings.count_points(arrays, asked, segment, counts)
+        postings.count_rows(arrays, asked, segments[-1].end if segments else 0, counts)
+        of_query = np.repeat(np.arange(len(asked.slots)), np.diff(offsets))
+        order = np.lexsort((counts, of_query))
+        sums = np.cumsum(counts[order])
+        before = np.concatenate([[0], sums])[offsets[:-1]]
+        is_few = sums - before[of_query] <= self.most_points
+        # The rarest column of a query counts in any case.
+        is_few[offsets[:-1][np.diff(offsets) > 0]] = True
+        is_used = np.empty(len(counts), np.uint8)
+        is_used[order] = is_few
+        return asked._replace(is_used=is_used)

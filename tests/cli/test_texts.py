@@ -1,0 +1,197 @@
+"""Texts on the command line, from a file to names of branches, and in a store."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import grinch
+from commands import run_command
+from grinch.text import TextVectors
+
+FRUIT = ["a red apple", "green apple", "apple pie, pear", "apple, pear juice", "an apple a day"]
+MONEY = ["stocks fell today", "bonds and stocks rose", "stocks fell again", "bonds fell, stocks too"]
+ENCODER = """
+class Letters:
+    def encode(self, texts):
+        return [[text.count(letter) + 0.1 for letter in "aeiost"] for text in texts]
+"""
+
+
+def run(*arguments, cwd, expect=0, given=""):
+    done = run_command(*arguments, cwd=cwd, given=given)
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(FRUIT + MONEY) + "\n", encoding="utf-8")
+    rows = [{"doc": f"d{i}", "kind": int(i >= 5), "title": text, "year": 1} for i, text in enumerate(FRUIT + MONEY)]
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
+    pd.DataFrame(rows).to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "letters.py").write_text(ENCODER)
+    return tmp_path
+
+
+def branches_of(out):
+    with open(out / "branches.csv", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_lines_are_clustered_by_their_words(folder):
+    done = run("cluster", "texts.txt", "-k", 2, "-o", "out", "-q", cwd=folder)
+    out = folder / "out"
+    assert "texts.txt: 9 texts, 16 terms" in done.stdout
+    assert "explore out/model.grinch --table out/clusters.csv --text text" in done.stdout
+    clusters = pd.read_csv(out / "clusters.csv")
+    assert clusters["text"].tolist() == FRUIT + MONEY
+    assert clusters["cluster"].tolist() == [0] * 5 + [1] * 4
+    branches = branches_of(out)
+    assert [(row["cluster"], row["size"]) for row in branches] == [("", "9"), ("0", "5"), ("1", "4")]
+    assert branches[1]["keywords"].startswith("apple, pear")
+    assert branches[2]["keywords"].startswith("stocks, fell")
+    assert {row["parent"] for row in branches[1:]} == {branches[0]["node"]}
+    # The model and what made its rows are beside each other, and say the same of the clusters.
+    model, vectors = grinch.load(out / "model.grinch"), TextVectors.load(out / "text.npz")
+    found = vectors.keywords(vectors.transform(FRUIT + MONEY), model.labels_)
+    assert [", ".join(words) for words in found] == [row["keywords"] for row in branches[1:]]
+    assert all((out / name).read_bytes()[:4] == b"\x89PNG" for name in ("dendrogram.png", "icicle.png"))
+
+
+@pytest.mark.parametrize("file", ["t.csv", "t.parquet", "t.jsonl"])
+def test_a_column_of_a_table(folder, file):
+    options = ("--text", "title", "--id", "doc", "--label", "kind", "--payload", "year", "-k", 2, "--no-picture")
+    done = run("cluster", file, *options, "-q", cwd=folder)
+    assert "1.000" in done.stdout  # purity
+    clusters = pd.read_csv(folder / "grinch-out" / "clusters.csv")
+    assert list(clusters) == ["id", "cluster", "label", "text", "year"]
+    assert clusters["id"].tolist() == [f"d{i}" for i in range(9)]
+    assert clusters["cluster"].tolist() == clusters["label"].tolist()
+
+
+def test_a_table_from_the_standard_input(folder):
+    given = (folder / "t.csv").read_text()
+    done = run("cluster", "-", "--text", "title", "-k", 2, "--no-picture", "-q", cwd=folder, given=given)
+    assert "standard input: 9 texts" in done.stdout
+
+
+@pytest.mark.parametrize("options", [["--hashing"], ["--ngrams", 2], ["--characters", "3-4"], ["--characters", "3"]])
+def test_other_ways_to_make_rows(folder, options, monkeypatch):
+    # Until rows stay sparse inside.
+    monkeypatch.setattr("grinch.text.vectors.N_COLUMNS", 512)
+    run("cluster", "texts.txt", *options, "-k", 2, "--no-picture", "-q", cwd=folder)
+    assert pd.read_csv(folder / "grinch-out" / "clusters.csv")["cluster"].tolist() == [0] * 5 + [1] * 4
+    assert branches_of(folder / "grinch-out")[1]["keywords"].startswith("apple")
+
+
+def test_embeddings_of_an_object_of_ones_own(folder):
+    embed = ("--embed", "letters:Letters")
+    done = run("cluster", "texts.txt", *embed, "-k", 2, "--no-picture", "-q", cwd=folder)
+    assert "9 texts, 6 features by letters:Letters" in done.stdout
+    assert len(branches_of(folder / "grinch-out")) == 3
+    run("add", "store", "texts.txt", *embed, "-q", cwd=folder)
+    done = run("add", "store", "texts.txt", "-q", cwd=folder, expect=2)
+    assert "give --embed letters:Letters" in done.stderr
+    run("add", "store", "texts.txt", *embed, "-q", cwd=folder)
+
+
+def test_unicode_empty_lines_and_a_line_of_a_megabyte(folder):
+    lines = ["Äpfel und Birnen", "äpfel", "", "東京 の 天気", "🍎🍐", "東京 の 天気", "x" * 1_000_000, "  "]
+    (folder / "odd.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    run("cluster", "odd.txt", "-q", cwd=folder)
+    with open(folder / "grinch-out" / "clusters.csv", newline="", encoding="utf-8") as file:
+        csv.field_size_limit(2**24)
+        rows = list(csv.DictReader(file))
+    assert [row["text"] for row in rows] == lines
+    assert rows[3]["cluster"] == rows[5]["cluster"]
+    tree = grinch.load(folder / "grinch-out" / "model.grinch").tree_
+    assert tree.lca(3, 5) == tree.parent(3)
+
+
+def test_stop_words_alone_are_clustered_too(folder):
+    (folder / "stop.txt").write_text("the and of\nis it\nthe and\nis it not\n")
+    run("cluster", "stop.txt", "-k", 2, "-q", cwd=folder)
+    assert pd.read_csv(folder / "grinch-out" / "clusters.csv")["cluster"].tolist() == [0, 1, 0, 1]
+    assert {row["keywords"] for row in branches_of(folder / "grinch-out")} == {""}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["t.csv", "--text", "nowhere"], "--text must be one of 'doc', 'kind', 'title', 'year'; got 'nowhere'"),
+        (["t.csv", "--text", "title", "--label", "kid"], "--label must be one of"),
+        (["t.jsonl"], "--text must name the column of FILE with the texts; it has 'doc', 'kind'"),
+        (["texts.txt", "--text", "title"], "is a text per line and has no columns"),
+        (["texts.txt", "--id", "doc"], "is a text per line and has no columns"),
+        (["t.csv", "--hashing"], "--hashing is for texts"),
+        (["texts.txt", "--characters", "four"], "--characters must be a length or two"),
+        (["texts.txt", "--embed", "letters:Letters", "--hashing"], "leave --hashing out"),
+        (["texts.txt", "--embed", "nothing:here"], "cannot be imported"),
+        (["texts.txt", "--embed", "someone/model"], "pip install sentence-transformers"),
+        (["texts.txt", "--workers", 2], "leave them out"),
+        (["empty.txt"], "has no rows"),
+        (["marks.txt"], "texts must have words of two letters or more"),
+        (["nowhere.txt"], "does not exist"),
+        (["broken.jsonl", "--text", "a"], "line 2"),
+        (["list.jsonl", "--text", "a"], "must have an object in each line"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(folder, arguments, complaint):
+    (folder / "empty.txt").write_text("")
+    (folder / "marks.txt").write_text("!\n?\n")
+    (folder / "broken.jsonl").write_text('{"a": "x"}\n{"a": \n')
+    (folder / "list.jsonl").write_text("[1]\n")
+    done = run("cluster", *arguments, "-o", "new", cwd=folder, expect=2)
+    assert complaint in done.stderr
+    assert not (folder / "new").exists() or not list((folder / "new").iterdir())
+
+
+def test_a_store_keeps_what_makes_rows_of_its_texts(folder):
+    (folder / "more.txt").write_text("green apple pie\nunheard words\n\nstocks rose\n")
+    run("add", "news", "texts.txt", "-k", 2, "-q", cwd=folder)
+    before = (folder / "news" / "text.npz").read_bytes()
+    done = run("add", "news", "more.txt", "-q", cwd=folder)
+    assert "more.txt: 4 texts, 16 terms" in done.stdout
+    assert (folder / "news" / "text.npz").read_bytes() == before
+    with grinch.open(folder / "news", readonly=True) as store:
+        vectors = TextVectors.load(folder / "news" / "text.npz")
+        expected = vectors.transform([*FRUIT, *MONEY, "green apple pie", "unheard words", "", "stocks rose"])
+        rows = store.vectors(list(range(13)))
+        rows = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
+        np.testing.assert_array_equal(rows, expected.toarray())
+        assert store.payload([0, 9]) == [{"text": "a red apple"}, {"text": "green apple pie"}]
+    done = run("predict", "news", "more.txt", cwd=folder)
+    found = [line.split(",") for line in done.stdout.split()[1:]]
+    assert [name for name, _ in found] == ["0", "1", "2", "3"]
+    assert found[0][1] != found[3][1]
+    run("store", "backup", "news", "copy", cwd=folder)
+    assert (folder / "copy" / "text.npz").read_bytes() == before
+
+
+def test_texts_and_vectors_are_not_mixed_in_a_store(folder):
+    run("add", "news", "texts.txt", "-q", cwd=folder)
+    (folder / "v.csv").write_text("a,b\n1,2\n3,4\n")
+    for command in ("add", "predict"):
+        done = run(command, "news", "v.csv", cwd=folder, expect=2)
+        assert "is of texts: name the column of FILE that has them with --text" in done.stderr
+    done = run("add", "news", "texts.txt", "--ngrams", 2, cwd=folder, expect=2)
+    assert "--ngrams is for a new store" in done.stderr
+    run("add", "numbers", "v.csv", "-q", cwd=folder)
+    for command in ("add", "predict"):
+        done = run(command, "numbers", "texts.txt", cwd=folder, expect=2)
+        assert "is of vectors, and FILE has texts" in done.stderr
+    assert not (folder / "numbers" / "text.npz").exists()
+
+
+def test_the_demonstration_on_docstrings(folder, monkeypatch):
+    monkeypatch.setattr("grinch.datasets.docstrings.load_docstrings.__defaults__", (("networkx",),))
+    done = run("demo", "--text", cwd=folder)
+    assert "docstrings of networkx" in done.stdout
+    keywords = " ".join(row["keywords"] for row in branches_of(folder / "grinch-out"))
+    assert {"graph", "nodes", "shortest", "clique"} <= set(keywords.replace(",", "").split())

@@ -1,0 +1,189 @@
+"""Grinch on sparse matrices, as users have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from effort import at_night
+from grinch import Grinch, Online, Rotate, Rules
+from grinch.datasets import paper_synthetic
+from grinch.metrics import dendrogram_purity
+from grinch.summaries import SparseSummaries, VectorSummaries
+
+
+def rows(n=200, d=80, seed=0):
+    return scipy.sparse.random(n, d, 0.08, format="csr", random_state=seed)
+
+
+def summaries_of(model):
+    return model._engine().summaries
+
+
+@pytest.mark.parametrize("seed", [0, at_night(1), at_night(2), at_night(3), at_night(4)])
+@pytest.mark.parametrize("linkage", ["cosine", "average", "tanimoto"])
+def test_the_papers_synthetic_data_are_recovered(seed, linkage):
+    X, y = paper_synthetic(n_classes=25, random_state=seed, sparse=True)
+    model = Grinch(linkage=linkage, mode="exact").fit(X)
+    assert isinstance(summaries_of(model), SparseSummaries)
+    assert dendrogram_purity(model.tree_, y) == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_all_of_the_papers_synthetic_data_are_recovered(seed):
+    X, y = paper_synthetic(random_state=seed, sparse=True)
+    assert dendrogram_purity(Grinch(linkage="cosine", mode="exact").fit(X).tree_, y) == 1.0
+
+
+def test_any_kind_of_sparse_matrix_is_the_same():
+    X = rows()
+    expected = Grinch().fit(X).tree_.keys().tolist()
+    wide = X.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    for given in (X.tocsc(), X.tocoo(), X.tolil(), scipy.sparse.csr_array(X), wide):
+        model = Grinch().fit(given)
+        assert model.tree_.keys().tolist() == expected
+        assert isinstance(summaries_of(model), SparseSummaries)
+
+
+def test_unsorted_and_duplicate_columns_are_put_in_order_and_the_input_stays_as_it_is():
+    X = rows()
+    order = np.concatenate([np.arange(start, stop)[::-1] for start, stop in zip(X.indptr, X.indptr[1:], strict=False)])
+    mixed = scipy.sparse.csr_matrix((X.data[order], X.indices[order], X.indptr), shape=X.shape)
+    mixed.has_sorted_indices = True  # a lie
+    twice = scipy.sparse.csr_matrix((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape)
+    before = mixed.indices.copy()
+    expected = Grinch().fit(X).tree_.keys().tolist()
+    assert Grinch().fit(mixed).tree_.keys().tolist() == expected
+    assert Grinch().fit(twice).tree_.keys().tolist() == expected
+    assert mixed.indices.tolist() == before.tolist()
+    assert twice.nnz == 2 * X.nnz
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_a_bad_value_is_refused_with_its_row_and_changes_nothing(value):
+    X = rows()
+    model = Grinch(n_clusters=3).fit(X)
+    before = model.tree_.keys().tolist()
+    bad = X[:30].tolil()
+    bad[17, 5] = value
+    with pytest.raises(ValueError, match="row 17"):
+        model.partial_fit(bad.tocsr())
+    assert model.tree_.keys().tolist() == before
+
+
+def test_an_index_out_of_range_is_refused():
+    X = rows()
+    X.indices[3] = 80
+    with pytest.raises(ValueError, match="indices are from 0 to 79; one is 80"):
+        Grinch().fit(X)
+
+
+def test_negative_counts_are_refused_by_hellinger_and_taken_by_others():
+    X = rows(60)
+    X.data[10] *= -1
+    row = int(np.searchsorted(X.indptr, 10, side="right")) - 1
+    with pytest.raises(ValueError, match=f"must not be negative for metric='hellinger'.* in row {row}, column"):
+        Grinch(metric="hellinger").fit(X)
+    Grinch().fit(X).tree_.check()
+
+
+def test_too_many_columns_are_refused():
+    X = scipy.sparse.csr_matrix(([1.0, 1.0], ([0, 1], [0, 5])), shape=(2, 2**31))
+    with pytest.raises(ValueError, match="at most 2,147,483,647 columns"):
+        Grinch().fit(X)
+
+
+def test_many_columns_need_no_memory():
+    X = scipy.sparse.csr_matrix(
+        (np.ones(90), (np.repeat(np.arange(30), 3), np.arange(90) % 7 * 10**8)), shape=(30, 10**9)
+    )
+    model = Grinch(n_clusters=3).fit(X)
+    model.tree_.check()
+    assert len(model.predict(X[:4])) == 4
+
+
+def test_empty_rows_are_similar_to_nothing_and_stay():
+    X = rows().tolil()
+    X[[0, 50, 199]] = 0
+    for options in ({}, {"linkage": "ward"}, {"linkage": "cosine"}, {"linkage": "tanimoto"}, {"metric": "hellinger"}):
+        model = Grinch(**options).fit(X.tocsr())
+        model.tree_.check()
+        assert model.n_leaves_ == 200
+    nothing = scipy.sparse.csr_matrix((5, 10))
+    assert Grinch(n_clusters=2).fit(nothing).n_leaves_ == 5
+
+
+def test_dense_rows_may_come_to_a_sparse_model_and_the_other_way_round():
+    X = rows()
+    sparse = Grinch(n_clusters=4).fit(X[:150]).partial_fit(X[150:].toarray())
+    assert isinstance(summaries_of(sparse), SparseSummaries)
+    assert sparse.tree_.keys().tolist() == Grinch(n_clusters=4).fit(X).tree_.keys().tolist()
+    dense = Grinch(n_clusters=4).fit(X[:150].toarray()).partial_fit(X[150:])
+    assert isinstance(summaries_of(dense), VectorSummaries)
+    assert dense.tree_.keys().tolist() == Grinch(n_clusters=4).fit(X.toarray()).tree_.keys().tolist()
+
+
+@pytest.mark.parametrize("kind", [Grinch, Rotate, Online])
+def test_a_life_with_sparse_rows_is_that_with_dense_ones(kind):
+    X = rows(300, 60)
+    options = {"mode": Rules.fast(most_entries=float("inf"))} if kind is Grinch else {}
+    sparse, dense = (kind(n_clusters=6, **options) for _ in range(2))
+    for model, given in ((sparse, X), (dense, X.toarray())):
+        model.fit(given[:200])
+        model.remove(list(range(20, 60)))
+        model.update([5, 7], given[250:252])
+        model.partial_fit(given[200:])
+        model.refine()
+        model.tree_.check()
+    assert sorted(sparse.tree_.keys().tolist()) == sorted(dense.tree_.keys().tolist())
+    assert sparse.predict(X[:40]).tolist() == dense.predict(X[:40].toarray()).tolist()
+    assert sparse.labels_.tolist() == dense.labels_.tolist()
+
+
+def test_new_columns_come_where_they_are_expected():
+    X = rows(200, 120)
+    before = scipy.sparse.csr_matrix(X[:120, :90])
+    model = Grinch(n_clusters=4).fit(before)
+    keys = model.tree_.keys().tolist()
+    with pytest.raises(ValueError, match="120 features"):
+        model.partial_fit(X[120:])
+    assert (model.tree_.keys().tolist(), model.n_features_in_) == (keys, 90)
+    bad = X[120:].copy()
+    bad.data[3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(bad, new_columns=True)
+    assert (model.tree_.keys().tolist(), model.n_features_in_) == (keys, 90)
+    model.partial_fit(X[120:], new_columns=True)
+    assert model.n_features_in_ == 120
+    padded = scipy.sparse.csr_matrix((before.data, before.indices, before.indptr), shape=(120, 120))
+    whole = Grinch(n_clusters=4).fit(scipy.sparse.vstack([padded, X[120:]], format="csr"))
+    assert model.tree_.keys().tolist() == whole.tree_.keys().tolist()
+    assert model.predict(X[150:160]).tolist() == whole.predict(X[150:160]).tolist()
+
+
+def test_new_columns_need_sparse_rows():
+    model = Grinch(n_clusters=2).fit(np.eye(4))
+    with pytest.raises(ValueError, match="new_columns needs a model that was begun with sparse rows"):
+        model.partial_fit(np.ones((2, 6)), new_columns=True)
+    assert model.n_features_in_ == 4
+    with pytest.raises(ValueError, match="new_columns must be True or False"):
+        model.partial_fit(np.eye(4), new_columns="yes")
+
+
+def test_tanimoto_is_jaccard_for_single_sets():
+    X = scipy.sparse.csr_matrix(np.array([[1, 1, 1, 0, 0], [1, 1, 0, 0, 0], [0, 0, 0, 1, 1]]))
+    tree = Grinch(linkage="tanimoto", n_clusters=2).fit(X).tree_
+    assert tree.scores[tree.lca(0, 1)] == pytest.approx(2 / 3)
+    assert tree.leaves(tree.lca(0, 1)).tolist() == [0, 1]
+
+
+def test_hellinger_compares_shares_by_their_roots():
+    counts = np.array([[9.0, 0, 16], [90, 0, 160], [1, 3, 0]])
+    for X in (counts, scipy.sparse.csr_matrix(counts)):
+        tree = Grinch(metric="hellinger", n_clusters=2).fit(X).tree_
+        assert tree.scores[tree.lca(0, 1)] == pytest.approx(1.0)
+        expected = np.sqrt(counts[0] / counts[0].sum()) @ np.sqrt(counts[2] / counts[2].sum())
+        assert tree.scores[tree.root] == pytest.approx(expected, rel=1e-5)
