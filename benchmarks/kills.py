@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 OUT = Path(__file__).parent / "kills.json"
 ACKNOWLEDGED = struct.Struct("<qq")
@@ -52,6 +53,12 @@ def vectors_for(rng: np.random.Generator, n: int) -> np.ndarray:
     centres = np.random.default_rng(1).normal(size=(12, N_FEATURES)) * 4
     drawn: np.ndarray = centres[rng.integers(0, 12, n)] + rng.normal(size=(n, N_FEATURES))
     return drawn.astype(np.float32)
+
+
+def points_for(seed: int, rng: np.random.Generator, n: int) -> Any:
+    """Rows as they come in the life of a seed: sparse ones if it can be divided by 3."""
+    rows = vectors_for(rng, n)
+    return rows if seed % 3 else scipy.sparse.csr_matrix(np.where(np.abs(rows) < 2, 0, rows))
 
 
 KINDS = {
@@ -77,13 +84,13 @@ def kind_of(seed: int, k: int) -> str:
 def operate(store: Any, seed: int, k: int) -> None:
     """Do the k-th operation of a life, which depends on nothing but the seed and the store.
 
-    Points have ids of their own if the seed is even.
+    Points have ids of their own if the seed is even, and are sparse if it can be divided by 3.
     """
     rng, kind, ids = np.random.default_rng([seed, k]), kind_of(seed, k), list(store.ids)
     some = [ids[i] for i in rng.permutation(len(ids))[: int(rng.integers(1, 20))].tolist()]
     if kind in ("insert", "insert again") or len(ids) < 30:
         n = int(rng.integers(1, 40))
-        X, is_named = vectors_for(rng, n), seed % 2 == 0
+        X, is_named = points_for(seed, rng, n), seed % 2 == 0
         payload = [{"of": k, "text": "x" * int(rng.integers(0, 30))} for _ in range(n)]
         names = [f"{k}-{i}" for i in range(n)] if is_named else None
         for _ in range(2 if kind == "insert again" and is_named else 1):
@@ -91,7 +98,7 @@ def operate(store: Any, seed: int, k: int) -> None:
     elif kind == "remove":
         store.remove(some if len(ids) < 300 else ids[: len(ids) // 2])
     elif kind == "update":
-        store.update(some, vectors_for(rng, len(some)))
+        store.update(some, points_for(seed, rng, len(some)))
     elif kind == "label":
         clusters = sorted(store.clusters())
         store.label(clusters[int(rng.integers(len(clusters)))], f"name {k}")
@@ -113,7 +120,9 @@ def state_of(store: Any) -> dict[str, Any]:
     ids, tree = list(store.ids), store.tree
     state: dict[str, Any] = {"version": store.version, "points": len(store), "ids": _digest(ids)}
     if ids:
-        state["vectors"] = hashlib.sha256(np.ascontiguousarray(store.vectors(ids)).tobytes()).hexdigest()[:16]
+        vectors = store.vectors(ids)
+        rows = vectors.toarray() if scipy.sparse.issparse(vectors) else np.ascontiguousarray(vectors)
+        state["vectors"] = hashlib.sha256(rows.tobytes()).hexdigest()[:16]
         state["payload"] = _digest(store.payload(ids))
         state["tree"] = _digest(tree.to_newick(ids))
         state["keys"] = _digest(sorted(tree.keys(ids).tolist()))
@@ -479,11 +488,12 @@ class Life:
 def warm_up() -> None:
     """Import and compile in this process what its forks will use."""
     with tempfile.TemporaryDirectory() as folder:
-        store = open_store(Path(folder) / "store", **SETTINGS)
-        for k in range(60):
-            operate(store, 3, k)
-        state_of(store)
-        store.close()
+        for seed in (1, 3):
+            store = open_store(Path(folder) / f"store-{seed}", **SETTINGS)
+            for k in range(60):
+                operate(store, seed, k)
+            state_of(store)
+            store.close()
 
 
 def run(kills: int, seed: int, place: Path, tell: Callable[[str], None]) -> dict[str, Any]:

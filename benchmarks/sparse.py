@@ -76,10 +76,10 @@ def intents() -> tuple[Any, np.ndarray]:
 
 
 def docstrings() -> tuple[Any, np.ndarray]:
-    from grinch.text.docstrings import docstrings as installed
+    from grinch.datasets.docstrings import load_docstrings
 
-    found = installed()
-    return _of_texts([each.text for each in found], [each.package for each in found])
+    found = load_docstrings()
+    return _of_texts(found.texts, found.packages)
 
 
 def _of_texts(texts: list[str], classes: list[str]) -> tuple[Any, np.ndarray]:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dense_linkages import DENSE
 from grinch import Grinch
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST
 from grinch.linkage.base import FunctionLinkage
-from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors import ByKey
 from grinch.tree.checks import check_links
-
-LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
 
 
 def rows_of(n, seed=0):
     return np.random.default_rng(seed).normal(3, 1, (n, 6))
 
 
-@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+@pytest.mark.parametrize("linkage", DENSE, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
 def test_a_tree_that_is_adopted_goes_on_like_the_one_that_grew(linkage):
     X = rows_of(120)
     grown, adopted = (Engine(linkage, EXACT, n_features=6) for _ in range(2))
@@ -67,7 +65,7 @@ def test_a_tree_of_other_points_is_refused():
 
 
 @pytest.mark.parametrize("search", ["exact", "auto", "index"])
-@pytest.mark.parametrize("linkage", [LINKAGES[0], LINKAGES[3]], ids=["cosine", "sqeuclidean"])
+@pytest.mark.parametrize("linkage", [DENSE[0], DENSE[3]], ids=["cosine", "sqeuclidean"])
 def test_who_is_near_is_found_without_any_tree(linkage, search):
     X, queries = rows_of(400), rows_of(300, seed=1)
     engine = Engine(linkage, FAST, search=search, n_neighbors=5, n_features=6)

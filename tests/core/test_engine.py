@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dense_linkages import DENSE
 from effort import at_night, trials
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST, ONLINE, Rules
 from grinch.core.state import State
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
-from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
+from grinch.linkage.named import linkage_of
 from grinch.refine.polish import Polisher
 from grinch.summaries import RecordSummaries, VectorSummaries
 from grinch.summaries.arrays import LARGE, STALE
@@ -28,7 +29,6 @@ from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, nodes_in
 # Drawn numbers may be too small for float32 to square, which is said.
 pytestmark = pytest.mark.filterwarnings("ignore:.*count as zero vectors")
 
-LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
 
 # Few distinct values make duplicates, zero vectors and ties common.
 points = hnp.arrays(
@@ -99,7 +99,7 @@ def assert_same_summary(store, u, v):
         assert store.items[u] == store.items[v]
 
 
-@given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), k=st.integers(1, 8))
+@given(X=points | continuous, rules=rules, linkage=st.sampled_from(DENSE), k=st.integers(1, 8))
 @settings(max_examples=trials(60, 1000))
 def test_compiled_and_interpreted_give_the_same_tree(X, rules, linkage, k):
     fast, slow = (engine_of(X, linkage, rules, k, compiled) for compiled in (True, False))
@@ -109,7 +109,7 @@ def test_compiled_and_interpreted_give_the_same_tree(X, rules, linkage, k):
     assert fast.stats == slow.stats
 
 
-@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+@pytest.mark.parametrize("linkage", DENSE, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
 @pytest.mark.parametrize("mode", [FAST, EXACT, FAST._replace(rotate_cap=10, graft_cap=10, restructure_cap=10)])
 def test_compiled_and_interpreted_agree_on_blobs(blobs, linkage, mode):
     X, n = blobs[0], 80 if mode == EXACT else 150
@@ -119,7 +119,7 @@ def test_compiled_and_interpreted_agree_on_blobs(blobs, linkage, mode):
     assert newick(fast) == newick(slow)
 
 
-@given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES))
+@given(X=points | continuous, rules=rules, linkage=st.sampled_from(DENSE))
 def test_valid_after_every_insert(X, rules, linkage):
     engine = engine_of(X, linkage, rules)
     for i, row in enumerate(X):
@@ -132,7 +132,7 @@ def test_valid_after_every_insert(X, rules, linkage):
     assert np.isfinite(tree.scores[[v for v in tree.nodes() if v >= tree.offset]]).all()
 
 
-@given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), data=st.data())
+@given(X=points | continuous, rules=rules, linkage=st.sampled_from(DENSE), data=st.data())
 def test_reading_and_saving_change_no_later_tree(X, rules, linkage, data):
     alone, read = engine_of(X, linkage, rules), engine_of(X, linkage, rules)
     for row in X:
@@ -147,7 +147,7 @@ def test_reading_and_saving_change_no_later_tree(X, rules, linkage, data):
     np.testing.assert_array_equal(alone.tree().scores, read.tree().scores)
 
 
-@given(X=points | continuous, rules=rules, linkage=st.sampled_from(LINKAGES), data=st.data())
+@given(X=points | continuous, rules=rules, linkage=st.sampled_from(DENSE), data=st.data())
 def test_any_chunking_gives_the_same_tree(X, rules, linkage, data):
     whole, chunked = engine_of(X, linkage, rules), engine_of(X, linkage, rules)
     whole.insert(X)
@@ -160,7 +160,7 @@ def test_any_chunking_gives_the_same_tree(X, rules, linkage, data):
 
 
 DAILY = [("average", "cosine"), ("ward", "sqeuclidean")]
-MANY = [each if (each.name, each.metric) in DAILY else at_night(each) for each in LINKAGES]
+MANY = [each if (each.name, each.metric) in DAILY else at_night(each) for each in DENSE]
 
 
 @pytest.mark.parametrize("linkage", MANY, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
@@ -182,7 +182,7 @@ def test_any_chunking_of_many_points_gives_the_same_tree(rng, linkage):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_all_points_equal(compiled):
     X = np.ones((60, 3))
-    for linkage in LINKAGES:
+    for linkage in DENSE:
         engine = engine_of(X, linkage, EXACT, compiled=compiled)
         engine.insert(X)
         engine.tree().check()
@@ -334,7 +334,7 @@ def test_any_linkage_object_is_taken():
 
 @pytest.mark.parametrize(
     "linkage",
-    [*LINKAGES, FunctionLinkage(lambda a, b: -abs(np.mean(a) - np.mean(b)))],
+    [*DENSE, FunctionLinkage(lambda a, b: -abs(np.mean(a) - np.mean(b)))],
     ids=lambda linkage: f"{getattr(linkage, 'name', 'function')}-{getattr(linkage, 'metric', '')}",
 )
 def test_tidying_changes_nothing_but_numbers(linkage, monkeypatch):

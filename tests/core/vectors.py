@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 
 from core.paper import Similarity
-from grinch.linkage.named import VECTOR_LINKAGES
+from dense_linkages import DENSE_NAMES
 
-NAMED = [(name, metric) for name, metrics in VECTOR_LINKAGES.items() for metric in metrics]
+NAMED = DENSE_NAMES
 
 
 def brute_force(name: str, metric: str, X: np.ndarray) -> Similarity:

@@ -20,6 +20,7 @@ from grinch.estimators.base import turns_of
 from grinch.neighbors import topk
 from grinch.neighbors.auto import AutoSearch
 from grinch.tree import NONE
+from sparse_data import sparse_groups
 
 
 @numba.njit
@@ -216,6 +217,45 @@ GRID = [
     for i, way in enumerate(WAYS)
     for j, named in enumerate(NAMED)
 ]
+
+
+@pytest.mark.parametrize("linkage", ["average", "ward", at_night("cosine"), at_night("tanimoto")])
+def test_places_of_sparse_rows_beside_a_writer_are_those_before_it(linkage):
+    X = sparse_groups(1100)
+    model = Grinch(linkage).fit(X[:500]).remove([3, 77])
+    engine, queries = model._fitted.builder, X[600:640]
+    places, standing = engine.place(queries), engine.standing(engine.tree())
+    nearest, sibling = engine.numbered(places.nearest), engine.numbered(places.sibling)
+    for start in (700, 900):
+        found = standing.place(queries)
+        np.testing.assert_array_equal(found.nearest, nearest)
+        np.testing.assert_array_equal(found.sibling, sibling)
+        np.testing.assert_array_equal(found.score, places.score)
+        model.partial_fit(X[start : start + 200])
+        engine.tree()
+
+
+def test_reading_sparse_rows_beside_inserting_changes_nothing():
+    X = sparse_groups(700)
+    model, stop, failures = Grinch(n_clusters=3).fit(X[:10]), threading.Event(), []
+
+    def read():
+        try:
+            while not stop.is_set():
+                assert len(model.predict(X[:3])) == 3
+                model.tree_.check()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for i in range(10, 700, 6):
+        model.partial_fit(X[i : i + 6])
+    stop.set()
+    thread.join()
+    assert failures == []
+    alone = Grinch(n_clusters=3).fit(X)
+    assert model.tree_.to_newick() == alone.tree_.to_newick()
 
 
 @pytest.mark.parametrize(("estimator", "rules", "linkage", "metric"), GRID)

@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from effort import trials
+from grinch._sparse_rows import first_not_below, product_of
 from grinch.linkage.sparse import (
     DROPPED,
     N_MOMENTS,
     SQUARE,
-    first_not_below,
     formula_of_product,
     keep_largest,
     merge_moments,
     nth_largest,
-    product_of,
     product_with,
     unite,
 )

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from numba import njit
 
+from dense_linkages import DENSE_NAMES
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
-from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
+from grinch.linkage.named import linkage_of
 from grinch.linkage.vector import WARD, merge_rows
 from grinch.summaries import VectorSummaries
 from grinch.summaries.upkeep import vector_score
 
-NAMED = [(name, metric) for name, metrics in VECTOR_LINKAGES.items() for metric in metrics]
+NAMED = DENSE_NAMES
 
 
 def brute_force(name, metric, a, b):

@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
+from dense_linkages import DENSE
+from grinch.linkage.named import linkage_of
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import BATCH
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch
 from grinch.summaries import VectorSummaries
 
-LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
-NAMES = [f"{linkage.name}-{linkage.metric}" for linkage in LINKAGES]
+NAMES = [f"{linkage.name}-{linkage.metric}" for linkage in DENSE]
 COSINE = linkage_of("average")
 
 
@@ -68,7 +68,7 @@ def members(search):
         np.float32, st.tuples(st.integers(1, 700), st.integers(1, 3)), elements=st.sampled_from([-1, 0, 0.3, 2])
     ),
     k=st.integers(1, 20),
-    linkage=st.sampled_from(LINKAGES),
+    linkage=st.sampled_from(DENSE),
 )
 def test_all_cells_and_all_candidates_are_the_exact_search(X, k, linkage):
     store = store_of(X, linkage)
@@ -77,7 +77,7 @@ def test_all_cells_and_all_candidates_are_the_exact_search(X, k, linkage):
     assert members(search) == list(range(len(X) // BATCH * BATCH))
 
 
-@pytest.mark.parametrize("linkage", LINKAGES, ids=NAMES)
+@pytest.mark.parametrize("linkage", DENSE, ids=NAMES)
 def test_recall(rng, linkage):
     store = store_of(blobs(rng, 6000) * rng.uniform(0.5, 2.0, (6000, 1)), linkage)
     exact, found = (stream(s, 0, 6000) for s in (ExactSearch(store, 10), CellSearch(store, 10)))

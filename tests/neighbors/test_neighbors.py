@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dense_linkages import DENSE
 from grinch.linkage.base import FunctionLinkage
-from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
+from grinch.linkage.named import linkage_of
 from grinch.neighbors import make_search
 from grinch.neighbors.base import batches
 from grinch.neighbors.exact import ExactSearch
@@ -17,8 +18,6 @@ from grinch.neighbors.scan import ScanSearch
 from grinch.summaries import RecordSummaries, VectorSummaries
 from grinch.summaries.counters import SCORES
 from grinch.summaries.upkeep import vector_score
-
-LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
 
 
 def store_of(X, linkage):
@@ -46,14 +45,14 @@ def stream(search, start, stop, limit=None):
         np.float32, st.tuples(st.integers(1, 60), st.integers(1, 5)), elements=st.sampled_from([-1, 0, 0.3, 2])
     ),
     k=st.integers(1, 70),
-    linkage=st.sampled_from(LINKAGES),
+    linkage=st.sampled_from(DENSE),
 )
 def test_exact_search_with_ties_is_brute_force(X, k, linkage):
     store = store_of(X, linkage)
     np.testing.assert_array_equal(stream(ExactSearch(store, k), 0, len(X)), brute_force(store, len(X), k))
 
 
-@pytest.mark.parametrize("linkage", LINKAGES, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+@pytest.mark.parametrize("linkage", DENSE, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
 def test_exact_search_in_blocks_is_brute_force(rng, monkeypatch, linkage):
     monkeypatch.setattr("grinch.neighbors.exact.BLOCK", 100)
     X = rng.normal(size=(400, 9))

@@ -12,14 +12,17 @@ import pytest
 
 import grinch
 from effort import trials
-from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch
+from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch, Rules
 from grinch.datasets import gaussian_mixture
 from grinch.errors import SavedModelError
 from grinch.linkage import Pairwise
 from grinch.saving import Parts, check_model, put_together, take_apart
+from grinch.summaries.memory import int32_at
 from hostile_files import packed, write_header, written
+from sparse_data import sparse_groups
 
 X = gaussian_mixture(120, n_features=4, n_classes=5, random_state=0)[0]
+S = sparse_groups(120, n_features=50, n_groups=4)
 
 
 def near(a, b):
@@ -131,6 +134,7 @@ TWO = {"n_clusters": 2}
 MODELS = {
     "vectors": lambda: Grinch("ward", **TWO).fit(X[:60]).remove([5]),
     "cells": lambda: Grinch("cosine", search="index", **TWO).fit(gaussian_mixture(520, n_features=2)[0]),
+    "sparse": lambda: Grinch(mode=Rules.fast(cap=5, most_entries=9), **TWO).fit(S[:60]).remove([5]),
     "records": lambda: Grinch(near, **TWO).fit(X[:15, 0].tolist()),
     "pairwise": lambda: Grinch(Pairwise("average", distance="euclidean"), **TWO).fit(X[:12]),
     "hac": lambda: HAC(**TWO).fit(X[:15]),
@@ -157,7 +161,7 @@ def still_works(path) -> None:
         model.labels_
         if hasattr(model, "partial_fit") and not isinstance(model, Birch):
             records = X[:9, 0].tolist() if model.n_leaves_ and callable(getattr(model, "linkage", None)) else X[:9]
-            model.partial_fit(records)
+            model.partial_fit(S[:9] if model.n_features_in_ == S.shape[1] else records)
     except (ValueError, IndexError, TypeError, AssertionError, ZeroDivisionError, KeyError, AttributeError):
         return
 
@@ -250,6 +254,56 @@ CRIMES = {
 }
 
 
+ROW_CRIMES = {
+    "a row elsewhere": lambda arrays, at: arrays.row_starts.__setitem__(3, 10**9),
+    "a row that is looked up": lambda arrays, at: arrays.row_starts.__setitem__(3, -4),
+    "a row that is too long": lambda arrays, at: arrays.row_sizes.__setitem__(3, 10**8),
+    "a row of less than nothing": lambda arrays, at: arrays.row_sizes.__setitem__(3, -2),
+    "a column outside": lambda arrays, at: arrays.leaf_columns.__setitem__(3, 50),
+    "a negative column": lambda arrays, at: arrays.leaf_columns.__setitem__(3, -1),
+    "columns out of order": lambda arrays, at: arrays.leaf_columns.__setitem__(1, 0),
+    "a value that is not finite": lambda arrays, at: arrays.leaf_values.__setitem__(3, np.inf),
+    "a node's column outside": lambda arrays, at: int32_at(arrays.row_starts[at], 1).__setitem__(0, -1),
+    "a node without a row": lambda arrays, at: arrays.row_sizes.__setitem__(at, 0),
+    "a length": lambda arrays, at: arrays.moments.__setitem__((3, 2), np.nan),
+}
+
+
+@pytest.mark.parametrize("crime", ROW_CRIMES)
+def test_sparse_rows_are_checked(crime):
+    model = Grinch("ward").fit(S[:100])
+    check_model(model)
+    summaries = model._fitted.builder.summaries
+    at = summaries.capacity + int(np.flatnonzero(summaries.arrays.row_sizes[summaries.capacity :])[0])
+    ROW_CRIMES[crime](summaries.arrays, at)
+    with pytest.raises(SavedModelError, match="damaged"):
+        check_model(model)
+
+
+HOSTILE_ROWS = {
+    "a size": ("leaf_sizes", 3, 10**9),
+    "a negative size": ("leaf_sizes", 3, -1),
+    "a column": ("leaf_columns", 3, 10**6),
+    "an order": ("leaf_columns", 1, -1),
+    "a value": ("leaf_values", 2, np.nan),
+    "a node": ("is_apart", 0, 7),
+    "an entry": ("apart_columns", 1, 0),
+    "a node's size": ("apart_sizes", 0, 10**6),
+    "a node's value": ("apart_values", 0, np.inf),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE_ROWS)
+def test_files_with_hostile_rows(what, tmp_path):
+    name, at, value = HOSTILE_ROWS[what]
+    parts = packed(fitted("sparse"))
+    array = parts.arrays[f"builder.summaries.{name}"]
+    assert len(array) > at
+    array[at] = value
+    written(tmp_path / "model", parts)
+    refused(tmp_path / "model", "damaged")
+
+
 @pytest.mark.parametrize("crime", CRIMES)
 def test_parts_are_checked_whoever_carries_them(crime):
     parts = take_apart(Grinch("ward").fit(X[:100]))
@@ -260,7 +314,8 @@ def test_parts_are_checked_whoever_carries_them(crime):
         check_model(model)
 
 
-def test_parts_of_arrays_that_cannot_be_written_to():
+@pytest.mark.parametrize("X", [X, S], ids=["dense", "sparse"])
+def test_parts_of_arrays_that_cannot_be_written_to(X):
     model = Grinch("ward").fit(X[:100])
     parts = take_apart(model)
     locked = {name: array.copy() for name, array in parts.arrays.items()}

@@ -14,9 +14,13 @@ from effort import at_night
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Rules
 from grinch.datasets import gaussian_mixture
 from grinch.errors import NotSavable, SavedModelError
+from grinch.saving import take_apart
+from grinch.saving.sparse import rows_kept
+from sparse_data import sparse_groups
 from twins import assert_same, go_on, reopened, same_bits
 
 X = gaussian_mixture(1200, n_features=8, n_classes=12, random_state=0)[0]
+S = sparse_groups(1200)
 MODELS = [
     Grinch(),
     Grinch("average", metric="dot"),
@@ -46,6 +50,58 @@ def test_an_engine_goes_on(model, tmp_path):
     )
 
 
+SPARSE_MODELS = [
+    Grinch(),
+    Grinch("ward", noise=True),
+    at_night(Grinch("average", metric="dot")),
+    at_night(Grinch("average", metric="sqeuclidean", n_clusters=7)),
+    at_night(Grinch("average", metric="hellinger")),
+    Grinch("cosine", search="exact", mode="paper"),
+    Grinch("centroid", mode="exact"),
+    Grinch("tanimoto", threshold=0.2),
+    Grinch(mode=Rules.fast(cap=20, most_entries=12)),
+    at_night(Rotate("ward")),
+]
+
+
+@pytest.mark.parametrize("model", SPARSE_MODELS, ids=repr)
+def test_an_engine_on_sparse_rows_goes_on(model, tmp_path):
+    n = 100 if model.get_params().get("mode") == "exact" else 600
+    model.fit(S[:n])
+    twin = reopened(model, tmp_path)
+    go_on(
+        (model, twin),
+        [(S[n : n + 1],), (S[n + 1 : n + 90],), (S[n + 90 : n + 100].toarray(),)],
+        gone=list(range(10, 60)),
+        updated=([3, 4, 70], S[-3:]),
+        queries=S[-40:],
+        refine=True,
+    )
+    assert_same(model, reopened(twin, tmp_path))
+
+
+def test_rows_of_nodes_are_kept_to_the_last_bit(tmp_path):
+    model = Grinch(mode=Rules.fast(cap=20, most_entries=12)).fit(S)
+    twin = reopened(model, tmp_path)
+    a, b = model._fitted.builder.summaries, twin._fitted.builder.summaries
+    kept = np.flatnonzero(rows_kept(model._fitted.builder.links.table, a.arrays.stale))
+    assert len(kept) > 1000
+    assert same_bits(a.arrays.row_sizes[a.capacity + kept], b.arrays.row_sizes[b.capacity + kept])
+    for x, y in zip(a.rows_of(a.capacity + kept), b.rows_of(b.capacity + kept), strict=True):
+        assert same_bits(x, y)
+    # Large nodes lag behind, and their rows are those that have to be written.
+    is_apart = take_apart(model).arrays["builder.summaries.is_apart"]
+    assert 0 < is_apart.sum() < len(kept) / 2
+    # Nothing is left of those that are out of date.
+    assert b.arrays.row_sizes[b.capacity :].sum() == a.arrays.row_sizes[a.capacity + kept].sum()
+
+
+def test_sparse_size(tmp_path):
+    model = Grinch().fit(S)
+    model.save(tmp_path / "model")
+    assert os.path.getsize(tmp_path / "model") <= 8 * S.nnz + 100 * S.shape[0]
+
+
 @pytest.mark.parametrize("linkage", ["average", at_night("ward")])
 def test_a_tree_that_was_handed_in_goes_on(linkage, tmp_path):
     model = Grinch(linkage).fit_tree(X[:200], HAC(linkage).fit(X[:200]).tree_)
@@ -53,9 +109,9 @@ def test_a_tree_that_was_handed_in_goes_on(linkage, tmp_path):
 
 
 @pytest.mark.parametrize("when", ["not read", "labels read", "half removed", "compacted", "emptied"])
-@pytest.mark.parametrize("linkage", [at_night("average"), "ward"])
-def test_whenever_it_is_saved(linkage, when, tmp_path):
-    model = Grinch(linkage).fit(X[:200])
+@pytest.mark.parametrize(("linkage", "rows"), [at_night("average", X), ("ward", X), ("average", S)])
+def test_whenever_it_is_saved(linkage, rows, when, tmp_path):
+    model = Grinch(linkage).fit(rows[:200])
     if when == "labels read":
         model.labels_
     if when in ("half removed", "compacted", "emptied"):
@@ -69,7 +125,7 @@ def test_whenever_it_is_saved(linkage, when, tmp_path):
     if when == "labels read":
         # The tree that was read is not in the file, and to read it again asks for scores again, which are counted.
         model._fitted._tree = None
-    go_on((model, twin), [(X[200:350],)], gone=list(model.ids_)[:5], queries=X[-20:], refine=True)
+    go_on((model, twin), [(rows[200:350],)], gone=list(model.ids_)[:5], queries=rows[-20:], refine=True)
     assert_same(model, reopened(twin, tmp_path))
 
 
@@ -133,9 +189,11 @@ def test_models_that_are_not_fitted(kind, tmp_path):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("kind", [Grinch, HAC, MiniBatchHAC, Perch, Birch])
-def test_few_points(kind, n, tmp_path):
-    model = kind().fit(X[:n])
+@pytest.mark.parametrize(
+    ("kind", "rows"), [(Grinch, X), (Grinch, S), (HAC, X), (MiniBatchHAC, X), (Perch, X), (Birch, X)]
+)
+def test_few_points(kind, rows, n, tmp_path):
+    model = kind().fit(rows[:n])
     assert_same(model, reopened(model, tmp_path))
 
 
@@ -228,8 +286,9 @@ def test_what_is_kept_is_kept_to_the_last_bit(tmp_path):
     assert same_bits(np.array(a.summaries.frame.rows), np.array(b.summaries.frame.rows))
 
 
-def test_the_same_model_gives_the_same_file(tmp_path):
-    model = Grinch().fit(X[:100])
+@pytest.mark.parametrize("rows", [X, S], ids=["dense", "sparse"])
+def test_the_same_model_gives_the_same_file(rows, tmp_path):
+    model = Grinch().fit(rows[:100])
     model.save(tmp_path / "a")
     model.save(tmp_path / "b")
     grinch.load(tmp_path / "a").save(tmp_path / "c")

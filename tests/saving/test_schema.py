@@ -1,4 +1,4 @@
-"""Format 1 stays as it is: a field that comes, goes or changes needs another version of the format."""
+"""Format 1 stays as it is: a field that comes, goes or changes needs another version of the format, a new part none."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import grinch
-from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch
+from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch, Rules
+from grinch.core.rules import ONLINE, ROTATE
 from grinch.datasets import gaussian_mixture
 from grinch.linkage import Pairwise
 from grinch.neighbors import ByKey, ByVector
 from grinch.saving.builders import BOXES
-from grinch.saving.engine import CELLS, KEPT
+from grinch.saving.engine import CELLS, KEPT, put_rules
 from grinch.saving.parts import CLASSES
 from grinch.saving.schema import FORMAT, SCHEMAS, name_in_file
+from grinch.saving.sparse import ROWS
 
 DATA = Path(__file__).parent / "data"
 X = gaussian_mixture(60, n_features=3, n_classes=4, random_state=0)[0]
@@ -40,7 +43,7 @@ def schema_now():
         }
         for tag, schema in SCHEMAS.items()
     }
-    tables = {"summaries": KEPT, "cells": CELLS, "boxes": BOXES}
+    tables = {"summaries": KEPT, "cells": CELLS, "boxes": BOXES, "sparse_rows": ROWS}
     for name, table in tables.items():
         found[name] = {"arrays": {each: list(kind) for each, kind in table.items()}}
     parameters = {name: sorted(kind._get_param_names()) for name, kind in CLASSES.items()}
@@ -51,6 +54,13 @@ def test_format_1_is_what_it_was():
     """If this fails, files written before no longer mean the same: step FORMAT, and read format 1 as it was."""
     assert FORMAT == 1
     assert schema_now() == json.loads((DATA / "format_1.json").read_text())
+
+
+def test_rules_of_before_there_were_sparse_vectors():
+    """They are what the same call says today, so that a model goes on with it."""
+    for rules in (Rules.fast(), Rules.fast(cap=20), Rules.paper(), Rules.exact(pull=False), ROTATE, ONLINE):
+        before = {name: value for name, value in rules._asdict().items() if name != "most_entries"}
+        assert put_rules(before) == rules
 
 
 def things_in(model):
@@ -74,6 +84,7 @@ def test_every_attribute_is_written_or_known_not_to_be():
     models = [
         Grinch("ward").fit(X),
         Grinch("ward", search="index").fit(X),
+        Grinch("ward").fit(scipy.sparse.csr_matrix(X)),
         Grinch(near, search=[ByVector(as_rows), ByKey(int)]).fit(X[:, 0].tolist()),
         Grinch(Pairwise("average", distance="euclidean")).fit(X),
         HAC().fit(X),

@@ -32,7 +32,7 @@ def place(tmp_path):
         yield Path(folder)
 
 
-@pytest.mark.parametrize(("seed", "rounds"), [(1, 7), *(at_night(seed, 14) for seed in range(1, 10))])
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 7), (3, 5), *(at_night(seed, 14) for seed in range(1, 10))])
 def test_kills_in_one_folder_again_and_again(place, seed, rounds):
     rng, life = random.Random(seed), kills.Life(place, seed)
     try:
@@ -53,7 +53,7 @@ def test_kills_at_the_first_calls_there_are(place, name):
         for ending in endings:
             folder = place / f"{number}-{ending}"
             folder.mkdir()
-            life = kills.Life(folder, 5)
+            life = kills.Life(folder, 5 if number == 2 else 3)
             try:
                 moment = kills.Moment(name, ending, number, 0.0, number == 2)
                 _, wrong = life.kill_once(moment, "writer", most=4)
@@ -63,9 +63,10 @@ def test_kills_at_the_first_calls_there_are(place, name):
 
 
 @pytest.mark.parametrize("readonly", [True, False])
-def test_rows_outlast_a_power_cut(place, readonly):
+@pytest.mark.parametrize("seed", [1, 3], ids=["dense", "sparse"])
+def test_rows_outlast_a_power_cut(place, readonly, seed):
     """In the log alone, or synced before the log forgets them, also if the file was opened again meanwhile."""
-    X = kills.vectors_for(np.random.default_rng(0), 90)
+    X = kills.points_for(seed, np.random.default_rng(0), 90)
     ids = [f"p{i}" for i in range(90)]
 
     def work():
@@ -81,5 +82,5 @@ def test_rows_outlast_a_power_cut(place, readonly):
     assert os.waitpid(kills.fork(work), 0)[1] == signal.SIGKILL
     with kills.open_store(place / "store", readonly=readonly) as store:
         store.check()
-        np.testing.assert_array_equal(store.vectors(ids), X)
-        np.testing.assert_array_equal(store.vectors(ids[28:32]), X[28:32])
+        for some in (slice(None), slice(28, 32)):
+            assert (store.vectors(ids[some]) != X[some]).sum() == 0

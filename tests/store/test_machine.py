@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -32,14 +33,24 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize(
         linkage=st.sampled_from(["average", "ward"]),
         cut=st.sampled_from([{}, {"n_clusters": 4}, {"threshold": 0.5}]),
+        is_sparse=st.booleans(),
     )
-    def begin(self, linkage, cut):
+    def begin(self, linkage, cut, is_sparse):
+        self.is_sparse = is_sparse
         self.folder = Path(tempfile.mkdtemp()) / "store"
         self.linkage = linkage
         self.store = grinch.open(self.folder, linkage=linkage, **cut)
         self.model, self.followed = Grinch(linkage=linkage), Followed()
         self.followed.add("default", model=self.model, **{"n_clusters": None, "threshold": None, **cut})
         self.version, self.given, self.rows, self.payloads, self.changes = 0, 0, {}, {}, []
+
+    def points(self, seed, n):
+        """Rows, and the form in which they are given."""
+        X = rows_of(seed, n)
+        if not self.is_sparse:
+            return X, X
+        X[np.abs(X) < 1.5] = 0
+        return X, scipy.sparse.csr_array(X)
 
     def done(self, version):
         """Whatever the store has done made the next version."""
@@ -49,10 +60,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 999), n=st.sampled_from([1, 2, 7, 30]), payload=st.booleans())
     def insert(self, seed, n, payload):
-        X, ids = rows_of(seed, n), list(range(self.given, self.given + n))
+        (X, given), ids = self.points(seed, n), list(range(self.given, self.given + n))
         names = [f"p{i}" for i in ids]
-        self.model.partial_fit(X)
-        self.done(self.store.insert(X, ids=names, payload=names if payload else None))
+        self.model.partial_fit(given)
+        self.done(self.store.insert(given, ids=names, payload=names if payload else None))
         self.rows |= dict(zip(ids, X, strict=True))
         self.payloads |= {i: f"p{i}" if payload else None for i in ids}
         self.given += n
@@ -78,13 +89,13 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data(), seed=st.integers(0, 999))
     def update(self, data, seed):
         some = data.draw(st.lists(st.sampled_from(sorted(self.rows)), unique=True, min_size=1, max_size=4))
-        X = rows_of(seed + 1000, len(some))
+        X, given = self.points(seed + 1000, len(some))
         is_new = [not np.array_equal(self.rows[i], row) for i, row in zip(some, X, strict=True)]
         if not any(is_new):
             return
         new = [i for i, is_it in zip(some, is_new, strict=True) if is_it]
-        self.model.update(new, X[is_new])
-        self.done(self.store.update([f"p{i}" for i in some], X))
+        self.model.update(new, given[np.flatnonzero(is_new)])
+        self.done(self.store.update([f"p{i}" for i in some], given))
         self.rows |= dict(zip(some, X, strict=True))
 
     @precondition(lambda self: len(self.rows) > 2)
@@ -136,7 +147,10 @@ class StoreMachine(RuleBasedStateMachine):
         np.testing.assert_array_equal(store.tree.scores, tree.scores)
         np.testing.assert_array_equal(store.labels(), self.followed.labels("default", self.model))
         some = sorted(self.rows)[::3]
-        np.testing.assert_array_equal(store.vectors([f"p{i}" for i in some]), [self.rows[i] for i in some])
+        kept = store.vectors([f"p{i}" for i in some])
+        assert scipy.sparse.issparse(kept) == self.is_sparse
+        kept = kept.toarray() if self.is_sparse else kept
+        np.testing.assert_array_equal(kept, [self.rows[i] for i in some])
         assert store.payload([f"p{i}" for i in some]) == [self.payloads[i] for i in some]
 
     def teardown(self):

@@ -17,7 +17,6 @@ from grinch.baselines.perch import PerchBuilder
 from grinch.baselines.perch_boxes import N_ENDS
 from grinch.core.engine import LEAST_ROOM, Engine
 from grinch.core.places import SPARE
-from grinch.errors import SavedModelError
 from grinch.estimators.fit import Fit
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import BATCH
@@ -26,10 +25,13 @@ from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.scan import ScanSearch
 from grinch.neighbors.sources import _NearVectors, _SharedKeys
+from grinch.neighbors.sparse import SparseSearch
 from grinch.refine.known_neighbors import KnownNeighbors
 from grinch.refine.polish import COUNTED, POLISHED_UP_TO, Polisher
+from grinch.saving.must import are_within, must
+from grinch.saving.sparse import check_sparse
 from grinch.saving.trees import check_tree
-from grinch.summaries import RecordSummaries, Summaries
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries
 from grinch.summaries.arrays import LARGE, STALE
 from grinch.summaries.counters import COUNTERS
 from grinch.summaries.frame import Frame
@@ -37,17 +39,6 @@ from grinch.tree.links import CHANGE, LEAVES, LIMIT, NO_LIMIT, NONE, SIZE, USED,
 
 # Numbers that decide how much room is set aside.
 MANY = 2**20
-
-
-def must(is_so: Any, problem: str) -> None:
-    """Refuse a saved model unless something is so."""
-    if not bool(is_so):
-        raise SavedModelError(f"the saved model is damaged: {problem}")
-
-
-def are_within(values: Any, low: int, high: int) -> bool:
-    """Whether all of these are from ``low`` up to, not including, ``high``."""
-    return not np.size(values) or bool(low <= np.min(values) and np.max(values) < high)
 
 
 def check_model(model: Any) -> None:
@@ -112,7 +103,7 @@ def _check_engine(engine: Engine, model: Any) -> None:
     must(1 <= engine.search.k <= MANY and engine.search.k == k, f"{engine.search.k} neighbours are not looked for")
     most = max(engine.search.k, rules.size_limit, LEAST_ROOM) if rules.single_search else NO_LIMIT
     must(summaries.most_asked == most, "there is no room for questions to the linkage")
-    _check_summaries(summaries)
+    _check_summaries(summaries, n)
     leaves, internal = nodes_in(links)
     must(not summaries.arrays.stale[leaves].any(), "a point is out of date")
     must((summaries.arrays.stale[internal] <= STALE | LARGE).all(), "marks of nodes are none")
@@ -142,7 +133,7 @@ def _check_known(known: KnownNeighbors, n: int, is_due: bool) -> None:
     must(not (is_none[:, :-1] & ~is_none[:, 1:]).any(), "there are gaps between neighbours")
 
 
-def _check_summaries(summaries: Summaries) -> None:
+def _check_summaries(summaries: Summaries, n: int = 0) -> None:
     arrays, capacity = summaries.arrays, summaries.capacity
     must(capacity >= 0, "there is no room for points")
     for name in ("sibling_scores", "stale", "counted", "changes"):
@@ -153,6 +144,10 @@ def _check_summaries(summaries: Summaries) -> None:
     if isinstance(summaries, RecordSummaries):
         must(len(summaries.items) == 2 * capacity, "summaries are not there for every node")
         must(arrays.means.shape == (0, 0) and arrays.moments.shape == (0, 3), "records have vectors")
+        return
+    if isinstance(summaries, SparseSummaries):
+        must(arrays.means.shape == (0, 0), "sparse vectors have dense ones")
+        check_sparse(summaries, n)
         return
     must(arrays.means.shape == (2 * capacity, summaries.n_features), "vectors are not there for every node")
     must(arrays.moments.shape == (2 * capacity, 3), "vectors have no lengths")
@@ -185,6 +180,7 @@ def _check_search(search: Any, n: int) -> None:
             _check_proposer(proposer, search.summaries.capacity)
     else:
         must(isinstance(search, ExactSearch), "there is no such search")
+        must(not isinstance(search, SparseSearch) or search.most_points >= 1, "nothing is searched")
 
 
 def _check_cells(search: CellSearch) -> None:

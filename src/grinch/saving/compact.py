@@ -11,22 +11,23 @@ What is left out of a file and what is not was measured: docs/saving.md.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import available_memory
-from grinch._types import Flags, Floats, Ids
+from grinch._types import Floats, Ids
 from grinch.core.places import SPARE
 from grinch.errors import SavedModelError
 from grinch.linkage.vector import FORMULAS
 from grinch.neighbors.cell_kernels import CELLS, ENTERED, TILE
 from grinch.neighbors.predicted import predict_members
+from grinch.saving import sparse
 from grinch.saving.engine import MOST_ROOM
 from grinch.saving.parts import Parts
 from grinch.saving.trees import children_of, preorder_of, table_of
-from grinch.summaries.arrays import LARGE, STALE
 from grinch.summaries.predicted import code_means, decode_means, predict_scores
 from grinch.tree.links import CHANGE, LEAVES, LIMIT, NONE, OFFSET, ROOT, SIZE, USED
 
@@ -97,6 +98,8 @@ def _pack_engine(builder: dict[str, Any], arrays: Arrays) -> None:
     if builder["summaries"]["part"] == "vector_summaries":
         moments, means = trimmed(arrays[f"{SUMMARIES}.moments"]), trimmed(arrays[f"{SUMMARIES}.means"])
         _pack_vectors(builder["summaries"], arrays, table, shorter, means, moments)
+    elif builder["summaries"]["part"] == sparse.PART:
+        _pack_sparse(builder["summaries"], arrays, n, trimmed(arrays[f"{SUMMARIES}.moments"]))
     if builder["found"] is not None:
         arrays[f"{FOUND}.near"] = arrays[f"{FOUND}.near"][:n]
 
@@ -111,6 +114,8 @@ def _unpack_engine(builder: dict[str, Any], arrays: Arrays) -> None:
     if builder["summaries"]["part"] == "vector_summaries":
         _unpack_vectors(builder["summaries"], arrays, table, head)
     capacity = n + SPARE
+    if builder["summaries"]["part"] == sparse.PART:
+        _unpack_sparse(builder["summaries"], arrays, n, capacity)
 
     def with_room(array: npt.NDArray[Any], fill: Any = 0) -> npt.NDArray[Any]:
         if len(array) != 2 * n:
@@ -130,8 +135,9 @@ def _unpack_engine(builder: dict[str, Any], arrays: Arrays) -> None:
         fill = np.nan if name == "sibling_scores" else 0
         arrays[f"{SUMMARIES}.{name}"] = with_room(arrays[f"{SUMMARIES}.{name}"], fill)
     if builder["summaries"]["part"] == "vector_summaries":
-        for name in ("means", "moments"):
-            arrays[f"{SUMMARIES}.{name}"] = with_room(arrays[f"{SUMMARIES}.{name}"])
+        arrays[f"{SUMMARIES}.means"] = with_room(arrays[f"{SUMMARIES}.means"])
+    if builder["summaries"]["part"] != "record_summaries":
+        arrays[f"{SUMMARIES}.moments"] = with_room(arrays[f"{SUMMARIES}.moments"])
     gone = np.zeros(capacity, np.uint8)
     gone[:n] = arrays[f"{SUMMARIES}.gone"]
     arrays[f"{SUMMARIES}.gone"] = gone
@@ -144,7 +150,7 @@ def _unpack_engine(builder: dict[str, Any], arrays: Arrays) -> None:
 def _pack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any, means: Any, moments: Floats) -> None:
     """``means`` and ``moments`` are copies, with a row for each of the nodes in the trimmed ``table``."""
     n = len(table) // 2
-    kept = _kept(table, arrays[f"{SUMMARIES}.stale"])
+    kept = sparse.rows_kept(table, arrays[f"{SUMMARIES}.stale"])
     means[n:][kept == 0] = 0.0
     off_by = np.zeros((n, means.shape[1]), np.int32)
     code_means(means, means.view(np.int32), moments, table, preorder_of(table, head), kept, n, off_by)
@@ -156,13 +162,7 @@ def _pack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any, means: Any, 
             _shift_members(arrays, prefix, means, moments, data["formula"], -1)
     rows = arrays[f"{SUMMARIES}.frame.rows"]
     arrays[f"{SUMMARIES}.frame.rows"] = rows.view(np.int64) - _expected_rows(data, arrays).view(np.int64)
-    if f"{KNOWN}.near" in arrays:
-        near = arrays[f"{KNOWN}.near"][:n]
-        arrays[f"{KNOWN}.near"] = near
-        scores = arrays[f"{KNOWN}.scores"][:n].copy()
-        # Behind the neighbours there are, and behind the points there are, scores mean nothing.
-        scores[(near < 0) | (near >= n)] = 0.0
-        arrays[f"{KNOWN}.scores"] = scores.view(np.int32) - _expected_scores(data, near, means, moments)
+    _pack_known(arrays, n, lambda near: _expected_scores(data, near, means, moments))
 
 
 def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
@@ -176,7 +176,7 @@ def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
         raise SavedModelError("the summaries are not those of the nodes of the tree")
     means = np.zeros((2 * n, width), np.float32)
     means[:n] = leaves
-    kept = _kept(table, stale)
+    kept = sparse.rows_kept(table, stale)
     decode_means(means, means.view(np.int32), moments, table, preorder_of(table, head), kept, n, off_by)
     arrays[f"{SUMMARIES}.means"], arrays[f"{SUMMARIES}.moments"] = means, moments
     for prefix in _cells_in(arrays):
@@ -186,20 +186,28 @@ def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
     if rows.dtype != np.int64 or rows.shape != (len(arrays[f"{SUMMARIES}.frame.positions"]), width):
         raise SavedModelError("the vectors kept as they came do not fit the others")
     arrays[f"{SUMMARIES}.frame.rows"] = (rows + _expected_rows(data, arrays).view(np.int64)).view(np.float64)
+    _unpack_known(arrays, n, lambda near: _expected_scores(data, near, means, moments))
+
+
+def _pack_known(arrays: Arrays, n: int, expected: Callable[[Ids], Ids]) -> None:
+    """Scores of neighbours by how far their bits are from those that are expected."""
+    if f"{KNOWN}.near" in arrays:
+        near = arrays[f"{KNOWN}.near"][:n]
+        arrays[f"{KNOWN}.near"] = near
+        scores = arrays[f"{KNOWN}.scores"][:n].copy()
+        # Behind the neighbours there are, and behind the points there are, scores mean nothing.
+        scores[(near < 0) | (near >= n)] = 0.0
+        arrays[f"{KNOWN}.scores"] = scores.view(np.int32) - expected(near)
+
+
+def _unpack_known(arrays: Arrays, n: int, expected: Callable[[Ids], Ids]) -> None:
     if f"{KNOWN}.near" in arrays:
         near, scores = arrays[f"{KNOWN}.near"], arrays[f"{KNOWN}.scores"]
         if near.dtype != np.int32 or scores.dtype != np.int32 or near.ndim != 2 or near.shape != scores.shape:
             raise SavedModelError("the neighbours and their scores do not fit together")
         if len(near) > n or (near < NONE).any() or (near >= n).any():
             raise SavedModelError("a neighbour is not among the points")
-        arrays[f"{KNOWN}.scores"] = (scores + _expected_scores(data, near, means, moments)).view(np.float32)
-
-
-def _kept(table: Ids, stale: Flags) -> Flags:
-    """Which internal nodes have a mean that somebody may read before it is computed again."""
-    n = len(table) // 2
-    is_outdated = (stale[n:] & STALE != 0) & (stale[n:] & LARGE == 0)
-    return ((table[n:, SIZE] != NONE) & ~is_outdated).astype(np.uint8)
+        arrays[f"{KNOWN}.scores"] = (scores + expected(near)).view(np.float32)
 
 
 def _expected_rows(data: Any, arrays: Arrays) -> Floats:
@@ -220,6 +228,20 @@ def _expected_scores(data: Any, near: Ids, means: Any, moments: Floats) -> Ids:
     if data["formula"] in FORMULAS:
         predict_scores(FORMULAS.index(data["formula"]), means, moments, near, scores)
     return scores.view(np.int32)
+
+
+def _pack_sparse(data: Any, arrays: Arrays, n: int, moments: Floats) -> None:
+    arrays[f"{SUMMARIES}.leaf_sizes"] = arrays[f"{SUMMARIES}.leaf_sizes"][:n]
+    _pack_known(arrays, n, lambda near: sparse.expected_scores(data["formula"], arrays, SUMMARIES, moments, near))
+    sparse.pack_rows(arrays, SUMMARIES, n)
+    arrays[f"{SUMMARIES}.moments"] = np.ascontiguousarray(moments.T)
+
+
+def _unpack_sparse(data: Any, arrays: Arrays, n: int, capacity: int) -> None:
+    sparse.unpack_rows(arrays, SUMMARIES, n, capacity)
+    arrays[f"{SUMMARIES}.moments"] = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T)
+    moments = arrays[f"{SUMMARIES}.moments"]
+    _unpack_known(arrays, n, lambda near: sparse.expected_scores(data.get("formula"), arrays, SUMMARIES, moments, near))
 
 
 # Cells ----------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 
 from grinch._types import Floats
 from grinch.core.engine import Engine
-from grinch.core.rules import Rules, checked_rules
+from grinch.core.rules import MODES, ONLINE, ROTATE, Rules, checked_rules
 from grinch.errors import SavedModelError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import FORMULAS
@@ -18,12 +18,15 @@ from grinch.neighbors.base import BATCH, Guard
 from grinch.neighbors.cell_kernels import Cells, Metric
 from grinch.neighbors.cells import CellSearch, _split_space
 from grinch.neighbors.exact import ExactSearch
+from grinch.neighbors.postings import Postings
 from grinch.neighbors.scan import ScanSearch
+from grinch.neighbors.sparse import SparseSearch
 from grinch.refine.polish import Polisher
+from grinch.saving import sparse
 from grinch.saving.proposers import put_proposer, take_proposer
 from grinch.saving.records import put_records, take_records
 from grinch.saving.schema import Source, Taken, check_part, entry, put_fields, scalar, take_fields
-from grinch.summaries import RecordSummaries, Summaries, VectorSummaries
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
 from grinch.summaries.arrays import CUSTOM, PYTHON, Arrays, enlarged, new_arrays
 from grinch.summaries.frame import Frame
 from grinch.tree.links import CHANGED_IN, MOVED, NOTED, OFFSET, Links
@@ -83,9 +86,7 @@ def put_engine(data: Any, source: Source, linkage: VectorLinkage | Linkage, sour
     if not (isinstance(is_due, list) and len(is_due) == 2 and all(type(flag) is bool for flag in is_due)):
         raise SavedModelError(f"'is_due' must be two flags; it is {is_due!r:.60}")
     engine._is_due = (is_due[0], is_due[1])
-    engine.summaries = put_summaries(entry(data, "summaries"), source, linkage)
-    engine.summaries.arrays = engine.summaries.arrays._replace(lag=engine.rules.lag)
-    engine.links = put_links(entry(data, "links"), source, engine.summaries.is_undoable)
+    _put_tree(engine, data, source)
     engine.search = put_search(entry(data, "search"), source, engine.summaries, sources)
     found, gardener = entry(data, "found"), entry(data, "gardener")
     engine.found = None if found is None else put_fields("found_on_arrival", found, source)
@@ -100,10 +101,36 @@ def put_engine(data: Any, source: Source, linkage: VectorLinkage | Linkage, sour
     return engine
 
 
+def _put_tree(engine: Engine, data: Any, source: Source) -> None:
+    """The tree of an engine with its summaries."""
+    summaries, links, rules = entry(data, "summaries"), entry(data, "links"), engine.rules
+    if entry(summaries, "part") == sparse.PART:
+        engine.links = put_links(links, source, undoable=True)
+        found: SparseSummaries = put_fields(sparse.PART, summaries, source)
+        found.linkage = sparse.check_linkage(summaries, engine.linkage)
+        found.arrays = _put_arrays(entry(summaries, "arrays"), source, found, 0, found.linkage.formula)
+        found.arrays = found.arrays._replace(lag=rules.lag, most_entries=rules.most_entries)
+        sparse.put_rows(found, entry(summaries, "rows"), source, engine.links)
+        engine.summaries = found
+        return
+    engine.summaries = put_summaries(summaries, source, engine.linkage)
+    engine.summaries.arrays = engine.summaries.arrays._replace(lag=rules.lag, most_entries=rules.most_entries)
+    engine.links = put_links(links, source, engine.summaries.is_undoable)
+
+
 def put_rules(data: Any) -> Rules:
     if not isinstance(data, dict) or not set(data) <= set(Rules._fields):
         raise SavedModelError(f"rules are not those that this version knows: {data!r:.200}")
-    return checked_rules(Rules(**data))
+    rules = Rules(**data)
+    if "most_entries" not in data:
+        # Written before there were sparse vectors: what the mode that they are nearest to says.
+        nearest = min((*MODES.values(), ROTATE, ONLINE), key=lambda mode: _count_other(rules, mode))
+        return checked_rules(rules._replace(most_entries=nearest.most_entries))
+    return checked_rules(rules)
+
+
+def _count_other(rules: Rules, others: Rules) -> int:
+    return sum(one != other for one, other in zip(rules, others, strict=True))
 
 
 # The tree -------------------------------------------------------------------------------------------------------------
@@ -139,6 +166,9 @@ def take_summaries(summaries: Summaries, links: Links | None, out: Taken, prefix
     if isinstance(summaries, RecordSummaries):
         found = take_fields("record_summaries", summaries, out, prefix)
         found["items"] = take_records(summaries, links, out, f"{prefix}.items")
+    elif isinstance(summaries, SparseSummaries):
+        assert links is not None
+        found = sparse.take_sparse(summaries, links, out, prefix)
     else:
         found = take_fields("vector_summaries", summaries, out, prefix)
         formula = summaries.arrays.formula
@@ -224,6 +254,8 @@ def optional_vector(data: Any, source: Source, n_features: int) -> Floats | None
 
 
 def take_search(search: Any, out: Taken, prefix: str) -> dict[str, Any]:
+    if isinstance(search, SparseSearch):
+        return take_fields("sparse_search", search, out, prefix)
     if isinstance(search, ExactSearch):
         return take_fields("exact_search", search, out, prefix)
     if isinstance(search, CellSearch):
@@ -246,23 +278,29 @@ def put_search(data: Any, source: Source, summaries: Summaries, sources: list[An
     kind = entry(data, "part")
     if isinstance(summaries, RecordSummaries):
         return _put_scan(data, source, summaries, sources)
+    if isinstance(summaries, SparseSummaries):
+        return _put_exact("sparse_search", data, source, summaries)
     if kind == "exact_search":
-        return _put_exact(data, source, summaries)
+        return _put_exact(kind, data, source, summaries)
     if kind == "cell_search":
         return _put_cells(data, source, summaries)
     search: AutoSearch = put_fields("auto_search", data, source)
     search.summaries = summaries
-    search._exact = _put_exact(entry(data, "exact"), source, summaries)
+    search._exact = _put_exact("exact_search", entry(data, "exact"), source, summaries)
     search._cells = _put_cells(entry(data, "cells"), source, summaries)
     return search
 
 
-def _put_exact(data: Any, source: Source, summaries: VectorSummaries) -> ExactSearch:
-    search: ExactSearch = put_fields("exact_search", data, source)
+def _put_exact(
+    kind: str, data: Any, source: Source, summaries: VectorSummaries | SparseSummaries
+) -> ExactSearch | SparseSearch:
+    search: ExactSearch | SparseSearch = put_fields(kind, data, source)
     search.summaries, search.jobs = summaries, os.cpu_count() or 1
     # The factors of the products are set when they are first needed.
     search._guard, search._synced = Guard(), 0
-    search._scale, search._shift = np.ones(0, np.float32), np.zeros(0, np.float32)
+    search._scale, search._shift = np.ones(0, search.number), np.zeros(0, search.number)
+    if isinstance(search, SparseSearch):
+        search.postings = Postings()
     return search
 
 

@@ -29,11 +29,13 @@ from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.scan import ScanSearch
 from grinch.neighbors.sources import _NearVectors, _SharedKeys
+from grinch.neighbors.sparse import SparseSearch
 from grinch.refine.known_neighbors import KnownNeighbors
 from grinch.refine.polish import Polisher
 from grinch.saving.plain import number_in, number_out
 from grinch.summaries.frame import Frame
 from grinch.summaries.records import RecordSummaries
+from grinch.summaries.sparse import SparseSummaries
 from grinch.summaries.vectors import VectorSummaries
 from grinch.tree import Tree
 
@@ -80,6 +82,19 @@ SCHEMAS: dict[str, Schema] = {
         parts=("arrays", "frame"),
         made_again=("linkage", "is_undoable", "enlarge"),
     ),
+    "sparse_summaries": Schema(
+        SparseSummaries,
+        {
+            "capacity": int,
+            "most_asked": int,
+            "n_features": int,
+            "longest": float,
+            "is_whole": bool,
+            "longest_row": int,
+        },
+        parts=("arrays",),
+        made_again=("linkage", "enlarge", "enlarge_entries", "blocks"),
+    ),
     "record_summaries": Schema(
         RecordSummaries,
         {"capacity": int, "most_asked": int, "check": bool},
@@ -112,6 +127,11 @@ SCHEMAS: dict[str, Schema] = {
         ExactSearch,
         {"k": int, "full_scans": int},
         made_again=("summaries", "jobs", "_guard", "_synced", "_scale", "_shift"),
+    ),
+    "sparse_search": Schema(
+        SparseSearch,
+        {"k": int, "full_scans": int, "most_points": int},
+        made_again=("summaries", "jobs", "_guard", "_synced", "_scale", "_shift", "postings"),
     ),
     "cell_search": Schema(
         CellSearch,

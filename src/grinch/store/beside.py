@@ -13,10 +13,10 @@ import numpy as np
 from grinch._types import Counts, Labels, Slots
 from grinch.estimators.base import turns_of
 from grinch.estimators.shown import NOT_FITTED
+from grinch.store import inputs
 from grinch.store.database import Database
 from grinch.store.looking import Look, Looking
 from grinch.store.reading import DEFAULT_CUT
-from grinch.summaries.vectors import dense_rows
 
 
 class NotShown(Exception):
@@ -84,8 +84,8 @@ class Beside(Looking):
             self._check_cut_name(cut)
             shown = self._shown()
             rows = shown.face._validate(X, reset=False).rows
-            dtype = self._kept_info["dtype"]
-            places = shown.standing.place(np.ascontiguousarray(dense_rows(rows), dtype))
+            about = self._kept_info
+            places = shown.standing.place(inputs.kept_rows(rows, about["dtype"], about["is_sparse"]))
             if places is None:
                 raise NotShown
             nearest, sibling = (shown.public_ids(nodes) for nodes in (places.nearest, places.sibling))

@@ -14,6 +14,7 @@ from grinch.store.database import Database
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
 from grinch.store.snapshots import DamagedStore
+from grinch.store.sparse_rows import checksum_rows
 
 if TYPE_CHECKING:
     from grinch.store.session import Session
@@ -43,10 +44,9 @@ def check_rows(store: Session, database: Database) -> None:
         return
     step = max(disk.CHUNK * 16 // store._vectors.row_bytes, 1)
     for done in database.operations(0):
-        checksum, stop = 0, done.first_row + done.n_rows
-        for start in range(done.first_row, stop, step):
-            checksum = disk.checksum(store._rows_at(np.arange(start, min(start + step, stop))), checksum)
-        if checksum != done.checksum:
+        stop = done.first_row + done.n_rows
+        pieces = (np.arange(start, min(start + step, stop)) for start in range(done.first_row, stop, step))
+        if checksum_rows(map(store._rows_at, pieces)) != done.checksum:
             raise _damaged(store, f"the vectors of version {done.version} are not those that were written")
 
 

@@ -26,14 +26,19 @@ from grinch.store.changes import Change
 from grinch.store.database import Operation
 from grinch.store.following import Followed
 from grinch.store.snapshots import DamagedStore, Snapshot
+from grinch.summaries import SparseSummaries
 from grinch.summaries.arrays import enlarged
+from grinch.summaries.sparse import enlarged_entries
 from grinch.tree import Tree
 
 # Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
 LARGE = 2**26
 # Exemplars of a cluster.
 FEW = 3
-POINTERS = re.compile(r"model/(builder\.(links|known|found)\..*|.*\.cells\.(ids|sizes|head|homes)|ids\.positions)")
+POINTERS = re.compile(
+    r"model/(builder\.(links|known|found)\..*|.*\.cells\.(ids|sizes|head|homes)|ids\.positions"
+    r"|builder\.summaries\.(leaf_sizes|leaf_columns|is_apart|apart_.*))"
+)
 
 
 class Contents:
@@ -55,7 +60,10 @@ class Contents:
     def _use_files(self) -> None:
         """Let large arrays grow in files of the store's folder."""
         if self.is_fitted:
-            self.model._engine().summaries.enlarge = InFiles(self.folder)
+            summaries = self.model._engine().summaries
+            summaries.enlarge = InFiles(self.folder)
+            if isinstance(summaries, SparseSummaries):
+                summaries.enlarge_entries = InFiles(self.folder).entries
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -273,3 +281,13 @@ class InFiles:
                     disk.write_at(number, piece, (target + start) * row_bytes)
             whole = mmap.mmap(number, 2 * capacity * row_bytes, access=mmap.ACCESS_COPY)
         return np.frombuffer(whole, old.dtype).reshape(2 * capacity, *old.shape[1:])
+
+    def entries(self, old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+        """The same for numbers without nodes: as :func:`~grinch.summaries.sparse.enlarged_entries`."""
+        if room * old.dtype.itemsize < LARGE or os.name == "nt":
+            return enlarged_entries(old, room)
+        with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
+            os.ftruncate(file.fileno(), room * old.dtype.itemsize)
+            disk.write_at(file.fileno(), old, 0)
+            whole = mmap.mmap(file.fileno(), room * old.dtype.itemsize, access=mmap.ACCESS_COPY)
+        return np.frombuffer(whole, old.dtype)

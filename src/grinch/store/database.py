@@ -19,6 +19,8 @@ from grinch._types import Counts
 from grinch.store.snapshots import DamagedStore
 
 FORMAT = 1
+# Of a store whose vectors are sparse: an earlier release would take its rows for dense ones.
+SPARSE_FORMAT = 2
 FILE = "store.sqlite"
 Id = int | str
 
@@ -108,10 +110,10 @@ class Database:
             version = self.get("format")
         except (sqlite3.DatabaseError, KeyError, ValueError) as error:
             raise self._damaged(error) from None
-        if not isinstance(version, int) or version > FORMAT:
+        if not isinstance(version, int) or version > SPARSE_FORMAT:
             raise DamagedStore(
                 f"{self.path} is of format {version}, written by a later version of grinch; this one reads up to"
-                f" {FORMAT}. Upgrade grinch"
+                f" {SPARSE_FORMAT}. Upgrade grinch"
             )
 
     # Transactions -------------------------------------------------------------------------------------------------

@@ -102,10 +102,25 @@ class RowFile:
         if not is_kept:
             sync(file)
 
-    @property
-    def blank(self) -> npt.NDArray[Any]:
-        """A row of zeros."""
-        return np.zeros(self.width, self.dtype)
+    def at(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Some of the rows, by number."""
+        return np.ascontiguousarray(self.rows(int(rows.max(initial=-1)) + 1)[rows])
+
+    def packed(self, rows: npt.NDArray[Any]) -> bytes:
+        """Rows as they are put into the log."""
+        return rows.tobytes()
+
+    def unpacked(self, content: bytes, n: int) -> npt.NDArray[Any]:
+        """The rows that :meth:`packed` was given."""
+        return np.frombuffer(content, self.dtype).reshape(n, -1)
+
+    def stacked(self, pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Rows of several matrices, one after the other."""
+        return np.concatenate([self.empty(0), *pieces])
+
+    def empty(self, n: int) -> npt.NDArray[Any]:
+        """So many rows of zeros."""
+        return np.zeros((n, self.width), self.dtype)
 
     def count(self) -> int:
         """How many rows the file has room for, those that mean nothing among them."""

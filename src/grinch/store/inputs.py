@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
-from grinch.estimators.grinch import Grinch
+from grinch.estimators.grinch import Grinch, _stays_sparse
 from grinch.saving import plain
 from grinch.store.database import Id
+from grinch.store.sparse_rows import sparse_matrix
 from grinch.summaries.vectors import dense_rows
 
 MOST_SHOWN = 80
 
 
-def check_rows(model: Grinch, X: Any, dtype: np.dtype[Any] | None) -> Any:
+def check_rows(model: Grinch, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None = None) -> Any:
     """X as the store keeps it: a matrix of ``dtype`` (None: float32 if X is in float32 or less), or a list of records.
 
+    ``is_sparse`` says whether rows are kept sparse (None: as the model keeps them, if these are the first).
     What the model sees is what is kept, so that a store that is opened again goes on as if it had never been closed.
     """
     face = model._face()
@@ -32,7 +35,17 @@ def check_rows(model: Grinch, X: Any, dtype: np.dtype[Any] | None) -> Any:
         return decode_records(encode_records(rows))
     if dtype is None:
         dtype = np.dtype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
-    return np.ascontiguousarray(dense_rows(rows), dtype)
+    return kept_rows(rows, dtype, is_sparse_with(model, rows) if is_sparse is None else is_sparse)
+
+
+def is_sparse_with(model: Grinch, rows: Any) -> bool:
+    """Whether a model that begins with these rows keeps them sparse."""
+    return _stays_sparse(model._check_parameters(reset=True).linkage) and scipy.sparse.issparse(rows)
+
+
+def kept_rows(rows: Any, dtype: Any, is_sparse: bool) -> Any:
+    """Rows as a store keeps them, dense or sparse."""
+    return sparse_matrix(rows, np.dtype(dtype)) if is_sparse else np.ascontiguousarray(dense_rows(rows), dtype)
 
 
 def encode_records(records: Sequence[Any]) -> list[str]:
@@ -179,6 +192,8 @@ def _plain(value: Any) -> Any:
 
 def same_rows(one: Any, other: Any) -> npt.NDArray[np.bool_]:
     """Which rows, or records, of two of the same number are the same."""
+    if scipy.sparse.issparse(one):
+        return np.asarray((one != other).getnnz(axis=1) == 0)
     if isinstance(one, np.ndarray):
         return np.asarray((one == other).all(axis=1))
     return np.array([a == b for a, b in zip(encode_records(one), encode_records(other), strict=True)], np.bool_)

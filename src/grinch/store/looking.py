@@ -168,9 +168,13 @@ class Looking(Reading):
             known = positions < contents.n_given
             rows = np.full(len(positions), -1, np.int64)
             rows[known] = contents.row_of[positions[known]]
-            found = np.zeros((len(positions), self._vectors.width), self._vectors.dtype)
-            found[rows >= 0] = self._rows_at(rows[rows >= 0])
-            return found
+            is_there = rows >= 0
+            found = self._rows_at(rows[is_there])
+            if is_there.all():
+                return found
+            # Those without a row have the empty one at the end.
+            places = np.where(is_there, np.cumsum(is_there) - 1, is_there.sum())
+            return self._vectors.stacked([found, self._vectors.empty(1)])[places]
 
     def position_of(self, name: Any) -> int | None:
         """The position of the point with this id; None if there is none."""

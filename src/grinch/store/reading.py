@@ -16,6 +16,7 @@ from grinch.store.contents import Contents
 from grinch.store.database import Id
 from grinch.store.lock import holder, is_held
 from grinch.store.session import Session
+from grinch.store.sparse_rows import SparseRowFile
 from grinch.tree import Tree
 
 DEFAULT_CUT = "default"
@@ -204,6 +205,7 @@ class Reading(Session):
                 "points": contents.n_points,
                 "version": contents.version,
                 **about,
+                "is_sparse": isinstance(self._vectors, SparseRowFile),
                 **{name: parameters[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")},
                 "cuts": self.cuts(),
                 "operations_since_snapshot": contents.version - self._snapshot_version,
@@ -244,6 +246,8 @@ class Reading(Session):
             try:
                 if self._vectors is None:
                     self._open_rows()  # there may be points now
+                elif self._vectors.width != self._db.get("n_features"):
+                    self._vectors.width = self._db.get("n_features")  # there may be more columns now
                 for done in later:
                     contents.replay(done, self._rows_of)
             except FileNotFoundError:
@@ -262,7 +266,8 @@ class Reading(Session):
         if columns is not None and known is not None and columns != known:
             raise ValueError(f"X must have the columns that the first points had, {known}; got {columns}")
         dtype = self._db.get("dtype")
-        return inputs.check_rows(contents.model, X, None if dtype is None else np.dtype(dtype))
+        is_sparse = None if self._vectors is None else isinstance(self._vectors, SparseRowFile)
+        return inputs.check_rows(contents.model, X, None if dtype is None else np.dtype(dtype), is_sparse)
 
     def _positions(self, ids: Any) -> Counts:
         """The positions of points that have to be there."""

@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._types import Counts, count_rows
 from grinch.errors import LinkageError
@@ -24,9 +23,10 @@ from grinch.saving.checks import check_model
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
 from grinch.store.contents import Contents
-from grinch.store.database import Database, Id, Operation
+from grinch.store.database import SPARSE_FORMAT, Database, Id, Operation
 from grinch.store.lock import StoreLocked, WriterLock, describe, holder
 from grinch.store.snapshots import CAN_FORK, DamagedStore, Snapshot, read_snapshot, run_aside, write_snapshot
+from grinch.store.sparse_rows import ENDS, SparseRowFile, checksum_rows
 
 # A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
 LEAST_CHANGED, CHANGED_SHARE = 16_384, 0.25
@@ -36,6 +36,7 @@ MOST_OPERATIONS = 2000
 LOGGED = 2**15
 SNAPSHOT_NAME = re.compile(r"snapshot-\d+-[0-9a-f]+\.grinch")
 VECTORS_NAME = re.compile(r"vectors-[0-9a-f]+\.bin")
+ENDS_NAME = re.compile(VECTORS_NAME.pattern + re.escape(ENDS))
 
 
 def snapshot_name(version: int) -> str:
@@ -69,9 +70,9 @@ class Session:
         self._turn = threading.RLock()
         self._database: Database | None = Database(folder, readonly=lock is None)
         self._contents: Contents | None = None
-        self._vectors: disk.RowFile | None = None
+        self._vectors: disk.RowFile | SparseRowFile | None = None
         # By number, rows that a reader finds in the log, but not in the file.
-        self._in_log_alone: dict[int, npt.NDArray[Any]] = {}
+        self._in_log_alone: dict[int, Any] = {}
         self._changed = self._n_operations = 0
         self._aside: threading.Thread | None = None
         try:
@@ -197,8 +198,17 @@ class Session:
         rows, at = self._rows_of(one), np.arange(one.first_row, one.first_row + one.n_rows)
         if not self.is_readonly:
             self._vectors.append(one.first_row, rows, is_kept=True)
-        elif at[-1] >= self._vectors.count() or not np.array_equal(self._rows_at(at), rows):
-            self._in_log_alone |= zip(at.tolist(), rows, strict=True)
+        elif not self._is_in_file(at, rows):
+            self._in_log_alone |= {row: rows[i : i + 1] for i, row in enumerate(at.tolist())}
+
+    def _is_in_file(self, at: Counts, rows: Any) -> bool:
+        assert self._vectors is not None
+        if at[-1] >= self._vectors.count():
+            return False
+        try:
+            return bool(inputs.same_rows(self._vectors.at(at), rows).all())
+        except (OSError, ValueError):  # rows of another length are there
+            return False
 
     def _read_beside(self) -> tuple[int, Contents, list[Operation]]:
         """What is on disk: the version of the last snapshot, the contents by now, and the operations in between."""
@@ -235,7 +245,8 @@ class Session:
             name, dtype = self._db.get("vectors"), self._db.get("dtype")
             if not VECTORS_NAME.fullmatch(name) or dtype not in ("float32", "float64") or not 0 < width < 2**31:
                 raise DamagedStore(f"{self._db.path} is damaged: it names {name!r}, {width} x {dtype}, as the vectors")
-            self._vectors = disk.RowFile(self.folder / name, np.dtype(dtype), width)
+            kind = SparseRowFile if self._db.find("is_sparse") else disk.RowFile
+            self._vectors = kind(self.folder / name, np.dtype(dtype), width)
             if self.is_readonly:
                 # The writer may take it away.
                 self._vectors.hold()
@@ -243,10 +254,10 @@ class Session:
     def _rows_of(self, done: Operation) -> Any:
         """The rows that came with an operation."""
         if done.rows is not None and self._vectors is not None:
-            rows = np.frombuffer(done.rows, self._vectors.dtype).reshape(done.n_rows, -1)
+            rows = self._from_disk(lambda vectors: vectors.unpacked(done.rows, done.n_rows))
         else:
             rows = self._rows_at(np.arange(done.first_row, done.first_row + done.n_rows))
-        if isinstance(rows, np.ndarray) and disk.checksum(rows) != done.checksum:
+        if not isinstance(rows, list) and checksum_rows([rows]) != done.checksum:
             raise DamagedStore(
                 f"{self.folder} is damaged: the vectors of version {done.version} are not those that were written."
                 " Restore it from a backup"
@@ -256,15 +267,19 @@ class Session:
     def _rows_at(self, rows: Counts) -> Any:
         if self._vectors is None:
             return inputs.decode_records(self._db.records_at(rows.tolist()))
-        if self._in_log_alone and len(rows):
-            alone = self._in_log_alone
-            in_file = {row: i for i, row in enumerate(rows.tolist()) if row not in alone}
-            found = np.stack([alone.get(row, self._vectors.blank) for row in rows.tolist()])
-            if in_file:
-                found[list(in_file.values())] = self._vectors.rows(max(in_file) + 1)[list(in_file)]
+        alone = self._in_log_alone
+        is_alone = np.array([row in alone for row in rows.tolist()] if alone else np.zeros(len(rows)), np.bool_)
+        found = self._from_disk(lambda vectors: vectors.at(rows[~is_alone]))
+        if not is_alone.any():
             return found
+        # Those in the file first, then the others: back in the order that was asked for.
+        places = np.argsort(np.argsort(is_alone, kind="stable"))
+        return self._vectors.stacked([found, *(alone[row] for row in rows[is_alone].tolist())])[places]
+
+    def _from_disk(self, read: Callable[[Any], Any]) -> Any:
+        """What is read of the vectors."""
         try:
-            return np.ascontiguousarray(self._vectors.rows(int(rows.max(initial=-1)) + 1)[rows])
+            return read(self._vectors)
         except (OSError, ValueError) as error:
             raise DamagedStore(f"{self.folder} is damaged: {error}. Restore it from a backup") from None
 
@@ -332,15 +347,24 @@ class Session:
         if self._vectors is None:
             self._db.add_records(first, inputs.encode_records(rows))
             return Operation(version, kind, first, count_rows(rows), data=data)
-        log = rows.tobytes() if rows.nbytes <= LOGGED else None
+        if rows.shape[1] > self._vectors.width:
+            # Sparse rows may come with new columns.
+            self._db.set("n_features", rows.shape[1])
+            self._vectors.width = rows.shape[1]
+        n_bytes = rows.nbytes if isinstance(rows, np.ndarray) else 8 * rows.shape[0] + 12 * rows.nnz
+        log = self._vectors.packed(rows) if n_bytes <= LOGGED else None
         self._vectors.append(first, rows, is_kept=log is not None)
-        return Operation(version, kind, first, len(rows), disk.checksum(rows), data, log)
+        return Operation(version, kind, first, count_rows(rows), checksum_rows([rows]), data, log)
 
     def _begin_rows(self, rows: Any, names: list[Id] | None, columns: list[str] | None) -> None:
         """The first points: they say what all are like."""
         self._db.set("is_named", names is not None)
         self._db.set("id_kind", inputs.kind_of(names[0]) if names else None)
-        if isinstance(rows, np.ndarray):
+        if not isinstance(rows, list):
+            is_sparse = not isinstance(rows, np.ndarray)
+            self._db.set("is_sparse", is_sparse)
+            if is_sparse:
+                self._db.set("format", SPARSE_FORMAT)
             self._db.set("n_features", rows.shape[1])
             self._db.set("dtype", rows.dtype.name)
             self._db.set("columns", columns)
@@ -435,9 +459,9 @@ class Session:
 
     def _clean(self) -> None:
         """Take away files that no longer count, or never did."""
-        counting = {self._db.get("snapshot"), self._db.get("vectors")}
+        counting = {self._db.get("snapshot"), self._db.get("vectors"), self._db.get("vectors") + ENDS}
         for path in self.folder.iterdir():
-            is_ours = SNAPSHOT_NAME.fullmatch(path.name) or VECTORS_NAME.fullmatch(path.name)
+            is_ours = any(kind.fullmatch(path.name) for kind in (SNAPSHOT_NAME, VECTORS_NAME, ENDS_NAME))
             is_left_over = self._aside is None and re.fullmatch(r"\.[0-9a-f]{16}\.tmp", path.name)
             if (is_ours and path.name not in counting and self._aside is None) or is_left_over:
                 with suppress(OSError):

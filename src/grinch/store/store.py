@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
 from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import vectors_name
+from grinch.store.sparse_rows import ENDS, SparseRowFile, checksum_rows
 from grinch.tree import Tree
 
 # What makes rows of texts, in the folder of a store whose points are texts.
@@ -304,8 +306,8 @@ class Store(Looking):
                 if vectors is None:
                     self._db.renumber_records(kept)
                 else:
-                    self._vectors = disk.RowFile(self.folder / vectors_name(), vectors.dtype, vectors.width)
-                    checksum = self._copy_rows(vectors, kept)
+                    self._vectors = type(vectors)(self.folder / vectors_name(), vectors.dtype, vectors.width)
+                    checksum = checksum_rows(self._copy_rows(vectors, kept))
                     self._db.set("vectors", self._vectors.path.name)
                 self._done(Operation(version, "compact", 0, contents.n_rows, checksum), [])
                 self._let_count(self._write_snapshot(contents), version)
@@ -316,17 +318,15 @@ class Store(Looking):
             self._vacuum()
             return version
 
-    def _copy_rows(self, source: disk.RowFile, kept: Counts) -> int:
-        """Put some rows into the new file; their checksum."""
-        assert self._vectors is not None
-        rows, checksum = source.rows(int(kept[-1]) + 1 if len(kept) else 0), 0
+    def _copy_rows(self, source: disk.RowFile | SparseRowFile, kept: Counts) -> Iterator[Any]:
+        """Put some rows into the new file, and hand them on."""
+        vectors: Any = self._vectors
         step = max(disk.CHUNK * 16 // source.row_bytes, 1)
-        self._vectors.append(0, rows[:0])
+        vectors.append(0, source.empty(0))
         for start in range(0, len(kept), step):
-            piece = np.ascontiguousarray(rows[kept[start : start + step]])
-            self._vectors.append(start, piece)
-            checksum = disk.checksum(piece, checksum)
-        return checksum
+            piece = source.at(kept[start : start + step])
+            vectors.append(start, piece)
+            yield piece
 
     def backup(self, path: str | Path) -> None:
         """Copy the store into a new folder, also while somebody writes: what is committed when it begins."""
@@ -395,6 +395,7 @@ def _back_up(folder: Path, database: Database, target: Path) -> None:
         copy = Database(target, readonly=True)
         try:
             names = [copy.get("snapshot")] + ([copy.get("vectors")] if copy.get("n_features") is not None else [])
+            names += [copy.get("vectors") + ENDS] if copy.find("is_sparse") else []
         finally:
             copy.close()
         try:

@@ -7,10 +7,12 @@ every move, so each has a block of memory of its own.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from grinch._types import Counts, Floats, Ids, Slots, Vectors32
@@ -21,12 +23,24 @@ from grinch.summaries import memory
 from grinch.summaries.arrays import Arrays, GrowingArrays, new_arrays
 from grinch.summaries.counters import new_counts
 from grinch.summaries.frame import SHORTEST
+from grinch.summaries.sparse_rows import gather_rows
 from grinch.tree.links import NO_LIMIT
 
 # A row is spread out over all columns to meet many others, if there are no more columns than this.
 MOST_SPREAD_OUT = 2**24
 # Rows that are looked at together.
 PIECE = 4096
+
+
+EnlargeEntries = Callable[[npt.NDArray[Any], int], npt.NDArray[Any]]
+"""What :func:`enlarged_entries` does."""
+
+
+def enlarged_entries(old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+    """The same numbers, with room for so many."""
+    new = np.empty(room, old.dtype)
+    new[: len(old)] = old
+    return new
 
 
 def sparse_rows(rows: Any) -> Any:
@@ -50,6 +64,8 @@ class SparseSummaries(GrowingArrays):
         super().__init__(arrays)
         self.linkage, self.n_features = linkage, n_features
         self.longest, self.is_whole, self.longest_row = 0.0, True, 0
+        self.enlarge_entries: EnlargeEntries = enlarged_entries
+        """How the entries of leaves get more room: in memory, unless somebody has another place for them."""
         self.blocks = memory.Blocks()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,12 +138,6 @@ class SparseSummaries(GrowingArrays):
                 leaf_values=self.enlarge_entries(self.arrays.leaf_values, room),
             )
 
-    @staticmethod
-    def enlarge_entries(old: Any, room: int) -> Any:
-        new = np.empty(room, old.dtype)
-        new[: len(old)] = old
-        return new
-
     def _put(self, at: int, rows: Any, start: int, columns: Ids, values: Vectors32) -> tuple[Counts, Floats]:
         """Put rows in the form the linkage works on; where each starts, and how long each is."""
         arrays, n = self.arrays, rows.shape[0]
@@ -153,13 +163,14 @@ class SparseSummaries(GrowingArrays):
         if self.linkage.is_of_roots:
             wide = np.sqrt(wide)
         of_row = np.repeat(np.arange(piece.shape[0]), np.diff(piece.indptr))
-        lengths = np.sqrt(np.bincount(of_row, wide * wide, piece.shape[0]))
+        lengths: Floats = np.sqrt(np.bincount(of_row, wide * wide, piece.shape[0]))
         if self.linkage.is_spherical:
             with np.errstate(invalid="ignore"):  # an entry may be 0
                 return np.nan_to_num(wide / lengths[of_row]), lengths, (lengths > 0).astype(np.float64)
         # As they are stored: the length of a row has to be that of its entries to the last digit.
         stored = wide.astype(np.float32).astype(np.float64)
-        return stored, lengths, np.bincount(of_row, stored * stored, piece.shape[0])
+        squares: Any = np.bincount(of_row, stored * stored, piece.shape[0])
+        return stored, lengths, squares
 
     def _warn_of_lost(self, at: int, lengths: Floats) -> None:
         """Rows too short to be squared count as zero vectors."""
@@ -279,17 +290,16 @@ class SparseSummaries(GrowingArrays):
 
     # Rows of internal nodes ---------------------------------------------------------------------------------------
 
+    def rows_of(self, nodes: Slots) -> tuple[Ids, Vectors32]:
+        """The entries of some nodes, one after the other."""
+        total = int(self.arrays.row_sizes[nodes].sum(dtype=np.int64))
+        columns, values = np.empty(total, np.int32), np.empty(total, np.float32)
+        gather_rows(self.arrays, nodes, columns, values)
+        return columns, values
+
     def internal_rows(self) -> tuple[Ids, Vectors32]:
         """The entries of all internal nodes, one after the other."""
-        starts, sizes = self.arrays.row_starts[self.capacity :], self.arrays.row_sizes[self.capacity :]
-        ends = np.cumsum(sizes, dtype=np.int64)
-        total = int(ends[-1]) if len(ends) else 0
-        columns, values = np.empty(total, np.int32), np.empty(total, np.float32)
-        for i in np.flatnonzero(sizes).tolist():
-            here, n = slice(int(ends[i] - sizes[i]), int(ends[i])), int(sizes[i])
-            columns[here] = memory.int32_at(starts[i], n)
-            values[here] = memory.float32_at(starts[i] + 4 * n, n)
-        return columns, values
+        return self.rows_of(np.arange(self.capacity, 2 * self.capacity))
 
     def put_internal_rows(self, columns: Ids, values: Vectors32) -> None:
         """Take over what :meth:`internal_rows` says, by ``row_sizes``."""

@@ -200,7 +200,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
         return branch_terms(tree, X, self.readable_terms(ignore), n)
 
     def readable_terms(self, ignore: Iterable[str] = ENGLISH) -> Names:
-        """``terms_`` with None for what names nothing, ``ignore`` and runs of characters: for ``model.summary(terms=…)``."""
+        """``terms_`` for ``model.summary(terms=…)``: None for runs of characters and for words that are ignored."""
         ignored = frozenset(ignore)
 
         def is_readable(term: str) -> bool:

@@ -325,7 +325,9 @@ class Reading(Session):
 
     def _checked(self, X: Any, columns: list[str] | None = None) -> npt.NDArray[Any]:
         store = self._now()[0].store
-        found: npt.NDArray[Any] = store._checked(X, store._now(), columns)
+        # Branches are split and told apart by dense rows.
+        rows = store._checked(X, store._now(), columns)
+        found: npt.NDArray[Any] = rows if isinstance(rows, np.ndarray) else inputs.kept_rows(rows, rows.dtype, False)
         return found
 
     def _names(self, ids: Any) -> list[Id]:

@@ -1,0 +1,14 @@
+"""Linkages by name that take dense rows of any sign."""
+
+from __future__ import annotations
+
+from grinch.linkage.named import VECTOR_LINKAGES
+
+# Tanimoto's coefficient is for sparse rows, Hellinger's distance for counts: tests/core/test_sparse.py has them.
+DENSE = [
+    linkage
+    for metrics in VECTOR_LINKAGES.values()
+    for linkage in metrics.values()
+    if linkage.metric not in ("tanimoto", "hellinger")
+]
+DENSE_NAMES = [(linkage.name, linkage.metric) for linkage in DENSE]

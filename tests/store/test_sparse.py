@@ -1,0 +1,123 @@
+"""Sparse rows in a store: what comes back, and what is noticed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import grinch
+from grinch import Grinch
+from grinch.store import DamagedStore
+from grinch.store.snapshots import read_snapshot
+from sparse_data import sparse_groups
+
+X = sparse_groups(700, dtype=np.float32)
+
+
+def same(one, other) -> bool:
+    return one.shape == other.shape and (one != other).nnz == 0
+
+
+def files(folder):
+    return {"entries": next(folder.glob("vectors-*.bin")), "ends": next(folder.glob("vectors-*.bin.ends"))}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(X[:500])
+        store.insert(X[500:510])
+    return tmp_path / "store"
+
+
+def test_rows_stay_sparse(folder):
+    with grinch.open(folder) as store:
+        assert store.info()["is_sparse"]
+        assert same(store.vectors([509, 3]), X[[509, 3]])
+        # Nothing on disk grows with the number of columns.
+        assert sum(path.stat().st_size for path in files(folder).values()) == 8 * X[:510].nnz + 8 * 510
+        store.remove([4, 5])
+        store.compact()
+        assert same(store.rows_at(np.array([3, 4, 6])), scipy.sparse.vstack([X[3], 0 * X[4], X[6]], format="csr"))
+        store.check()
+
+
+def test_dense_rows_are_made_sparse_in_a_store_that_began_so(folder):
+    with grinch.open(folder) as store:
+        store.insert(X[510:520].toarray())
+        assert store.update([7], X[7].toarray()) == store.version == 3  # the same row
+        model = Grinch().partial_fit(X[:510]).partial_fit(X[510:520])
+        np.testing.assert_array_equal(store.tree.scores, model.tree_.scores)
+        assert same(store.vectors([515]), X[515])
+
+
+def test_sparse_rows_are_made_dense_in_a_store_that_began_so(tmp_path):
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(X[:200].toarray())
+        store.insert(X[200:300])
+        assert not store.info()["is_sparse"]
+        np.testing.assert_array_equal(store.vectors([250]), X[250].toarray())
+        model = Grinch().partial_fit(X[:200].toarray()).partial_fit(X[200:300].toarray())
+        np.testing.assert_array_equal(store.tree.scores, model.tree_.scores)
+    with grinch.open(tmp_path / "store") as store:
+        store.check()
+
+
+def test_a_batch_sent_again(tmp_path):
+    ids = [f"p{i}" for i in range(40)]
+    with grinch.open(tmp_path / "store") as store:
+        assert store.insert(X[:30], ids=ids[:30]) == 1
+        assert store.insert(X[20:40], ids=ids[20:]) == 2
+        assert store.insert(X[:40], ids=ids) == 2
+        with pytest.raises(ValueError, match="'p2' is there with another"):
+            store.insert(X[3:4], ids=["p2"])
+        assert same(store.vectors(ids), X[:40])
+
+
+def test_a_store_begun_with_a_tree(tmp_path):
+    model = Grinch().fit(X[:100])
+    with grinch.open(tmp_path / "store") as store:
+        store.adopt(X[:100], model.tree_)
+        store.insert(X[100:120])
+    with grinch.open(tmp_path / "store") as store:
+        store.check()
+        twin = Grinch().fit_tree(X[:100], model.tree_).partial_fit(X[100:120])
+        np.testing.assert_array_equal(store.tree.child_pairs(), twin.tree_.child_pairs())
+
+
+def test_a_backup_has_all_files(folder, tmp_path):
+    with grinch.open(folder) as store:
+        store.backup(tmp_path / "copy")
+        pairs = store.tree.child_pairs()
+    with grinch.open(tmp_path / "copy") as copy:
+        copy.check()
+        np.testing.assert_array_equal(copy.tree.child_pairs(), pairs)
+        assert same(copy.vectors(copy.ids), X[:510])
+
+
+@pytest.mark.parametrize("file", ["entries", "ends"])
+@pytest.mark.parametrize("harm", ["a bit", "the largest number", "cut off", "gone"])
+def test_damage_is_noticed(folder, file, harm):
+    path = files(folder)[file]
+    content = bytearray(path.read_bytes())
+    at = len(content) // 2 // 8 * 8
+    if harm == "a bit":
+        content[at] ^= 1
+    elif harm == "the largest number":
+        content[at : at + 8] = b"\xff" * 7 + b"\x7f"
+    path.write_bytes(content[: at if harm == "cut off" else len(content)])
+    if harm == "gone":
+        path.unlink()
+    with pytest.raises(DamagedStore, match="damaged"), grinch.open(folder, readonly=True) as store:
+        store.check()
+
+
+def test_damage_to_rows_in_a_snapshot_is_noticed_when_it_is_opened(folder):
+    path = next(folder.glob("snapshot-*"))
+    content, columns = bytearray(path.read_bytes()), read_snapshot(path).arrays["model/builder.summaries.leaf_columns"]
+    at = bytes(content).index(columns.tobytes())
+    content[at + 40] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(DamagedStore, match="leaf_columns"):
+        grinch.open(folder)
