@@ -14,7 +14,9 @@ from grinch.linkage.named import linkage_of
 
 SCIPY_LINKAGES = ("single", "complete", "average", "ward", "centroid")
 # Merging two nodes that are each other's nearest may bring their union closer to a third.
-NOT_REDUCIBLE = ("centroid", "cosine")
+NOT_REDUCIBLE = ("centroid", "cosine", "tanimoto")
+# Metrics of average linkage that scipy does not know.
+NOT_SCIPYS = ("dot", "hellinger")
 
 
 class HAC(TreeClusterer):
@@ -29,7 +31,7 @@ class HAC(TreeClusterer):
         that :class:`~grinch.Grinch` takes, such as ``"cosine"`` or a function of two lists of records.
     metric : str, optional
         For scipy's names, a distance that scipy knows (default ``"euclidean"``, the only one for Ward and centroid);
-        for ``"average"`` also ``"dot"``.
+        for ``"average"`` also ``"dot"`` and ``"hellinger"``.
     lean : bool, default=False
         Use O(n) memory, by chains of nearest neighbours: slower, and the same tree for reducible linkages (single,
         complete, average and Ward are; for one of your own you have to know).
@@ -106,7 +108,7 @@ class HAC(TreeClusterer):
         return Prepared(rows, new_builder)
 
     def _is_scipys(self) -> bool:
-        return isinstance(self.linkage, str) and self.linkage in SCIPY_LINKAGES and self.metric != "dot"
+        return isinstance(self.linkage, str) and self.linkage in SCIPY_LINKAGES and self.metric not in NOT_SCIPYS
 
     def _resolve_metric(self) -> str | None:
         """The metric as Grinch names it."""
