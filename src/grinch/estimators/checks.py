@@ -36,12 +36,12 @@ def check_vectors(estimator: BaseEstimator, X: Any, reset: bool, stays_sparse: b
     if scipy.sparse.issparse(rows):
         if not stays_sparse:
             _check_room(rows)
-        rows = _in_order(rows)
+        rows = in_order(rows)
     check_values(rows)
     return rows
 
 
-def _in_order(rows: Any) -> Any:
+def in_order(rows: Any) -> Any:
     """The same CSR matrix with the columns of every row in ascending order, each once."""
     if rows.shape[1] > MOST_COLUMNS:
         raise ValueError(

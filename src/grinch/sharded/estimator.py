@@ -28,6 +28,7 @@ from grinch.linkage.base import VectorLinkage
 from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
 from grinch.sharded.inputs import open_rows
+from grinch.sharded.inputs.sparse import SparseRows
 from grinch.sharded.job import Job
 from grinch.sharded.pipeline import Run, Stage, check_folder, has_graph, is_kept, is_opened, run_graph, run_stages
 from grinch.sharded.running import Here, Workers
@@ -430,7 +431,7 @@ check_linkage, verbose
         job = self._check_kept().job
         found = [(trees.load(job, b).numbers, trees.rows_of(job, b)) for b, size in enumerate(self._run.sizes) if size]
         numbers = np.concatenate([part for part, _ in found])
-        if not isinstance(found[0][1], np.ndarray):
+        if not isinstance(found[0][1], np.ndarray):  # records, or sparse rows
             return taken(joined([rows for _, rows in found]), np.argsort(numbers))
         whole = np.empty((len(numbers), found[0][1].shape[1]), found[0][1].dtype)
         for part, rows in found:
@@ -440,7 +441,10 @@ check_linkage, verbose
     def _misses_memory(self) -> tuple[int, int] | None:
         """What the model would take and what there is, in bytes, if that is not enough."""
         room = available_memory()
-        need = int(self.n_leaves_ * (TIMES_THE_VECTORS * 4 * self.n_features_in_ + BYTES_PER_POINT))
+        rows = self._run.job.rows
+        # An entry of a sparse row takes as much as two numbers of a dense one.
+        width = 2 * rows.n_entries / rows.n_rows if isinstance(rows, SparseRows) else self.n_features_in_
+        need = int(self.n_leaves_ * (TIMES_THE_VECTORS * 4 * width + BYTES_PER_POINT))
         return (need, room) if room is not None and need > room else None
 
     def _check_memory(self) -> None:

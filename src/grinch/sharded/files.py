@@ -11,19 +11,22 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from grinch.files.write import replacing
 
-ARRAY, RECORDS = ".npy", ".pickle"
+ARRAY, SPARSE, RECORDS = ".npy", ".csr.npz", ".pickle"
 
 
 def write_rows(path: Path, rows: Any) -> int:
     """Write a matrix, or a list of records, to ``path`` with an ending of its own; how many bytes that were."""
-    is_array = isinstance(rows, np.ndarray)
-    target = path.with_name(path.name + (ARRAY if is_array else RECORDS))
+    is_array, is_sparse = isinstance(rows, np.ndarray), scipy.sparse.issparse(rows)
+    target = path.with_name(path.name + (ARRAY if is_array else SPARSE if is_sparse else RECORDS))
     with replacing(target, "wb") as out:
         if is_array:
             np.lib.format.write_array(out, np.ascontiguousarray(rows), allow_pickle=False)
+        elif is_sparse:
+            scipy.sparse.save_npz(out, rows, compressed=False)
         else:
             pickle.dump(rows, out, protocol=pickle.HIGHEST_PROTOCOL)
     return target.stat().st_size
@@ -35,6 +38,9 @@ def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> 
     if array.exists():
         # What is mapped counts as memory of the process, so it is mapped no longer than it takes to copy.
         return np.array(np.load(array, mmap_mode="r")[part])
+    sparse = path.with_name(path.name + SPARSE)
+    if sparse.exists():
+        return scipy.sparse.load_npz(sparse)[part]
     with open(path.with_name(path.name + RECORDS), "rb") as file:
         records = pickle.load(file)
     return records[part] if isinstance(part, slice) else [records[i] for i in part.tolist()]
@@ -52,12 +58,14 @@ def joined(parts: Sequence[Any]) -> Any:
         return []
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
+    if scipy.sparse.issparse(parts[0]):
+        return scipy.sparse.vstack(parts, format="csr")
     return [record for part in parts for record in part]
 
 
 def taken(rows: Any, positions: npt.NDArray[np.integer]) -> Any:
     """The rows at these positions."""
-    return rows[positions] if isinstance(rows, np.ndarray) else [rows[i] for i in positions.tolist()]
+    return rows[positions] if hasattr(rows, "shape") else [rows[i] for i in positions.tolist()]
 
 
 def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> int:
@@ -97,4 +105,6 @@ def _read_range(archive: zipfile.ZipFile, file: BinaryIO, name: str, first: int,
 
 def n_bytes(rows: Any) -> int:
     """The bytes of rows, as far as they are known."""
+    if scipy.sparse.issparse(rows):
+        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
     return int(rows.nbytes) if isinstance(rows, np.ndarray) else 0

@@ -18,12 +18,17 @@ from grinch.files.write import replacing
 from grinch.sharded.inputs.arrays import ArrayRows, is_written, written_file
 from grinch.sharded.inputs.frames import frame_columns, frame_matrix, is_frame
 from grinch.sharded.inputs.rows import float_type, rows_per_piece
+from grinch.sharded.inputs.sparse import SparseRows, sparse_rows
 
 Blocks = Iterator[npt.NDArray[Any]]
 
 
-def matrix_rows(X: Any, folder: Path, columns: Sequence[str] | str | None) -> ArrayRows:
-    """The rows of an array, a sparse matrix or a frame, in a file that has their digest for a name."""
+def matrix_rows(X: Any, folder: Path, columns: Sequence[str] | str | None) -> ArrayRows | SparseRows:
+    """The rows of an array, a sparse matrix or a frame, in files that have their digest for a name."""
+    if scipy.sparse.issparse(X) and columns is None:
+        check_kind(X)
+        check_indices(X)
+        return sparse_rows(X, folder)
     matrix = _as_matrix(X, columns)
     n_rows, width = matrix.shape
     if not n_rows or not width:
@@ -61,9 +66,6 @@ def _as_matrix(X: Any, columns: Sequence[str] | str | None) -> Any:
         return frame_matrix(X, frame_columns(X, columns))
     if columns is not None:
         raise ValueError(f"columns are of Parquet files and data frames; X is {type(X).__name__} and has none")
-    if scipy.sparse.issparse(X):
-        check_indices(X)
-        return X.tocsr()
     try:
         rows = np.asarray(X)
         rows = rows.astype(np.float64) if rows.dtype == object else rows
@@ -97,5 +99,4 @@ def _blocks(matrix: Any, dtype: np.dtype[Any]) -> Blocks:
     step = rows_per_piece(width)
     for start in range(0, n_rows, step):
         block = matrix[start : start + step]
-        dense = block.toarray() if scipy.sparse.issparse(block) else block
-        yield np.ascontiguousarray(dense, dtype=dtype)
+        yield np.ascontiguousarray(block, dtype=dtype)

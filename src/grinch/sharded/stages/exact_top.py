@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from grinch._types import Floats, Mask
 from grinch.core.engine import Engine
 from grinch.core.rules import Rules
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import COUNT, LENGTH, formula_score, merge_rows, score_others
+from grinch.linkage.weighted import VectorMeans
 from grinch.sharded.files import write_arrays
 from grinch.sharded.job import Job
 from grinch.sharded.stages import trees
@@ -94,7 +96,8 @@ def run(job: Job, branches: list[int]) -> dict[str, int]:
                 "mode='exact' on shards needs a linkage given by name, or an object with leaf, merge and score; got a"
                 " compiled function. Use mode='fast'"
             )
-        linkage = VectorGroups(linkage)
+        is_sparse = scipy.sparse.issparse(trees.rows_of(job, branches[0]))
+        linkage = VectorMeans(linkage.name, linkage.metric) if is_sparse else VectorGroups(linkage)
     forest = [BranchNodes(trees.load(job, branch).merges, trees.rows_of(job, branch), linkage) for branch in branches]
     top, tops = join_exactly(forest, linkage, job.rules)
     write_arrays(

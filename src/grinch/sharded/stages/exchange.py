@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch._types import Floats, Labels
+from grinch._types import Floats, Labels, count_rows
 from grinch.sharded.files import n_bytes, read_arrays, read_part, taken, write_arrays
 from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages import route, skeleton
@@ -69,7 +69,7 @@ def _ask_branch(
     """Of each guest, the nearest point of a branch and its score; fills ``own`` where it will be looked at."""
     engine, count = route.new_engine(job, taken(rows, inside), 1), len(inside)
     scores, neighbors = np.empty(0), np.empty(0, np.int64)
-    if len(guests):
+    if count_rows(guests):
         near = engine.look_up(guests, limit=count)
         scores, neighbors = near.score, np.where(near.slots[:, 0] < 0, 0, near.slots[:, 0]).astype(np.int64)
     is_looked_at = members.is_near_border[inside].copy()

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import clone
 
-from grinch._types import Floats, Ids, Labels
+from grinch._types import Floats, Ids, Labels, count_rows
 from grinch.core.engine import Engine
 from grinch.cuts.graph import N_NEIGHBORS, Weights, comparable, distances_of
 from grinch.cuts.persistence import mean_gaps
@@ -170,11 +171,11 @@ def _engine(job: Job, rows: Any) -> Engine:
 
 def _apart(job: Job, branch: int, slots: Ids, own: Any, asking: Any) -> Weights:
     """Squared distances, as cuts compare vectors; of records, which is the nearest, the second nearest and so on."""
-    linkage, count = job.linkage, len(own)
+    linkage, count = job.linkage, count_rows(own)
     apart: Weights = np.empty(slots.shape, np.float32)
     if isinstance(linkage, VectorLinkage):
         metric = "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
-        rows = comparable(np.concatenate([own, asking]) if len(asking) else own, metric)
+        rows = comparable(joined([own, asking]) if count_rows(asking) else own, metric)
         apart = distances_of(slots, rows)
         _write_spread(job, branch, own, rows[:count], metric)
     else:
@@ -184,12 +185,15 @@ def _apart(job: Job, branch: int, slots: Ids, own: Any, asking: Any) -> Weights:
 
 
 def _write_spread(job: Job, branch: int, own: Any, rows: Any, metric: str) -> None:
-    wide = comparable(own, metric).astype(np.float64) if metric == "cosine" else np.asarray(own, np.float64)
-    mean, gaps = wide.mean(axis=0), np.empty(0)
+    wide = (comparable(own, metric) if metric == "cosine" else own).astype(np.float64)
+    mean, gaps = np.asarray(wide.mean(axis=0)).ravel(), np.empty(0)
     if not is_cut_by_heights(job.linkage):
         tree = trees.load(job, branch).merges.tree()
         gaps = mean_gaps(tree, rows, "euclidean")[tree.n_leaves + 1 :]
-    spread = np.array(((wide - mean) ** 2).sum() / len(wide))
+    if scipy.sparse.issparse(wide):
+        spread = np.array(max(float(wide.data @ wide.data) / wide.shape[0] - float(mean @ mean), 0.0))
+    else:
+        spread = np.array(((wide - mean) ** 2).sum() / len(wide))
     write_arrays(_spread_path(job, branch), mean=mean, spread=spread, gaps=gaps)
 
 

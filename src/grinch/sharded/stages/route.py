@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from grinch._types import Labels, Mask
+from grinch._types import Labels, Mask, count_rows
 from grinch.core.engine import Engine
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.cells import CellSearch
@@ -106,9 +106,9 @@ def new_engine(job: Job, rows: Any, n_neighbors: int) -> Engine:
     """An engine that knows these points and has no tree of them, to find neighbours."""
     prepared = clone(job.model).set_params(n_neighbors=n_neighbors)._validate(rows, reset=True)
     engine: Engine = prepared.new_builder()
-    if n_neighbors <= VOTES and isinstance(engine.search, AutoSearch) and len(rows) > SEARCHED_WHOLE_UP_TO:
+    if n_neighbors <= VOTES and isinstance(engine.search, AutoSearch) and count_rows(rows) > SEARCHED_WHOLE_UP_TO:
         # A few are found in smaller cells. As many cells as members are looked at, about.
-        room = max(LEAST_ROOM, math.isqrt(len(rows)) // 2)
+        room = max(LEAST_ROOM, math.isqrt(count_rows(rows)) // 2)
         engine.search = CellSearch(engine.search.summaries, engine.search.k, room, PROBES, EXTRA)
     engine.adopt(prepared.rows)
     return engine

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._types import count_rows
 from grinch.sharded.files import joined, n_bytes, read_rows, write_rows
 from grinch.sharded.job import Job, piece_name
 
@@ -31,7 +32,7 @@ def run(job: Job, piece: int) -> dict[str, int]:
 def sampled(job: Job) -> Any:
     """The sampled points, once all pieces are read."""
     parts = [read_rows(_path(job, piece)) for piece in range(job.n_pieces)]
-    return joined([part for part in parts if len(part)])
+    return joined([part for part in parts if count_rows(part)])
 
 
 def _path(job: Job, piece: int) -> Any:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
-from grinch._types import Floats, Labels
+from grinch._types import Floats, Labels, count_rows
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
@@ -79,7 +81,7 @@ def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Lab
             branches.append(moves.branches)
             rows.append(rows_at(job, moves.pieces, moves.positions))
     order = np.argsort(np.concatenate(numbers), kind="stable")
-    rows = [part for part in rows if len(part)]
+    rows = [part for part in rows if count_rows(part)]
     return np.concatenate(numbers)[order], np.concatenate(branches)[order], taken(joined(rows), order)
 
 
@@ -110,17 +112,18 @@ def _summary(job: Job, rows: Any) -> tuple[Floats, Floats]:
     linkage = job.linkage
     if not isinstance(linkage, VectorLinkage):
         return np.empty(0), np.empty(0)
-    total, squares = np.zeros(rows.shape[1]), 0.0
-    for start in range(0, len(rows), 4096):
-        wide = np.asarray(rows[start : start + 4096], np.float64)
+    total, squares, n = np.zeros(rows.shape[1]), 0.0, rows.shape[0]
+    for start in range(0, n, 4096):
+        wide = rows[start : start + 4096].astype(np.float64)
+        wide = np.sqrt(wide) if linkage.is_of_roots else wide
         if linkage.is_spherical:
-            lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
-            wide = wide / np.where(lengths > 0, lengths, 1.0)[:, None]
-        total += wide.sum(axis=0)
-        squares += float(np.einsum("ij,ij->", wide, wide))
-    mean = total / len(rows)
+            wide = normalize(wide)
+        total += np.asarray(wide.sum(axis=0)).ravel()
+        values = wide.data if scipy.sparse.issparse(wide) else wide.ravel()
+        squares += float(values @ values)
+    mean = total / n
     length = float(np.sqrt(mean @ mean))
-    return mean, np.array([len(rows), max(squares / len(rows) - length**2, 0.0), length])
+    return mean, np.array([n, max(squares / n - length**2, 0.0), length])
 
 
 def _path(job: Job, branch: int) -> Path:
