@@ -74,16 +74,21 @@ class SavedModelError(ValueError):
 
 
 class ShardError(RuntimeError):
-    """A task of a sharded run that failed on its worker. What was finished is kept, and the same call goes on."""
+    """A task of a sharded run that failed on its worker. What was finished is kept, and the same call goes on.
 
-    def __init__(self, stage: str, task: str, cause: str, folder: str, n_others: int = 0):
+    ``folder`` is where; None if it was a temporary one.
+    """
+
+    def __init__(self, stage: str, task: str, cause: str, folder: str | None, n_others: int = 0):
         super().__init__(stage, task, cause, folder, n_others)
         self.stage, self.task, self.cause, self.folder, self.n_others = stage, task, cause, folder, n_others
 
     def __str__(self) -> str:
         others = f" ({self.n_others} more failed with it)" if self.n_others else ""
         cause = self.cause.rstrip(".")
-        return (
-            f"stage {self.stage!r} failed at task {self.task!r}{others}: {cause}. What is finished is kept in"
-            f" {self.folder!r}; once the cause is removed, the same call goes on from there"
+        kept = (
+            f"What is finished is kept in {self.folder!r}; once the cause is removed, the same call goes on from there"
         )
+        if self.folder is None:
+            kept = "Nothing is kept; with folder=..., what is finished would be"
+        return f"stage {self.stage!r} failed at task {self.task!r}{others}: {cause}. {kept}"

@@ -124,7 +124,7 @@ def test_what_is_finished_is_found_and_cut_otherwise(folder, finished, address, 
         "linkage.npy",
         "summary.json",
     ]
-    assert "note: no model, layers and pictures, which would take all points in memory\n" in done.stdout
+    assert "note: no model and pictures, which would take all points in memory\n" in done.stdout
     assert pd.read_csv(folder / "again" / "clusters.csv")["cluster"].nunique() == 5
     trees = [grinch.Tree.from_scipy(np.load(folder / out / "linkage.npy")) for out in ("again", "whole")]
     assert (np.sort(trees[0].keys()) == np.sort(trees[1].keys())).all()
@@ -133,7 +133,14 @@ def test_what_is_finished_is_found_and_cut_otherwise(folder, finished, address, 
     assert all(stage["found"] == stage["tasks"] > 0 for stage in summary["stages"].values())
     done = run(*COMMAND[:-2], *arguments, cwd=folder)
     assert "without --clusters or --threshold, only the tree will be written" in done.stdout
-    assert "note: no clusters, which need all points in memory" in done.stdout
+    assert "note: no clusters, for which the neighbours of all points must fit into memory" in done.stdout
+    monkeypatch.undo()
+    monkeypatch.setattr(sharded_results, "MOST_BY_THE_WAY", 1_000)
+    done = run(*COMMAND[:-2], *arguments, cwd=folder)
+    assert "of more than 1,000 points" in " ".join(done.stdout.split())
+    assert list(summary_of(folder / "again")["stages"])[-2:] == ["near", "graph"]
+    assert len(pd.read_csv(folder / "again" / "layers.csv")) == N
+    assert summary_of(folder / "again")["pairwise_f1"] > 0.5
 
 
 @pytest.mark.slow
@@ -195,7 +202,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path, address, rng, monke
     def interrupted(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ShardedGrinch, "fit", interrupted)
+    monkeypatch.setattr(ShardedGrinch, "_fit_all", interrupted)
     np.save(tmp_path / "x.npy", rng.normal(size=(30, 4)))
     done = run("cluster", "x.npy", "--dask", address, cwd=tmp_path, expect=130)
     assert "Interrupted. What is finished is kept in grinch-out/work/: the same command goes on from" in done.stdout

@@ -281,6 +281,18 @@ def test_few_points(cluster, n):
     assert sorted(model.tree_.leaves().tolist()) == list(range(n))
 
 
+def test_without_points_and_without_a_folder_errors_say_so(cluster, tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=list("abc"))
+    frame[:0].to_parquet(tmp_path / "0.parquet")
+    with pytest.raises(ValueError, match="X must have at least one point; got none"):
+        ShardedGrinch(2, cluster.client).fit(tmp_path / "0.parquet")
+    frame.iloc[3, 1] = np.nan
+    frame.to_parquet(tmp_path / "1.parquet")
+    with pytest.raises(ShardError, match=r"row 3 of column 'b'.*Nothing is kept; with folder="):
+        ShardedGrinch(2, cluster.client).fit(tmp_path / "1.parquet")
+
+
 def test_copies_of_a_few_points(cluster):
     X = np.repeat([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], 200, axis=0)
     model = ShardedGrinch(4, cluster.client, sample_size=50, n_clusters=3).fit(X)

@@ -21,6 +21,7 @@ from grinch import cuts
 from grinch._checks import available_memory, check_flag
 from grinch._types import Labels
 from grinch.core.rules import N_NEIGHBORS, Rules
+from grinch.errors import ShardError
 from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
@@ -170,9 +171,11 @@ check_linkage, verbose
         forget = None if self.folder is not None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
             run, names = self._fit(X, ids, folder, model, is_cut)
-        except BaseException:
+        except BaseException as error:
             if forget is not None:
                 forget()
+                if isinstance(error, ShardError):
+                    raise ShardError(error.stage, error.task, error.cause, None, error.n_others) from None
             raise
         self._run, self._names = run, names
         self._tree: Tree | None = None
@@ -186,6 +189,8 @@ check_linkage, verbose
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
             rows = open_rows(X, folder, columns=self.columns, records=records, workers=workers)
+            if not rows.n_rows:
+                raise ValueError("X must have at least one point; got none")
             names = check_ids(ids, rows.n_rows, (), None)
             run = run_stages(self._job(folder, rows, model), workers)
             if is_cut and not is_opened(run):
