@@ -18,6 +18,7 @@ from typing import Any
 import experiment_tables
 import sets
 import sharded_tables
+import sparse_tables
 from tables import seconds, share, table
 
 HERE = Path(__file__).parent
@@ -588,6 +589,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "service-notes": service_notes,
     **experiment_tables.PARTS,
     **sharded_tables.PARTS,
+    **sparse_tables.PARTS,
 }
 
 
