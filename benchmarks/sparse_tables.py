@@ -45,9 +45,7 @@ def systems() -> str:
             ]
             for name, row in rows.items()
         ]
-        parts.append(
-            table([head, "CPU", "memory besides the rows, at most", "purity", "ARI at the true number"], cells)
-        )
+        parts.append(table([head, "CPU", "memory besides the rows", "purity", "ARI at the true number"], cells))
     return "\n".join(parts) or "*Not measured yet: python benchmarks/sparse.py.*\n"
 
 
