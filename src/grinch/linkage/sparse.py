@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from grinch._compile import jitable
-from grinch._sparse_rows import ROUNDING
+from grinch._sparse_rows import ROUNDING, first_not_below
 from grinch._types import Floats, Ids, Vectors32
 from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, COUNT, LENGTH, SPREAD, TANIMOTO
 
@@ -77,20 +77,44 @@ def unite(
     united_values: Vectors32,
 ) -> tuple[int, float]:
     """Write down row + share (other - row); how many entries that has, and the product of the two."""
-    n, i, j, product = 0, 0, 0, 0.0
-    part = np.float32(share)
-    while i < columns.shape[0] or j < other_columns.shape[0]:
-        is_here = j == other_columns.shape[0] or (i < columns.shape[0] and columns[i] <= other_columns[j])
-        is_there = i == columns.shape[0] or (j < other_columns.shape[0] and other_columns[j] <= columns[i])
-        a = values[i] if is_here else np.float32(0)
-        b = other_values[j] if is_there else np.float32(0)
-        united_columns[n] = columns[i] if is_here else other_columns[j]
-        united_values[n] = a + part * (b - a)
-        product += np.float64(a) * np.float64(b)
-        i += is_here
-        j += is_there
+    n, i, product, part, nothing = 0, 0, 0.0, np.float32(share), np.float32(0)
+    for j in range(other_columns.shape[0]):
+        column, b = other_columns[j], other_values[j]
+        # Runs of entries without a counterpart are most of a long row; loops over them have no branches.
+        stop = first_not_below(columns, column, i)
+        n = _put_alone(columns, values, i, stop, part, united_columns, united_values, n)
+        i = stop
+        a = nothing
+        if i < columns.shape[0] and columns[i] == column:
+            a = values[i]
+            product += np.float64(a) * np.float64(b)
+            i += 1
+        united_columns[n], united_values[n] = column, a + part * (b - a)
         n += 1
-    return n, product
+    return _put_alone(columns, values, i, columns.shape[0], part, united_columns, united_values, n), product
+
+
+@jitable
+def _put_alone(
+    columns: Ids,
+    values: Vectors32,
+    start: int,
+    stop: int,
+    part: np.float32,
+    united_columns: Ids,
+    united_values: Vectors32,
+    n: int,
+) -> int:
+    """Write down entries of a row that the other does not have; how many there are in all."""
+    # As arrays that begin with 0: only then several are written at once.
+    end = n + stop - start
+    to, columns_here = united_columns[n:end], columns[start:stop]
+    for i in range(to.shape[0]):
+        to[i] = columns_here[i]
+    means, values_here = united_values[n:end], values[start:stop]
+    for i in range(means.shape[0]):
+        means[i] = values_here[i] + part * (np.float32(0) - values_here[i])
+    return end
 
 
 @jitable

@@ -315,7 +315,9 @@ def put_row(state: SummaryArrays, p: int, n: int) -> None:
     at_columns, at_values, size = row_of(state, p)
     columns, values = int32_at(at_columns, size), float32_at(at_values, size)
     for i in range(size):
-        columns[i], values[i] = state.united_columns[i], state.united_values[i]
+        columns[i] = state.united_columns[i]
+    for i in range(size):
+        values[i] = state.united_values[i]
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
