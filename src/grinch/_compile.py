@@ -27,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMPILED = (
     "_compile.py",
     "_sparse_rows.py",
+    "_sparse_rows.py",
     "baselines/",
     "core/",
     "cuts/",

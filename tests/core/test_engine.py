@@ -58,6 +58,7 @@ rules = st.builds(
     release=st.booleans(),
     lagging=st.booleans(),
     polish=st.booleans(),
+    most_entries=st.just(NO_LIMIT),
 )
 
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from grinch import Grinch, Rules
 
-FLAGS = [name for name in Rules._fields if not name.endswith("_cap")]
-CAPS = [name for name in Rules._fields if name.endswith("_cap")]
+LIMITS = ("_cap", "most_entries")
+FLAGS = [name for name in Rules._fields if not name.endswith(LIMITS)]
+CAPS = [name for name in Rules._fields if name.endswith(LIMITS)]
 
 
 @pytest.mark.parametrize(

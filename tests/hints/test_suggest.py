@@ -109,7 +109,10 @@ def test_the_closest_two_of_three():
         ({"linkages": "ward"}, "linkages must be a list of names, .* got 'ward'. Put a single one into a list"),
         ({"linkages": []}, "linkages must name at least one linkage; got none"),
         ({"linkages": ["wart"]}, "linkages must be one of .*; got 'wart'; did you mean 'ward'"),
-        ({"linkages": ["single"]}, "linkages must be one of 'cosine', 'average', 'centroid', 'ward' .* got 'single'"),
+        (
+            {"linkages": ["single"]},
+            "linkages must be one of 'cosine', 'average', 'centroid', 'ward', 'tanimoto' .* got 'single'",
+        ),
         ({"linkages": [("average", "cosin")]}, "linkages must be one of .* as the metric of 'average'; got 'cosin'"),
         ({"linkages": [max]}, "linkages must be one of"),
         ({"n_orders": 1}, "n_orders must be a whole number of at least 2; got 1"),

@@ -78,7 +78,7 @@ def test_the_heaviest_go_first_and_few_at_a_time(workers, notes, tmp_path, monke
     weights = {name: (number * 7) % 30 for number, name in enumerate(names)}
     workers.run("squares", sharding.square, squares(notes, numbers=range(30)), tmp_path, weights=weights)
     assert submitted == sorted(names, key=lambda name: -weights[name])
-    assert waiting[:2] == [1, 2]
+    assert waiting[0] == 1
     assert max(waiting) <= 4  # twice the threads, of tasks as short as these
 
 

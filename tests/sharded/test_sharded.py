@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 import grinch
 import shard_runs
+from effort import at_night
 from grinch import Grinch
 from grinch.datasets import gaussian_mixture, paper_synthetic
 from grinch.errors import ShardError
@@ -187,7 +188,7 @@ def test_the_papers_synthetic_data_in_exact_mode(cluster):
 # What goes wrong ------------------------------------------------------------------------------------------------------
 
 
-STAGES = ["sample", "skeleton", "route", "neighbors", "moves", "trees", "top"]
+STAGES = ["sample", *map(at_night, ["skeleton", "route", "neighbors", "moves", "top"]), "trees"]
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -13,6 +13,8 @@ from grinch.tree.links import NO_LIMIT
 
 # So many points at the end are compared one by one: they are indexed together.
 AT_ONCE = 512
+# So many at a time are put in order by columns.
+PIECE = 2**14
 # Of a query, the columns that the fewest points have are used, as long as these are at most so many in all. Measured:
 # docs/development/search.md.
 MOST_POINTS = 2**14
@@ -47,7 +49,9 @@ class SparseSearch(ExactSearch):
                 # Points that were expected and never came are indexed: others have their slots now.
                 self.postings, indexed = postings.Postings(), 0
             if stop - indexed >= AT_ONCE:
-                self.postings.append(self.summaries.leaf_matrix(np.arange(indexed, stop)))
+                # In pieces, so that what is needed on the way does not grow with the points.
+                for first in range(indexed, stop, PIECE):
+                    self.postings.append(self.summaries.leaf_matrix(np.arange(first, min(first + PIECE, stop))))
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
         """The k nearest of each query among the points before its limit."""

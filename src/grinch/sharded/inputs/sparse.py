@@ -47,7 +47,7 @@ class SparseRows:
     def take(self, rows: npt.NDArray[np.int64]) -> Any:
         """These rows, in ascending order."""
         parts = by_piece(self.pieces, rows, lambda piece, inside: self.read(piece)[inside])
-        return scipy.sparse.vstack(parts, format="csr") if parts else scipy.sparse.csr_matrix((0, self.n_features))
+        return scipy.sparse.vstack(parts, format="csr") if parts else self.read(0)[:0]
 
 
 def sparse_rows(X: Any, folder: Path) -> SparseRows:
