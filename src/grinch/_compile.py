@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMPILED = (
     "_compile.py",
     "_sparse_rows.py",
-    "_sparse_rows.py",
+    "sharded/",
     "baselines/",
     "core/",
     "cuts/",
