@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import matplotlib
 import numpy as np
@@ -8,6 +9,10 @@ import pytest
 from hypothesis import settings
 
 matplotlib.use("Agg")
+# Under nohup and in the background of a shell, SIGINT is ignored, and what is started inherits that: Ctrl-C would end
+# nothing. With a handler here, processes of the tests start with their own.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("here", deadline=None, max_examples=30, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "here"))

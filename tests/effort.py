@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,3 +19,8 @@ def trials(daily: int, nightly: int) -> int:
 def at_night(*values: Any) -> Any:
     """A set of parameters that only the night tries."""
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def by_turns(values: Sequence[Any], turn: int) -> Sequence[Any]:
+    """One of the values every day, another one at each turn of a loop; all of them at night."""
+    return values if THOROUGH else [values[turn % len(values)]]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from grinch import plots
 from pages import README, blocks, run
 
 BLOCKS = blocks(README)
@@ -34,3 +37,11 @@ def test_the_commands_for_one_table_say_the_same_of_its_columns():
     assert len(commands) >= 2
     for command in commands:
         assert "--label species --id name" in command
+
+
+def test_a_reader_sees_where_pictures_are_imported_from():
+    text = README.read_text(encoding="utf-8")
+    imported = re.search(r"^from grinch\.plots import (.*)$", text, flags=re.M)[1].split(", ")
+    for before, name in re.findall(r"([\w.]*?)\b(plot_\w+)\(", text):
+        assert hasattr(plots, name)
+        assert before == "grinch.plots." or name in imported

@@ -110,8 +110,18 @@ def test_compiled_and_interpreted_give_the_same_tree(X, rules, linkage, k):
     assert fast.stats == slow.stats
 
 
-@pytest.mark.parametrize("linkage", DENSE, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
-@pytest.mark.parametrize("mode", [FAST, EXACT, FAST._replace(rotate_cap=10, graft_cap=10, restructure_cap=10)])
+# Every day all linkages in one mode, and a linkage of each metric in the exact one.
+CAPPED = FAST._replace(rotate_cap=10, graft_cap=10, restructure_cap=10)
+BY_MODE = [
+    *((FAST, linkage) for linkage in DENSE),
+    *((EXACT, linkage) for linkage in DENSE[1:4]),
+    *(at_night(EXACT, linkage) for linkage in (DENSE[0], *DENSE[4:])),
+    (CAPPED, DENSE[1]),
+    *(at_night(CAPPED, linkage) for linkage in DENSE if linkage is not DENSE[1]),
+]
+
+
+@pytest.mark.parametrize(("mode", "linkage"), BY_MODE)
 def test_compiled_and_interpreted_agree_on_blobs(blobs, linkage, mode):
     X, n = blobs[0], 80 if mode == EXACT else 150
     fast, slow = (engine_of(X, linkage, mode, 10, compiled) for compiled in (True, False))
@@ -167,11 +177,12 @@ MANY = [each if (each.name, each.metric) in DAILY else at_night(each) for each i
 @pytest.mark.parametrize("linkage", MANY, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
 def test_any_chunking_of_many_points_gives_the_same_tree(rng, linkage):
     """Past the size of a batch and of a block of the search, with near-ties from rounding."""
-    X = np.repeat(rng.normal(size=(1500, 8)), 4, axis=0).astype(np.float32)[rng.permutation(6000)]
+    n_all = trials(4400, 6000)
+    X = np.repeat(rng.normal(size=(n_all // 4, 8)), 4, axis=0).astype(np.float32)[rng.permutation(n_all)]
     trees = []
-    for size in (6000, 1, 255, 1000):
+    for size in (n_all, 1, 255, 1000):
         engine = engine_of(X, linkage, FAST, 25)
-        n = 900 if size == 1 else 6000
+        n = 600 if size == 1 else n_all
         for start in range(0, n, size):
             engine.insert(X[start : start + size])
         if size == 1:

@@ -13,7 +13,7 @@ from grinch.core.engine import Engine
 from grinch.core.rules import EXACT
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
-GRAPHS = {8: trials(120, 2000), 12: trials(70, 1200), 20: trials(15, 240)}
+GRAPHS = {8: trials(80, 2000), 12: trials(40, 1200), 20: trials(10, 240)}
 
 
 @pytest.mark.parametrize("n", GRAPHS)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import trials
-from grinch import Tree
+from grinch import Grinch, Tree
 from grinch.cuts import branch_terms, cluster_terms
 from trees import random_tree
 
@@ -77,3 +77,30 @@ def test_what_cannot_be_named_is_refused():
     for bad in (-1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="X must be finite numbers from 0 on"):
             cluster_terms([[1, bad]], [0], ["a", "b"])
+
+
+def test_a_mapping_goes_by_its_values():
+    """As vectorizers of scikit-learn have it, in the order in which words were seen."""
+    X, tree = [[2, 0], [3, 0], [0, 1]], Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    vocabulary = {"stock": np.int64(1), "cat": np.int64(0)}
+    found = cluster_terms(X, [0, 0, 1], vocabulary)
+    assert (found[0], found[1]) == (["cat"], ["stock"])
+    assert branch_terms(tree, X, vocabulary)[tree.lca(0, 1)] == ["cat"]
+    assert Grinch(n_clusters=2).fit(X).summary(terms=vocabulary)["keywords"].tolist() == [["cat"], ["stock"]]
+    assert cluster_terms(X, [0, 0, 1], {"stock": 1})[0] == []
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        ({"cat": 0, "dog": 2}, "from 0 to 1; 'dog' is mapped to 2"),
+        ({"cat": 0, "dog": -1}, "'dog' is mapped to -1"),
+        ({"cat": 0, "dog": 0}, "'cat' and 'dog' are both 0"),
+        ({0: "cat", 1: "dog"}, "names must map the name of each column to its number"),
+        ({"cat", "dog"}, "names must be a list with the name of each column.*; got set"),
+        ("ab", "got str"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(names, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        cluster_terms([[1, 0]], [0], names)

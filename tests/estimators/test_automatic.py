@@ -127,7 +127,7 @@ def test_few_records_are_divided_too():
 
 def test_copies_of_a_refined_model_of_records_cut_alike():
     rng = np.random.default_rng(1)
-    numbers = rng.permutation(np.concatenate([rng.normal(c * 3, 1, 40) for c in range(4)])).tolist()
+    numbers = rng.permutation(np.concatenate([rng.normal(c * 3, 1, 20) for c in range(4)])).tolist()
     model = Grinch(linkage=lambda a, b: -abs(np.mean(a) - np.mean(b))).fit(numbers).refine()
     np.testing.assert_array_equal(model.labels_, copy.deepcopy(model).labels_)
 

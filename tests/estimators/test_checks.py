@@ -56,6 +56,18 @@ def put(name, place, value):
     return lambda matrix: getattr(matrix, name).__setitem__(place, value)
 
 
+def keep(name, n):
+    return lambda matrix: setattr(matrix, name, getattr(matrix, name)[:n])
+
+
+def blocks(X):
+    return scipy.sparse.bsr_array(X, blocksize=(3, 1))
+
+
+def lists(X):
+    return scipy.sparse.lil_array(X)
+
+
 @pytest.mark.parametrize(
     ("matrix", "words"),
     [
@@ -63,9 +75,28 @@ def put(name, place, value):
         (broken(scipy.sparse.csr_matrix, put("indices", 0, -1)), "indices are from 0 to 2; one is -1"),
         (broken(scipy.sparse.csc_array, put("indices", 0, 10**6)), "indices are from 0 to 2; one is 1000000"),
         (broken(scipy.sparse.coo_array, lambda m: m.row.__setitem__(1, 9)), "rows are from 0 to 2; one is 9"),
-        (broken(scipy.sparse.coo_array, lambda m: m.col.__setitem__(1, -5)), "columns are from 0 to 2; one is -5"),
-        (broken(scipy.sparse.csr_array, put("indptr", 1, 5)), "indptr rises from 0"),
-        (broken(scipy.sparse.csr_array, put("indptr", 3, 99)), "indptr rises from 0"),
+        (
+            broken(scipy.sparse.coo_array, lambda m: m.col.__setitem__(1, -5)),
+            "columns are from 0 to 2; one is -5, in row 0",
+        ),
+        (broken(scipy.sparse.csr_array, put("indptr", 1, 5)), "indptr that rises from 0"),
+        (broken(scipy.sparse.csr_array, put("indptr", 3, 99)), "indptr that rises from 0"),
+        (broken(scipy.sparse.csr_array, keep("indptr", 2)), "has an indptr of 4 numbers; got 2"),
+        (broken(scipy.sparse.csc_array, keep("indptr", 2)), "has an indptr of 4 numbers; got 2"),
+        (broken(scipy.sparse.csr_array, keep("data", 2)), "for each of its 2 values; got 6"),
+        (broken(scipy.sparse.coo_array, keep("data", 2)), "for each of its 2 values; got 6 and 6"),
+        (broken(blocks, put("indices", 1, 40_000_000)), "indices are from 0 to 2; one is 40000000, in row 0"),
+        (broken(blocks, put("indices", 0, -40_000)), "indices are from 0 to 2; one is -40000, in row 0"),
+        (broken(blocks, put("indptr", 1, 99)), "indptr that rises from 0"),
+        (broken(blocks, keep("indptr", 1)), "has an indptr of 2 numbers; got 1"),
+        (broken(blocks, keep("data", 1)), "for each of its 1 values; got 3"),
+        (broken(blocks, lambda m: setattr(m, "data", np.ones((3, 2, 2)))), "blocks that fill its shape (3, 3)"),
+        (broken(lists, put("rows", 1, [1, 50_000_000])), "columns are from 0 to 2; one is 50000000, in row 1"),
+        (broken(lists, put("rows", 1, [-70_000, 1])), "columns are from 0 to 2; one is -70000, in row 1"),
+        (broken(lists, put("rows", 1, [0, 2**70])), "columns are from 0 to 2; one is 1180591620717411303424, in row 1"),
+        (broken(lists, put("data", 2, [1.0])), "one of as many values for each row; row 2 has not"),
+        (broken(lists, keep("rows", 1)), "has 3 lists of columns and of values; got 1 and 3"),
+        (broken(lists, keep("data", 1)), "has 3 lists of columns and of values; got 3 and 1"),
     ],
 )
 def test_sparse_matrices_with_indices_out_of_range(matrix, words):

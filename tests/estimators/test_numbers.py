@@ -209,7 +209,7 @@ def test_a_model_from_a_memory_map_goes_on(tmp_path):
     assert newick(joblib.load(tmp_path / "model", mmap_mode="r").partial_fit(X[2:])) == newick(whole)
 
 
-@pytest.mark.parametrize("name", ["ward", "single"])
+@pytest.mark.parametrize("name", ["ward", at_night("single")])
 def test_an_index_is_built_again_when_the_origin_moves(name):
     X, y = groups(400)
     rows = np.vstack([np.full((1, 3), 1e9), X])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import grinch
 from effort import at_night
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.datasets import paper_synthetic
@@ -148,8 +149,11 @@ def test_new_columns_come_where_they_are_expected():
     before = scipy.sparse.csr_matrix(X[:120, :90])
     model = Grinch(n_clusters=4).fit(before)
     keys = model.tree_.keys().tolist()
-    with pytest.raises(ValueError, match="120 features"):
-        model.partial_fit(X[120:])
+    for method in (model.partial_fit, model.predict):
+        with pytest.raises(
+            ValueError, match=r"120 features.*new_columns=True.*new columns; X\[:, :90\] leaves them out"
+        ):
+            method(X[120:])
     assert (model.tree_.keys().tolist(), model.n_features_in_) == (keys, 90)
     bad = X[120:].copy()
     bad.data[3] = np.nan
@@ -162,6 +166,28 @@ def test_new_columns_come_where_they_are_expected():
     whole = Grinch(n_clusters=4).fit(scipy.sparse.vstack([padded, X[120:]], format="csr"))
     assert model.tree_.keys().tolist() == whole.tree_.keys().tolist()
     assert model.predict(X[150:160]).tolist() == whole.predict(X[150:160]).tolist()
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dense"])
+def test_rows_with_fewer_columns_have_nothing_in_the_others(kind):
+    X = rows(120, 60)
+    narrow = X[80:, :40].toarray() if kind == "dense" else X[80:, :40].asformat(kind)
+    model = Grinch().fit(X[:80])
+    with pytest.raises(ValueError, match=r"40 features.*new_columns=True.*take rows with fewer columns"):
+        model.partial_fit(narrow)
+    model.partial_fit(narrow, new_columns=True)
+    padded = X[80:].copy()
+    padded.data[padded.indices >= 40] = 0
+    assert model.n_features_in_ == 60
+    assert model.tree_.keys().tolist() == Grinch().fit(X[:80]).partial_fit(padded).tree_.keys().tolist()
+
+
+def test_an_index_out_of_range_is_no_index_of_a_further_column():
+    X = rows(20, 60)
+    narrow = X[:4, :40].copy()
+    narrow.indices[0] = 50
+    with pytest.raises(ValueError, match="one is 50"):
+        Grinch().fit(X).partial_fit(narrow, new_columns=True)
 
 
 def test_new_columns_need_sparse_rows():
@@ -187,3 +213,24 @@ def test_hellinger_compares_shares_by_their_roots():
         assert tree.scores[tree.lca(0, 1)] == pytest.approx(1.0)
         expected = np.sqrt(counts[0] / counts[0].sum()) @ np.sqrt(counts[2] / counts[2].sum())
         assert tree.scores[tree.root] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, np.asarray])
+def test_rows_that_have_nothing_in_common_with_any_other_stay_out_of_large_groups(form):
+    rows = np.repeat(np.eye(4, dtype=np.float32), [1200, 1200, 3, 0], axis=0)
+    rows[-1] = 0  # nothing at all
+    labels = Grinch().fit(form(rows)).labels_
+    groups = [set(labels[:1200].tolist()), set(labels[1200:2400].tolist()), set(labels[2400:2402].tolist())]
+    assert [len(group) for group in groups] == [1, 1, 1]
+    assert len(set.union(*groups)) == 3
+
+
+def test_rows_of_tiny_numbers_have_directions(tmp_path):
+    rows = np.random.default_rng(0).integers(1, 9, size=(40, 6)) * (np.random.default_rng(1).random((40, 6)) < 0.5)
+    scaled = rows.astype(np.float64)
+    scaled[::4] *= 1e-200
+    model = Grinch().fit(scipy.sparse.csr_matrix(scaled))
+    expected = Grinch().fit(scipy.sparse.csr_matrix(rows.astype(np.float64)))
+    np.testing.assert_allclose(model.tree_.scores, expected.tree_.scores, rtol=1e-5)
+    model.save(tmp_path / "model.grinch")
+    assert grinch.load(tmp_path / "model.grinch").n_leaves_ == 40

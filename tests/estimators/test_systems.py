@@ -248,7 +248,7 @@ except KeyboardInterrupt:
     "name", ["mb-hac", *(pytest.param(name, marks=pytest.mark.slow) for name in ("birch", "perch"))]
 )
 def test_ctrl_c_leaves_a_valid_tree_that_grows_on(name):
-    program = INTERRUPTED.format(name=name, delay=1.0)
+    program = INTERRUPTED.format(name=name, delay=0.5)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "fine", done.stderr[-2000:]
 

@@ -51,8 +51,8 @@ def test_figures_of_the_paper_stand_beside_the_data_that_are_nearest():
     assert large_scale.papers_figure("digits", "Online") == ""
 
 
-# Of these two the parts have quick tests of their own.
-SLOW = ("table3", "block-size")
+# Of these the parts have quick tests of their own; dynhac and time run in other tests every day.
+SLOW = ("table3", "table4", "block-size", "dynhac", "time")
 RUN = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in EXPERIMENTS]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
+from effort import at_night, trials
 from grinch import HAC, Grinch, cuts
 from grinch.datasets import load
 from grinch.experiments import insert_and_remove, run_experiment
@@ -16,9 +17,11 @@ from grinch.experiments.setting import SCALES, Setting
 from grinch.experiments.sources import UMAP_FILE, UMAP_OF_MNIST, describe, points_of
 
 
-@pytest.mark.parametrize("model", [Grinch(metric="sqeuclidean"), Grinch(), HAC(metric="sqeuclidean", lean=True)])
+@pytest.mark.parametrize(
+    "model", [Grinch(metric="sqeuclidean"), at_night(Grinch()), HAC(metric="sqeuclidean", lean=True)]
+)
 def test_the_best_cut_is_the_best_of_all_thresholds(model):
-    X, y = load("digits", n=150)
+    X, y = load("digits", n=trials(60, 150))
     tree = model.fit(X).tree_
     thresholds = np.unique(tree.scores[tree.internal_nodes()]).tolist()
     cut = [normalized_mutual_info_score(y, cuts.cut_threshold(tree, t)) for t in [*thresholds, thresholds[-1] + 1]]
@@ -31,13 +34,13 @@ def test_one_class_and_one_point_are_found():
 
 
 def test_the_last_hundredth_comes_and_goes():
-    source = Setting(SCALES["quick"]).source("digits", 400)
+    source = Setting(SCALES["quick"]).source("digits", 200)
     found = inserted_and_removed(source, 0)
     X, y = points_of(source)
-    order = np.random.default_rng(0).permutation(400)
-    others = Grinch(metric="sqeuclidean").fit(X[order[:396]])
-    assert found["nmi_before"] == best_nmi(others.tree_, y[order[:396]])
-    assert found["nmi"] == best_nmi(others.partial_fit(X[order[396:]]).tree_, y[order])
+    order = np.random.default_rng(0).permutation(200)
+    others = Grinch(metric="sqeuclidean").fit(X[order[:198]])
+    assert found["nmi_before"] == best_nmi(others.tree_, y[order[:198]])
+    assert found["nmi"] == best_nmi(others.partial_fit(X[order[198:]]).tree_, y[order])
     assert found["nmi_after"] == pytest.approx(found["nmi_before"], abs=0.05)
     for part in ("insert", "removal"):
         assert 0 < found[part]["p50"] <= found[part]["p99"]

@@ -12,7 +12,7 @@ from grinch.metrics import dendrogram_purity
 from grinch.tree import Tree
 
 by_seed_and_size = pytest.mark.parametrize(
-    ("seed", "n"), [(0, 300), *(pytest.param(seed, 600, marks=pytest.mark.slow) for seed in range(3))]
+    ("seed", "n"), [(0, 150), *(pytest.param(seed, 600, marks=pytest.mark.slow) for seed in range(3))]
 )
 
 
@@ -56,14 +56,14 @@ def test_where_angles_say_nothing_a_distance_is_suggested(seed, n):
 
 
 def test_the_same_again_for_a_seed_and_whatever_holds_the_numbers(rng):
-    X = np.abs(np.round(rng.normal(size=(150, 5)), 1))
+    X = np.abs(np.round(rng.normal(size=(90, 5)), 1))
     before = X.copy()
-    few = {"sample": 100, "n_orders": 2}
+    few = {"sample": 60, "n_orders": 2}
     hint = suggest_linkage(X, **few, random_state=3)
     assert hint == suggest_linkage(X, **few, random_state=3)
     assert hint == suggest_linkage(scipy.sparse.csr_matrix(X), **few, random_state=3)
     assert hint.candidates != suggest_linkage(X, **few, random_state=4).candidates
-    assert hint.n_points == 100
+    assert hint.n_points == 60
     assert (before == X).all()
 
 

@@ -78,7 +78,7 @@ class Naive(Pairwise):
 
 @pytest.mark.parametrize("kind", ["single", "complete"])
 def test_pairwise_does_not_rebuild_all_pairs(rng, kind):
-    X = list(rng.normal(size=(160, 4)))
+    X = list(rng.normal(size=(100, 4)))
     linkage = Naive(kind, distance="euclidean")
     tree = Grinch(linkage=linkage).fit(X).tree_
     assert linkage.pairs_computed < linkage.pairs_asked / 1.8

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dense_linkages import DENSE
+from dense_linkages import DENSE, OF_EACH_METRIC
 from grinch.linkage.named import linkage_of
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import BATCH
@@ -77,7 +77,7 @@ def test_all_cells_and_all_candidates_are_the_exact_search(X, k, linkage):
     assert members(search) == list(range(len(X) // BATCH * BATCH))
 
 
-@pytest.mark.parametrize("linkage", DENSE, ids=NAMES)
+@pytest.mark.parametrize("linkage", OF_EACH_METRIC, ids=NAMES)
 def test_recall(rng, linkage):
     store = store_of(blobs(rng, 6000) * rng.uniform(0.5, 2.0, (6000, 1)), linkage)
     exact, found = (stream(s, 0, 6000) for s in (ExactSearch(store, 10), CellSearch(store, 10)))
@@ -249,21 +249,21 @@ def test_find_looks_no_further_than_the_limit(rng):
 @pytest.mark.parametrize("kind", [CellSearch, ExactSearch])
 def test_find_beside_a_stream(rng, kind):
     """While points are streamed, a reader finds each of the points before its limit, in a slot behind all others."""
-    X = blobs(rng, 12_000)
+    X = blobs(rng, 6_000)
     store = store_of(np.vstack([X, X[:200]]))
     search = kind(store, 5)
     settled, wrong = [0], []
 
     def read():
-        while settled[0] < 12_000:
+        while settled[0] < 6_000:
             limit = settled[0]
             if limit > 200:
-                found = search.find(store.arrays, np.arange(12_000, 12_200), limit)
+                found = search.find(store.arrays, np.arange(6_000, 6_200), limit)
                 wrong.extend(i for i in range(200) if found[i, 0] != i or found[i].max() >= limit)
 
     reader = threading.Thread(target=read)
     reader.start()
-    for part in search.stream(0, 12_000):
+    for part in search.stream(0, 6_000):
         settled[0] = part.start + len(part.candidates)
     reader.join()
     assert wrong == []

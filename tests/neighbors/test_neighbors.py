@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dense_linkages import DENSE
+from dense_linkages import DENSE, OF_EACH_METRIC
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.neighbors import make_search
@@ -52,7 +52,7 @@ def test_exact_search_with_ties_is_brute_force(X, k, linkage):
     np.testing.assert_array_equal(stream(ExactSearch(store, k), 0, len(X)), brute_force(store, len(X), k))
 
 
-@pytest.mark.parametrize("linkage", DENSE, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
+@pytest.mark.parametrize("linkage", OF_EACH_METRIC, ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
 def test_exact_search_in_blocks_is_brute_force(rng, monkeypatch, linkage):
     monkeypatch.setattr("grinch.neighbors.exact.BLOCK", 100)
     X = rng.normal(size=(400, 9))

@@ -106,6 +106,29 @@ def test_few_columns_find_most_of_the_nearest():
     assert (topic[found] == topic[slots, None]).mean() > 0.99
 
 
+def test_among_many_points_only_those_with_a_column_in_common_are_found():
+    # Rows of two columns of their own group of ten, and three rows that share none.
+    groups = np.arange(9000) // 10
+    pairs = np.stack([2 * groups, 2 * groups + 1], axis=1).ravel()
+    X = scipy.sparse.csr_matrix((np.ones(18_000), pairs, np.arange(0, 18_001, 2)), shape=(9000, 1900))
+    X = scipy.sparse.vstack([X, scipy.sparse.csr_matrix(([1.0, 1.0], ([0, 1], [1850, 1860])), shape=(3, 1900))]).tocsr()
+    for linkage in LINKAGES:
+        summaries = summaries_of(linkage, X)
+        search = SparseSearch(summaries, 12, most_points=500)
+        slots = np.array([7, 8995, 9000, 9001, 9002])
+        gone = np.arange(5)
+        summaries.set_gone(gone, True)
+        list(search.stream(0, 9003))
+        found = [kept(row) for part in search.nearest(slots, 9003) for row in part.candidates]
+        expected = [sorted(set(range(x // 10 * 10, x // 10 * 10 + 10)) - {x, *gone.tolist()}) for x in (7, 8995)]
+        if linkage.is_euclidean:
+            assert [sorted(near[: len(own)]) for near, own in zip(found[:2], expected, strict=True)] == expected
+            continue
+        assert [sorted(near) for near in found[:2]] == expected
+        # Where nothing has, there are some all the same, and none that is gone.
+        assert all(near and min(near) >= 5 for near in found[2:])
+
+
 def test_segments_become_fewer_and_hold_every_point_once():
     X, index, end = rows(5000, 30, 0.1, 3).astype(np.float32), Postings(), 0
     for size in [512, 512, 100, 1, 700, 512, 2663]:

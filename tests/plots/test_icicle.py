@@ -8,6 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 from scipy.cluster.hierarchy import linkage
 
+from effort import by_turns
 from grinch import Tree
 from grinch.cuts import cut_n_clusters
 from grinch.plots import plot_icicle
@@ -72,8 +73,9 @@ def test_a_single_point_is_a_block():
 
 
 def test_texts_of_an_icicle_never_overlap_and_stay_inside_their_blocks(tree, blobs):
-    for name in ("class {}", "a class with quite a long name, number {}", "{}"):
-        for where in (None, plt.subplots(figsize=(4, 3))[1]):
+    for i, name in enumerate(("class {}", "a class with quite a long name, number {}", "{}")):
+        for size in by_turns((None, (4, 3)), i):
+            where = size and plt.subplots(figsize=size)[1]
             ax = plot_icicle(tree, [name.format(k) for k in blobs[1]], clusters=cut_n_clusters(tree, 8), ax=where)
             assert len(texts(ax)) > 5
             assert overlapping(ax) == []
@@ -140,3 +142,12 @@ def test_an_icicle_of_a_million_points(rng):
 def test_max_nodes_must_be_a_count(tree, wrong):
     with pytest.raises(ValueError, match="max_nodes must be a whole number of at least 1; got"):
         plot_icicle(tree, max_nodes=wrong)
+
+
+def test_blocks_are_called_by_labels_that_most_have_and_else_by_keywords():
+    tree = Tree.from_scipy(linkage([[0.0], [1.0], [2.0], [50.0], [51.0], [52.0]]))
+    words = ["apple pie"] * 3 + ["bond market"] * 3
+    ax = plot_icicle(tree, ["a", "a", "b", "x", "y", "z"], max_nodes=3, texts=words)
+    called = [text.partition("\n")[0] for text in texts(ax)]
+    assert called[1] == "a"
+    assert called[2].startswith("bond")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from effort import at_night, trials
 from grinch import Grinch
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
@@ -80,7 +81,7 @@ def test_the_graph_has_every_pair_once(rng):
     assert len(graph_of(np.full((4, 3), NONE, np.int32)).ends) == 0
 
 
-@pytest.mark.parametrize("least_part", [0.0, LEAST_PART, 0.1])
+@pytest.mark.parametrize("least_part", [at_night(0.0), LEAST_PART, at_night(0.1)])
 def test_every_sweep_counts_what_it_changes_and_lowers_the_cost_by_what_it_says(rng, least_part):
     engine = rough_engine(rng)
     graph = graph_of(neighbors_of(engine, 6), least_part=least_part)
@@ -111,7 +112,7 @@ def possible_swaps(links):
 
 
 def test_in_the_end_no_swap_is_left_that_pays_and_has_enough_pairs(rng):
-    engine = rough_engine(rng, 60)
+    engine = rough_engine(rng, trials(40, 60))
     graph = graph_of(neighbors_of(engine, 5), least_part=0.02)
     links = engine.links
     NeighborCost(graph, engine.summaries.capacity).sweep(links, most=100)
@@ -194,7 +195,7 @@ def near_duplicates(rng, n_features=24):
     return X + 0.05 * rng.normal(size=X.shape), y
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, at_night(1)])
 def test_near_duplicates_are_not_harmed(seed):
     """Swaps by the ten nearest alone, one-sided pairs and all, cost .02 and .09 of purity here."""
     X, y = near_duplicates(np.random.default_rng(seed))

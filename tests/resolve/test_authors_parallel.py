@@ -156,7 +156,7 @@ if __name__ == "__main__":
         pytest.param({"jobs": 2, "engine": "dask"}, marks=[needs_dask, pytest.mark.slow]),
     ],
 )
-def test_ctrl_c_keeps_what_is_finished(tmp_path, options, heeds_ctrl_c):
+def test_ctrl_c_keeps_what_is_finished(tmp_path, options):
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, "script.py", repr({**options, "checkpoint": "kept"})]
     process = subprocess.Popen(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import grinch
-from effort import trials
+from effort import by_turns, trials
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch, Rules
 from grinch.datasets import gaussian_mixture
 from grinch.errors import SavedModelError
@@ -171,10 +171,10 @@ def still_works(path) -> None:
 def test_wild_numbers_in_any_array(kind, tmp_path):
     """Every array in turn gets numbers from far outside; nothing may crash."""
     rng = np.random.default_rng(0)
-    for name, array in packed(fitted(kind)).arrays.items():
+    for i, (name, array) in enumerate(packed(fitted(kind)).arrays.items()):
         if not array.size:
             continue
-        for wild in (2**30, -7):
+        for wild in by_turns((2**30, -7), i):
             parts = packed(fitted(kind))
             changed = parts.arrays[name]
             flat = changed.reshape(-1)
@@ -188,13 +188,13 @@ def test_wild_numbers_in_any_array(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_arrays_of_another_kind_or_shape(kind, tmp_path):
-    for name, array in packed(fitted(kind)).arrays.items():
+    for i, (name, array) in enumerate(packed(fitted(kind)).arrays.items()):
         others = [
             array.astype("<f2" if array.dtype.kind == "f" else "<i2"),
             array.reshape(*array.shape, 1),
             np.concatenate([array, array]) if len(array) else np.zeros((3, *array.shape[1:]), array.dtype),
         ]
-        for other in others:
+        for other in by_turns(others, i):
             parts = packed(fitted(kind))
             parts.arrays[name] = other
             written(tmp_path / "model", parts)
@@ -225,7 +225,7 @@ def test_wild_values_in_the_manifest(kind, tmp_path):
     for i, path in enumerate(places_in(start.manifest)):
         if path[:1] == ("parameters",) and path[1] in ("n_clusters", "threshold", "verbose", "noise", "random_state"):
             continue
-        for wild in values[i % 6 :: trials(6, 3)]:
+        for wild in by_turns(values, i):
             manifest = copy.deepcopy(start.manifest)
             at = manifest
             for step in path[:-1]:

@@ -23,16 +23,16 @@ X = gaussian_mixture(1200, n_features=8, n_classes=12, random_state=0)[0]
 S = sparse_groups(1200)
 MODELS = [
     Grinch(),
-    Grinch("average", metric="dot"),
-    Grinch("average", metric="sqeuclidean", n_clusters=7),
-    Grinch("cosine", threshold=0.5),
+    at_night(Grinch("average", metric="dot")),
+    at_night(Grinch("average", metric="sqeuclidean", n_clusters=7)),
+    at_night(Grinch("cosine", threshold=0.5)),
     Grinch("ward", noise=True),
     Grinch("centroid", search="index"),
     Grinch("cosine", search="exact", mode="paper"),
     Grinch("ward", mode="exact"),
     Grinch(mode=Rules.fast(cap=20)),
     Rotate("ward"),
-    Online(),
+    at_night(Online()),
 ]
 
 
@@ -51,7 +51,7 @@ def test_an_engine_goes_on(model, tmp_path):
 
 
 SPARSE_MODELS = [
-    Grinch(),
+    at_night(Grinch()),
     Grinch("ward", noise=True),
     at_night(Grinch("average", metric="dot")),
     at_night(Grinch("average", metric="sqeuclidean", n_clusters=7)),
@@ -66,7 +66,7 @@ SPARSE_MODELS = [
 
 @pytest.mark.parametrize("model", SPARSE_MODELS, ids=repr)
 def test_an_engine_on_sparse_rows_goes_on(model, tmp_path):
-    n = 100 if model.get_params().get("mode") == "exact" else 600
+    n = 100 if model.get_params().get("mode") == "exact" else 300
     model.fit(S[:n])
     twin = reopened(model, tmp_path)
     go_on(
@@ -158,7 +158,7 @@ OTHERS = [
     HAC("cosine", n_clusters=4),
     HAC("average", metric="cityblock"),
     MiniBatchHAC(buffer_size=60),
-    MiniBatchHAC("ward", buffer_size=60),
+    at_night(MiniBatchHAC("ward", buffer_size=60)),
     MiniBatchHAC("single", buffer_size=40, n_clusters=4),
     Perch(),
     Perch(metric="cosine", balance=True, n_clusters=5),

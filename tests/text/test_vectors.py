@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -16,9 +17,10 @@ from sklearn.preprocessing import normalize
 
 from effort import trials
 from grinch import Grinch
-from grinch.cuts import cluster_terms
+from grinch.cuts import cluster_terms, keywords
 from grinch.errors import SavedModelError
 from grinch.text import TextVectors, columns, vectors
+from grinch.text.analysis import analyzer
 
 TEXTS = ["The red apple is on the red table", "red tables", "", "stocks and bonds fell", "Äpfel, ÄPFEL!", None, "the"]
 SOME = ["".join(part) for part in ("red apple", "stocks fell", "stocks rose again", "an apple a day")]
@@ -82,7 +84,7 @@ def test_hashing_weighs_by_the_first_texts_and_knows_words_that_are_new():
 
 
 @given(st.lists(LETTERS, min_size=1, max_size=12), st.lists(LETTERS, max_size=12), st.data())
-@settings(max_examples=trials(60, 600))
+@settings(max_examples=trials(30, 600))
 def test_rows_do_not_depend_on_the_chunks(first, more, data):
     made = TextVectors(
         words=data.draw(st.integers(0, 2), "words"),
@@ -143,9 +145,9 @@ def test_composed_and_decomposed_letters_are_the_same_word():
     assert made.transform(["re\u0301sume\u0301"]).nnz == 1
 
 
-def test_one_text_of_a_million_words():
+def test_one_text_of_very_many_words():
     made = TextVectors().fit(["w1 w2", "w3"])
-    row = made.transform(["w1 w2 x " * 330_000])
+    row = made.transform(["w1 w2 x " * trials(100_000, 330_000)])
     assert row.nnz == 2
     assert row[0, 0] == row[0, 1]
 
@@ -190,6 +192,65 @@ def test_a_damaged_file_is_refused(tmp_path):
         TextVectors.load(tmp_path / "nowhere.npz")
 
 
+def tampered(path, settings=None, about=None, terms=None, **arrays):
+    """Write another file, of which some parts were changed."""
+
+    def as_bytes(data):
+        return np.frombuffer(json.dumps(data).encode(), np.uint8)
+
+    with np.load(path) as found:
+        parts = dict(found)
+    told = json.loads(parts["about"].tobytes())
+    told = {**told, **(about or {}), "settings": told["settings"] if settings is None else settings(told["settings"])}
+    parts |= {"about": as_bytes(told)} | ({} if terms is None else {"terms": as_bytes(terms)})
+    parts |= {name: change(parts[name]) for name, change in arrays.items()}
+    other = path.with_name("other.npz")
+    np.savez_compressed(other, **parts)
+    return other
+
+
+# The terms are again, an, apple, day, fell, red, rose, stocks.
+TAMPERED = {
+    "n_columns huge": ({"about": {"n_columns": 10**12}}, "8 weights for 1,000,000,000,000 columns"),
+    "n_columns negative": ({"about": {"n_columns": -5}}, "8 weights for -5 columns"),
+    "n_columns true": ({"about": {"n_columns": True}}, "must be whole numbers"),
+    "format": ({"about": {"format": "x"}}, "must be whole numbers"),
+    "hashing huge": ({"settings": lambda old: {**old, "hashing": 10**12}}, "hashing=1000000000000 does not fit 8"),
+    "hashing": ({"settings": lambda old: {**old, "hashing": 8}}, "in the columns that their hashes say"),
+    "weights nan": ({"weights": lambda old: old * np.nan}, "weights must be from 1e-100"),
+    "weights infinite": ({"weights": lambda old: old * np.inf}, "weights must be from 1e-100"),
+    "weights 0": ({"weights": lambda old: old * 0}, "weights must be from 1e-100"),
+    "weights negative": ({"weights": lambda old: -old}, "weights must be from 1e-100"),
+    "weights many": ({"weights": lambda old: np.zeros(10**6)}, "1,000,000 weights for 8 columns"),
+    "weights objects": ({"weights": lambda old: np.array([{}], object)}, "Python objects"),
+    "weights whole": ({"weights": lambda old: old.astype(np.int64)}, "weights must be a list of float64"),
+    "columns negative": ({"columns": lambda old: old - 1}, "columns of terms must rise, from 0 to at most 7"),
+    "columns beyond": ({"columns": lambda old: old + 1}, "columns of terms must rise, from 0 to at most 7"),
+    "columns same": ({"columns": lambda old: old * 0}, "columns of terms must rise"),
+    "columns few": ({"columns": lambda old: old[:3]}, "3 columns for 8 terms"),
+    "terms twice": ({"terms": ["red"] * 8}, "no term may be there twice"),
+    "terms no texts": ({"terms": [1, [2], None, {}, 5, 6, 7, 8]}, "terms must be a list of texts"),
+    "terms unsorted": ({"terms": list("hgfedcba")}, "in alphabetical order"),
+    "terms characters": ({"terms": [f"#{i}" for i in range(8)]}, "of the kinds that words and characters say"),
+    "a term too few": ({"terms": list("abcdefg"), "columns": lambda old: old[:7]}, "every column must have a term"),
+    "settings missing": ({"settings": lambda old: {}}, "settings must be characters, hashing, weights, words; got"),
+    "settings more": ({"settings": lambda old: {**old, "foo": 1}}, "settings must be characters, hashing"),
+    "settings list": ({"settings": lambda old: [1]}, "damaged"),
+    "characters": ({"settings": lambda old: {**old, "characters": "ab"}}, "characters must be a pair"),
+    "characters a number": ({"settings": lambda old: {**old, "characters": 3}}, "damaged"),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_file_that_was_tampered_with_is_refused(how, tmp_path):
+    changes, complaint = TAMPERED[how]
+    TextVectors().fit(SOME).save(tmp_path / "text.npz")
+    other = tampered(tmp_path / "text.npz", **changes)
+    with pytest.raises(SavedModelError, match=r"other\.npz is not what TextVectors\.save wrote") as refused:
+        TextVectors.load(other)
+    assert complaint in str(refused.value)
+
+
 def test_what_is_wrong_is_said():
     for texts, complaint in (
         ("one text", "Put a single text into a list"),
@@ -220,3 +281,27 @@ def test_it_is_an_estimator_of_scikit_learn():
     assert clone(made).get_params() == made.get_params()
     labels = make_pipeline(TextVectors(), Grinch(n_clusters=2)).fit_predict(SOME)
     assert labels.tolist() == [0, 1, 1, 0]
+
+
+def test_scripts_without_spaces_are_pairs_of_characters():
+    """As Lucene's CJKAnalyzer, whose own examples these are in part."""
+    analyze = analyzer(1, None)
+    assert analyze("我是中国人") == ["我是", "是中", "中国", "国人"]
+    assert analyze("ラーメンを食べる。") == ["ラー", "ーメ", "メン", "ンを", "を食", "食べ", "べる"]
+    assert analyze("猫, 𠀋𠀋 and iPhone发布会") == ["猫", "𠀋𠀋", "and", "iphone", "发布", "布会"]
+    assert analyze("한국어 Äpfel día 3 a") == ["한국어", "äpfel", "día"]
+    assert analyzer(2, None)("中国人") == ["中国", "国人", "中国 国人"]
+    texts = ["苹果手机降价", "新苹果手机", "股市今天下跌", "股市明天下跌"]
+    made = TextVectors()
+    X = made.fit_transform(texts)
+    assert [words[0] for words in made.keywords(X, [0, 0, 1, 1])] == ["手机", "下跌"]
+    assert keywords(texts, [0, 0, 1, 1], 1) == [["手机"], ["下跌"]]
+
+
+def test_without_words_runs_of_characters_are_the_keywords():
+    made = TextVectors(words=0, characters=(3, 3))
+    X = made.fit_transform(["the cats", "cat", "a dog", "dogs"])
+    first, second = (set(words) for words in made.keywords(X, [0, 0, 1, 1], 9))
+    assert {"_ca", "cat", "at_"} <= first
+    assert {"_do", "dog", "og_"} <= second
+    assert "the" not in first

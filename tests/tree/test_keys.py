@@ -145,7 +145,7 @@ def test_few_and_many_leaves():
     single = Tree()
     single.attach()
     assert single.keys(["a"])[single.root] == leaf_keys(["a"])[0]
-    n = 300_000
+    n = 100_000
     large = Tree.from_merges(np.c_[np.r_[0, np.arange(n, 2 * n - 2)], np.arange(1, n)], np.zeros(n - 1))
     large.keys()
     start = time.perf_counter()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import trials
 from grinch import Tree, cuts
 from grinch.tree.links import MOVED, swap
 from grinch.tree.live_cut import LiveCut
@@ -32,6 +33,7 @@ def test_any_tree_with_ties(tree, data, ceiling):
 
 
 @given(random_trees(), st.data())
+@settings(max_examples=trials(15, 1000))
 def test_swaps_are_followed(tree, data):
     cut = LiveCut(tree.offset)
     links = tree.links._replace(moved=cut.moved)

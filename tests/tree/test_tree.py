@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import scipy.cluster.hierarchy as sch
 import treeswift
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from effort import trials
 from grinch import Tree
 from grinch.tree.links import lca_within
 from trees import random_tree
@@ -90,6 +92,7 @@ class TreeMachine(RuleBasedStateMachine):
 
 
 TestTreeMachine = TreeMachine.TestCase
+TestTreeMachine.settings = settings(max_examples=trials(12, 1000))
 
 
 def test_empty_and_tiny_trees():
@@ -114,7 +117,7 @@ def test_unknown_nodes_are_named():
         tree.parent(99)
 
 
-@pytest.mark.parametrize("n", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [3_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_tree_as_deep_as_it_has_points(n):
     tree = Tree(n)
     tree.attach()

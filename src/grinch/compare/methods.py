@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from grinch._labels import label_codes
 from grinch.compare.processes import Worker
@@ -125,6 +126,11 @@ def compare(
     chosen = [parse_method(text) for text in methods]
     if not chosen:
         raise ValueError(f"methods must name at least one of {', '.join(SYSTEMS)}; got none")
+    if scipy.sparse.issparse(vectors):
+        raise ValueError(
+            "vectors must be a dense array to compare methods, most of which make rows dense; got a sparse matrix. Use"
+            " vectors.toarray() if it fits in memory, or reduce the columns (sklearn.decomposition.TruncatedSVD)"
+        )
     _check_finite(vectors)
     for method in chosen:
         make_system(method.name, linkage=linkage, metric=metric, **method.settings)

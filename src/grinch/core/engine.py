@@ -453,16 +453,18 @@ class Engine:
         self.own_arrays()
         self.outdate()
         capacity = self.n_leaves + SPARE
-        self.links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
-        self.summaries.compact(leaves, internal, capacity)
-        if self.follower is not None:
-            self.follower.compacted(leaves, internal, capacity)
-            self._follow_again()
-        self.search.compacted(leaves)
-        if self.found is not None:
-            self.found.compacted(leaves)
-        if self.gardener is not None:
-            self.gardener.compacted(leaves)
+        with uninterrupted():
+            links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
+            self.summaries.compact(leaves, internal, capacity)
+            self.links = links
+            if self.follower is not None:
+                self.follower.compacted(leaves, internal, capacity)
+                self._follow_again()
+            self.search.compacted(leaves)
+            if self.found is not None:
+                self.found.compacted(leaves)
+            if self.gardener is not None:
+                self.gardener.compacted(leaves)
         return leaves
 
     # Changing the tree --------------------------------------------------------------------------------------------
@@ -515,12 +517,13 @@ class Engine:
         need = n_leaves + SPARE
         if need > self.summaries.capacity:
             capacity = max(need, int(1.5 * self.summaries.capacity)) if self.n_slots else need
-            links = grown(self.links, capacity, self.summaries.is_undoable)
-            self.summaries.grow(capacity)
-            self.links = links
-            if self.follower is not None:
-                self.follower.grown(capacity)
-                self._follow_again()
+            with uninterrupted():
+                links = grown(self.links, capacity, self.summaries.is_undoable)
+                self.summaries.grow(capacity)
+                self.links = links
+                if self.follower is not None:
+                    self.follower.grown(capacity)
+                    self._follow_again()
 
     def tidy(self) -> None:
         """Put what is near in the tree near in memory; the tree is the same."""

@@ -21,6 +21,7 @@ from grinch.summaries.counters import GRAFTS, GRAFTS_TRIED, PULLS, RESTRUCTURING
 from grinch.summaries.upkeep import leaves_counted, mark_new, mark_stale, score_all, sibling_score, similarity
 from grinch.tree.links import (
     LEAVES,
+    NO_LIMIT,
     NONE,
     ROOT,
     USED,
@@ -103,14 +104,15 @@ def climb(state: State, x: int, c: int) -> int:
     """Up from c while it prefers its own sibling to x.
 
     Departure: rotating x with its aunt again and again is the same as this walk, so it is done before x is attached
-    and nothing has to be swapped.
+    and nothing has to be swapped. And where x has nothing in common with its nearest neighbour (0, under a similarity
+    from 0 on), no cap keeps it in a group that it has no place in.
     """
-    cap = reach(state, state.rules.rotate_cap)
-    p = parent(state, c)
-    while p != NONE and size(state, p) <= cap and better(state, sibling_score(state, p), similarity(state, x, c)):
+    f, p = similarity(state, x, c), parent(state, c)
+    cap = NO_LIMIT if f == 0.0 else reach(state, state.rules.rotate_cap)
+    while p != NONE and size(state, p) <= cap and better(state, sibling_score(state, p), f):
         state.counts[ROTATIONS] += 1
-        c = p
-        p = parent(state, c)
+        c, p = p, parent(state, p)
+        f = similarity(state, x, c)
     return c
 
 

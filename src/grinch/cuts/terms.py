@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +18,8 @@ from grinch.tree.blocks import display
 from grinch.tree.tree import Tree
 
 Names = Sequence[str | None]
+# Or the column of each name, as vectorizers of scikit-learn have it in ``vocabulary_``.
+NamesOrColumns = Names | Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class _Room(NamedTuple):
     weights: Floats
 
 
-def cluster_terms(X: Any, labels: npt.ArrayLike, names: Names, n: int = 10) -> Keywords:
+def cluster_terms(X: Any, labels: npt.ArrayLike, names: NamesOrColumns, n: int = 10) -> Keywords:
     """The columns that weigh more in a cluster than in all rows, from the sums of its rows.
 
     A column with mean m in the cluster and M in all rows weighs m log(1 + m / M).
@@ -64,8 +66,9 @@ def cluster_terms(X: Any, labels: npt.ArrayLike, names: Names, n: int = 10) -> K
         Weights from 0 on, such as the counts or the TF-IDF of words.
     labels : array-like of int of shape (n_points,)
         The cluster of each point; -1 (points that belong nowhere) are in none.
-    names : sequence of str or None
-        What each column is called; a column without a name is left out.
+    names : sequence of str or None, or mapping of str to int
+        What each column is called, or the column of each name (``vocabulary_`` of a vectorizer of scikit-learn); a
+        column without a name is left out.
     n : int, default=10
         At most this many names for each cluster.
 
@@ -82,14 +85,16 @@ def cluster_terms(X: Any, labels: npt.ArrayLike, names: Names, n: int = 10) -> K
     """
     numbers, count = check_labels(labels), check_count("n", n, 1)
     order = np.argsort(numbers, kind="stable")
-    rows = _rows(X, names, len(numbers), order)
+    matrix = scipy.sparse.csr_array(X)
+    called = _by_column(names, matrix.shape[1])
+    rows = _rows(matrix, called, len(numbers), order)
     bounds = np.searchsorted(numbers[order], np.arange(int(numbers.max(initial=-1)) + 2))
     best = np.full((len(bounds) - 1, count), -1, np.int32)
     _fill_clusters(rows, bounds.astype(np.int64), _room(rows, count), best)
-    return Keywords(best, names)
+    return Keywords(best, called)
 
 
-def branch_terms(tree: Tree, X: Any, names: Names, n: int = 5) -> Keywords:
+def branch_terms(tree: Tree, X: Any, names: NamesOrColumns, n: int = 5) -> Keywords:
     """The columns that weigh more below a node than in all rows, for every node of a tree at once.
 
     Weights are those of :func:`cluster_terms`. Sums go up each heavy path once, so rows are added O(log n) times each,
@@ -114,14 +119,43 @@ def branch_terms(tree: Tree, X: Any, names: Names, n: int = 5) -> Keywords:
     ['cat']
     """
     count, shown = check_count("n", n, 1), display(tree)
-    rows = _rows(X, names, tree.n_leaves, shown.order)
+    matrix = scipy.sparse.csr_array(X)
+    called = _by_column(names, matrix.shape[1])
+    rows = _rows(matrix, called, tree.n_leaves, shown.order)
     best = np.full((tree.n_ids, count), -1, np.int32)
     _fill_branches(rows, tree.parents(), tree.sizes(), shown.starts, shown.order, _room(rows, count), best)
-    return Keywords(best, names)
+    return Keywords(best, called)
 
 
-def _rows(X: Any, names: Names, n: int, order: npt.NDArray[Any]) -> _Rows:
-    matrix = scipy.sparse.csr_array(X)
+def _by_column(names: Any, width: int) -> Names:
+    """The name of each column, also where the columns of names are given; a dict is in no order of columns."""
+    if isinstance(names, (str, bytes, set, frozenset)):
+        raise ValueError(
+            f"names must be a list with the name of each column, or a mapping of names to columns; got"
+            f" {type(names).__name__}"
+        )
+    if not isinstance(names, Mapping):
+        return list(names)
+    called: list[str | None] = [None] * width
+    for name, column in names.items():
+        if not isinstance(name, str) or isinstance(column, bool) or not isinstance(column, (int, np.integer)):
+            raise ValueError(
+                "names must map the name of each column to its number, as vocabulary_ of scikit-learn's vectorizers"
+                f" does; got {name!r:.60}: {column!r:.60}"
+            )
+        if not 0 <= column < width:
+            raise ValueError(
+                f"names must map to columns of X, from 0 to {width - 1:,}; {name!r:.60} is mapped to {column:,}"
+            )
+        if called[column] is not None:
+            raise ValueError(
+                f"names must map to different columns; {called[column]!r} and {name!r} are both {column:,}"
+            )
+        called[column] = name
+    return called
+
+
+def _rows(matrix: Any, names: Names, n: int, order: npt.NDArray[Any]) -> _Rows:
     if matrix.shape[0] != n:
         raise ValueError(f"X must have one row for each of the {n:,} points; got shape {matrix.shape}")
     if matrix.shape[1] != len(names):

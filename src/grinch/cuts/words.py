@@ -15,12 +15,12 @@ import numpy.typing as npt
 from grinch._checks import check_count
 from grinch._labels import is_missing
 from grinch._types import Labels
+from grinch.cuts import scripts
 from grinch.cuts.medoids import check_labels
 
 Tokenize = Callable[[str], Iterable[str]]
 
-# Two letters or digits at least, as scikit-learn's CountVectorizer takes them.
-WORD = re.compile(r"\b\w\w+\b")
+WORD = re.compile(scripts.WORD)
 # Frequent everywhere, so they say nothing of a cluster; the weights alone do not always keep them out.
 ENGLISH = frozenset(
     WORD.findall("""
@@ -62,7 +62,8 @@ def keywords(
     stop_words : "english", collection of str or None, default="english"
         Words that do not count: a short English list, or one of your own, in lower case.
     tokenize : callable, optional
-        What makes words of a text; by default runs of two or more letters or digits, in lower case.
+        What makes words of a text; by default runs of two or more letters or digits, in lower case, and of Chinese
+        and Japanese, pairs of characters.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def _check_tokenize(tokenize: object) -> None:
 def _words(texts: list[str], tokenize: Tokenize | None) -> Iterable[str]:
     """The words of several texts; by default of all at once, which takes half of the time."""
     if tokenize is None:
-        return WORD.findall("\n".join(texts).lower())
+        return WORD.findall(scripts.in_pairs("\n".join(texts).lower()))
     return chain.from_iterable(map(tokenize, texts))
 
 

@@ -27,7 +27,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Docstrings(NamedTuple):
-    """What functions and classes say of themselves, their names, and the packages that they are in."""
+    """What functions and classes say of themselves, their names, each once, and the packages that they are in."""
 
     texts: list[str]
     names: list[str]
@@ -40,18 +40,23 @@ def load_docstrings(packages: Sequence[str] = PACKAGES) -> Docstrings:
     Sources are read and parsed, and nothing is imported or run. Of a docstring only the description counts, without
     lists of parameters and examples; of equal ones, the first.
 
-    >>> found = load_docstrings(["scipy"])
-    >>> at = found.names.index("scipy.cluster.hierarchy.fcluster")
+    >>> found = load_docstrings(["numpy"])
+    >>> at = found.names.index("numpy.linalg.norm")
     >>> found.texts[at].split("\n")[0]
-    'Form flat clusters from the hierarchical clustering defined by'
+    'Matrix or vector norm.'
     """
     found: dict[str, tuple[str, str]] = {}
+    names: set[str] = set()
     for package in packages:
         for file in _sources(package):
-            for name, docstring in _documented(file):
-                found.setdefault(description(docstring), (f"{_module(package, file)}.{name}", package))
-    kept = {text: said for text, said in found.items() if len(text) >= SHORTEST}
-    return Docstrings([*kept], [name for name, _ in kept.values()], [package for _, package in kept.values()])
+            for own, docstring in _documented(file):
+                text, name = description(docstring), f"{_module(package, file)}.{own}"
+                if name in names:  # there are two of that name, in private modules
+                    name = f"{_module(package, file, is_public=False)}.{own}"
+                if len(text) >= SHORTEST and text not in found and name not in names:
+                    found[text] = name, package
+                    names.add(name)
+    return Docstrings([*found], [name for name, _ in found.values()], [package for _, package in found.values()])
 
 
 def description(docstring: str) -> str:
@@ -78,11 +83,11 @@ def _sources(package: str) -> list[Path]:
     return [Path(folder) / file for file in sorted(files) if not any(map(NOT_READ.fullmatch, file.parts))]
 
 
-def _module(package: str, file: Path) -> str:
-    """The public part of the name of a module: ``scipy.optimize`` for scipy/optimize/_root.py."""
+def _module(package: str, file: Path, is_public: bool = True) -> str:
+    """The name of a module, or its public part: ``scipy.optimize`` for scipy/optimize/_root.py."""
     parts = file.with_suffix("").parts
     inside = parts[len(parts) - parts[::-1].index(package) :]
-    return ".".join([package, *(part for part in inside if not part.startswith("_"))])
+    return ".".join([package, *(part for part in inside if not (is_public and part.startswith("_")))])
 
 
 def _documented(file: Path) -> Iterator[tuple[str, str]]:
@@ -106,10 +111,16 @@ def _documented(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _added(call: ast.Call) -> Iterator[tuple[str, str]]:
-    """What is written in Python of a function in C: ``add_newdoc("numpy", "ravel", "Return a flat array ...")``."""
+    """What is written in Python of a function in C: ``add_newdoc("numpy", "ravel", "Return a flat array ...")``.
+
+    Of a method, ``("sort", "sort(axis=-1)", "Sort ...")`` is in the place of the text.
+    """
     if not isinstance(call.func, ast.Name) or not call.func.id.startswith("add_newdoc"):
         return
     values = [part for argument in call.args for part in getattr(argument, "elts", [argument])]
     texts = [part.value for part in values if isinstance(part, ast.Constant) and isinstance(part.value, str)]
-    if len(texts) >= 2:
-        yield texts[-2], texts[-1]
+    names = [text for text in texts[:-1] if text.isidentifier()]
+    if len(call.args) > 2 and len(names) > 1 and names[0] == texts[0]:  # the module
+        names = names[1:]
+    if names and not any(name.startswith("_") for name in names):
+        yield ".".join(names), texts[-1]

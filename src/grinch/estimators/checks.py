@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Hashable, Mapping
+import re
+from collections.abc import Container, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from grinch._checks import available_memory
-from grinch.estimators.not_numbers import check_columns, check_indices, check_kind, check_not_records
+from grinch.estimators.indices import check_indices, checked_csr
+from grinch.estimators.not_numbers import check_columns, check_kind, check_not_records
 from grinch.summaries.frame import LONGEST
 
 # Columns are numbered in int32.
@@ -29,8 +32,8 @@ def check_vectors(estimator: BaseEstimator, X: Any, reset: bool, stays_sparse: b
     if not reset and _is_plain(estimator, X):
         return X
     check_kind(X)
-    if scipy.sparse.issparse(X):
-        check_indices(X)
+    if scipy.sparse.issparse(X) and len(X.shape) == 2:
+        X = checked_csr(X)
     rows = _as_matrix(estimator, X, reset)
     check_kind(rows)
     if scipy.sparse.issparse(rows):
@@ -98,6 +101,49 @@ def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
         check_columns(X)
         check_not_records(X)
         raise
+
+
+def with_columns(X: Any, width: int) -> Any:
+    """A matrix with columns of zeros behind its own, until there are ``width``; anything else as it is."""
+    shape: Any = getattr(X, "shape", ())
+    if len(shape) != 2 or not 0 < shape[1] < width:
+        return X
+    if scipy.sparse.issparse(X):
+        check_indices(X)  # an index that is out of range must not become the index of a further column
+        wide = X.tocsr(copy=True)
+        wide.resize((shape[0], width))
+        return wide
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiub":
+        return X
+    return np.pad(X, ((0, 0), (0, width - shape[1])))
+
+
+@contextmanager
+def hinting_at_columns(X: Any, known: int) -> Iterator[None]:
+    """For rows that are kept sparse: what to do if X does not have the columns that are known."""
+    try:
+        yield
+    except ValueError as error:
+        width = getattr(X, "shape", (0,))[-1]
+        if width == known or " features" not in str(error):
+            raise
+        which = f"new columns; X[:, :{known}] leaves them out" if width > known else "rows with fewer columns"
+        raise ValueError(
+            f"{error}. These rows are sparse: partial_fit(X, new_columns=True), and insert of a store, take {which}"
+        ) from None
+
+
+@contextmanager
+def placing() -> Iterator[None]:
+    """Where nothing is inserted anyhow, an error does not say that nothing was."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        plain = re.sub(r" Nothing was inserted(?:; (.)|\.?)", lambda found: f" {(found[1] or '').upper()}", message)
+        if plain == message:
+            raise
+        raise ValueError(plain.rstrip()) from None
 
 
 def check_not_negative(rows: Any, metric: str) -> None:

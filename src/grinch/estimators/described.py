@@ -63,9 +63,10 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         ----------
         texts : sequence or mapping of str, optional
             A text for each point, in the order of ``ids_``, or by id: adds the column ``keywords``.
-        terms : sequence of str or None, optional
-            What each column of X is called, such as ``readable_terms()`` of :class:`grinch.text.TextVectors`: adds
-            the column ``keywords`` from the rows alone. Columns without a name (None) are left out.
+        terms : sequence of str or None, or mapping of str to int, optional
+            What each column of X is called, such as ``readable_terms()`` of :class:`grinch.text.TextVectors`, or the
+            column of each name, such as ``vocabulary_`` of a vectorizer of scikit-learn: adds the column
+            ``keywords`` from the rows alone. Columns without a name (None) are left out.
         n_exemplars, n_keywords : int
             How many are named for each cluster, at most.
 
@@ -269,7 +270,7 @@ def _terms(kept: Kept, labels: Labels, terms: Any, n: int) -> list[list[str]]:
     """The columns that stand out in each cluster, by their names."""
     if not kept.is_vectors:
         raise ValueError("terms are names of columns, and the points of this model are records, which have none")
-    found = cuts.cluster_terms(kept.rows, labels, list(terms), n)
+    found = cuts.cluster_terms(kept.rows, labels, terms, n)
     return [found[cluster] for cluster in range(len(found))]
 
 

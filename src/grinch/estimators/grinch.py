@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
+from contextlib import nullcontext
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,13 +13,14 @@ import scipy.sparse
 
 from grinch import cuts
 from grinch._checks import check_count, check_flag
+from grinch._interrupts import uninterrupted
 from grinch._types import Slots, count_rows
 from grinch.core.engine import Engine
 from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.errors import LinkageError, unknown_name
 from grinch.estimators.base import IncrementalClusterer, Prepared, Seen, parameters_of, writing
-from grinch.estimators.checks import check_ids, check_known_ids
+from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
 from grinch.estimators.shown import Shown
 from grinch.linkage.base import Linkage, VectorLinkage
@@ -206,7 +208,8 @@ class Grinch(IncrementalClusterer):
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once.
 
         With ``new_columns``, a sparse X may have more columns than there were: those of the points in the tree are the
-        first ones, and they have nothing in the others.
+        first ones, and they have nothing in the others. It may also have fewer; its points then have nothing in the
+        last ones.
 
         >>> from scipy.sparse import csr_matrix
         >>> model = Grinch(n_clusters=2).fit(csr_matrix([[1, 0], [0, 1], [2, 0]]))
@@ -217,23 +220,26 @@ class Grinch(IncrementalClusterer):
         if not (new_columns and self.__sklearn_is_fitted__()):
             return super().partial_fit(X, y, ids=ids)
         summaries, before = self._engine().summaries, self.__dict__.get("n_features_in_")
-        self._expect_columns(X)
+        self.n_features_in_ = self._columns_with(X)
         try:
-            return super().partial_fit(X, y, ids=ids)
+            return super().partial_fit(self._widened(X, self.n_features_in_), y, ids=ids)
         finally:
             # Refused, or interrupted: as many as there are points with.
             self.n_features_in_ = max(before or 0, getattr(summaries, "n_features", 0))
 
-    def _expect_columns(self, X: Any) -> None:
-        """Let X have more columns than there are."""
-        width = getattr(X, "shape", (0, 0))[-1]
-        if width > self.n_features_in_:
-            if not isinstance(self._engine().summaries, SparseSummaries):
-                raise ValueError(
-                    f"new_columns needs a model that was begun with sparse rows; this one has dense rows of"
-                    f" {self.n_features_in_} columns, and X has {width}. Start again with fit and a scipy.sparse matrix"
-                )
-            self.n_features_in_ = width
+    def _columns_with(self, X: Any) -> int:
+        """How many columns there are if X may have new ones."""
+        known, width = self.n_features_in_, getattr(X, "shape", (0, 0))[-1]
+        if width > known and not isinstance(self._engine().summaries, SparseSummaries):
+            raise ValueError(
+                f"new_columns needs a model that was begun with sparse rows; this one has dense rows of {known}"
+                f" columns, and X has {width}. Start again with fit and a scipy.sparse matrix"
+            )
+        return max(known, width)
+
+    def _widened(self, X: Any, width: int) -> Any:
+        """X with as many columns as there are by now, if rows are kept sparse."""
+        return with_columns(X, width) if isinstance(self._engine().summaries, SparseSummaries) else X
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
         """The cluster each point would join, without inserting it.
@@ -241,7 +247,8 @@ class Grinch(IncrementalClusterer):
         A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that no
         cluster takes at that threshold gets -1.
         """
-        return self._read(lambda fitted: self._predict(fitted, X), lambda shown: self._predict_beside(shown, X))
+        with placing():
+            return self._read(lambda fitted: self._predict(fitted, X), lambda shown: self._predict_beside(shown, X))
 
     def _predict(self, fitted: Fit, X: Any) -> npt.NDArray[np.int64]:
         engine, rows = self._engine(), self._validate(X, reset=False).rows
@@ -398,9 +405,10 @@ class Grinch(IncrementalClusterer):
 
     def _close_gaps(self, at_once: bool = False) -> None:
         """Let nothing be left of points that were removed, once they are many, or at once."""
-        kept = self._engine().compact(at_once)
-        if kept is not None:
-            self._fitted.ids.compact(kept)
+        with uninterrupted():
+            kept = self._engine().compact(at_once)
+            if kept is not None:
+                self._fitted.ids.compact(kept)
 
     def _engine(self) -> Engine:
         engine = self._check_fitted().builder
@@ -409,7 +417,8 @@ class Grinch(IncrementalClusterer):
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
         _, linkage, rules = self._check_parameters(reset)
-        rows = self._rows_for(linkage, X, reset, stays_sparse=_stays_sparse(linkage))
+        with nullcontext() if reset or not self._keeps_sparse() else hinting_at_columns(X, self.n_features_in_):
+            rows = self._rows_for(linkage, X, reset, stays_sparse=_stays_sparse(linkage))
 
         def new_engine() -> Engine:
             return Engine(
@@ -424,6 +433,10 @@ class Grinch(IncrementalClusterer):
             )
 
         return Prepared(rows, new_engine)
+
+    def _keeps_sparse(self) -> bool:
+        fitted: Fit | None = self.__dict__.get("_fitted")
+        return fitted is not None and isinstance(getattr(fitted.builder, "summaries", None), SparseSummaries)
 
     def _check_parameters(self, reset: bool) -> Checked:
         """Check the parameters, unless they are those that were checked last for the tree there is."""

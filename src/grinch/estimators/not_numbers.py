@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 # What the values of a matrix may be besides real numbers, and what to do about it.
 OTHER_KINDS = {
@@ -32,32 +31,6 @@ def check_kind(X: Any) -> None:
         raise ValueError(OTHER_KINDS[kind].format(dtype=X.dtype) + ". Nothing was inserted")
 
 
-def check_indices(X: Any) -> None:
-    """Compiled code would write past the end of an array for an index that is out of range."""
-    for name, index, length in _index_arrays(X):
-        if len(index) and not (index.min() >= 0 and index.max() < length):
-            wrong = index.min() if index.min() < 0 else index.max()
-            raise ValueError(
-                f"X must be a sparse matrix whose {name} are from 0 to {length - 1}; one is {wrong}."
-                " Nothing was inserted; build it again from rows and columns, for example with scipy.sparse.coo_array"
-            )
-    if X.format in ("csr", "csc") and not _is_pointer(X.indptr, len(X.indices)):
-        raise ValueError("X must be a sparse matrix whose indptr rises from 0 to at most the number of its indices")
-
-
-def _index_arrays(X: Any) -> list[tuple[str, npt.NDArray[Any], int]]:
-    rows, columns = X.shape if len(X.shape) == 2 else (1, X.shape[0])
-    if X.format == "coo":
-        return [("rows", X.row, rows), ("columns", X.col, columns)]
-    if X.format in ("csr", "csc"):
-        return [("indices", X.indices, columns if X.format == "csr" else rows)]
-    return []
-
-
-def _is_pointer(indptr: npt.NDArray[Any], n: int) -> bool:
-    return bool(indptr[0] == 0 and indptr[-1] <= n and (indptr[1:] >= indptr[:-1]).all())
-
-
 def check_columns(X: Any) -> None:
     """Name the column of a data frame that keeps it from being a matrix of numbers."""
     for name, values in _frame_columns(X):
@@ -73,10 +46,13 @@ def check_not_records(X: Any) -> None:
     """Texts and other records are for a linkage of one's own; to reshape them would not help."""
     first = next(iter(X), None) if isinstance(X, (list, tuple, np.ndarray)) else None
     if isinstance(first, (str, bytes, dict)):
+        vectors = "make rows of texts with grinch.text.TextVectors().fit_transform(texts)"
+        if not isinstance(first, str):
+            vectors = "turn them into vectors first"
         raise ValueError(
             f"X must be a matrix of numbers for a linkage given by name; got {type(first).__name__} records such as"
-            f" {first!r:.60}. Nothing was inserted; turn them into vectors first, or write a linkage for them"
-            " (a function of two lists of records)"
+            f" {first!r:.60}. Nothing was inserted; {vectors}, or write a linkage for them (a function of two lists of"
+            " records)"
         ) from None
 
 

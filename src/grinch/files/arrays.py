@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 
 from grinch.files.points import MOST_NAMES, Asked, FileError, Points, check_names, shown
 from grinch.files.sizes import check_unpacked_size
+from grinch.files.sparse import arrays_of, is_sparse_archive, sparse_matrix
 
 # The third version is for records with field names beyond Latin-1: no matrix has one.
 HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -42,16 +43,35 @@ def read_npz(path: Path, asked: Asked) -> Points:
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         check_names(names, asked._replace(drop=()))
+        if is_sparse_archive(names) and "X" not in names:
+            return _read_sparse(archive, path.name, names, asked)
         main = _find_points(archive, path.name, [name for name in names if name not in asked.beside])
         if asked.label is None and "y" in names:
             asked = asked._replace(label="y")
         n = _member_header(archive, main).shape[0]
-        for name in asked.beside:
-            check_list(name, _member_header(archive, name), n)
-        wanted = {main, *asked.beside}
-        check_unpacked_size(path.name, sum(archive.getinfo(f"{name}.npy").file_size for name in wanted))
-        arrays = {name: _member(archive, name) for name in wanted}
-    vectors = arrays[main].reshape(n, -1)
+        arrays = _members(archive, path.name, {main, *asked.beside})
+    return _with_lists(arrays[main].reshape(n, -1), arrays, asked)
+
+
+def _read_sparse(archive: zipfile.ZipFile, file_name: str, names: list[str], asked: Asked) -> Points:
+    """A sparse matrix of scipy's, which stays one, and arrays that were saved with it."""
+    if asked.label is None and "y" in names:
+        asked = asked._replace(label="y")
+    arrays = _members(archive, file_name, {*arrays_of(names), *asked.beside})
+    matrix = sparse_matrix(file_name, {name: arrays[name] for name in arrays_of(names)})
+    return _with_lists(matrix, arrays, asked)
+
+
+def _members(archive: zipfile.ZipFile, file_name: str, names: set[str]) -> dict[str, npt.NDArray[Any]]:
+    for name in names:
+        _member_header(archive, name)
+    check_unpacked_size(file_name, sum(archive.getinfo(f"{name}.npy").file_size for name in names))
+    return {name: _member(archive, name) for name in names}
+
+
+def _with_lists(vectors: Any, arrays: dict[str, npt.NDArray[Any]], asked: Asked) -> Points:
+    for name in asked.beside:
+        check_list(name, Header(arrays[name].shape, arrays[name].dtype), vectors.shape[0])
     ids, labels = (arrays[name] if name else None for name in (asked.id, asked.label))
     return Points(vectors, ids, labels, {name: arrays[name].tolist() for name in asked.keep})
 

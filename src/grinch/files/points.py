@@ -16,7 +16,8 @@ LONGEST_SHOWN, MOST_NAMES = 60, 20
 class Points(NamedTuple):
     """Vectors read from a file, and what the file says of each of them."""
 
-    vectors: npt.NDArray[Any]
+    vectors: Any
+    """An array, or a CSR matrix if the file holds a sparse one."""
     ids: npt.NDArray[Any] | None
     labels: npt.NDArray[Any] | None
     kept: dict[str, list[Any]] = {}  # noqa: RUF012 (nobody writes to it)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from grinch.errors import missing_extra
 from grinch.files.points import FileError
-from grinch.files.tables import STANDARD_INPUT, open_text
+from grinch.files.tables import STANDARD_INPUT, not_utf8, open_text
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 # Cells may hold whole documents.
@@ -38,7 +38,8 @@ def read_rows(path: str | Path) -> list[Any]:
     except (FileError, ImportError):
         raise
     except UnicodeDecodeError as error:
-        raise FileError(f"the table {str(path)!r} must be text in UTF-8: {error}") from None
+        what = "the file" if ending == ".txt" else "the table"
+        raise not_utf8(f"{what} {str(path)!r}", path, error) from None
     # Whatever a damaged file makes the reader of its format raise, it is the file that is to blame.
     except Exception as error:
         why = next(iter(str(error).splitlines()), type(error).__name__)

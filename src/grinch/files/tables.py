@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import shlex
 import sys
 from array import array
 from collections import Counter
@@ -43,9 +44,20 @@ def read_table(path: Path, delimiter: str, asked: Asked) -> Points:
         except csv.Error as error:
             raise FileError(f"line {reader.line_num:,} cannot be read: {error}; is a quote not closed?") from error
         except UnicodeDecodeError as error:
-            raise FileError(
-                f"FILE {path.name!r} must be text in UTF-8: after line {reader.line_num:,}, {error}"
-            ) from None
+            raise not_utf8(f"FILE {path.name!r}", path, error, f"after line {reader.line_num:,}") from None
+
+
+def not_utf8(what: str, path: Path, error: UnicodeDecodeError, where: str = "") -> FileError:
+    """A file in another encoding, and the command that converts it."""
+    guess = "UTF-16" if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else "LATIN1"
+    name = path.name.removesuffix(".gz")
+    into = f"{Path(name).stem}-utf8{Path(name).suffix}"
+    command = f"iconv -f {guess} -t UTF-8" + ("" if path == STANDARD_INPUT else f" {shlex.quote(name)} > {into}")
+    place = f"{where}, " if where else ""
+    return FileError(
+        f"{what} must be text in UTF-8, which was tried: {place}byte 0x{error.object[error.start]:02x} is none"
+        f" ({error.reason}). If it is {guess}, convert it: {command}"
+    )
 
 
 @contextmanager

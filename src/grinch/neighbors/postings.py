@@ -29,7 +29,7 @@ class Segment(NamedTuple):
 
     first: int
     end: int
-    starts: Counts
+    starts: Ids
     slots: Ids
     values: Vectors32
 
@@ -47,22 +47,24 @@ class Postings:
     def append(self, rows: Any) -> None:
         """Points after the last one, as a CSR matrix."""
         segments = [*self.segments, _segment(rows, self.end)]
-        while len(segments) > 1 and _size(segments[-2]) <= 2 * _size(segments[-1]):
+        while len(segments) > 1 and _are_joined(*segments[-2:]):
             newer, older = segments.pop(), segments.pop()
             segments.append(_joined(older, newer))
         # In one step, for another thread may be reading.
         self.segments = segments
 
 
-def _size(segment: Segment) -> int:
-    return segment.end - segment.first
+def _are_joined(older: Segment, newer: Segment) -> bool:
+    """Whether two segments become one: the older is not much larger, and places in the result fit into 32 bits."""
+    is_small = older.end - older.first <= 2 * (newer.end - newer.first)
+    return is_small and len(older.slots) + len(newer.slots) < 2**31
 
 
 def _segment(rows: Any, first: int) -> Segment:
     columns = rows.tocsc()
     columns.sort_indices()
     slots = (columns.indices + first).astype(np.int32)
-    return Segment(first, first + rows.shape[0], columns.indptr.astype(np.int64), slots, columns.data)
+    return Segment(first, first + rows.shape[0], columns.indptr.astype(np.int32), slots, columns.data)
 
 
 def _joined(older: Segment, newer: Segment) -> Segment:
@@ -74,17 +76,17 @@ def _joined(older: Segment, newer: Segment) -> Segment:
     return Segment(older.first, newer.end, before + after, slots, values)
 
 
-def _padded(starts: Counts, n_columns: int) -> Counts:
+def _padded(starts: Ids, n_columns: int) -> Ids:
     """Columns that came later are empty."""
     return np.concatenate([starts, np.full(n_columns + 1 - len(starts), starts[-1])])
 
 
 @kernel
 def _join(
-    before: Counts,
+    before: Ids,
     old_slots: Ids,
     old_values: Vectors32,
-    after: Counts,
+    after: Ids,
     new_slots: Ids,
     new_values: Vectors32,
     slots: Ids,
@@ -116,13 +118,17 @@ class Queries(NamedTuple):
 
 
 class Heaps(NamedTuple):
-    """The best that was offered to each query, as in :mod:`grinch.neighbors.topk`, with the products as scratch."""
+    """The best that was offered to each query, as in :mod:`grinch.neighbors.topk`, with the products as scratch.
+
+    ``are_positive``: only points that have something in common with a query are taken, so that all others are skipped.
+    """
 
     products: Floats
     scale: Floats
     shift: Floats
     values: Floats
     ids: Ids
+    are_positive: bool
 
 
 @kernel
@@ -149,7 +155,13 @@ def offer_segment(arrays: Arrays, queries: Queries, segment: Segment, cursors: C
         columns, row = int32_at(at_columns, n), float32_at(at_values, n)
         for i in range(n):
             cursors[i] = starts[min(columns[i], n_columns)]
-        for begin in range(segment.first, stop, BLOCK):
+        begin = segment.first
+        while begin < stop:
+            if heaps.are_positive:
+                first = _first_with_a_column(columns, queries, r, segment, cursors, stop)
+                begin += (first - begin) // BLOCK * BLOCK
+                if first == stop:
+                    break
             end = min(begin + BLOCK, stop)
             block = heaps.products[:1, : end - begin]
             block[0, :] = 0.0
@@ -161,6 +173,18 @@ def offer_segment(arrays: Arrays, queries: Queries, segment: Segment, cursors: C
                         at += 1
                     cursors[i] = at
             _offer(arrays, x, begin, block, r, queries, heaps)
+            begin = end
+
+
+@jitable
+def _first_with_a_column(columns: Ids, queries: Queries, r: int, segment: Segment, cursors: Counts, stop: int) -> int:
+    """The first point, from where the cursors are, that has a column of query r that counts; ``stop`` for none."""
+    first = stop
+    for i in range(columns.shape[0]):
+        end = segment.starts[min(columns[i] + 1, segment.starts.shape[0] - 1)]
+        if queries.is_used[queries.offsets[r] + i] and cursors[i] < end:
+            first = min(first, int(segment.slots[cursors[i]]))
+    return first
 
 
 @kernel

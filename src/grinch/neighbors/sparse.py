@@ -9,7 +9,7 @@ from grinch.neighbors import postings, topk
 from grinch.neighbors.exact import EXTRA, ExactSearch
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.sparse import SparseSummaries
-from grinch.tree.links import NO_LIMIT
+from grinch.tree.links import NO_LIMIT, NONE
 
 # So many points at the end are compared one by one: they are indexed together.
 AT_ONCE = 512
@@ -55,9 +55,24 @@ class SparseSearch(ExactSearch):
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
         """The k nearest of each query among the points before its limit."""
+        found = np.empty((len(queries), self.k), np.int32)
+        # Among many points, what has nothing in common with a query is none of its neighbours, and is not looked at.
+        is_skipping = (limits > self.most_points) & (not self.summaries.linkage.is_euclidean)
+        found[is_skipping] = self._nearest_of(arrays, queries[is_skipping], limits[is_skipping], 0.0)
+        # Unless nothing has: then some of the first points are, for none is nearer.
+        limits, is_alone = limits.copy(), is_skipping & (found[:, 0] == NONE)
+        limits[is_alone] = np.minimum(limits[is_alone], np.argmax(self._shift > -np.inf) + self.k + EXTRA)
+        rest = ~is_skipping | is_alone
+        found[rest] = self._nearest_of(arrays, queries[rest], limits[rest], -np.inf)
+        return found
+
+    def _nearest_of(self, arrays: Arrays, queries: Slots, limits: Slots, least: float) -> Ids:
+        """The same, of those that are nearer than ``least``."""
+        if not len(queries):
+            return np.empty((0, self.k), np.int32)
         n, width, segments = len(queries), self.k + EXTRA + 1, self.postings.segments
-        values, proposed = np.full((n, width), -np.inf), np.full((n, width), -1, np.int32)
-        heaps = postings.Heaps(np.empty((1, postings.BLOCK)), self._scale, self._shift, values, proposed)
+        values, proposed = np.full((n, width), least), np.full((n, width), -1, np.int32)
+        heaps = postings.Heaps(np.empty((1, postings.BLOCK)), self._scale, self._shift, values, proposed, least == 0.0)
         sizes = arrays.row_sizes[queries]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         asked = postings.Queries(queries, limits, offsets, np.ones(int(offsets[-1]), np.uint8))

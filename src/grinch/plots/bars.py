@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from grinch.plots.style import ACCENT, GREY, INK, PALE, hide_spines, new_axes, plain_number
+from grinch.plots.style import ACCENT, AS_IT_IS, GREY, INK, PALE, hide_spines, new_axes, plain_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,18 +91,19 @@ def plot_comparison(
             fontsize=8.5,
             color=GREY if value.reason else INK,
             style="italic" if value.reason else "normal",
+            **AS_IT_IS,
         )
     low = min(0.0, *(value.mean - value.deviation for value in values))
     high = max(0.0, *(value.mean + value.deviation for value in values)) or 1.0
     # A fifth of the width is for the figures.
     ax.set_xlim(low * 1.05, high + 0.22 * (high - low))
-    ax.set_yticks(places, names, fontsize=9, color=INK)
+    ax.set_yticks(places, names, fontsize=9, color=INK, **AS_IT_IS)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.axvline(0, color=PALE, linewidth=1)
     ax.xaxis.set_major_formatter(plain_number)
-    ax.set_xlabel(xlabel or metric)
-    ax.set_title(title, loc="left", fontsize=11)
+    ax.set_xlabel(xlabel or metric, **AS_IT_IS)
+    ax.set_title(title, loc="left", fontsize=11, **AS_IT_IS)
     hide_spines(ax, ("top", "left", "right"))
     return ax
 

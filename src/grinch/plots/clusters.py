@@ -11,6 +11,7 @@ from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.cuts import ClusterTree, collapse, labels_of, splits_by_cost
 from grinch.plots.style import (
+    AS_IT_IS,
     GREY,
     INK,
     LETTER,
@@ -84,7 +85,7 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
     colors = _colors(rows.tree)
     n = len(rows.order)
     ax = ax or new_axes(11, 1.3 + 0.235 * _room(n))
-    ax.set_title(title or _title(clusters, n), loc="left", fontsize=11, color=INK, pad=18)
+    ax.set_title(title or _title(clusters, n), loc="left", fontsize=11, color=INK, pad=18, **AS_IT_IS)
     ax.axis("off")
     settle(ax)
     spots = _spots(rows)
@@ -210,7 +211,7 @@ def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
         return 1 - (i + 0.6) / (n + 0.2)
 
     def write(x: float, y: float, text: str, **style: Any) -> None:
-        ax.text(x, y, text, transform=ax.transAxes, fontsize=FONT, va="center", **style)
+        ax.text(x, y, text, transform=ax.transAxes, fontsize=FONT, va="center", **style, **AS_IT_IS)
 
     letters = int((1 - NAMES) * ax.bbox.width / (LETTER * FONT * ax.figure.dpi / 72))
     # Above the first row by as much as rows are apart.

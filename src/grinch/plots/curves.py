@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.errors import unknown_name
-from grinch.plots.style import INK, PALETTE, hide_spines, new_axes, plain_number, settle
+from grinch.plots.style import AS_IT_IS, INK, PALETTE, hide_spines, new_axes, plain_number, settle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,10 +56,10 @@ def plot_curves(
         raise ValueError("series must have at least one line; got none")
     lines = {name: _line(name, *pair) for name, pair in series.items()}
     ax = ax or new_axes(8, 4.5)
-    ax.set(
-        xlabel=xlabel, ylabel=ylabel, xscale="log" if "x" in log else "linear", yscale="log" if "y" in log else "linear"
-    )
-    ax.set_title(title, loc="left", fontsize=11)
+    ax.set(xscale="log" if "x" in log else "linear", yscale="log" if "y" in log else "linear")
+    ax.set_xlabel(xlabel, **AS_IT_IS)
+    ax.set_ylabel(ylabel, **AS_IT_IS)
+    ax.set_title(title, loc="left", fontsize=11, **AS_IT_IS)
     for i, (x, y) in enumerate(lines.values()):
         dash = DASHES[i // len(PALETTE) % len(DASHES)]
         # Every measurement is marked, unless there are too many to tell apart.
@@ -122,6 +122,7 @@ def _name_the_ends(ax: Axes, lines: Mapping[str, tuple[npt.NDArray[np.float64], 
                 "relpos": (0, 0.5),
                 "shrinkB": 4,
             },
+            **AS_IT_IS,
         )
 
 

@@ -17,6 +17,7 @@ from grinch.plots.naming import Naming
 from grinch.plots.outline import Branch, in_order, outline
 from grinch.plots.similarity import by_labels, by_vectors
 from grinch.plots.style import (
+    AS_IT_IS,
     GREY,
     INK,
     LETTER,
@@ -112,7 +113,7 @@ def plot_dendrogram(
     places = place(tree, heights, branches, order)
     painted = paint(tree, heights, branches, order, cut, classes)
     ax = ax or new_axes(9, 1.15 + ROW * places.n_rows)
-    ax.set_title(title or _title(tree, branches, cut), loc="left", fontsize=11, color=INK)
+    ax.set_title(title or _title(tree, branches, cut), loc="left", fontsize=11, color=INK, **AS_IT_IS)
     _frame(ax, places, _legend(branches, painted))
     _write_captions(ax, places.rows[order].tolist(), _captions(tree, naming, [branches[i].node for i in order]))
     draw_scale(ax, places.scale, FONT)
@@ -190,7 +191,7 @@ def _write_captions(ax: Axes, rows: list[float], captions: list[tuple[str, str]]
     """At the right end of the branches, cut short where there is no room."""
     letters = int(FOR_NAMES * ax.bbox.width / (LETTER * FONT * ax.figure.dpi / 72))
     texts = [shortened(name, max(letters - len(facts), 8)) + facts for name, facts in captions]
-    ax.set_yticks(rows, texts, fontsize=FONT, color=INK)
+    ax.set_yticks(rows, texts, fontsize=FONT, color=INK, **AS_IT_IS)
     ax.yaxis.tick_right()
     ax.tick_params(axis="y", length=0, pad=9)
     keep_inside(ax)
@@ -216,7 +217,7 @@ def _write_folded(ax: Axes, branches: list[Branch], places: Places) -> None:
 def _frame(ax: Axes, places: Places, legend: str) -> None:
     settle(ax)
     said = [wrapped(text, ax, FONT) for text in (places.axis, legend) if text]
-    ax.set_xlabel("\n".join(said), fontsize=FONT, color=GREY)
+    ax.set_xlabel("\n".join(said), fontsize=FONT, color=GREY, **AS_IT_IS)
     ax.set_ylim(places.n_rows, 0)
     ax.tick_params(axis="x", labelsize=FONT, colors=GREY)
     hide_spines(ax, ("top", "left", "right"))

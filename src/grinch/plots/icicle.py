@@ -14,6 +14,7 @@ from grinch.plots.commonest import GivenLabels, Groups, groups, whole_nodes
 from grinch.plots.naming import MOST, Naming, Shares
 from grinch.plots.outline import default_size
 from grinch.plots.style import (
+    AS_IT_IS,
     INK,
     LETTER,
     PALE,
@@ -119,8 +120,8 @@ def plot_icicle(
     outlined = [block for block in found if is_by_cluster and block.node in set(tops.tolist())]
     settle(ax)
     legend = _legend(found, bool(outlined), classes is not None and not is_by_cluster)
-    ax.set_xlabel(wrapped(legend, ax, FONT), fontsize=FONT)
-    ax.set_title(title or _title(tree, found, cut), loc="left", fontsize=11, color=INK)
+    ax.set_xlabel(wrapped(legend, ax, FONT), fontsize=FONT, **AS_IT_IS)
+    ax.set_title(title or _title(tree, found, cut), loc="left", fontsize=11, color=INK, **AS_IT_IS)
     hide_spines(ax, ("top", "left", "right", "bottom"))
     settle(ax)
     _draw(ax, found, faces)
@@ -224,7 +225,15 @@ def _write(ax: Axes, block: Block, name: str, size: int, face: Any) -> None:
     if text:
         middle = block.start + block.width / 2, block.row + block.n_rows / 2
         ax.text(
-            *middle, text, ha="center", va="center", rotation=turned, fontsize=FONT, color=ink_on(face), linespacing=1.1
+            *middle,
+            text,
+            ha="center",
+            va="center",
+            rotation=turned,
+            fontsize=FONT,
+            color=ink_on(face),
+            linespacing=1.1,
+            **AS_IT_IS,
         )
 
 

@@ -29,6 +29,8 @@ PALETTE = (
 LETTER = 0.56
 INK, GREY, PALE, PALER = "#333333", "#888888", "#DDDDDD", "#F0F0F0"
 ACCENT = "#6699CC"
+# What users have written is shown as it is: a dollar sign begins no formula.
+AS_IT_IS: dict[str, Any] = {"parse_math": False}
 
 
 def new_axes(width: float, height: float) -> Axes:

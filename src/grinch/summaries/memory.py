@@ -78,7 +78,8 @@ class Blocks:
     def __init__(self) -> None:
         self.held: list[tuple[Counts, int]] = []
         """The array, and how many addresses at its front are no blocks."""
-        weakref.finalize(self, release_all, self.held)
+        # Not when the process ends: a thread that goes on until then would find its rows gone.
+        weakref.finalize(self, release_all, self.held).atexit = False
 
     def hold(self, addresses: Counts, first: int) -> None:
         """From now on, the addresses are in this array."""

@@ -30,6 +30,8 @@ from grinch.tree.links import NO_LIMIT
 MOST_SPREAD_OUT = 2**24
 # Rows that are looked at together.
 PIECE = 4096
+# The squares of entries of shorter rows are rounded to a few digits, or to 0.
+TOO_SHORT = 1e-150
 
 
 EnlargeEntries = Callable[[npt.NDArray[Any], int], npt.NDArray[Any]]
@@ -41,6 +43,10 @@ def enlarged_entries(old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
     new = np.empty(room, old.dtype)
     new[: len(old)] = old
     return new
+
+
+def _lengths(values: Floats, of_row: Slots, n_rows: int) -> Floats:
+    return np.asarray(np.sqrt(np.bincount(of_row, values * values, n_rows)), np.float64)
 
 
 def sparse_rows(rows: Any) -> Any:
@@ -163,10 +169,19 @@ class SparseSummaries(GrowingArrays):
         if self.linkage.is_of_roots:
             wide = np.sqrt(wide)
         of_row = np.repeat(np.arange(piece.shape[0]), np.diff(piece.indptr))
-        lengths: Floats = np.sqrt(np.bincount(of_row, wide * wide, piece.shape[0]))
+        lengths = _lengths(wide, of_row, piece.shape[0])
         if self.linkage.is_spherical:
-            with np.errstate(invalid="ignore"):  # an entry may be 0
-                return np.nan_to_num(wide / lengths[of_row]), lengths, (lengths > 0).astype(np.float64)
+            is_lost = lengths < TOO_SHORT
+            if is_lost.any():
+                # Their squares are 0: as parts of their largest entry they are not.
+                largest = np.ones(piece.shape[0])
+                largest[is_lost] = 0.0
+                np.maximum.at(largest, of_row[is_lost[of_row]], np.abs(wide[is_lost[of_row]]))
+                largest[largest == 0.0] = 1.0
+                wide = wide / largest[of_row]
+                lengths = _lengths(wide, of_row, piece.shape[0])
+            unit = np.divide(wide, lengths[of_row], out=np.zeros(len(wide)), where=lengths[of_row] > 0)
+            return unit, lengths, (lengths > 0).astype(np.float64)
         # As they are stored: the length of a row has to be that of its entries to the last digit.
         stored = wide.astype(np.float32).astype(np.float64)
         squares: Any = np.bincount(of_row, stored * stored, piece.shape[0])
@@ -192,15 +207,15 @@ class SparseSummaries(GrowingArrays):
 
     def compact(self, leaves: Slots, internal: Slots, capacity: int) -> None:
         """Keep these leaves and internal nodes only, under the numbers they have in the compacted tree."""
-        rows, old = self.leaf_matrix(leaves), self.arrays.row_starts
-        dropped = old.copy()
+        rows, dropped = self.leaf_matrix(leaves), self.arrays.row_starts.copy()
         dropped[: self.capacity], dropped[internal] = 0, 0
-        memory.release(dropped)
         super().compact(leaves, internal, capacity)
         starts = rows.indptr[:-1].astype(np.int64)
         self.arrays.row_starts[: len(leaves)] = starts
         self.arrays = self.arrays._replace(leaf_columns=rows.indices.astype(np.int32), leaf_values=rows.data)
         self.blocks.hold(self.arrays.row_starts, capacity)
+        # Only now: if memory had run out on the way, they would still be in use.
+        memory.release(dropped)
 
     def make_scratch(self) -> None:
         """Scratch space for the rows there are: for one over all columns, and for two that are put together."""

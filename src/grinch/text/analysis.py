@@ -1,4 +1,7 @@
-"""The terms of texts: runs of words, and runs of characters within words."""
+"""The terms of texts: runs of words, and runs of characters within words.
+
+Where words are written without spaces, pairs of characters are words.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import scipy.sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 from grinch._types import Labels, Mask
+from grinch.cuts.scripts import WORD, in_pairs
 
 Analyze = Callable[[str], list[str]]
 # No word begins with it: with it in front, a run of characters is no word.
@@ -46,13 +50,15 @@ def analyzer(words: int, characters: tuple[int, int] | None) -> Analyze:
     ['big', 'cats', 'dog', 'big cats', 'cats dog']
     >>> analyzer(0, (4, 4))("Cats")
     ['# cat', '#cats', '#ats ']
+    >>> analyzer(1, None)("iPhone发布会")
+    ['iphone', '发布', '布会']
     """
     by_word = _by_scikit_learn("word", (1, words)) if words else None
     by_character = _by_scikit_learn("char_wb", characters) if characters else None
 
     def analyze(text: str) -> list[str]:
         plain = unicodedata.normalize("NFC", text).lower()
-        found = by_word(plain) if by_word else []
+        found = by_word(in_pairs(plain)) if by_word else []
         if by_character:
             found += [CHARACTERS + run for run in by_character(plain)]
         return found
@@ -61,7 +67,9 @@ def analyzer(words: int, characters: tuple[int, int] | None) -> Analyze:
 
 
 def _by_scikit_learn(kind: str, lengths: tuple[int, int]) -> Analyze:
-    analyze: Analyze = CountVectorizer(analyzer=kind, ngram_range=lengths, lowercase=False).build_analyzer()
+    analyze: Analyze = CountVectorizer(
+        analyzer=kind, ngram_range=lengths, lowercase=False, token_pattern=WORD
+    ).build_analyzer()
     return analyze
 
 

@@ -65,9 +65,13 @@ class HashedColumns:
         self.names: list[str | None] = [None] * (width * (has_words + has_characters))
 
     def place(self, counted: Counted) -> scipy.sparse.csr_array:
-        columns = hashed(counted.terms, self._width) + np.where(are_words(counted.terms), 0, self.n_words)
+        columns = self.columns_of(counted.terms)
         self._name(counted, columns)
         return counted.moved(columns, len(self.names))
+
+    def columns_of(self, terms: Sequence[str]) -> Labels:
+        """The column of each term."""
+        return hashed(terms, self._width) + np.where(are_words(terms), 0, self.n_words)
 
     def _name(self, counted: Counted, columns: Labels) -> None:
         """Call the columns without a name by the most frequent of these terms."""

@@ -19,9 +19,9 @@ from grinch._types import Floats, Labels
 from grinch.cuts.terms import Keywords, Names, branch_terms, cluster_terms
 from grinch.cuts.words import ENGLISH
 from grinch.errors import SavedModelError
-from grinch.text.analysis import CHARACTERS, Analyze, analyzer, count_terms
+from grinch.text.analysis import CHARACTERS, Analyze, analyzer, are_words, count_terms
 from grinch.text.columns import Columns, HashedColumns, Vocabulary
-from grinch.text.saved import Saved, read_saved, write_saved
+from grinch.text.saved import Saved, blaming, read_saved, write_saved
 from grinch.tree import Tree
 
 # Texts that are worked on at once, so that the terms of all of them are never in memory.
@@ -40,10 +40,11 @@ class TextVectors(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     words : int, default=1
-        Terms are runs of up to this many words; 0 for none.
+        Terms are runs of up to this many words; 0 for none. Of Chinese and Japanese, which have no spaces between
+        words, the overlapping pairs of characters are words.
     characters : pair of int, optional
         Terms are also runs of characters within words, from the first length to the second, such as (3, 4): for names,
-        typos, and languages without spaces. If there are words, too, both have half of the weight.
+        and typos. If there are words, too, both have half of the weight.
     hashing : bool or int, default=False
         Find the column of a term by its hash, among 262,144 or as many as you say, instead of in a vocabulary: words
         that are new later count, too. Terms may share a column.
@@ -111,6 +112,22 @@ class TextVectors(TransformerMixin, BaseEstimator):
         rows = [self._rows(columns.place(count_terms(chunk, analyze))) for chunk in chunks]
         return scipy.sparse.vstack(rows, format="csr")
 
+    def unknown_share(self, texts: Iterable[str | None]) -> float:
+        """Which share of the words of texts has no column, each as often as it occurs; none with hashing.
+
+        >>> TextVectors().fit(["red apple"]).unknown_share(["a green apple", "red grapes"])
+        0.5
+        """
+        analyze, columns = self._analyzer(), self._fitted()
+        if self.hashing:
+            return 0.0
+        n_all = n_known = 0
+        for chunk in _chunks(checked(texts)):
+            counted = count_terms(chunk, analyze)
+            n_all += int(counted.counts.sum())
+            n_known += int(columns.place(counted).sum())
+        return 1 - n_known / n_all if n_all else 0.0
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_columns") or not self._needs_fit()
 
@@ -149,8 +166,10 @@ class TextVectors(TransformerMixin, BaseEstimator):
         return analyzer(words, None if self.characters is None else (self.characters[0], self.characters[1]))
 
     def _hashed_columns(self) -> HashedColumns:
-        width = N_COLUMNS if self.hashing is True else int(self.hashing)
-        return HashedColumns(width, bool(self.words), self.characters is not None)
+        return HashedColumns(self._width(), bool(self.words), self.characters is not None)
+
+    def _width(self) -> int:
+        return N_COLUMNS if self.hashing is True else int(self.hashing)
 
     def _needs_fit(self) -> bool:
         return self.weights or not self.hashing
@@ -200,13 +219,22 @@ class TextVectors(TransformerMixin, BaseEstimator):
         return branch_terms(tree, X, self.readable_terms(ignore), n)
 
     def readable_terms(self, ignore: Iterable[str] = ENGLISH) -> Names:
-        """``terms_`` for ``model.summary(terms=…)``: None for runs of characters and for words that are ignored."""
+        """``terms_`` for ``model.summary(terms=…)``: None for words that are ignored, and for runs of characters.
+
+        Where there are no words, runs of characters are named, with ``_`` for the beginning or end of a word.
+        """
         ignored = frozenset(ignore)
 
-        def is_readable(term: str) -> bool:
-            return not term.startswith(CHARACTERS) and ignored.isdisjoint(term.split())
+        def readable(term: str | None) -> str | None:
+            if term is None or (self.words and term.startswith(CHARACTERS)):
+                return None
+            if self.words:
+                return term if ignored.isdisjoint(term.split()) else None
+            run = term.removeprefix(CHARACTERS).replace(" ", "_")
+            # Of _at_ and other, but not of at_, which is the end of many words.
+            return None if run in ignored or (run[0] == run[-1] == "_" and run.strip("_") in ignored) else run
 
-        return [term if term is not None and is_readable(term) else None for term in self.terms_]
+        return [readable(term) for term in self.terms_]
 
     # Files --------------------------------------------------------------------------------------------------------
 
@@ -229,15 +257,34 @@ class TextVectors(TransformerMixin, BaseEstimator):
         kind, settings, names, weights = read_saved(path)
         if kind != KIND:
             raise SavedModelError(f"{path} holds {kind} of texts, not TextVectors")
-        opened = cls(**{**settings, "characters": settings["characters"] and tuple(settings["characters"])})
-        opened._analyzer()  # checks the settings
-        opened.weights_ = weights
-        if opened.hashing:
-            opened._columns = opened._hashed_columns()
-            opened._columns.names[:] = names
-        else:
-            opened._columns = Vocabulary([str(name) for name in names])
+        with blaming(path):
+            if settings.keys() != cls().get_params().keys():
+                raise ValueError(f"settings must be {', '.join(cls().get_params())}; got {', '.join(settings)}")
+            opened = cls(**{**settings, "characters": settings["characters"] and tuple(settings["characters"])})
+            opened._analyzer()  # checks the settings
+            opened._columns, opened.weights_ = opened._named_columns(names), weights
         return opened
+
+    def _named_columns(self, names: list[str | None]) -> Columns:
+        """Columns of these names, which must be those that the terms have by these settings."""
+        has_words, has_characters = bool(self.words), self.characters is not None
+        known = [(column, name) for column, name in enumerate(names) if name is not None]
+        are_there = are_words(name for _, name in known)
+        if (are_there.any() and not has_words) or (not are_there.all() and not has_characters):
+            raise ValueError("terms must be of the kinds that words and characters say")
+        if not self.hashing:
+            vocabulary = Vocabulary([name for _, name in known])
+            if vocabulary.names != names:
+                raise ValueError("every column must have a term, in alphabetical order")
+            return vocabulary
+        # Before there is room for them: as many as the file has weights for.
+        if self._width() * (has_words + has_characters) != len(names):
+            raise ValueError(f"hashing={self.hashing!r} does not fit {len(names):,} columns")
+        columns = self._hashed_columns()
+        if columns.columns_of([name for _, name in known]).tolist() != [column for column, _ in known]:
+            raise ValueError("terms must be in the columns that their hashes say")
+        columns.names[:] = names
+        return columns
 
 
 def _is_range(lengths: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.estimators.checks import check_values
-from grinch.estimators.not_numbers import check_columns, check_indices, check_kind, check_not_records
+from grinch.estimators.not_numbers import check_columns, check_kind, check_not_records
 from grinch.files.write import replacing
 from grinch.sharded.inputs.arrays import ArrayRows, is_written, written_file
 from grinch.sharded.inputs.frames import frame_columns, frame_matrix, is_frame
@@ -27,7 +27,6 @@ def matrix_rows(X: Any, folder: Path, columns: Sequence[str] | str | None) -> Ar
     """The rows of an array, a sparse matrix or a frame, in files that have their digest for a name."""
     if scipy.sparse.issparse(X) and columns is None:
         check_kind(X)
-        check_indices(X)
         return sparse_rows(X, folder)
     matrix = _as_matrix(X, columns)
     n_rows, width = matrix.shape

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.estimators.checks import check_values, in_order
+from grinch.estimators.indices import checked_csr
 from grinch.files.write import replacing
 from grinch.sharded.inputs.rows import PIECE_BYTES, Pieces, by_piece, cut_into_pieces, float_type
 
@@ -51,8 +52,8 @@ class SparseRows:
 
 
 def sparse_rows(X: Any, folder: Path) -> SparseRows:
-    """The rows of a sparse matrix, whose indices were checked, in files that have their digest for a name."""
-    rows = in_order(X.tocsr())
+    """The rows of a sparse matrix in files that have their digest for a name."""
+    rows = in_order(checked_csr(X))
     if not rows.shape[0] or not rows.shape[1]:
         raise ValueError(f"X must have at least one row and one column; got {rows.shape[0]} and {rows.shape[1]}")
     check_values(rows)
