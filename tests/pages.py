@@ -6,6 +6,10 @@ import contextlib
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from sklearn import datasets
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -28,9 +32,24 @@ def blocks(page: Path, kind: str = "python") -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.S | re.M)
 
 
-def run(block: str) -> dict:
-    """Run a block as its reader would, in a folder of its own; returns the names it leaves."""
+def run(block: str, n_digits: int | None = None) -> dict:
+    """Run a block as its reader would, in a folder of its own; returns the names it leaves.
+
+    With ``n_digits``, there are only that many digits in scikit-learn's set of them.
+    """
+    load = datasets.load_digits
     names: dict = {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+
+    def load_some(return_X_y: bool = False) -> Any:
+        found = load()
+        X, y = found.data[:n_digits], found.target[:n_digits]
+        found.update(data=X, target=y)
+        return (X, y) if return_X_y else found
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        mock.patch.object(datasets, "load_digits", load_some),
+    ):
         exec(BEFORE + block, names)
     return names

@@ -118,3 +118,20 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path, served, arguments, why):
     assert why in done.stderr
     assert "Traceback" not in done.stderr
     assert served == []
+
+
+def test_a_model_beside_the_results_of_its_run(tmp_path, served):
+    X, _ = points(4)
+    Grinch().fit(X, ids=["a", "=b", "c", "d"]).save(tmp_path / "model.grinch")
+    table = "id,cluster,label,text\na,0,x,red\n'=b,0,x,blue\nc,1,y,green\nd,1,y,pink\n"
+    (tmp_path / "clusters.csv").write_text(table)
+    done = explore(tmp_path, "model.grinch")
+    assert "what is known of the points is from clusters.csv (label, text)" in " ".join(done.stdout.split())
+    # Of another run, or of nobody knows what: it is not used.
+    for other in (table.replace("c,1,y", "e,1,y"), table.rpartition("d")[0], "a,b\n1,2\n", "\xff"):
+        (tmp_path / "clusters.csv").write_bytes(other.encode("latin-1"))
+        assert explore(tmp_path, "model.grinch").returncode == 0
+    assert served[0][0]["labels"] == ["x", "y"]
+    assert [member["text"] for member in served[0][1]] == ["red", "blue", "green"]
+    assert all(not about["has_text"] for about, *_ in served[1:])
+    assert len(served) == 5

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.cluster.hierarchy as sch
+import scipy.sparse
 
 import grinch
 from commands import run_command
@@ -22,7 +23,7 @@ from grinch.sharded.running import Workers
 
 pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")
 
-N, N_CLASSES, N_SHARDS = 3_000, 12, 8
+N, N_CLASSES, N_SHARDS = 1_200, 12, 8
 FEATURES = [f"f{i}" for i in range(8)]
 STAGES = ["sample", "skeleton", "route", "neighbors", "moves", "trees", "top"]
 COMMAND = (
@@ -104,7 +105,7 @@ def test_a_run_writes_what_one_process_does(folder, finished):
 
 def test_a_run_says_what_it_does_and_what_to_do_next(finished, address):
     out, err = finished.stdout, finished.stderr
-    assert "parts: 3,000 points, 8 features (f0, f1, f2, …, f7)" in out
+    assert "parts: 1,200 points, 8 features (f0, f1, f2, …, f7)" in out
     assert f"The workers of {address}, 8 shards. What is finished is kept in kept/" in out
     lines = [line.split() for line in out.splitlines()]
     assert [words[0] for words in lines if words and words[0] in STAGES] == STAGES
@@ -116,7 +117,7 @@ def test_a_run_says_what_it_does_and_what_to_do_next(finished, address):
 
 def test_what_is_finished_is_found_and_cut_otherwise(folder, finished, address, monkeypatch):
     """With too little memory for the model, there is the tree, and its cut."""
-    monkeypatch.setattr(sharded_results, "available_memory", lambda: 1_000_000)
+    monkeypatch.setattr(sharded_results, "available_memory", lambda: 400_000)
     arguments = ("--dask", address, "--work", "kept", "-o", "again", "-q")
     done = run(*COMMAND[:-1], 5, *arguments, cwd=folder)
     assert sorted(path.name for path in (folder / "again").iterdir()) == [
@@ -157,8 +158,8 @@ def test_the_same_command_goes_on_after_it_was_ended(folder, finished, how):
         text=True,
         start_new_session=True,
     )
-    trees = out / "work" / "trees"
-    while not list(trees.glob("shard-*.json")):
+    trees, done_ones = out / "work", "stages-*/trees/shard-*.json"
+    while not list(trees.glob(done_ones)):
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
     # Ctrl-C reaches all processes of a terminal.
@@ -166,9 +167,10 @@ def test_the_same_command_goes_on_after_it_was_ended(folder, finished, how):
     said, errors = process.communicate(timeout=60)
     if how == signal.SIGINT:
         assert process.returncode == 130
+        said = " ".join(said.split())  # lines end where the terminal does
         assert "Interrupted. What is finished is kept in SIGINT/work/: the same command goes on from there." in said
         assert errors.strip() == ""
-    n_done = len(list(trees.glob("shard-*.json")))
+    n_done = len(list(trees.glob(done_ones)))
     assert 0 < n_done < N_SHARDS
     assert not (out / "clusters.csv").exists()
 
@@ -196,6 +198,14 @@ def test_a_shard_that_fails_is_named_with_its_cause(tmp_path, address, rng):
     np.save(tmp_path / "x.npy", X)
     run("cluster", "x.npy", "--dask", address, "-q", "--no-picture", "--linkage", "ward", cwd=tmp_path)
     assert pd.read_csv(tmp_path / "grinch-out" / "clusters.csv")["id"].tolist() == list(range(300))
+
+
+def test_a_sparse_matrix_stays_sparse(tmp_path, address):
+    X = scipy.sparse.random(200, 60, density=0.1, random_state=0, dtype=np.float32)
+    scipy.sparse.save_npz(tmp_path / "x.npz", X)
+    run("cluster", "x.npz", "--dask", address, "-q", "-k", 4, "--work", "w", cwd=tmp_path)
+    assert len(list((tmp_path / "w" / "input").glob("*.columns.npy"))) == 1
+    assert grinch.load(tmp_path / "grinch-out" / "model.grinch").n_features_in_ == 60
 
 
 def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path, address, rng, monkeypatch):

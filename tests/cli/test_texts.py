@@ -11,6 +11,8 @@ import pytest
 
 import grinch
 from commands import run_command
+from grinch.cli.texts import note_on_unknown, note_on_words
+from grinch.files.texts import Texts
 from grinch.text import TextVectors
 
 FRUIT = ["a red apple", "green apple", "apple pie, pear", "apple, pear juice", "an apple a day"]
@@ -131,11 +133,13 @@ def test_stop_words_alone_are_clustered_too(folder):
         (["texts.txt", "--text", "title"], "is a text per line and has no columns"),
         (["texts.txt", "--id", "doc"], "is a text per line and has no columns"),
         (["t.csv", "--hashing"], "--hashing is for texts"),
+        (["texts.txt", "--ngrams", 0], "--ngrams 0 leaves words out: give --characters as well"),
         (["texts.txt", "--characters", "four"], "--characters must be a length or two"),
         (["texts.txt", "--embed", "letters:Letters", "--hashing"], "leave --hashing out"),
         (["texts.txt", "--embed", "nothing:here"], "cannot be imported"),
         (["texts.txt", "--embed", "someone/model"], "pip install sentence-transformers"),
         (["texts.txt", "--workers", 2], "leave them out"),
+        (["t.csv", "--text", "title", "--id", "kind"], "--id kind must be different for every point; '0' is there 5"),
         (["empty.txt"], "has no rows"),
         (["marks.txt"], "texts must have words of two letters or more"),
         (["nowhere.txt"], "does not exist"),
@@ -159,6 +163,9 @@ def test_a_store_keeps_what_makes_rows_of_its_texts(folder):
     before = (folder / "news" / "text.npz").read_bytes()
     done = run("add", "news", "more.txt", "-q", cwd=folder)
     assert "more.txt: 4 texts, 16 terms" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert "note: 2 of the 4 texts have no word that the store knows; 29% of the words are unknown to the store" in said
+    assert "begun with --hashing, which cannot be changed later" in said
     assert (folder / "news" / "text.npz").read_bytes() == before
     with grinch.open(folder / "news", readonly=True) as store:
         vectors = TextVectors.load(folder / "news" / "text.npz")
@@ -168,9 +175,14 @@ def test_a_store_keeps_what_makes_rows_of_its_texts(folder):
         np.testing.assert_array_equal(rows, expected.toarray())
         assert store.payload([0, 9]) == [{"text": "a red apple"}, {"text": "green apple pie"}]
     done = run("predict", "news", "more.txt", cwd=folder)
+    assert "note: 2 of the 4 texts have no word that the store knows" in done.stderr
     found = [line.split(",") for line in done.stdout.split()[1:]]
     assert [name for name, _ in found] == ["0", "1", "2", "3"]
     assert found[0][1] != found[3][1]
+    with grinch.open(folder / "news") as store:
+        for method in (store.predict, store.insert):
+            with pytest.raises(ValueError, match=r"texts such as 'pie'.*TextVectors.load\('.*text.npz'\).transform"):
+                method(["pie"])
     run("store", "backup", "news", "copy", cwd=folder)
     assert (folder / "copy" / "text.npz").read_bytes() == before
 
@@ -190,9 +202,44 @@ def test_texts_and_vectors_are_not_mixed_in_a_store(folder):
     assert not (folder / "numbers" / "text.npz").exists()
 
 
+def test_columns_of_clusters_csv_have_different_names(folder):
+    options = ("--text", "title", "--id", "doc", "--payload", "id", "--payload", "year", "-k", 2, "--no-picture", "-q")
+    frame = pd.read_csv(folder / "t.csv")
+    frame.assign(id=frame["year"]).to_csv(folder / "t.csv", index=False)
+    done = run("cluster", "t.csv", *options, cwd=folder)
+    assert "  time of the fit " in done.stdout
+    with open(folder / "grinch-out" / "clusters.csv", newline="") as lines:
+        assert next(csv.reader(lines)) == ["id", "cluster", "text", "payload.id", "year"]
+
+
+def test_words_that_are_known_need_no_note(folder):
+    rows = TextVectors().fit(FRUIT + MONEY)
+    found = Texts([*FRUIT, "apple kumquat"], None, None, {})
+    assert note_on_unknown(found, rows.transform(found.texts), rows) is None
+    hashed = TextVectors(hashing=True).fit(FRUIT)
+    found = Texts(["unheard words", "!"], None, None, {})
+    assert note_on_unknown(found, hashed.transform(found.texts), hashed) == "note: 1 of the 2 texts has no word"
+    assert note_on_words(rows.fit_transform(["", "an apple", "?"]), rows) == "note: 2 of the 3 texts have no word"
+
+
 def test_the_demonstration_on_docstrings(folder, monkeypatch):
     monkeypatch.setattr("grinch.datasets.docstrings.load_docstrings.__defaults__", (("networkx",),))
     done = run("demo", "--text", cwd=folder)
     assert "docstrings of networkx" in done.stdout
     keywords = " ".join(row["keywords"] for row in branches_of(folder / "grinch-out"))
     assert {"graph", "nodes", "shortest", "clique"} <= set(keywords.replace(",", "").split())
+
+
+def test_small_clusters_point_to_coarser_layers(capsys):
+    from grinch.cli.report import report
+    from grinch.files.read import Points
+
+    X = np.repeat(np.random.default_rng(0).normal(size=(60, 8)), 3, axis=0)
+    X += np.random.default_rng(1).normal(size=X.shape) * 0.01
+    X[:90, 0] += 8
+    X[90:, 0] -= 8
+    model = grinch.Grinch().fit(X)
+    assert len(model.layers_) > 1
+    for layer, is_said in ((model.layers_[0], True), (model.layers_[-1], False)):
+        report("grinch", model, layer, Points(X, None, None), 1.0, {})
+        assert ("layers.csv has coarser ones" in capsys.readouterr().out) == is_said

@@ -37,7 +37,7 @@ CHECKS = [
     unsupported_method,
 ]
 IS_THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-EXAMPLES = 100 if IS_THOROUGH else 5
+EXAMPLES = 100 if IS_THOROUGH else 3
 TAGS = ["points", "clusters", "changes", "tree", "service", "look"]
 # They do not end.
 STREAMS = ["/v1/changes/stream", "/api/events"]

@@ -254,7 +254,7 @@ def spoilt(tmp_path, what):
     ("what", "why"),
     [
         ("missing", "does not exist; give a store, a saved model"),
-        ("folder", "a folder without a store in it; make one with: grinch add"),
+        ("folder", "a folder without a store or a run of many workers in it; make a store with: grinch add"),
         ("empty", "none of what can be looked at"),
         ("text", "none of what can be looked at"),
         ("binary", "none of what can be looked at"),

@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import shard_runs
+from effort import at_night
 from grinch import Grinch, cuts
 from grinch.cuts.graph import comparable, neighbor_graph, weighted
 from grinch.cuts.persistence import mean_gaps
@@ -24,13 +25,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pyte
 def apart():
     """Clusters that everyone finds."""
     rng = np.random.default_rng(2)
-    y = rng.integers(0, 15, 2_000)
-    return (3 * rng.normal(size=(15, 16))[y] + rng.normal(size=(2_000, 16))).astype(np.float32), y
+    y = rng.integers(0, 15, 1_000)
+    return (3 * rng.normal(size=(15, 16))[y] + rng.normal(size=(1_000, 16))).astype(np.float32), y
 
 
 @pytest.fixture(scope="module", params=["average", "ward"])
 def fitted(request, cluster, apart):
-    return ShardedGrinch(4, cluster.client, sample_size=500, linkage=request.param).fit(apart[0])
+    return ShardedGrinch(4, cluster.client, sample_size=250, linkage=request.param).fit(apart[0])
 
 
 @pytest.fixture
@@ -90,8 +91,8 @@ def test_the_graph_and_the_heights_are_those_of_the_whole(monkeypatch, fitted, a
 
 
 def test_edges_cross_branches(cluster, monkeypatch):
-    X, _ = gaussian_mixture(3_000, n_classes=60, n_features=32, random_state=1)
-    model = ShardedGrinch(5, cluster.client, sample_size=800).fit(X)
+    X, _ = gaussian_mixture(1_500, n_classes=30, n_features=32, random_state=1)
+    model = ShardedGrinch(5, cluster.client, sample_size=400).fit(X)
     graph, _ = seen_by(monkeypatch, model)
     branch = np.empty(len(X), np.int64)
     for i, size in enumerate(model.branch_sizes_):
@@ -105,26 +106,27 @@ def test_edges_cross_branches(cluster, monkeypatch):
     assert found[~across].mean() > 0.95
 
 
+@pytest.mark.parametrize("fitted", ["average", at_night("ward")], indirect=True)
 def test_workers_find_what_this_process_finds(cluster, fitted, apart, monkeypatch):
-    model = ShardedGrinch(4, cluster.client, sample_size=500, linkage=fitted.linkage)
+    model = ShardedGrinch(4, cluster.client, sample_size=250, linkage=fitted.linkage)
     assert model.fit_predict(apart[0]).tolist() == fitted.labels_.tolist()
     assert model.stages_[near.JOINING].tasks == 4
     monkeypatch.setattr("grinch.sharded.estimator.MOST_HERE", 0)
-    again = ShardedGrinch(4, cluster.client, sample_size=500, linkage=fitted.linkage).fit(apart[0])
+    again = ShardedGrinch(4, cluster.client, sample_size=250, linkage=fitted.linkage).fit(apart[0])
     assert near.JOINING not in again.stages_
     assert again.labels_.tolist() == fitted.labels_.tolist()
 
 
-@pytest.mark.parametrize("stage", [near.ASKING, near.JOINING])
-def test_a_worker_killed_loses_nothing(cluster, apart, stage, tmp_path):
+@pytest.mark.parametrize("fitted", ["average"], indirect=True)
+@pytest.mark.parametrize("stage", [near.ASKING, at_night(near.JOINING)])
+def test_a_worker_killed_loses_nothing(cluster, fitted, apart, stage, tmp_path):
     X = apart[0]
-    whole = ShardedGrinch(4, cluster.client, sample_size=500).fit_predict(X)
-    model = ShardedGrinch(4, cluster.client, sample_size=500, folder=tmp_path / "run")
+    model = ShardedGrinch(4, cluster.client, sample_size=250, folder=tmp_path / "run")
     with shard_runs.killing(cluster.client, stage, tmp_path / "died"):
         labels = model.fit_predict(X)
     assert (tmp_path / "died").exists()
-    assert labels.tolist() == whole.tolist()
-    again = ShardedGrinch(4, cluster.client, sample_size=500, folder=tmp_path / "run")
+    assert labels.tolist() == fitted.labels_.tolist()
+    again = ShardedGrinch(4, cluster.client, sample_size=250, folder=tmp_path / "run")
     again.fit_predict(X)
     assert all(one.found == one.tasks for one in again.stages_.values())
 
@@ -143,15 +145,15 @@ def test_noise_is_found_without_vectors(fitted, apart):
 
 
 def test_records_are_cut_by_their_neighbours(cluster):
-    words, y = shard_runs.words(400)
+    words, y = shard_runs.words(200)
     search = ByVector(shard_runs.letters, 20)
-    model = ShardedGrinch(2, cluster.client, linkage=shard_runs.CommonLetters(), search=search, sample_size=150)
+    model = ShardedGrinch(2, cluster.client, linkage=shard_runs.CommonLetters(), search=search, sample_size=80)
     labels = model.fit(words).labels_
     one = Grinch(linkage=shard_runs.CommonLetters(), search=search).fit(words).labels_
     assert adjusted_rand_score(labels, y) > adjusted_rand_score(one, y) - 0.1
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", [1, 2, *map(at_night, [3, 5])])
 def test_few_points_and_copies(cluster, n):
     X = np.random.default_rng(0).normal(size=(n, 4))
     assert ShardedGrinch(3, cluster.client).fit(X).labels_.shape == (n,)

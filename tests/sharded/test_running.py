@@ -141,16 +141,23 @@ def test_a_task_that_kills_every_worker_is_named(workers, tmp_path):
     assert {path.stem for path in (tmp_path / "deaths").iterdir()} >= {"n-0", "n-1"}
 
 
-@pytest.mark.slow  # on a busy machine all tasks may be done before the signal comes
-def test_ctrl_c_keeps_what_is_finished(workers, notes, tmp_path):
-    def interrupt():
+def after_three(notes, happens):
+    """Let something happen when three tasks were begun."""
+
+    def wait():
         while len(list(notes.iterdir())) < 3:
             time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
+        happens()
 
-    tasks = squares(notes, numbers=range(40))
-    thread = threading.Thread(target=interrupt)
+    thread = threading.Thread(target=wait, daemon=True)
     thread.start()
+    return thread
+
+
+@pytest.mark.slow  # on a busy machine all tasks may be done before the signal comes
+def test_ctrl_c_keeps_what_is_finished(workers, notes, tmp_path):
+    tasks = squares(notes, numbers=range(40))
+    thread = after_three(notes, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         workers.run("squares", sharding.slow_square, tasks, tmp_path / "run")
     thread.join()
@@ -204,13 +211,33 @@ def test_a_plain_script_is_stopped_by_ctrl_c_and_goes_on(tmp_path):
 def test_a_lost_scheduler_is_named_and_nothing_finished_is_lost(notes, tmp_path):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
-        threading.Timer(1.0, lambda: cluster.sync(cluster.scheduler.close)).start()
+        after_three(notes, lambda: cluster.sync(cluster.scheduler.close))
         with (
             Workers(cluster.scheduler_address) as workers,
             pytest.raises(ShardError, match=r"task 'n-\d+'.*: the connection to the scheduler of the cluster was lost"),
         ):
             workers.run("squares", sharding.slow_square, squares(notes, numbers=range(500)), tmp_path / "run")
     assert len(list((tmp_path / "run" / "squares").iterdir())) == pytest.approx(len(sharding.called(notes)), abs=1)
+
+
+def test_a_cluster_without_workers_is_not_waited_for_in_vain(notes, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(running, "SECONDS_FOR_A_WORKER", 0.5)
+    monkeypatch.setattr(running, "SECONDS_BETWEEN_LOOKS", 0.1)
+    tasks = squares(notes, numbers=range(500))
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Workers(cluster.scheduler_address) as workers,
+    ):
+        after_three(notes, lambda: cluster.scale(0))
+        with pytest.raises(ShardError, match=r"task 'n-\d+'.*: no worker of the cluster was left, and none came"):
+            workers.run("squares", sharding.slow_square, tasks, tmp_path / "run")
+        cluster.scale(1)
+        cluster.wait_for_workers(1)
+        assert 0 < len(list((tmp_path / "run" / "squares").iterdir())) < 500
+        assert len(workers.run("squares", sharding.square, squares(notes), tmp_path / "again")) == 6
 
 
 @pytest.mark.slow

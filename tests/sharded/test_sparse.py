@@ -50,14 +50,14 @@ def test_bad_values_are_refused_with_their_row(tmp_path):
         open_rows(X, tmp_path)
 
 
-def test_shards_are_nearly_as_pure_as_one_tree_and_small(tmp_path):
-    X, y = texts()
-    model = ShardedGrinch(n_shards=3, n_workers=1, folder=tmp_path, n_clusters=20).fit(X)
+def test_shards_are_nearly_as_pure_as_one_tree_and_small(cluster, tmp_path):
+    X, y = texts(600)
+    model = ShardedGrinch(3, cluster.client, folder=tmp_path, n_clusters=20).fit(X)
     whole = dendrogram_purity(Grinch().fit(X).tree_, y)
     assert dendrogram_purity(model.tree_, y) >= whole - 0.03
     on_disk = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
-    assert on_disk < 20e6  # dense rows would take 240 MB
-    assert len(model.set_params(n_clusters=None).labels_) == 1200
+    assert on_disk < 10e6  # dense rows would take 120 MB
+    assert len(model.set_params(n_clusters=None).labels_) == 600
     one = model.to_grinch()
     assert isinstance(one._engine().summaries, SparseSummaries)
     assert (one.tree_.keys() == model.tree_.keys()).all()

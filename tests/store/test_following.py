@@ -377,12 +377,12 @@ def test_records_that_are_infinitely_far_apart():
 
 
 def test_a_tree_as_deep_as_it_has_points():
-    X = np.cumsum(np.linspace(1, 2, 1500))[:, None].astype(np.float32)
-    model = Grinch(metric="euclidean", mode="paper", n_neighbors=3).partial_fit(X[:1400])
+    X = np.cumsum(np.linspace(1, 2, 800))[:, None].astype(np.float32)
+    model = Grinch(metric="euclidean", mode="paper", n_neighbors=3).partial_fit(X[:700])
     followed = Followed()
     for name, how in {"k": {"n_clusters": 7}, "t": {"threshold": -50.0}, "auto": {}}.items():
         followed.add(name, **how, model=model)
-    for version, first in enumerate(range(1400, 1500, 20), 1):
+    for version, first in enumerate(range(700, 800, 20), 1):
         model.partial_fit(X[first : first + 20])
         followed.commit(model, version)
     assert same_partition(followed.labels("k", model), cuts.cut_n_clusters(model.tree_, 7))

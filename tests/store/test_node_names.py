@@ -210,7 +210,7 @@ def test_of_removed_points_nothing_is_left_after_compacting(tmp_path, ids):
 
 def insert_slowly(folder):
     with grinch.open(folder) as store:
-        for k in range(20):
+        for k in range(10):
             store.insert(points(5, seed=k))
             time.sleep(0.01)
 
@@ -228,7 +228,7 @@ def test_names_are_given_while_another_process_inserts(tmp_path):
         assert names.add(f"name {given}", [given], size=1, total=1) == given
         time.sleep(0.005)
     with grinch.open(folder, readonly=True) as store:
-        assert (len(store), store.version) == (100, 20)
+        assert (len(store), store.version) == (50, 10)
         store.check()
     assert [name.name for name in names.all()] == [f"name {i}" for i in range(1, given + 1)]
 

@@ -12,7 +12,7 @@ from effort import trials
 from killing import kills
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-SEED, N_OPERATIONS = 11, trials(40, 120)
+SEED, N_OPERATIONS = 11, trials(24, 120)
 
 
 def write(folder):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -23,12 +25,19 @@ def files(folder):
     return {"entries": next(folder.glob("vectors-*.bin")), "ends": next(folder.glob("vectors-*.bin.ends"))}
 
 
-@pytest.fixture
-def folder(tmp_path):
-    with grinch.open(tmp_path / "store") as store:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "store"
+    with grinch.open(folder) as store:
         store.insert(X[:500])
         store.insert(X[500:510])
-    return tmp_path / "store"
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    """A store of 510 rows."""
+    return shutil.copytree(made, tmp_path / "store")
 
 
 def test_rows_stay_sparse(folder):
@@ -121,3 +130,59 @@ def test_damage_to_rows_in_a_snapshot_is_noticed_when_it_is_opened(folder):
     path.write_bytes(content)
     with pytest.raises(DamagedStore, match="leaf_columns"):
         grinch.open(folder)
+
+
+def test_new_columns_come_where_they_are_expected(tmp_path):
+    narrow, ids = X[:300, :40], [f"p{i}" for i in range(400)]
+    wide = X[300:400]
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(narrow, ids=ids[:300])
+        with pytest.raises(ValueError, match=r"40 features.*new_columns=True"):
+            store.insert(wide, ids=ids[300:])
+        padded = scipy.sparse.vstack([X[:300]]).tocsr()
+        padded.data[padded.indices >= 40] = 0
+        assert store.insert(padded[:9], ids=ids[:9], new_columns=True) == 1  # the same rows
+        with pytest.raises(ValueError, match="'p0' is there with another"):
+            store.insert(X[:9] + X[40:49], ids=ids[:9], new_columns=True)
+        with grinch.open(tmp_path / "store", readonly=True) as reader:
+            assert store.insert(wide[:5], ids=ids[300:305], new_columns=True) == 2
+            store.update(["p7"], wide[7])
+            assert reader.refresh() == 3
+            assert same(reader.vectors(["p7", "p301"]), wide[[7, 1]])
+        # Sent again, with some that are new: what is there is passed over.
+        assert store.insert(wide, ids=ids[300:], new_columns=True) == 4
+        assert store.insert(wide, ids=ids[300:], new_columns=True) == 4
+        assert store.n_features == X.shape[1]
+        pairs = store.tree.child_pairs()
+    model = Grinch().fit(narrow, ids=ids[:300]).partial_fit(wide[:5], ids=ids[300:305], new_columns=True)
+    model.update(["p7"], wide[7]).partial_fit(wide[5:], ids=ids[305:], new_columns=True)
+    np.testing.assert_array_equal(pairs, model.tree_.child_pairs())
+    with grinch.open(tmp_path / "store") as store:
+        store.check()
+        np.testing.assert_array_equal(store.tree.child_pairs(), pairs)
+        whole = scipy.sparse.vstack([padded, wide])
+        assert same(store.vectors(ids[:7] + ids[8:]), whole.tocsr()[[*range(7), *range(8, 400)]])
+
+
+def test_new_columns_with_names_begin_with_those_that_are_known(tmp_path):
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(X[:20, :3], columns=["a", "b", "c"])
+        with pytest.raises(ValueError, match="columns that the first points had"):
+            store.insert(X[:20, :4], columns=["b", "a", "c", "d"], new_columns=True)
+        store.insert(X[:20, :4], columns=["a", "b", "c", "d"], new_columns=True)
+        assert store.columns == ["a", "b", "c", "d"]
+        with pytest.raises(ValueError, match="columns that the first points had"):
+            store.insert(X[:20, :3], columns=["a", "b", "c"])
+        store.insert(X[:20, :3], columns=["a", "b", "c"], new_columns=True)
+        assert (store.columns, store.n_features, len(store)) == (["a", "b", "c", "d"], 4, 60)
+        assert same(store.vectors([40, 41])[:, :3], X[:2, :3])
+    with grinch.open(tmp_path / "store") as store:
+        store.check()
+
+
+def test_dense_stores_have_no_new_columns(tmp_path):
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(X[:20, :5].toarray())
+        with pytest.raises(ValueError, match="begun with sparse rows"):
+            store.insert(X[:20], new_columns=True)
+        assert (store.version, store.n_features) == (1, 5)

@@ -19,7 +19,7 @@ from grinch._types import Advance, count_rows
 from grinch.cli.app import FILE_HELP, app, console, say, title_of
 from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns
-from grinch.cli.ids import as_kind
+from grinch.cli.ids import as_kind, check_different
 from grinch.cli.options import NewClusters, NewLinkage, NewMetric, NewThreshold
 from grinch.cli.store import StorePath, count_of, is_store, open_or_create
 from grinch.cli.texts import (
@@ -32,13 +32,15 @@ from grinch.cli.texts import (
     TextOptions,
     as_points,
     is_of_texts,
+    note_on_unknown,
+    note_on_words,
     said_of,
 )
 from grinch.estimators.checks import check_ids, check_vectors
 from grinch.files.read import FileError, Points, read_points
 from grinch.files.texts import read_texts
 from grinch.progress import progress_bar
-from grinch.store.store import TEXT_FILE
+from grinch.store.inputs import TEXT_FILE
 from grinch.text import TextVectors
 
 # Points that are written at once: many enough for speed, few enough for Ctrl-C to be answered in seconds.
@@ -119,12 +121,13 @@ def add(
     terms and their weights are those of the first file, for good; with --hashing, words that are new count, too.
     """
     texts = TextOptions(text, ngrams, characters, hashing, embed)
-    points, made_by = _read(store, file, texts, label, id, drop or [], payload or [])
+    points, made_by, note = _read(store, file, texts, label, id, drop or [], payload or [])
     n, d = points.vectors.shape
     if update and points.ids is None:
         raise FileError("--update needs --id: without ids, no point of FILE is in the store")
-    # The whole file, before the first batch of it is in the store.
-    check_vectors(Grinch(), points.vectors, reset=True)
+    # The whole file, before the first batch of it is in the store; whether rows stay sparse is the store's to decide.
+    check_vectors(Grinch(), points.vectors, reset=True, stays_sparse=True)
+    check_different(points.ids, id)
     check_ids(points.ids if points.ids is None else points.ids.tolist(), n, (), None)
     kept = _payload(points, label)
     is_new = not is_store(store)
@@ -139,6 +142,8 @@ def add(
         how = f", kept as {dtype}" if is_new and dtype else ""
         said_of_points = count_of(d, "feature") if made_by is None else said_of(points.vectors, made_by)
         say(f"{title_of(file)}: {count_of(n, 'point' if made_by is None else 'text')}, {said_of_points}{how}")
+        if note is not None:
+            say(note)
         if made_by is not None:
             _keep_rows(opened, store, made_by)
         version, before, began = opened.version, len(opened), time.perf_counter()
@@ -171,18 +176,20 @@ def add(
 
 def _read(
     store: Path, file: Path, texts: TextOptions, label: str | None, id: str | None, drop: list[str], keep: list[str]
-) -> tuple[Points, Rows | None]:
-    """The points of a file; if they are texts, also what makes rows of them."""
+) -> tuple[Points, Rows | None, str | None]:
+    """The points of a file; if they are texts, also what makes rows of them, and what does not count."""
     if not texts.are_for(file):
         if is_of_texts(store):
             raise FileError(f"STORE {str(store)!r} is of texts: name the column of FILE that has them with --text")
-        return read_points(file, label, id, drop, keep), None
+        return read_points(file, label, id, drop, keep), None, None
     found = read_texts(file, texts.text, label, id, keep)
     if is_of_texts(store):
         made_by = texts.kept_rows(store / TEXT_FILE)
-        return as_points(found, made_by.transform(found.texts)), made_by
+        rows = made_by.transform(found.texts)
+        return as_points(found, rows), made_by, note_on_unknown(found, rows, made_by)
     made_by = texts.new_rows()
-    return as_points(found, made_by.fit_transform(found.texts)), made_by
+    rows = made_by.fit_transform(found.texts)
+    return as_points(found, rows), made_by, note_on_words(rows, made_by)
 
 
 def _keep_rows(opened: Any, store: Path, made_by: Rows) -> None:

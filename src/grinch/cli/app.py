@@ -9,16 +9,31 @@ import sys
 import tempfile
 import textwrap
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 import grinch
 from grinch.files.read import FileError
 from grinch.files.tables import STANDARD_INPUT
 
+
+class Commands(TyperGroup):
+    """The commands; what is said of a wrong choice is the message alone."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            # Put in front by the library that typer checks choices with.
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     # Plain pages: columns in boxes leave no room for the text on a screen of 80 characters.
@@ -54,8 +69,15 @@ FILE may be - for a table in CSV on the standard input. Every command has a help
 # Into a file or a pipe, tables need not fit a screen.
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
-LinkageName = Literal["average", "cosine", "centroid", "ward", "single", "complete"]
-FILE_HELP = "Points: .npy, .npz (arrays X and perhaps y), .csv, .tsv, .parquet, or - for CSV on the standard input."
+LinkageName = Literal["average", "cosine", "centroid", "ward", "tanimoto", "single", "complete"]
+FILE_HELP = (
+    "Points: .npy, .npz (arrays X and perhaps y, or a sparse matrix by scipy.sparse.save_npz), .csv, .tsv, .parquet, or"
+    " - for CSV on the standard input."
+)
+METRIC_HELP = (
+    "For --linkage average: cosine (default), dot, sqeuclidean, hellinger (for counts); for average, single and"
+    " complete also any distance that scipy knows, such as euclidean or cityblock."
+)
 LINKAGE_HELP = f"How similar two groups are: {', '.join(get_args(LinkageName))}."
 Out = Annotated[
     Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the results; made if it is not there.")

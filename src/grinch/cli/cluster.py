@@ -7,19 +7,31 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from grinch.cli.app import LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
+from grinch.cli.app import LINKAGE_HELP, METRIC_HELP, LinkageName, Out, app, console, make_folder, say, title_of
 from grinch.cli.fitting import fit_points
+from grinch.cli.ids import check_different
 from grinch.cli.options import Columns, Dask, Memory, Shards, Work, Workers
 from grinch.cli.report import print_branches, report
 from grinch.cli.results import flat_clusters, write_results
 from grinch.cli.sharded import ManyWorkers, cluster_by_many
-from grinch.cli.texts import Characters, Embed, Hashing, Ngrams, Text, TextOptions, as_points, named_branches, said_of
+from grinch.cli.texts import (
+    Characters,
+    Embed,
+    Hashing,
+    Ngrams,
+    Text,
+    TextOptions,
+    as_points,
+    named_branches,
+    note_on_words,
+    said_of,
+)
 from grinch.cuts import check_cut
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.files.points import Asked
 from grinch.files.read import Points, read_points
 from grinch.files.texts import read_texts
-from grinch.store.store import TEXT_FILE
+from grinch.store.inputs import TEXT_FILE
 
 ModeName = Literal["fast", "paper", "exact"]
 SearchName = Literal["auto", "exact", "index"]
@@ -32,9 +44,10 @@ def cluster(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Points: .npy (a matrix), .npz (arrays X and perhaps y), .csv, .tsv (with a header, or id, label,"
-            " numbers without one) or .parquet; or - for CSV on the standard input. Texts: a .txt with a text per line,"
-            " or a table (also .jsonl) with --text. With --workers or --dask also a folder, or a glob in quotes.",
+            help="Points: .npy (a matrix), .npz (arrays X and perhaps y, or a sparse matrix by"
+            " scipy.sparse.save_npz), .csv, .tsv (with a header, or id, label, numbers without one) or .parquet;"
+            " or - for CSV on the standard input. Texts: a .txt with a text per line, or a table (also .jsonl)"
+            " with --text. With --workers or --dask also a folder, or a glob in quotes.",
         ),
     ],
     label: Annotated[
@@ -55,14 +68,7 @@ def cluster(
         ),
     ] = "grinch",
     linkage: Annotated[LinkageName, typer.Option(metavar="NAME", help=LINKAGE_HELP)] = "average",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="For --linkage average: cosine (default), dot, sqeuclidean; for average, single and complete also any"
-            " distance that scipy knows, such as euclidean or cityblock.",
-        ),
-    ] = None,
+    metric: Annotated[str | None, typer.Option(metavar="NAME", help=METRIC_HELP)] = None,
     cut: Annotated[
         CutName | None,
         typer.Option(
@@ -170,10 +176,14 @@ def cluster(
         model.set_params(random_state=seed, refine_passes=refine)
         cluster_by_many(many, file, asked, model, cut, out, picture)
         return
+    check_different(points.ids, id)
     make_folder(out)
     n, d = points.vectors.shape
     said_of_points = f"{d:,} features" if made_by is None else said_of(points.vectors, made_by)
     console.print(f"{title_of(file)}: {n:,} {'points' if made_by is None else 'texts'}, {said_of_points}", markup=False)
+    note = None if made_by is None else note_on_words(points.vectors, made_by)
+    if note is not None:
+        say(note)
     seconds = fit_points(model, points, refine)
     points = _inserted(points, model.n_leaves_)
     flat = flat_clusters(model, cut)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from grinch.cli.app import FILE_HELP, LINKAGE_HELP, LinkageName, Out, app, console, make_folder, title_of
+from grinch.cli.app import FILE_HELP, LINKAGE_HELP, METRIC_HELP, LinkageName, Out, app, console, make_folder, title_of
 from grinch.compare.methods import MEASURES, Row, compare, write_csv
 from grinch.estimators.registry import SYSTEMS
 from grinch.files.read import read_points
@@ -53,12 +53,7 @@ def compare_methods(
         list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
     ] = None,
     linkage: Annotated[LinkageName, typer.Option(metavar="NAME", help=LINKAGE_HELP)] = "average",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="For --linkage average: cosine (default), dot, sqeuclidean, or a distance of scipy."
-        ),
-    ] = None,
+    metric: Annotated[str | None, typer.Option(metavar="NAME", help=METRIC_HELP)] = None,
     orders: Annotated[int, typer.Option(min=1, metavar="N", help="Shuffled orders that each method is run on.")] = 3,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the first order.")] = 0,
     time_limit: Annotated[
@@ -166,7 +161,7 @@ def _draw(rows: list[Row], path: Path, title: str) -> bool:
     figure, axes = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
     for ax, measure in zip(axes.flat, measures, strict=False):
         plot_comparison(drawn, measure, highlight=("grinch",), xlabel=LONG_NAMES[measure], ax=ax)
-    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+    figure.suptitle(title, fontsize=12, x=0.01, ha="left", parse_math=False)
     with replacing(path, "wb") as out:
         figure.savefig(out, dpi=130, format="png")
     plt.close(figure)

@@ -17,7 +17,7 @@ from grinch.cli.results import flat_clusters, write_results
 from grinch.cli.texts import named_branches
 from grinch.files.read import Points
 from grinch.metrics import dendrogram_purity
-from grinch.store.store import TEXT_FILE
+from grinch.store.inputs import TEXT_FILE
 from grinch.tree import Tree
 
 

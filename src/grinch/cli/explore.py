@@ -10,8 +10,11 @@ import typer
 from grinch.cli.app import app, say
 from grinch.cli.options import ImageField, ImageFolder, LabelField, TextField
 from grinch.files.read import FileError
+from grinch.files.write import harmless
 
 PORT = 8764
+# What grinch cluster writes beside a model.
+CLUSTERS = "clusters.csv"
 
 
 @app.command(short_help="Look at a store, a model or a tree in the browser.")
@@ -20,8 +23,8 @@ def explore(
         Path,
         typer.Argument(
             metavar="PATH",
-            help="A store (a folder), a model written by save() or grinch cluster, scipy's linkage matrix (.npy), or a"
-            " tree in Newick.",
+            help="A store (a folder), the work folder of a run by many workers, a model written by save() or grinch"
+            " cluster, scipy's linkage matrix (.npy), or a tree in Newick.",
         ),
     ],
     port: Annotated[
@@ -57,13 +60,16 @@ def explore(
 ) -> None:
     """Look at PATH in the browser: the tree, a map of the points, what is in every node, and what changed.
 
+    Beside a model that grinch cluster wrote, its clusters.csv says what the points are, unless --table does.
+
     Another process may go on adding points to a store meanwhile: they appear. Names that are given to nodes stay.
 
     \b
     For example:
       grinch explore news
-      grinch explore out/model.grinch --table out/clusters.csv --id id --label label
+      grinch explore out/model.grinch
       grinch explore linkage.npy --table points.csv --text title
+      grinch explore out/work --table points.csv --text title
       grinch explore news --export news.html
     """  # noqa: D301 (\b is for the help page)
     from grinch.serve.sources import open_source
@@ -74,8 +80,11 @@ def explore(
     source: Any = open_source(path)
     try:
         if table is not None:
+            # A store cannot be described, which this says.
             rows = _payload(table, id, source)
             source.describe(rows)
+        else:
+            text, label = _describe_by_results(path, source, text, label)
         viewer = Viewer(source, text=text, label=label, image=image, images=images, x=x, y=y)
         if export is not None:
             _export(viewer, export)
@@ -83,6 +92,35 @@ def explore(
             _serve(viewer, path, port, browser)
     finally:
         source.close()
+
+
+def _describe_by_results(path: Path, source: Any, text: str | None, label: str | None) -> tuple[str | None, str | None]:
+    """Describe the points of a model by what grinch cluster wrote beside it; the fields of text and label then."""
+    from grinch.files.rows import read_rows
+
+    table = path.parent / CLUSTERS
+    if source.kind != "model" or not table.is_file():
+        return text, label
+    try:
+        rows = read_rows(table)
+    except FileError:
+        return text, label
+    columns = list(rows[0]) if rows else []
+    # It may be that of another run.
+    if columns[:2] != ["id", "cluster"] or len(columns) == 2 or not _are_ids(source, [row["id"] for row in rows]):
+        return text, label
+    source.describe(rows)
+    say(f"what is known of the points is from {table} ({', '.join(columns[2:])}); another table is given by --table")
+    return text or _if_there("text", columns), label or _if_there("label", columns)
+
+
+def _are_ids(source: Any, ids: list[str]) -> bool:
+    """Whether these are the ids of all points in their order, as a table for spreadsheets has them."""
+    return [str(name) for name in harmless(str(name) for name, _ in source.points(source.see().keys))] == ids
+
+
+def _if_there(field: str, columns: list[str]) -> str | None:
+    return field if field in columns else None
 
 
 def _payload(table: Path, id: str | None, source: Any) -> list[Any]:

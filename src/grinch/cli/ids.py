@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import Any
 
+import numpy.typing as npt
+
+from grinch.files.points import shown
 from grinch.files.read import FileError
 
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
@@ -41,3 +45,15 @@ def kind_of_ids(store: Any) -> str | None:
         return "number"  # points are numbered as they come
     found = store.id_kind
     return None if found is None else str(found)
+
+
+def check_different(ids: npt.NDArray[Any] | None, column: str | None) -> None:
+    """Points that share an id would be one point."""
+    names = [] if ids is None else [name for name in ids.tolist() if isinstance(name, Hashable)]
+    twice, times = next(iter(Counter(names).most_common(1)), ("", 0))
+    if times > 1:
+        what = "the ids of FILE" if column is None else f"--id {column}"
+        raise FileError(
+            f"{what} must be different for every point; {shown(twice)} is there {times:,} times. Name another column"
+            " with --id, or leave it out: points are numbered then"
+        )

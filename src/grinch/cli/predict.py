@@ -12,12 +12,12 @@ import typer
 from grinch.cli.app import FILE_HELP, app, say, title_of
 from grinch.cli.columns import check_columns
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
-from grinch.cli.texts import Embed, Text, TextOptions, as_points, is_of_texts
+from grinch.cli.texts import Embed, Text, TextOptions, as_points, is_of_texts, note_on_unknown
 from grinch.export.writers import write_clusters
 from grinch.files.read import FileError, Points, read_points
 from grinch.files.texts import read_texts
 from grinch.files.write import harmless
-from grinch.store.store import TEXT_FILE
+from grinch.store.inputs import TEXT_FILE
 
 
 @app.command(short_help="Say which clusters of a store points would join.")
@@ -65,4 +65,9 @@ def _read(store: Path, file: Path, texts: TextOptions, id: str | None, drop: lis
     if not is_of_texts(store):
         return read_points(file, None, id, drop)
     found = read_texts(file, texts.text, None, id)
-    return as_points(found, texts.kept_rows(store / TEXT_FILE).transform(found.texts))
+    made_by = texts.kept_rows(store / TEXT_FILE)
+    rows = made_by.transform(found.texts)
+    note = note_on_unknown(found, rows, made_by)
+    if note is not None:
+        print(note, file=sys.stderr)  # the standard output is a table
+    return as_points(found, rows)

@@ -16,6 +16,8 @@ from grinch.files.read import Points
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.tree import Tree
 
+# Where clusters have fewer points than this on average, coarser ones are pointed out.
+FEW_POINTS = 8
 # Clusters whose words are printed.
 MOST_CLUSTERS = 12
 
@@ -29,11 +31,22 @@ def report(
     beside: dict[str, tuple[float, float]],
 ) -> None:
     """The facts of a clustering, and its quality where the true classes are known."""
-    layers = ", ".join(f"{layer.max() + 1:,}" for layer in model.layers_)
+    layers = [int(layer.max()) + 1 for layer in model.layers_]
     counts = {name.replace("_", " "): f"{count:,}" for name, count in model.stats_.items() if count}
-    print_facts({**tree_facts(model.tree_, flat, seconds), "layers of": layers, **counts})
+    print_facts({**tree_facts(model.tree_, flat, seconds), "layers of": _listed(layers), **counts})
+    n_clusters = int(flat.max()) + 1
+    coarser = [layer for layer in layers if layer < n_clusters]
+    if n_clusters in layers and coarser and len(flat) < FEW_POINTS * n_clusters:
+        console.print(
+            f"\n  These clusters last longest, but they are small: {len(flat) / n_clusters:.1f} points on average."
+            f" layers.csv has coarser ones:\n  {_listed(coarser)} clusters (model.layers_ in Python)"
+        )
     if points.labels is not None:
         print_quality(method, model.tree_, flat, points.labels.tolist(), seconds, beside)
+
+
+def _listed(counts: Sequence[int]) -> str:
+    return ", ".join(f"{count:,}" for count in counts)
 
 
 def tree_facts(tree: Tree, flat: Labels | None, seconds: float) -> dict[str, str]:
@@ -41,7 +54,7 @@ def tree_facts(tree: Tree, flat: Labels | None, seconds: float) -> dict[str, str
     depths = tree.depths()[: tree.n_leaves]
     facts = {
         "points": f"{tree.n_leaves:,}",
-        "time": f"{seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s)",
+        "time of the fit": f"{seconds:.2f} s ({tree.n_leaves / seconds:,.0f} points/s)",
         "depth": f"{depths.mean():.0f} on average, {depths.max():,} at most",
     }
     return facts if flat is None else {**facts, "clusters": f"{flat.max() + 1:,}" + _nowhere(flat)}

@@ -15,8 +15,9 @@ from rich.markup import escape
 import grinch
 from grinch import Rules
 from grinch._types import Labels
-from grinch.cli.app import console
+from grinch.cli.app import console, say
 from grinch.cli.texts import Branch
+from grinch.errors import cause_of
 from grinch.estimators.base import TreeClusterer
 from grinch.export.writers import write_clusters, write_layers, write_newick, write_scipy, write_tsv
 from grinch.files.read import Points
@@ -36,6 +37,8 @@ WRITTEN = {
     "dendrogram.png": "a picture of the main branches, with the clusters",
     "icicle.png": "a picture of the groups by their sizes, with the clusters",
 }
+# Columns of clusters.csv that are there in any case, or are called so.
+TAKEN = ("id", "cluster", "label", "text")
 PICTURES, FOR_TEXTS = ("dendrogram.png", "icicle.png"), ("branches.csv", "text.npz")
 
 
@@ -62,8 +65,7 @@ def write_results(
     labels = None if points.labels is None else points.labels.tolist()
     kept = [_as_texts(values) for values in points.kept.values()]
     texts = kept[0] if kept else None
-    # The first is what people read, and the explorer looks for.
-    columns = {(name if i else "text"): values for i, (name, values) in enumerate(zip(points.kept, kept, strict=True))}
+    columns = named_columns(dict(zip(points.kept, kept, strict=True)))
     write_newick(model.tree_, out / "tree.nwk", names)
     write_scipy(model.tree_, out / "linkage.npy")
     write_tsv(model.tree_, out / "tree.tsv", names, labels)
@@ -72,14 +74,24 @@ def write_results(
     if branches is not None:
         _write_branches(out / "branches.csv", branches, model.tree_.offset)
     model.save(out / "model.grinch")
-    if picture:
-        _draw(model, flat, labels, texts, points.vectors, out)
     write_summary(out, {**_summary(model, flat, points, labels, seconds), **(more or {})})
-    left_out = {*(() if picture else PICTURES), *(FOR_TEXTS if branches is None else ())}
+    drawn = _draw(model, flat, labels, texts, points.vectors, out) if picture else []
+    left_out = {*(name for name in PICTURES if name not in drawn), *(FOR_TEXTS if branches is None else ())}
     print_written(out, [name for name in WRITTEN if name not in left_out])
     known = {"--label": labels, "--text": texts}
     console.print("\nLook at it in the browser:")
     console.print(f"  {explore_command(out, [option for option, values in known.items() if values is not None])}")
+
+
+def named_columns(kept: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Columns that were kept, as clusters.csv has them: none is called as another.
+
+    >>> list(named_columns({"title": [], "id": [], "year": []}))
+    ['text', 'payload.id', 'year']
+    """
+    # The first is what people read, and the explorer looks for.
+    names = ["text", *(f"payload.{name}" if name in TAKEN else name for name in list(kept)[1:])]
+    return dict(zip(names, kept.values(), strict=False))
 
 
 def write_summary(out: Path, facts: Mapping[str, Any]) -> None:
@@ -166,7 +178,8 @@ def _draw(
     texts: list[str] | None,
     vectors: Any,
     out: Path,
-) -> None:
+) -> list[str]:
+    """Draw the pictures; which of them there are now. The results are worth more than one that cannot be drawn."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -175,6 +188,7 @@ def _draw(
     from grinch.plots import plot_dendrogram, plot_icicle
 
     known: dict[str, Any] = {"labels": labels, "clusters": flat, "texts": texts}
+    drawn: list[str] = []
     for name, draw in (
         ("dendrogram.png", lambda: plot_dendrogram(model.tree_, vectors=vectors, **known)),
         ("icicle.png", lambda: plot_icicle(model.tree_, **known)),
@@ -182,7 +196,16 @@ def _draw(
         with warnings.catch_warnings():
             # Letters that the font does not have are drawn as boxes.
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
-            draw()
-            with replacing(out / name, "wb") as file:
-                plt.savefig(file, dpi=130, format="png")
-        plt.close()
+            try:
+                draw()
+                with replacing(out / name, "wb") as file:
+                    plt.savefig(file, dpi=130, format="png")
+                drawn.append(name)
+            except OSError:
+                raise
+            except Exception as error:
+                (out / name).unlink(missing_ok=True)  # that of an earlier run shows another tree
+                say(f"note: {name} could not be drawn: {cause_of(error)}")
+            finally:
+                plt.close("all")
+    return drawn

@@ -24,7 +24,6 @@ from grinch.cli.options import (
 )
 from grinch.cli.store import is_store, open_existing, open_or_create
 from grinch.files.read import FileError
-from grinch.store.opening import SHARDED
 
 PORT, VARIABLE = 8765, "GRINCH_TOKEN"
 MAKE_TOKEN = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
@@ -36,8 +35,8 @@ def serve(
         Path,
         typer.Argument(
             metavar="PATH",
-            help="A store (a folder; made if it is not there), a saved model, scipy's linkage matrix (.npy), or a tree"
-            " in Newick.",
+            help="A store (a folder; made if it is not there), the work folder of a run by many workers, a saved model,"
+            " scipy's linkage matrix (.npy), or a tree in Newick.",
         ),
     ],
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
@@ -61,6 +60,12 @@ def serve(
     clusters: NewClusters = None,
     threshold: NewThreshold = None,
     dtype: Annotated[DtypeName | None, typer.Option(help="For a new store: how numbers are kept.")] = None,
+    max_points: Annotated[
+        int | None,
+        typer.Option(
+            min=2, metavar="N", help="Make a sharded store: a folder of stores of up to N points each, with one tree."
+        ),
+    ] = None,
     text: TextField = None,
     label: LabelField = None,
     image: ImageField = None,
@@ -81,7 +86,8 @@ def serve(
       grinch serve model.grinch --port 0
     """  # noqa: D301 (\b is for the help page)
     settings = _settings(host, token_file, allow_host or [], max_body, read_only)
-    new = {"linkage": linkage, "metric": metric, "n_clusters": clusters, "threshold": threshold, "dtype": dtype}
+    cut = {"n_clusters": clusters, "threshold": threshold}
+    new = {"linkage": linkage, "metric": metric, **cut, "dtype": dtype, "max_points": max_points}
     from grinch.serve.http.app import listen, make_app, run
     from grinch.serve.http.service import Service
     from grinch.serve.viewer import Viewer
@@ -153,15 +159,10 @@ def _address(host: str, port: int) -> str:
 
 def _open(path: Path, read_only: bool, new: dict[str, Any]) -> Any:
     """A store to write or to read, or a model or a tree."""
-    from grinch.serve.sources import open_source
+    from grinch.serve.sources import is_run, open_source
 
-    if path.is_file():
+    if path.is_file() or (not is_store(path) and is_run(path)):
         return open_source(path)
-    if (path / SHARDED).exists():
-        raise ValueError(
-            f"PATH {str(path)!r} is a sharded store, which is not served over HTTP yet. Look at it with: grinch explore"
-            f" {path}; use it from Python with grinch.open, or with grinch add, remove, clusters and changes"
-        )
     if read_only:
         return open_existing(path, readonly=True)
     if is_store(path):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,19 +18,18 @@ import typer
 
 from grinch._dask import import_distributed
 from grinch.cli.app import console, make_folder, say, title_of
+from grinch.cli.ids import check_different
 from grinch.cli.sharded_input import Input, find_input
 from grinch.cli.sharded_results import makes_model, needs_neighbors, print_stages, room_for_cut, write_sharded
 from grinch.cli.store import count_of
 from grinch.errors import ShardError
 from grinch.files.points import Asked
-from grinch.files.write import replacing
 from grinch.sharded import ShardedGrinch
+from grinch.sharded.folder import alone_in
+from grinch.sharded.record import MARK, write_mark
 from grinch.sharded.running import Workers
 from grinch.sharded.sizes import choose_n_shards
-from grinch.store.lock import StoreLocked, WriterLock, describe, holder
 
-# Says that a folder is one of runs, so that nothing else is taken for one, and removed.
-MARK = "grinch-work"
 # A worker takes more than half of it before its first point.
 LEAST_MEMORY = 500_000_000
 # What parameters of ShardedGrinch are called here.
@@ -99,6 +100,7 @@ def cluster_by_many(
     with _in_options():
         found = find_input(file, many.columns, asked)
         n_shards = choose_n_shards(many.n_shards, found.rows.n_rows)
+    check_different(found.ids, asked.id)
     make_folder(out)
     work = out / "work" if many.work is None else many.work
     sharded = ShardedGrinch(
@@ -109,7 +111,7 @@ def cluster_by_many(
     )
     with _kept(work), _in_options(), _going_on(work):
         _introduce(many, file, found, n_shards, sharded, cut)
-        seconds = _fit(sharded, many, file, found, cut)
+        seconds = _fit(sharded, many, found, cut)
         print_stages(sharded)
         is_whole = write_sharded(sharded, found, seconds, cut, out, picture)
     if many.work is None and is_whole:
@@ -134,7 +136,7 @@ def _introduce(
         )
 
 
-def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input, cut: str | None) -> float:
+def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: Input, cut: str | None) -> float:
     """Fit, and stop the workers; the seconds by the clock, without those of starting them."""
     if many.dask:
         say(f"connecting to {many.dask} …")
@@ -148,7 +150,7 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, file: Path, found: Input, cu
         start = time.perf_counter()
         ids = None if found.ids is None else found.ids.tolist()
         is_cut = needs_neighbors(sharded, cut) and not makes_model(found.rows) and room_for_cut(found.rows)
-        sharded.set_params(client=workers.client)._fit_all(file, ids, is_cut)
+        sharded.set_params(client=workers.client)._fit_all(found.given, ids, is_cut)
         seconds = time.perf_counter() - start
     sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)
     return seconds
@@ -193,19 +195,10 @@ def _kept(work: Path) -> Iterator[None]:
             f"--work must be a new folder, an empty one, or that of an earlier run; {str(work)!r} has other files in"
             " it. Give another folder with --work"
         )
-    try:
-        lock = WriterLock(work)
-    except StoreLocked:
-        raise ValueError(
-            f"--work {str(work)!r} is in use by {describe(holder(work))}, which may be the same command; wait for it,"
-            " or give another folder"
-        ) from None
-    try:
-        with replacing(work / MARK) as file:
-            file.write("Stages of a run of grinch cluster with many workers. Remove the folder to begin again.\n")
+    with _in_options(), alone_in(work):
+        is_of_ours = Path(sys.argv[0]).name in ("grinch", "grinch.exe", "__main__.py")
+        write_mark(work, shlex.join(["grinch", *sys.argv[1:]]) if is_of_ours else None)
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager

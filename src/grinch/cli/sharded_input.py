@@ -7,21 +7,50 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from grinch.errors import missing_extra
 from grinch.files.points import Asked, FileError, check_names
+from grinch.files.read import read_points
 from grinch.sharded.inputs import Rows, open_rows
 from grinch.sharded.inputs.opening import SUFFIXES, found_paths
 from grinch.sharded.inputs.parquet import open_parquet
 from grinch.sharded.inputs.parquet_columns import choose_columns
+from grinch.sharded.inputs.rows import Pieces
 
 # Names of features that are shown.
 MOST_SHOWN = 4
 
 
-class Input(NamedTuple):
-    """Rows on disk, the columns that they are in, and what is known of each point beside them."""
+class HeldRows(NamedTuple):
+    """A sparse matrix in memory, as rows are looked at here; a run writes it to its folder."""
 
+    matrix: Any
+    stamp: str = ""
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.matrix.shape[1])
+
+    @property
+    def pieces(self) -> Pieces:
+        return [(0, self.n_rows)]
+
+    def read(self, piece: int) -> Any:
+        return self.matrix
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Any:
+        return self.matrix[rows]
+
+
+class Input(NamedTuple):
+    """What workers are given, its rows, the columns that they are in, and what is known of each point beside them."""
+
+    given: Any
     rows: Rows
     columns: list[str] | str | None
     ids: npt.NDArray[Any] | None = None
@@ -38,18 +67,33 @@ class Input(NamedTuple):
 
 
 def find_input(file: Path, columns: str | None, asked: Asked) -> Input:
-    """The rows of a .npy or Parquet file, or of all in a folder or a glob.
+    """The rows of a .npy or Parquet file, or of all in a folder or a glob, or of a sparse matrix (.npz).
 
-    Of the rows only the heads of files are read, and of the columns beside them those that are asked for.
+    Of the rows only the heads of files are read, and of the columns beside them those that are asked for; a sparse
+    matrix is read whole.
     """
+    if file.suffix.lower() == ".npz" and file.is_file():
+        return _sparse_input(file, columns, asked)
     paths = _paths(file)
     if paths[0].suffix.lower() != ".parquet":
         _refuse_columns(paths[0], columns, asked)
-        return Input(open_rows(file, "."), None)
+        return Input(file, open_rows(file, "."), None)
     chosen = _features(paths[0], columns, asked)
     rows = open_rows(file, ".", columns=chosen)
     ids, labels = (None if name is None else _column(paths, name) for name in (asked.id, asked.label))
-    return Input(rows, chosen, ids, labels, {name: _values(paths, name).to_pylist() for name in asked.keep})
+    return Input(file, rows, chosen, ids, labels, {name: _values(paths, name).to_pylist() for name in asked.keep})
+
+
+def _sparse_input(file: Path, columns: str | None, asked: Asked) -> Input:
+    points = read_points(file, asked.label, asked.id, asked.drop, asked.keep)
+    if not scipy.sparse.issparse(points.vectors):
+        raise FileError(
+            f"FILE {file.name!r} holds a dense matrix, which --workers and --dask read from .npy or Parquet: save it"
+            " with numpy.save, or cluster it in one process: leave --workers and --dask out"
+        )
+    if columns is not None:
+        raise FileError(f"--columns names columns, and FILE {file.name!r} has none; Parquet files have")
+    return Input(points.vectors, HeldRows(points.vectors), None, points.ids, points.labels, points.kept)
 
 
 def _paths(file: Path) -> list[Path]:
@@ -59,8 +103,8 @@ def _paths(file: Path) -> list[Path]:
     if any(path.suffix.lower() not in SUFFIXES for path in paths):
         raise FileError(
             "FILE must be .npy or Parquet with --workers and --dask (one, a folder of them, or a glob in quotes), which"
-            f" workers read in parts; got {str(file)!r}. Save it as Parquet, or cluster it in one process: leave"
-            " --workers and --dask out"
+            f" workers read in parts, or a sparse matrix in .npz; got {str(file)!r}. Save it as Parquet, or"
+            " cluster it in one process: leave --workers and --dask out"
         )
     return paths
 

@@ -15,8 +15,8 @@ from grinch._checks import available_memory
 from grinch._types import Labels
 from grinch.cli.app import console, say
 from grinch.cli.report import print_facts, print_quality, report, tree_facts
-from grinch.cli.results import flat_clusters, print_written, settings_of, write_results, write_summary
-from grinch.cli.sharded_input import Input
+from grinch.cli.results import flat_clusters, named_columns, print_written, settings_of, write_results, write_summary
+from grinch.cli.sharded_input import HeldRows, Input
 from grinch.export.writers import write_clusters, write_layers, write_scipy
 from grinch.files.read import Points
 from grinch.metrics import dendrogram_purity, pairwise_f1
@@ -44,7 +44,9 @@ TREE_BYTES_PER_POINT, CUT_BYTES_PER_POINT = 150, 1_500
 
 def makes_model(rows: Rows) -> bool:
     """Whether all points and their tree are brought into memory in the end, for all that one process would write."""
-    bytes_per_point = TIMES_THE_VECTORS * 4 * rows.n_features + BYTES_PER_POINT
+    # An entry of a sparse row takes as much as two numbers of a dense one.
+    width = 2 * rows.matrix.nnz / rows.n_rows if isinstance(rows, HeldRows) else rows.n_features
+    bytes_per_point = TIMES_THE_VECTORS * 4 * width + BYTES_PER_POINT
     return rows.n_rows <= MOST_BY_THE_WAY and _has_room(rows, bytes_per_point)
 
 
@@ -149,13 +151,14 @@ def _write_all(
     model = sharded.to_grinch()
     flat = flat_clusters(model, cut)
     seconds += time.perf_counter() - start
-    rows = found.rows
     # Pictures show what is alike side by side.
-    parts = [rows.read(piece) for piece in range(len(rows.pieces) if picture else 0)]
-    vectors = np.concatenate([np.empty((0, rows.n_features), np.float32), *parts])
-    points = Points(vectors, found.ids, found.labels, found.kept)
+    points = Points(_vectors(found.rows) if picture else None, found.ids, found.labels, found.kept)
     report("grinch", model, flat, points, seconds, {})
     write_results(model, flat, points, seconds, out, picture, more=more)
+
+
+def _vectors(rows: Rows) -> Any:
+    return rows.matrix if isinstance(rows, HeldRows) else np.concatenate(list(map(rows.read, range(len(rows.pieces)))))
 
 
 def _write_tree(
@@ -174,16 +177,12 @@ def _write_tree(
         written.append("layers.csv")
     if flat is not None:
         written.append("clusters.csv")
-        write_clusters(out / "clusters.csv", flat, names, labels, _texts(found))
+        write_clusters(out / "clusters.csv", flat, names, labels, named_columns(found.kept))
         facts["clusters"] = int(flat.max()) + 1
         if labels is not None:
             facts["pairwise_f1"] = pairwise_f1(labels, flat)
     write_summary(out, facts)
     print_written(out, [*written, "summary.json"])
-
-
-def _texts(found: Input) -> dict[str, list[Any]]:
-    return {(name if i else "text"): values for i, (name, values) in enumerate(found.kept.items())}
 
 
 def _has_room(rows: Rows, bytes_per_point: float) -> bool:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
 from grinch._types import Labels
@@ -14,7 +15,7 @@ from grinch.cuts import collapse
 from grinch.files.points import FileError, Points
 from grinch.files.rows import ending_of
 from grinch.files.texts import Texts
-from grinch.store.store import TEXT_FILE
+from grinch.store.inputs import TEXT_FILE
 from grinch.text import EncodedTexts, TextVectors, find_encoder
 from grinch.text.encoders import saved_encoder
 from grinch.tree import Tree
@@ -23,13 +24,18 @@ Rows = TextVectors | EncodedTexts
 # Files that hold nothing but texts, or nothing that is a feature without being named.
 ALWAYS_TEXTS = (".txt", ".jsonl")
 N_WORDS = 5
+# From this share of unknown words on, a store is better off with hashing.
+MANY_UNKNOWN = 0.2
 
 Text = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Column with the texts to cluster by; other columns are no features then."),
 ]
 Ngrams = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="For texts: runs of up to N words count (default 1).")
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="For texts: runs of up to N words count (default 1); 0 for --characters alone."
+    ),
 ]
 Characters = Annotated[
     str | None,
@@ -105,7 +111,13 @@ class TextOptions(NamedTuple):
         return [option for option, value in {**given, "--embed": self.embed}.items() if value is not None]
 
     def _settings(self) -> dict[str, Any]:
-        return {"words": self.ngrams or 1, "characters": _lengths(self.characters), "hashing": self.hashing}
+        if self.ngrams == 0 and self.characters is None:
+            raise ValueError("--ngrams 0 leaves words out: give --characters as well, such as --characters 3-4")
+        return {
+            "words": 1 if self.ngrams is None else self.ngrams,
+            "characters": _lengths(self.characters),
+            "hashing": self.hashing,
+        }
 
 
 def _lengths(characters: str | None) -> tuple[int, int] | None:
@@ -141,18 +153,46 @@ def said_of(rows: Any, made_by: Rows) -> str:
     return f"hashed to {rows.shape[1]:,} columns" if made_by.hashing else f"{rows.shape[1]:,} terms"
 
 
+def note_on_words(rows: Any, made_by: Rows) -> str | None:
+    """How many of the first texts are not clustered by anything, if some are."""
+    return _without_words(rows, made_by, "no word")
+
+
+def note_on_unknown(found: Texts, rows: Any, made_by: Rows) -> str | None:
+    """What of later texts does not count, because the words of a store are those of its first file."""
+    if isinstance(made_by, EncodedTexts):
+        return None
+    note = _without_words(rows, made_by, "no word" if made_by.hashing else "no word that the store knows")
+    share = made_by.unknown_share(found.texts)
+    if share <= MANY_UNKNOWN:
+        return note
+    many = f"{share:.0%} of the words are unknown to the store and do not count"
+    advice = "new words count in a store that is begun with --hashing, which cannot be changed later"
+    return f"{f'{note}; ' if note else 'note: '}{many}: {advice}"
+
+
+def _without_words(rows: Any, made_by: Rows, what: str) -> str | None:
+    if isinstance(made_by, EncodedTexts):
+        return None
+    n, count = rows.shape[0], int((np.diff(rows.indptr) == 0).sum())
+    return f"note: {count:,} of the {n:,} texts {'has' if count == 1 else 'have'} {what}" if count else None
+
+
 def named_branches(tree: Tree, flat: Labels, points: Points, made_by: Rows) -> list[Branch]:
     """The clusters and the branches above them by their words, from the rows that were clustered if they are of words.
+
+    Where they are of runs of characters, these are the names only if the texts have no words.
 
     The largest first; none if there are no words at all.
     """
     rows: Any = points.vectors
     if isinstance(made_by, EncodedTexts) or not made_by.words:
-        made_by = TextVectors()
+        by_words = TextVectors()
         try:
-            rows = made_by.fit_transform(next(iter(points.kept.values())))
+            rows, made_by = by_words.fit_transform(next(iter(points.kept.values()))), by_words
         except ValueError:
-            return []
+            if isinstance(made_by, EncodedTexts):
+                return []
     words, above = made_by.tree_keywords(rows, tree, N_WORDS), collapse(tree, flat)
     found = []
     for v in sorted(above.tree.nodes(), key=lambda v: (-int(above.sizes[v]), v)):

@@ -54,15 +54,11 @@ class StoreDesk:
 
     def tree(self) -> tuple[int, Tree]:
         """The version, and the tree without names."""
-        return self.read(lambda store: (store.version, store._now().model.tree_ if len(store) else Tree()))
+        return self.read(lambda store: (store.version, store.bare_tree))
 
     def tree_and_ids(self) -> tuple[int, Tree, list[Any]]:
         """The same with the ids of that version, in the order of the leaves."""
-
-        def find(store: Any) -> tuple[int, Tree, list[Any]]:
-            return store.version, store._now().model.tree_ if len(store) else Tree(), store.ids
-
-        return self.read(find)
+        return self.read(lambda store: (store.version, store.bare_tree, store.ids))
 
     def shape(self) -> Shape:
         """Never changes once there are points."""
@@ -74,8 +70,7 @@ class StoreDesk:
 
     @staticmethod
     def _shape(store: Any) -> Shape:
-        width = store._db.get("n_features")
-        return Shape(width, store._db.get("dtype"), width is None and len(store) > 0)
+        return Shape(store.n_features, store.dtype, store.n_features is None and len(store) > 0)
 
 
 class FixedDesk:

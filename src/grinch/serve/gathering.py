@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch.serve.live import Live
+from grinch.store.face import AnyStore
 from grinch.store.inputs import kind_of
-from grinch.store.store import Store
 
 log = logging.getLogger("grinch.serve")
 
@@ -65,7 +65,7 @@ class Insert:
 class Call:
     """Any other change, as much work as to insert ``n_points``."""
 
-    change: Callable[[Store], Any]
+    change: Callable[[AnyStore], Any]
     n_points: int = 1
     n_bytes: int = 0
     done: Future[Any] = field(default_factory=Future)
@@ -203,7 +203,7 @@ class Writer:
         ids = None if batch[0].ids is None else [name for insert in batch for name in insert.ids or ()]
         payload = _joined(batch)
         with self._live.changing(len(rows)), store._turn:
-            first = store._now().n_given
+            first = store.n_given
             version = store.insert(rows, ids=ids, payload=payload)
         given = list(range(first, first + len(rows))) if ids is None else ids
         ends = np.cumsum([0, *sizes]).tolist()

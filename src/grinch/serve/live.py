@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from grinch.serve.sources import StoreSource, metric_of
+from grinch.serve.sources import StoreSource
 from grinch.store.beside import Beside, NotShown
-from grinch.store.store import Store
+from grinch.store.face import AnyStore
+from grinch.store.looking import Looking
 
 # A change that takes longer than this, in seconds, is not waited for.
 LONG = 0.05
@@ -35,7 +35,8 @@ class Live:
     """A store for many threads.
 
     Readers ask by :meth:`read`; changes are made by one thread, within :meth:`changing`. Readers wait for a short
-    change, and come in before the next; of a long one they see what was there before it.
+    change, and come in before the next; of a long one they see what was there before it. Of a sharded store nothing is
+    seen beside a change: its readers wait for long ones, too.
 
     >>> import grinch, tempfile
     >>> live = Live(grinch.open(tempfile.mkdtemp()))
@@ -47,7 +48,7 @@ class Live:
     >>> live.store.close()
     """
 
-    def __init__(self, store: Store):
+    def __init__(self, store: AnyStore):
         self.store = store
         self._door = threading.Lock()
         self._beside: Beside | None = None
@@ -134,7 +135,7 @@ class Live:
         """A change that is as much work as to insert this many points."""
         with self._door:
             pass
-        if self._is_long(points):
+        if isinstance(self.store, Looking) and self._is_long(points):
             began = time.perf_counter()
             self._beside = Beside(self.store)
             self._price = time.perf_counter() - began
@@ -161,16 +162,9 @@ class LiveSource(StoreSource):
     def __init__(self, live: Live, title: str | None = None):
         super().__init__(live.store, title)
         self._live = live
-        self._metric: str | None = None
 
     def _ask(self, ask: Callable[[Any], Found]) -> Found:
         return self._live.read(ask)
 
     def latest(self) -> int:
         return self._live.read(lambda store: int(store.version))
-
-    def metric(self) -> str:
-        if self._metric is None:
-            about = self._live.read(lambda store: store.info())
-            self._metric = metric_of(SimpleNamespace(linkage=about["linkage"], metric=about["metric"]))
-        return self._metric

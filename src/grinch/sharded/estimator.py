@@ -26,17 +26,19 @@ from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
 from grinch.linkage.base import VectorLinkage
+from grinch.sharded import record
 from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
+from grinch.sharded.folder import alone_in, check_folder, clear_others, stages_folder
 from grinch.sharded.inputs import open_rows
 from grinch.sharded.inputs.sparse import SparseRows
 from grinch.sharded.job import Job
-from grinch.sharded.pipeline import Run, Stage, check_folder, has_graph, is_kept, is_opened, run_graph, run_stages
+from grinch.sharded.pipeline import Run, Stage, has_graph, is_kept, is_opened, run_graph, run_stages
+from grinch.sharded.record import whole_tree
 from grinch.sharded.running import Here, Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import top, trees
 from grinch.sharded.store import BranchOfFit, ShardedStore, make_sharded
-from grinch.sharded.whole import compose_merges, subtree
 from grinch.tree import Tree
 
 # What a model in memory takes of each point besides its vector and the summaries of nodes, in bytes.
@@ -170,12 +172,14 @@ check_linkage, verbose
         # A folder of our own goes with the model, or with a fit that fails.
         forget = None if self.folder is not None else weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
-            run, names = self._fit(X, ids, folder, model, is_cut)
+            with alone_in(folder):
+                run, names = self._fit(X, ids, folder, model, is_cut)
         except BaseException as error:
             if forget is not None:
                 forget()
-                if isinstance(error, ShardError):
-                    raise ShardError(error.stage, error.task, error.cause, None, error.n_others) from None
+            if isinstance(error, ShardError):
+                kept_in = None if forget is not None else str(folder)
+                raise ShardError(error.stage, error.task, error.cause, kept_in, error.n_others) from None
             raise
         self._run, self._names = run, names
         self._tree: Tree | None = None
@@ -192,7 +196,14 @@ check_linkage, verbose
             if not rows.n_rows:
                 raise ValueError("X must have at least one point; got none")
             names = check_ids(ids, rows.n_rows, (), None)
-            run = run_stages(self._job(folder, rows, model), workers)
+            job = self._job(folder, rows, model)
+            is_to_stay = self.folder is not None
+            if is_to_stay:
+                clear_others(folder, job.stamp)
+                record.begin(job)
+            run = run_stages(job, workers)
+            if is_to_stay:
+                record.finish(run, names, self.n_clusters, self.threshold)
             if is_cut and not is_opened(run):
                 run_graph(run, workers)
             return run, names
@@ -229,7 +240,7 @@ check_linkage, verbose
         built_by = {name: value for name, value in model.get_params().items() if name not in NOT_BUILT_BY}
         seed = int(self.random_state)
         stamp = digest(repr((grinch.__version__, rows.stamp, n_shards, size, seed, self.repair, _named(built_by))))
-        return Job(folder, rows, model, n_shards, size, seed, bool(self.repair), stamp)
+        return Job(stages_folder(folder, stamp), rows, model, n_shards, size, seed, bool(self.repair), stamp)
 
     # What was found -----------------------------------------------------------------------------------------------
 
@@ -264,7 +275,7 @@ check_linkage, verbose
     @property
     def folder_(self) -> Path:
         """Where the run is kept."""
-        return self._check_fitted().job.folder
+        return self._check_fitted().job.home
 
     @property
     def ids_(self) -> list[Any]:
@@ -318,9 +329,13 @@ check_linkage, verbose
         if has_graph(run):
             return
         if self.n_leaves_ <= MOST_HERE:
-            run_graph(run, Here())
+            with alone_in(run.job.home):
+                run_graph(run, Here())
             return
-        with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
+        with (
+            alone_in(run.job.home),
+            Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers,
+        ):
             run_graph(run, workers)
 
     def branch(self, i: int) -> tuple[Tree, Labels, Any]:
@@ -407,7 +422,7 @@ check_linkage, verbose
         run = self._check_fitted()
         if not is_kept(run):
             raise FileNotFoundError(
-                f"folder {str(run.job.folder)!r} no longer has the stages of this fit: they were removed, or another"
+                f"folder {str(run.job.home)!r} no longer has the stages of this fit: they were removed, or another"
                 " run with other points or parameters used it since. Fit again, and give each run a folder of its own"
             )
         return run
@@ -416,18 +431,7 @@ check_linkage, verbose
         return getattr(self._run.job.linkage, "ceiling", None)
 
     def _composed(self) -> Tree:
-        job = self._check_kept().job
-        merges, branches, nodes = top.load(job)
-        parts, numbers = [], []
-        for branch, node in zip(branches.tolist(), nodes.tolist(), strict=True):
-            found = trees.load(job, branch)
-            part, leaves = found.merges, np.arange(len(found.numbers))
-            if node >= 0:
-                tree = found.merges.tree()
-                part, leaves = subtree(tree, node + (node >= tree.n_leaves))
-            parts.append(part)
-            numbers.append(found.numbers[leaves])
-        tree = compose_merges(merges, parts, numbers).tree(self._ceiling())
+        tree = whole_tree(self._check_kept().job, self._ceiling())
         tree.names = None if self._names is None else list(self._names)
         return tree
 

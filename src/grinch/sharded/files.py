@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,9 +15,48 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch.files.points import FileError
 from grinch.files.write import replacing
 
 ARRAY, SPARSE, RECORDS = ".npy", ".csr.npz", ".pickle"
+# Tasks run side by side in threads, each of which has a value of its own.
+_noted: ContextVar[dict[Path, int] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting_files() -> Iterator[dict[Path, int]]:
+    """The files that are written inside, and their sizes in bytes."""
+    found: dict[Path, int] = {}
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+
+
+def _note(path: Path) -> int:
+    size, noted = path.stat().st_size, _noted.get()
+    if noted is not None:
+        noted[path] = size
+    return size
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file that is not what was written."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileError(f"{str(path)!r}, a file of the run, is gone. Fit again; the rest is kept") from None
+    # Of records, what they are may not be known here: no fault of the file's.
+    except (OSError, MemoryError, ImportError, AttributeError):
+        raise
+    # Whatever a damaged file makes the reader raise.
+    except Exception as error:
+        raise FileError(
+            f"{str(path)!r}, a file of the run, is damaged ({type(error).__name__}: {error}). Remove it and fit again;"
+            " the rest is kept"
+        ) from error
 
 
 def write_rows(path: Path, rows: Any) -> int:
@@ -29,7 +70,7 @@ def write_rows(path: Path, rows: Any) -> int:
             scipy.sparse.save_npz(out, rows, compressed=False)
         else:
             pickle.dump(rows, out, protocol=pickle.HIGHEST_PROTOCOL)
-    return target.stat().st_size
+    return _note(target)
 
 
 def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> Any:
@@ -37,11 +78,14 @@ def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> 
     array = path.with_name(path.name + ARRAY)
     if array.exists():
         # What is mapped counts as memory of the process, so it is mapped no longer than it takes to copy.
-        return np.array(np.load(array, mmap_mode="r")[part])
+        with _reading(array):
+            return np.array(np.load(array, mmap_mode="r")[part])
     sparse = path.with_name(path.name + SPARSE)
     if sparse.exists():
-        return scipy.sparse.load_npz(sparse)[part]
-    with open(path.with_name(path.name + RECORDS), "rb") as file:
+        with _reading(sparse), open(sparse, "rb") as file:
+            return scipy.sparse.load_npz(file)[part]
+    kept = path.with_name(path.name + RECORDS)
+    with _reading(kept), open(kept, "rb") as file:
         records = pickle.load(file)
     return records[part] if isinstance(part, slice) else [records[i] for i in part.tolist()]
 
@@ -49,7 +93,10 @@ def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> 
 def mapped_rows(path: Path) -> Any:
     """The rows that were written to ``path``; a matrix is read as it is looked at."""
     array = path.with_name(path.name + ARRAY)
-    return np.load(array, mmap_mode="r") if array.exists() else read_rows(path)
+    if not array.exists():
+        return read_rows(path)
+    with _reading(array):
+        return np.load(array, mmap_mode="r")
 
 
 def joined(parts: Sequence[Any]) -> Any:
@@ -72,12 +119,13 @@ def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> int:
     """Write arrays under their names; how many bytes that were."""
     with replacing(path, "wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]
-    return path.stat().st_size
+    return _note(path)
 
 
 def read_arrays(path: Path, *names: str) -> list[npt.NDArray[Any]]:
     """The arrays of these names."""
-    with np.load(path, allow_pickle=False) as found:
+    # numpy would leave the file open if it is damaged.
+    with _reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
         return [found[name] for name in names]
 
 
@@ -87,7 +135,7 @@ def read_part(path: Path, starts: str, i: int, *names: str) -> tuple[int, list[n
     Returns where that begins, and the parts.
     """
     # With a small buffer: the parts are, and each is at another place.
-    with open(path, "rb", buffering=512) as file, zipfile.ZipFile(file) as archive:
+    with _reading(path), open(path, "rb", buffering=512) as file, zipfile.ZipFile(file) as archive:
         first, last = _read_range(archive, file, starts, i, 2).tolist()
         return first, [_read_range(archive, file, name, first, last - first) for name in names]
 
@@ -98,7 +146,9 @@ def _read_range(archive: zipfile.ZipFile, file: BinaryIO, name: str, first: int,
     file.seek(info.header_offset + 26)
     file.seek(sum(struct.unpack("<HH", file.read(4))), 1)  # the lengths of its name and of what else is there
     np.lib.format.read_magic(file)
-    _, _, dtype = np.lib.format.read_array_header_1_0(file)
+    (length,), _, dtype = np.lib.format.read_array_header_1_0(file)
+    if not 0 <= first <= first + count <= length:
+        raise ValueError(f"{name} has no values from {first} to {first + count}")
     file.seek(first * dtype.itemsize, 1)
     return np.frombuffer(file.read(count * dtype.itemsize), dtype)
 

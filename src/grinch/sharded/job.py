@@ -14,10 +14,24 @@ from grinch.tree.links import NO_LIMIT
 
 
 @dataclass(frozen=True)
-class Job:
-    """A run: its input, its settings, and the folder that its stages write to. Small, for it goes with every task."""
+class RunFolder:
+    """Where the stages of a run are: below the folder that was asked for (``home``), in one of their own."""
 
     folder: Path
+
+    @property
+    def home(self) -> Path:
+        return self.folder.parent
+
+    def path(self, stage: str, name: str) -> Path:
+        """The file of a stage."""
+        return self.folder / stage / name
+
+
+@dataclass(frozen=True)
+class Job(RunFolder):
+    """A run: its input, its settings, and the folder that its stages write to. Small, for it goes with every task."""
+
     rows: Rows = field(repr=False)
     model: Grinch
     """How every tree is built; it is never fitted itself."""
@@ -45,10 +59,6 @@ class Job:
     @property
     def n_pieces(self) -> int:
         return len(self.rows.pieces)
-
-    def path(self, stage: str, name: str) -> Path:
-        """The file of a stage."""
-        return self.folder / stage / name
 
 
 def piece_tasks(job: Job) -> dict[str, tuple[Any, ...]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from grinch.sharded.job import Job, piece_tasks
+from grinch.sharded.job import Job, RunFolder, piece_tasks, shard_name
 from grinch.sharded.running import Here, Workers
 from grinch.sharded.stages import exchange, near, route, sample, skeleton, top, trees
 from grinch.sharded.tasks import Task, find, stamp_of
@@ -74,11 +73,16 @@ def has_graph(run: Run) -> bool:
 
 def is_kept(run: Run) -> bool:
     """Whether the trees of a run are still in its folder, and not those of another."""
-    job = run.job
+    return are_trees_there(run.job, run.job.stamp, skeleton.load(run.job.folder, run.job.stamp).n_shards)
+
+
+def are_trees_there(run: RunFolder, stamp: str, n_shards: int) -> bool:
+    """Whether the trees of a run are in its folder; ``stamp`` is that of its job."""
     stages: list[tuple[str, Callable[..., Any], list[str]]]
-    stages = [(trees.STAGE, trees.run, list(skeleton.shard_tasks(job))), (top.STAGE, top.run, [top.NAME])]
+    shards = [shard_name(shard) for shard in range(n_shards)]
+    stages = [(trees.STAGE, trees.run, shards), (top.STAGE, top.run, [top.NAME])]
     return all(
-        find(Task(task, (), job.path(stage, f"{name}.json"), stamp_of(stage, name, task, job.stamp))) is not None
+        find(Task(task, (), run.path(stage, f"{name}.json"), stamp_of(stage, name, task, stamp))) is not None
         for stage, task, names in stages
         for name in names
     )
@@ -109,12 +113,3 @@ def _runner(job: Job, workers: Workers | Here, stages: dict[str, Stage]) -> Call
         return results
 
     return run
-
-
-def check_folder(folder: Path) -> Path:
-    """A folder to work in; made if there is none."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"folder must be one that can be made and written to; got {str(folder)!r}: {error}") from None
-    return folder.absolute()

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import grinch
 from grinch._checks import check_count
-from grinch._dask import import_distributed, local_client, remote_client, wait_for_a_worker
+from grinch._dask import SECONDS_FOR_A_WORKER, import_distributed, local_client, remote_client, wait_for_a_worker
 from grinch.errors import ShardError
 from grinch.files.write import replacing
 from grinch.progress import progress_bar
@@ -27,6 +27,9 @@ log = logging.getLogger("grinch.sharded")
 WHAT = "grinch.sharded"
 # Seconds: it takes some hundredths until a thread that is free has its next task.
 SHORT = 0.5
+# How often it is asked whether there are workers at all, while no task finishes.
+SECONDS_BETWEEN_LOOKS = 5
+NO_WORKER = f"no worker of the cluster was left, and none came for {SECONDS_FOR_A_WORKER} seconds; start some again"
 # A task that is alone in its stage may use the cores that other workers of its machine leave idle, up to this many.
 CORES_OF_ONE = 4
 
@@ -149,9 +152,7 @@ class Workers:
         self, stage: str, tasks: Mapping[str, Task], failed: dict[str, Failed]
     ) -> Generator[tuple[str, Done], None, None]:
         """Tasks as they finish. After one has failed, those under way are waited for, and no other is started."""
-        from distributed import as_completed
-
-        waiting, finished, run = iter(tasks.items()), as_completed(), secrets.token_hex(4)
+        waiting, run = iter(tasks.items()), secrets.token_hex(4)
         names: dict[Any, str] = {}
         seconds: list[float] = []
 
@@ -165,23 +166,37 @@ class Workers:
             for name, task in islice(waiting, max(0, most - len(names))):
                 future = self.client.submit(perform, task, key=f"{stage}-{name}-{run}", pure=False)
                 names[future] = name
-                finished.add(future)
 
         try:
             submit_more()
-            for future in finished:
-                name, outcome = names.pop(future), _outcome(future)
-                if isinstance(outcome, Failed):
-                    failed[name] = outcome
-                else:
-                    seconds.append(outcome.seconds)
+            while names:
+                found = {names.pop(future): _outcome(future) for future in self._some_finished(names)}
+                if not found:
+                    failed |= dict.fromkeys(names.values(), Failed(NO_WORKER))
+                    return
+                failed |= {name: outcome for name, outcome in found.items() if isinstance(outcome, Failed)}
+                done = {name: outcome for name, outcome in found.items() if isinstance(outcome, Done)}
+                seconds += [outcome.seconds for outcome in done.values()]
                 submit_more()
-                if isinstance(outcome, Done):
-                    yield name, outcome
+                yield from done.items()
         finally:
             if names:
                 with suppress(Exception):  # the scheduler may be what is gone
                     self.client.cancel(list(names), force=True)
+
+    def _some_finished(self, futures: Iterable[Any]) -> set[Any]:
+        """Those that are finished, at least one; none if all workers are gone and no other comes."""
+        from distributed import wait
+
+        known, alone_since = list(futures), time.monotonic()
+        while True:
+            with suppress(TimeoutError, CancelledError, asyncio.CancelledError):
+                wait(known, timeout=SECONDS_BETWEEN_LOOKS, return_when="FIRST_COMPLETED")
+            finished = {future for future in known if future.done()}
+            if self.client.status != "running" or self.client.nthreads():
+                alone_since = time.monotonic()
+            if finished or time.monotonic() - alone_since > SECONDS_FOR_A_WORKER:
+                return finished
 
     def _prepare(self, stage: str, folder: Path) -> Path:
         """The folder of a stage, which every worker must see."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from grinch._cores import limited_cores
 from grinch.errors import cause_of
 from grinch.files.digests import digest
 from grinch.files.write import replacing
+from grinch.sharded.files import noting_files
 
 
 class Task(NamedTuple):
@@ -35,6 +37,8 @@ class Done(NamedTuple):
     seconds: float
     worker: str
     peak_memory: int
+    files: dict[str, int]
+    """The files that it wrote, as seen from its own, and their sizes."""
 
 
 class Failed(NamedTuple):
@@ -50,12 +54,17 @@ def stamp_of(stage: str, name: str, function: Callable[..., Any], stamp: str) ->
 
 
 def find(task: Task) -> Done | None:
-    """What is known of a task; None if it is not finished, or its file is damaged or of another run."""
+    """What is known of a task; None if it is not finished, its file is damaged or of another run, or one it wrote is
+    gone or has another size.
+    """
     try:
         kept = json.loads(task.path.read_text(encoding="utf-8"))
         if kept["stamp"] != task.stamp:
             return None
-        return Done(kept["result"], float(kept["seconds"]), str(kept["worker"]), int(kept["peak_memory"]))
+        files = dict(kept["files"])
+        if any((task.path.parent / name).stat().st_size != size for name, size in files.items()):
+            return None
+        return Done(kept["result"], float(kept["seconds"]), str(kept["worker"]), int(kept["peak_memory"]), files)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -71,9 +80,10 @@ def perform(task: Task) -> Done | Failed:
     try:
         # What an earlier run wrote under other settings no longer counts once its files are written over.
         task.path.unlink(missing_ok=True)
-        with one_thread(), limited_cores(task.n_cores):
+        with one_thread(), limited_cores(task.n_cores), noting_files() as written:
             result = task.function(*task.args)
-        _write(task, Done(result, time.perf_counter() - start, _worker_name(), peak_memory()))
+        files = {Path(os.path.relpath(path, task.path.parent)).as_posix(): size for path, size in written.items()}
+        _write(task, Done(result, time.perf_counter() - start, _worker_name(), peak_memory(), files))
     except Exception as error:
         return Failed(cause_of(error))
     # As a later run reads it: lists for tuples, names of numbers for numbers as keys.

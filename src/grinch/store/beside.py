@@ -12,6 +12,7 @@ import numpy as np
 
 from grinch._types import Counts, Labels, Slots
 from grinch.estimators.base import turns_of
+from grinch.estimators.checks import placing
 from grinch.estimators.shown import NOT_FITTED
 from grinch.store import inputs
 from grinch.store.database import Database
@@ -83,7 +84,8 @@ class Beside(Looking):
         with self._turn:
             self._check_cut_name(cut)
             shown = self._shown()
-            rows = shown.face._validate(X, reset=False).rows
+            with placing():
+                rows = shown.face._validate(X, reset=False).rows
             about = self._kept_info
             places = shown.standing.place(inputs.kept_rows(rows, about["dtype"], about["is_sparse"]))
             if places is None:

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from grinch._types import Counts
 from grinch.estimators.grinch import Grinch
@@ -105,7 +106,8 @@ class Contents:
         """Points come, and their rows are those from ``first_row`` on."""
         self.n_begun += 1
         first = self.n_given
-        self.model.partial_fit(rows)
+        # Of sparse rows, there may be more columns than before: the store has asked.
+        self.model.partial_fit(rows, new_columns=issparse(rows))
         self._use_files()
         self._note_rows(np.arange(first, self.n_given), first_row)
         return self._committed(version)
@@ -126,6 +128,9 @@ class Contents:
     def update(self, version: int, positions: Counts, rows: Any, first_row: int) -> list[Change]:
         """Points get other rows: those from ``first_row`` on."""
         self.n_begun += 1
+        if issparse(rows):
+            # As they are read again, they may have columns that came later.
+            self.model.n_features_in_ = self.model._columns_with(rows)
         self.model.update(positions, rows)
         self._note_rows(positions, first_row)
         return self._committed(version)

@@ -5,22 +5,30 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch.estimators.checks import hinting_at_columns
 from grinch.estimators.grinch import Grinch, _stays_sparse
 from grinch.saving import plain
 from grinch.store.database import Id
 from grinch.store.sparse_rows import sparse_matrix
 from grinch.summaries.vectors import dense_rows
+from grinch.text.encoders import saved_encoder
 
 MOST_SHOWN = 80
+# What makes rows of texts, in the folder of a store of texts.
+TEXT_FILE = "text.npz"
 
 
-def check_rows(model: Grinch, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None = None) -> Any:
+def check_rows(
+    model: Grinch, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None = None, new_columns: bool = False
+) -> Any:
     """X as the store keeps it: a matrix of ``dtype`` (None: float32 if X is in float32 or less), or a list of records.
 
     ``is_sparse`` says whether rows are kept sparse (None: as the model keeps them, if these are the first).
@@ -30,12 +38,29 @@ def check_rows(model: Grinch, X: Any, dtype: np.dtype[Any] | None, is_sparse: bo
     if columns_of(X) is not None and model.__sklearn_is_fitted__():
         # The store has compared them; the model is given plain rows, and knows no names.
         face.feature_names_in_ = np.array(columns_of(X), object)
-    rows = face._validate(X, reset=not model.__sklearn_is_fitted__()).rows
+    if new_columns and model.__sklearn_is_fitted__():
+        face.n_features_in_ = model._columns_with(X)
+        X = model._widened(X, face.n_features_in_)
+    with hinting_at_columns(X, model.n_features_in_) if is_sparse else nullcontext():
+        rows = face._validate(X, reset=not model.__sklearn_is_fitted__()).rows
     if isinstance(rows, list):
         return decode_records(encode_records(rows))
     if dtype is None:
         dtype = np.dtype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
     return kept_rows(rows, dtype, is_sparse_with(model, rows) if is_sparse is None else is_sparse)
+
+
+def refuse_texts(X: Any, folder: Path) -> None:
+    """What to do with texts that came as they are to a store that has what makes rows of them."""
+    path = folder / TEXT_FILE
+    if not (isinstance(X, (list, tuple)) and X and isinstance(X[0], str) and path.exists()):
+        return
+    name = saved_encoder(path)
+    how = f"TextVectors.load({str(path)!r}).transform(texts)" if name is None else f"the encoder {name!r}"
+    raise ValueError(
+        f"X must be rows of numbers; got texts such as {X[0]!r:.60}. The rows of this store are made by {how}"
+        f"{' (from grinch.text import TextVectors)' if name is None else ''}"
+    ) from None
 
 
 def is_sparse_with(model: Grinch, rows: Any) -> bool:
@@ -193,6 +218,9 @@ def _plain(value: Any) -> Any:
 def same_rows(one: Any, other: Any) -> npt.NDArray[np.bool_]:
     """Which rows, or records, of two of the same number are the same."""
     if scipy.sparse.issparse(one):
+        if one.shape != other.shape:  # rows with new columns are compared with earlier ones
+            other = other.copy()
+            other.resize(one.shape)
         return np.asarray((one != other).getnnz(axis=1) == 0)
     if isinstance(one, np.ndarray):
         return np.asarray((one == other).all(axis=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 ATTEMPTS = 4
+# What a file system answers that has no locks.
+NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
 class StoreLocked(RuntimeError):
@@ -38,9 +41,11 @@ class WriterLock:
         self._file: int | None = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             _take_soon(self._file)
-        except OSError:
+        except OSError as error:
             os.close(self._file)
             self._file = None
+            if error.errno in NO_LOCKS:
+                raise OSError(error.errno, "files on this file system cannot be locked", str(self.path)) from None
             raise StoreLocked(
                 f"{folder} is being written to by {describe(holder(folder))}. Open it with readonly=True to read beside"
                 " it, or wait until it is closed"

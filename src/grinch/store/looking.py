@@ -52,7 +52,7 @@ class Looking(Reading):
             names = contents.followed.names if contents.n_points else []
             return Look(
                 contents.version,
-                contents.model.tree_ if contents.n_points else Tree(),
+                self.bare_tree,
                 positions,
                 arrived,
                 when[arrived],
@@ -94,6 +94,14 @@ class Looking(Reading):
             return found
 
     @property
+    def dtype(self) -> str | None:
+        """How these numbers are kept; None if there are no points yet, and it was not said."""
+        with self._turn:
+            self._now()
+            found: str | None = self._db.get("dtype")
+            return found
+
+    @property
     def columns(self) -> list[str] | None:
         """What these numbers are called; None if they have no names."""
         with self._turn:
@@ -124,6 +132,14 @@ class Looking(Reading):
                             return found, False
                         found.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
             return found, True
+
+    def layers(self) -> list[tuple[Labels, float]]:
+        """The resolutions of the automatic cut, finest first: clusters by leaf, and how long they last, from 0 to 1."""
+        with self._turn:
+            contents = self._now()
+            if not contents.n_points:
+                return []
+            return list(zip(contents.model.layers_, contents.model.layer_persistence_.tolist(), strict=True))
 
     def arrived(self) -> Counts:
         """The version in which each point came, in the order of :attr:`ids`.

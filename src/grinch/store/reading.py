@@ -10,6 +10,7 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Counts, Labels, Slots
 from grinch.errors import unknown_name
+from grinch.estimators.checks import placing
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
 from grinch.store.contents import Contents
@@ -60,13 +61,23 @@ class Reading(Session):
     def tree(self) -> Tree:
         """The cluster tree; its leaves are in the order of :attr:`ids`, which it knows as ``names``."""
         with self._turn:
-            contents = self._now()
-            if not contents.n_points:
-                return Tree()
-            tree = contents.model.tree_
-            if self._db.get("is_named"):
+            tree = self.bare_tree
+            if tree.n_leaves and self._db.get("is_named"):
                 tree.names = self.ids
             return tree
+
+    @property
+    def bare_tree(self) -> Tree:
+        """The same without names, which need not be read then."""
+        with self._turn:
+            contents = self._now()
+            found: Tree = contents.model.tree_ if contents.n_points else Tree()
+            return found
+
+    @property
+    def n_given(self) -> int:
+        """How many points ever came: the number of the next one, if it has no id."""
+        return self._now().n_given
 
     def labels(self, cut: str = DEFAULT_CUT) -> Labels:
         """The cluster id of each point, in the order of :attr:`ids`."""
@@ -117,7 +128,8 @@ class Reading(Session):
             self._check_cut_name(cut)
             if not contents.n_points:
                 raise ValueError("X cannot be placed: the store has no points yet. Insert some first")
-            rows = self._checked(X, contents)
+            with placing():
+                rows = self._checked(X, contents)
             return contents.followed.cluster_of_places(cut, contents.model, rows)
 
     def cuts(self) -> dict[str, dict[str, Any]]:
@@ -198,25 +210,36 @@ class Reading(Session):
         """What the store is and holds, in numbers: also bytes on disk, and who is writing."""
         with self._turn:
             contents = self._now()
-            sizes = disk.sizes_in(self.folder)
-            about = {name: self._db.get(name) for name in ("grinch", "n_features", "dtype", "is_named", "columns")}
-            parameters = contents.model.get_params()
             return {
                 "points": contents.n_points,
                 "version": contents.version,
-                **about,
-                "is_sparse": isinstance(self._vectors, SparseRowFile),
-                **{name: parameters[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")},
+                **self._settings(),
                 "cuts": self.cuts(),
-                "operations_since_snapshot": contents.version - self._snapshot_version,
-                "rows_of_removed_points": contents.n_rows - contents.n_points,
-                "bytes": {
-                    "vectors": sum(size for name, size in sizes.items() if name.startswith("vectors-")),
-                    "snapshot": sum(size for name, size in sizes.items() if name.startswith("snapshot-")),
-                    "database": sum(size for name, size in sizes.items() if name.startswith("store.sqlite")),
-                },
+                **self._upkeep(),
                 "writer": holder(self.folder) if is_held(self.folder) else None,
             }
+
+    def _settings(self) -> dict[str, Any]:
+        """How the store was made, and what its points are."""
+        parameters = self._now().model.get_params()
+        return {
+            **{name: self._db.get(name) for name in ("grinch", "n_features", "dtype", "is_named", "columns")},
+            "is_sparse": isinstance(self._vectors, SparseRowFile),
+            **{name: parameters[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")},
+        }
+
+    def _upkeep(self) -> dict[str, Any]:
+        """What is on disk, and what of it is no longer needed."""
+        contents, sizes = self._now(), disk.sizes_in(self.folder)
+        starts = {"vectors": "vectors-", "snapshot": "snapshot-", "database": "store.sqlite"}
+        return {
+            "operations_since_snapshot": contents.version - self._snapshot_version,
+            "rows_of_removed_points": contents.n_rows - contents.n_points,
+            "bytes": {
+                kind: sum(size for name, size in sizes.items() if name.startswith(start))
+                for kind, start in starts.items()
+            },
+        }
 
     def would_recut(self, cut: str = DEFAULT_CUT) -> Any:
         """What :meth:`recut` would find, without doing it."""
@@ -260,14 +283,20 @@ class Reading(Session):
 
     # Within -------------------------------------------------------------------------------------------------------
 
-    def _checked(self, X: Any, contents: Contents, columns: list[str] | None = None) -> Any:
+    def _checked(self, X: Any, contents: Contents, columns: list[str] | None = None, new_columns: bool = False) -> Any:
         """X as the store keeps it; ``columns`` are its columns, of a frame its own."""
         columns, known = columns or inputs.columns_of(X), self._db.get("columns")
-        if columns is not None and known is not None and columns != known:
+        shared = min(len(columns or ()), len(known or ())) if new_columns else None
+        if columns is not None and known is not None and columns[:shared] != known[:shared]:
             raise ValueError(f"X must have the columns that the first points had, {known}; got {columns}")
         dtype = self._db.get("dtype")
         is_sparse = None if self._vectors is None else isinstance(self._vectors, SparseRowFile)
-        return inputs.check_rows(contents.model, X, None if dtype is None else np.dtype(dtype), is_sparse)
+        dtype = None if dtype is None else np.dtype(dtype)
+        try:
+            return inputs.check_rows(contents.model, X, dtype, is_sparse, new_columns)
+        except ValueError:
+            inputs.refuse_texts(X, self.folder)
+            raise
 
     def _positions(self, ids: Any) -> Counts:
         """The positions of points that have to be there."""

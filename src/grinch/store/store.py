@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch._checks import check_count
+from grinch._checks import check_count, check_flag
 from grinch._types import Counts, Slots, count_rows
 from grinch.cuts import check_cut
 from grinch.store import disk, inputs
@@ -30,9 +30,6 @@ from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import vectors_name
 from grinch.store.sparse_rows import ENDS, SparseRowFile, checksum_rows
 from grinch.tree import Tree
-
-# What makes rows of texts, in the folder of a store whose points are texts.
-TEXT_FILE = "text.npz"
 
 
 class Store(Looking):
@@ -63,7 +60,9 @@ class Store(Looking):
 
     # Changes ------------------------------------------------------------------------------------------------------
 
-    def insert(self, X: Any, ids: Any = None, payload: Any = None, *, columns: Any = None) -> int:
+    def insert(
+        self, X: Any, ids: Any = None, payload: Any = None, *, columns: Any = None, new_columns: bool = False
+    ) -> int:
         """Insert points, all of them or none; the version afterwards.
 
         A point that is there already under the same id, with the same row, is passed over: so a batch can be sent
@@ -79,13 +78,17 @@ class Store(Looking):
             Anything that JSON can hold for each point, or None.
         columns : list of str, optional
             The names of the columns of X, if it is no frame that knows them; later points must have the same.
+        new_columns : bool, default=False
+            Let a sparse X have more columns than there were, or fewer (:meth:`grinch.Grinch.partial_fit`); with names,
+            the first ones must be those that are known.
         """
+        check_flag("new_columns", new_columns)
         with self._turn:
             contents = self._writable()
             if inputs.is_empty(X):
                 return contents.version
             columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
-            rows = self._checked(X, contents, columns)
+            rows = self._checked(X, contents, columns, new_columns)
             names = inputs.check_ids(ids, count_rows(rows), self._db.get("is_named"), self._db.get("id_kind"))
             payloads = inputs.check_payload(payload, count_rows(rows))
             try:
@@ -113,6 +116,8 @@ class Store(Looking):
                 self._db.add_points(contents.n_given, names, payloads, n)
             if not contents.is_fitted:
                 self._begin_rows(rows, names, columns)
+            elif columns is not None and len(columns) > len(self._db.get("columns") or columns):
+                self._db.set("columns", columns)
             is_first, done = not contents.is_fitted, self._append("insert", version, rows, None)
             self._done(done, contents.insert(version, rows, done.first_row))
             if is_first:
@@ -402,8 +407,8 @@ def _back_up(folder: Path, database: Database, target: Path) -> None:
             for name in names:
                 disk.copy_file(folder / name, target / name)
             NodeNames(folder / NAMES_FILE).copy_to(target / NAMES_FILE)
-            if (folder / TEXT_FILE).exists():
-                disk.copy_file(folder / TEXT_FILE, target / TEXT_FILE)
+            if (folder / inputs.TEXT_FILE).exists():
+                disk.copy_file(folder / inputs.TEXT_FILE, target / inputs.TEXT_FILE)
         except FileNotFoundError:
             # The writer has just taken another snapshot.
             continue

@@ -16,13 +16,6 @@ from grinch.sharded.store.carrying import carried_splits
 from grinch.sharded.store.clusters import FILE
 from grinch.store import DamagedStore
 
-
-def grinch_serve(path):
-    from grinch.cli.serve import _open
-
-    return _open(path, True, {})
-
-
 GROUPS = np.random.default_rng(5).normal(size=(6, 8)) * 6
 
 
@@ -88,8 +81,6 @@ def test_ids_stay_over_splits_restarts_and_readers(tmp_path):
     with grinch.open(tmp_path / "copy", readonly=True) as copy:
         assert copy.names() == {before[0]: "first"}
         assert copy.changes()[-1].version == version
-    with pytest.raises(ValueError, match="grinch explore"):
-        grinch_serve(tmp_path / "s")
 
 
 def test_a_reader_sees_later_points_beside_others(tmp_path, monkeypatch):

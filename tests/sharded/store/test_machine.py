@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,13 +27,16 @@ from effort import trials
 class Machine(RuleBasedStateMachine):
     """What was put into the store is in a dict, by id, in the order in which it came."""
 
-    @initialize(is_named=st.booleans(), linkage=st.sampled_from(["average", "ward"]))
-    def begin(self, is_named, linkage):
+    @initialize(is_named=st.booleans(), is_sparse=st.booleans(), linkage=st.sampled_from(["average", "ward"]))
+    def begin(self, is_named, is_sparse, linkage):
         memory = Path("/dev/shm")
         self.folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None)) / "store"
-        self.is_named = is_named
+        self.is_named, self.is_sparse = is_named, is_sparse
         self.store = grinch.open(self.folder, max_points=24, linkage=linkage)
         self.given, self.rows, self.payloads = 0, {}, {}
+
+    def form(self, X):
+        return scipy.sparse.csr_matrix(X) if self.is_sparse else X
 
     def some(self, data, most):
         return data.draw(st.lists(st.sampled_from(list(self.rows)), unique=True, min_size=1, max_size=most))
@@ -43,7 +47,7 @@ class Machine(RuleBasedStateMachine):
         names = [f"p{i}" for i in numbers] if self.is_named else list(numbers)
         version = self.store.version
         beside = [{"of": name} for name in names] if payload else None
-        assert self.store.insert(X, ids=names if self.is_named else None, payload=beside) > version
+        assert self.store.insert(self.form(X), ids=names if self.is_named else None, payload=beside) > version
         self.rows |= zip(names, X, strict=True)
         self.payloads |= zip(names, beside or [None] * n, strict=True)
         self.given += n
@@ -52,7 +56,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def insert_again(self, data):
         some, version = self.some(data, 5), self.store.version
-        assert self.store.insert(np.array([self.rows[name] for name in some]), ids=some) == version
+        assert self.store.insert(self.form(np.array([self.rows[name] for name in some])), ids=some) == version
 
     @precondition(lambda self: self.rows)
     @rule(data=st.data())
@@ -68,7 +72,7 @@ class Machine(RuleBasedStateMachine):
     def update(self, data, seed, payload):
         some = self.some(data, 6)
         X, beside = grouped(seed + 1000, len(some)), [f"u{seed}"] * len(some)
-        self.store.update(some, X, payload=beside if payload else None)
+        self.store.update(some, self.form(X), payload=beside if payload else None)
         self.rows |= zip(some, X, strict=True)
         self.payloads |= zip(some, beside if payload else [self.payloads[name] for name in some], strict=True)
 
@@ -97,6 +101,8 @@ class Machine(RuleBasedStateMachine):
     def same(self):
         compare(self.store, self.rows, self.payloads)
         assert max(self.store.branches.values()) <= 24
+        kept = [branch.store.info()["is_sparse"] for branch in self.store._now() if branch.n_points]
+        assert set(kept) <= {self.is_sparse}
 
     def teardown(self):
         if hasattr(self, "store"):

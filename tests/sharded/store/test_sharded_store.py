@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 import grinch
 from branching import compare, grouped
+from effort import at_night
 from grinch.datasets import gaussian_mixture
 from grinch.metrics import dendrogram_purity
 from grinch.serve.sources import open_source
@@ -27,15 +30,21 @@ LINKAGES = [
 ]
 
 
-@pytest.fixture
-def split(tmp_path):
-    """A store that was split, with what is in it."""
-    X = grouped(0, 90)
-    names = [f"p{i}" for i in range(90)]
-    with grinch.open(tmp_path / "split", max_points=40) as store:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The folder of a store that was split, its rows, and what is known of them."""
+    folder, X, names = tmp_path_factory.mktemp("made") / "split", grouped(0, 90), [f"p{i}" for i in range(90)]
+    with grinch.open(folder, max_points=40) as store:
         store.insert(X, ids=names, payload=names)
         assert len(store.branches) > 2
-        yield store, dict(zip(names, X, strict=True)), {name: name for name in names}
+    return folder, dict(zip(names, X, strict=True)), {name: name for name in names}
+
+
+@pytest.fixture
+def split(made, tmp_path):
+    """A copy of that store, with what is in it."""
+    with grinch.open(shutil.copytree(made[0], tmp_path / "split")) as store:
+        yield store, dict(made[1]), dict(made[2])
 
 
 @pytest.mark.parametrize("settings", LINKAGES)
@@ -57,10 +66,14 @@ def test_one_branch_is_a_plain_store(tmp_path, settings):
         np.testing.assert_array_equal(one.vectors(one.ids), plain.vectors(plain.ids))
         assert [change.change for change in one.branch_changes()] == plain.changes()
         version, places = plain.place(X[:9])
-        assert (version, [(p.node, p.nearest) for p in one.place(X[:9])]) == (one.version, places)
+        assert one.place(X[:9]) == (one.version, places) == (version, places)
+        assert [(p.node, p.nearest) for p in one.branch_places(X[:9])] == places
 
 
-@pytest.mark.parametrize(("settings", "is_named"), [*((one, True) for one in LINKAGES), ({}, False)])
+@pytest.mark.parametrize(
+    ("settings", "is_named"),
+    [*((one, True) for one in LINKAGES[3:]), *(at_night(one, True) for one in LINKAGES[:3]), ({}, False)],
+)
 def test_splits_keep_every_point(tmp_path, settings, is_named):
     rows, payloads = {}, {}
     with grinch.open(tmp_path / "s", max_points=25, **settings) as store:
@@ -83,12 +96,12 @@ def test_splits_keep_every_point(tmp_path, settings, is_named):
 
 
 def test_a_split_costs_little_purity(tmp_path):
-    X, y = gaussian_mixture(3000, n_classes=30, n_features=64)
+    X, y = gaussian_mixture(1200, n_classes=20, n_features=64)
     found = {}
-    for name, more in {"plain": {}, "sharded": {"max_points": 900}}.items():
+    for name, more in {"plain": {}, "sharded": {"max_points": 360}}.items():
         with grinch.open(tmp_path / name, **more) as store:
-            for start in range(0, 3000, 1000):
-                store.insert(X[start : start + 1000])
+            for start in range(0, 1200, 400):
+                store.insert(X[start : start + 400])
             found[name] = dendrogram_purity(store.tree, y)
             assert len(getattr(store, "branches", range(6))) >= 4
     assert found["sharded"] >= found["plain"] - 0.02, found
@@ -175,7 +188,7 @@ def test_labels_clusters_and_predictions(split):
         zip(rows, labels.tolist(), strict=True)
     )
     np.testing.assert_array_equal(store.predict(X + 1e-4, n_clusters=5), labels)
-    places = store.place(X)
+    places = store.branch_places(X)
     assert {place.branch for place in places} == set(store.branches)
     assert [place.nearest for place in places] == list(rows)
 
@@ -258,7 +271,7 @@ def test_a_reader_never_sees_half_a_change(split):
 
     def work():
         with grinch.open(store.folder) as writer:
-            for shift in range(1, 13):
+            for shift in range(1, 7):
                 writer.update(names[:30], np.roll(X, shift, axis=0)[:30])
 
     writer = kills.fork(work)
@@ -271,7 +284,7 @@ def test_a_reader_never_sees_half_a_change(split):
             assert sorted(name for branch in reader._branches for name in branch.store.ids) == sorted(names)
             seen += 1
         reader.refresh()
-        np.testing.assert_array_equal(reader.vectors(names[:30]), np.roll(X, 12, axis=0)[:30])
+        np.testing.assert_array_equal(reader.vectors(names[:30]), np.roll(X, 6, axis=0)[:30])
         reader.check()
     assert len(versions) > 1
     assert seen > 1
@@ -279,11 +292,11 @@ def test_a_reader_never_sees_half_a_change(split):
 
 def test_a_sharded_store_can_be_looked_at(split):
     store, rows, _ = split
-    source = open_source(store.folder)
-    assert source.kind == "tree"
-    assert [name for name, _ in source.points([0, 89])] == ["p0", "p89"]
-    assert source.points([3])[0][1] == "p3"
-    assert store.explore() is not None
+    with closing(open_source(store.folder)) as source:
+        assert (source.kind, source.has_versions) == ("store", True)
+        assert source.points([0, 89, 3]) == [(name, name) for name in ("p0", "p89", "p3")]
+    with store.explore() as explorer:
+        assert explorer.viewer.about()["cuts"][0]["cut"] == "cut:default"
     assert len(rows) == 90
 
 
@@ -305,12 +318,12 @@ def test_a_backup_is_a_store(split, tmp_path):
 def test_another_max_points_counts_from_the_next_insert(split):
     store, rows, payloads = split
     store.close()
-    with grinch.open(store.folder, max_points=10) as again:
+    with grinch.open(store.folder, max_points=20) as again:
         again.insert(grouped(30, 1), ids=["x"])
-        assert max(again.branches.values()) <= 10
+        assert max(again.branches.values()) <= 20
         compare(again, rows | {"x": grouped(30, 1)[0]}, payloads)
     with grinch.open(store.folder) as again:
-        assert again.max_points == 10
+        assert again.max_points == 20
 
 
 def test_damage_is_noticed(split):

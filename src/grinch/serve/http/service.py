@@ -11,11 +11,11 @@ from grinch.serve.http.metrics import Metrics
 from grinch.serve.http.settings import Settings
 from grinch.serve.live import Live, LiveSource
 from grinch.serve.sources import MemorySource, StoreSource
-from grinch.store.store import Store
+from grinch.store.face import AnyStore
 
 
 class Service:
-    """A store, or a model or a tree, for the routes of the service; ``source`` is for a viewer of the same.
+    """A store, a model or a tree, for the routes of the service; ``source`` is for a viewer of the same.
 
     >>> import grinch, tempfile
     >>> store = grinch.open(tempfile.mkdtemp())
@@ -25,11 +25,11 @@ class Service:
     >>> service.close()
     """
 
-    def __init__(self, served: Store | MemorySource, settings: Settings | None = None):
+    def __init__(self, served: AnyStore | MemorySource, settings: Settings | None = None):
         self.settings = settings or Settings()
         self.metrics, self.writer = Metrics(), None
         self.source: StoreSource | MemorySource
-        if isinstance(served, Store):
+        if not isinstance(served, MemorySource):
             live = Live(served)
             self.desk: Desk = StoreDesk(live)
             self.source = LiveSource(live)

@@ -2,7 +2,7 @@
 
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Layer, Place, Seen, Source, metric_of, sampled
 from grinch.serve.sources.memory import MemorySource, all_text
-from grinch.serve.sources.opening import open_source
+from grinch.serve.sources.opening import is_run, open_source
 from grinch.serve.sources.store import StoreSource
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Source",
     "StoreSource",
     "all_text",
+    "is_run",
     "metric_of",
     "open_source",
     "sampled",

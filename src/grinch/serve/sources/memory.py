@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,16 @@ from grinch.summaries.kept import Kept
 from grinch.tree import Tree
 
 
+class Vectors(Protocol):
+    """The rows of a tree's leaves that are not in memory, and how they are compared; None if they are no vectors."""
+
+    @property
+    def n_features(self) -> int | None: ...
+    @property
+    def metric(self) -> str | None: ...
+    def rows_at(self, numbers: Counts) -> Any: ...
+
+
 class _Known(NamedTuple):
     """A model or a tree at one version; arrays and ids are by leaf."""
 
@@ -36,7 +46,8 @@ class MemorySource:
     """A model, or a tree alone, with what is known of its points.
 
     ``payload`` is a sequence with an entry for each point there is now: a text, or a mapping. Points that come later
-    have none. Points are known by their positions, which stay theirs when others are removed.
+    have none. Points are known by their positions, which stay theirs when others are removed. ``labels`` and
+    ``vectors`` are those of a tree alone: its flat clusters, and where its rows are.
     """
 
     has_versions = False
@@ -48,10 +59,13 @@ class MemorySource:
         *,
         payload: Sequence[Any] | None = None,
         names_file: Path | None = None,
+        labels: Labels | None = None,
+        vectors: Vectors | None = None,
     ):
         self.model = looked_at if isinstance(looked_at, TreeClusterer) else None
         self.kind = "tree" if self.model is None else "model"
         self._tree = looked_at if isinstance(looked_at, Tree) else None
+        self._labels, self._vectors = labels, vectors
         self.title = title or (type(looked_at).__name__ if self.model is not None else "tree")
         self.names_file = names_file
         self._lock = threading.Lock()
@@ -93,7 +107,7 @@ class MemorySource:
             assert self._tree is not None
             leaves = np.arange(self._tree.n_leaves)
             names = self._tree.names
-            return _Known(1, self._tree, leaves, None, leaves.tolist() if names is None else list(names))
+            return _Known(1, self._tree, leaves, self._labels, leaves.tolist() if names is None else list(names))
         # Where the points are can only be seen when nobody is changing the model.
         return self.model._read(self._look, lambda shown: None)
 
@@ -129,7 +143,7 @@ class MemorySource:
 
     def rows(self, keys: Counts) -> Any:
         if self.model is None:
-            return None
+            return None if self._vectors is None else self._vectors.rows_at(keys)
         _, positions, kept = self._kept_rows()
         if not kept.is_vectors:
             return None
@@ -157,10 +171,12 @@ class MemorySource:
         return None if names is None else [str(name) for name in names]
 
     def metric(self) -> str:
-        return "cosine" if self.model is None else metric_of(self.model)
+        if self.model is None:
+            return (None if self._vectors is None else self._vectors.metric) or "cosine"
+        return metric_of(self.model)
 
     def n_features(self) -> int | None:
-        return getattr(self.model, "n_features_in_", None)
+        return getattr(self.model, "n_features_in_", None) if self._vectors is None else self._vectors.n_features
 
     def key_of(self, name: Id) -> int | None:
         known = self._now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,17 @@ TABLES = (".csv", ".tsv", ".parquet", ".npz")
 
 
 def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None = None) -> StoreSource | MemorySource:
-    """What is at a path: a store (a folder), a saved model, a scipy linkage matrix (.npy), or a tree in Newick."""
+    """What is at a path: a store or a finished run of many workers (folders), a saved model, a scipy linkage matrix
+    (.npy), or a tree in Newick.
+    """
     found = Path(path)
     if found.is_dir():
-        if (found / SHARDED).exists():
-            with open_store(found, readonly=True) as store:
-                beside = store.payload(store.ids) if payload is None else payload
-                return MemorySource(store.tree, found.name, payload=beside)
-        if not (found / STORE_FILE).exists():
+        if not (found / STORE_FILE).exists() and not (found / SHARDED).exists():
+            if is_run(found):
+                return _run_source(found, payload)
             raise FileError(
-                f"PATH {str(found)!r} is a folder without a store in it; make one with: grinch add STORE FILE"
+                f"PATH {str(found)!r} is a folder without a store or a run of many workers in it; make a store with:"
+                " grinch add STORE FILE"
             )
         if payload is not None:
             raise ValueError("payload is for models and trees; the points of a store have their own")
@@ -46,6 +48,19 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
         start = file.read(64)
     looked_at: TreeClusterer | Tree = load(found) if start.startswith(MAGIC) else _read_tree(found, start)
     return MemorySource(looked_at, found.name, payload=payload, names_file=names_file)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is that of a run by many workers."""
+    # By name, for what runs is beside this, and neither knows the other.
+    return path.is_dir() and bool(import_module("grinch.sharded.record").is_run(path))
+
+
+def _run_source(folder: Path, payload: Sequence[Any] | None) -> MemorySource:
+    run = import_module("grinch.sharded.record").FinishedRun(folder)
+    names_file = folder / "run.names"
+    title = folder.resolve().name
+    return MemorySource(run.tree, title, payload=payload, names_file=names_file, labels=run.labels, vectors=run)
 
 
 def _read_tree(path: Path, start: bytes) -> Tree:

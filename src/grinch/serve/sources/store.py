@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy.typing as npt
@@ -11,22 +12,23 @@ import numpy.typing as npt
 from grinch._types import Counts
 from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
 from grinch.store.changes import Change
+from grinch.store.face import AnyStore
 from grinch.store.looking import Look
 from grinch.store.node_names import FILE as NAMES_FILE
-from grinch.store.store import Store
 
 Found = TypeVar("Found")
 
 
 class StoreSource:
-    """A store, open for reading or for writing."""
+    """A store, plain or sharded, open for reading or for writing."""
 
     kind, has_versions = "store", True
 
-    def __init__(self, store: Store, title: str | None = None):
+    def __init__(self, store: AnyStore, title: str | None = None):
         self.store = store
         self.title = title or store.folder.resolve().name
         self.names_file: Path | None = store.folder / NAMES_FILE
+        self._metric: str | None = None
 
     def _ask(self, ask: Callable[[Any], Found]) -> Found:
         """What ``ask`` finds in the store."""
@@ -56,7 +58,10 @@ class StoreSource:
         return self._ask(lambda store: store.columns)
 
     def metric(self) -> str:
-        return metric_of(self.store._now().model)
+        if self._metric is None:
+            about = self._ask(lambda store: store.info())
+            self._metric = metric_of(SimpleNamespace(linkage=about["linkage"], metric=about["metric"]))
+        return self._metric
 
     def n_features(self) -> int | None:
         return self._ask(lambda store: store.n_features)
@@ -81,11 +86,9 @@ class StoreSource:
         # In a turn although it takes long: a store changes its model in more ways than the model's own, and two
         # threads inside would leave it taken for busy for good.
         with self.store._turn:
-            contents = self.store._now()
-            if contents.version != seen.version or not seen.tree.n_leaves:
+            if self.store.version != seen.version or not seen.tree.n_leaves:
                 return None
-            model = contents.model
-            return [Layer(*pair) for pair in zip(model.layers_, model.layer_persistence_.tolist(), strict=True)]
+            return [Layer(*pair) for pair in self.store.layers()]
 
     def changes(self, since: int, cut: str, limit: int, until: int) -> tuple[list[Change], bool]:
         return self._ask(lambda store: store.latest_changes(since, cut, limit, until))

@@ -10,7 +10,7 @@ from grinch._types import Floats
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.vector import formula_score, merge_rows
 from grinch.sharded.files import read_arrays, write_arrays
-from grinch.sharded.job import Job
+from grinch.sharded.job import Job, RunFolder
 from grinch.sharded.stages import exact_top, skeleton, trees
 from grinch.sharded.whole import Merges, without
 
@@ -39,9 +39,9 @@ def run(job: Job, sizes: list[int]) -> dict[str, int]:
     return {"branches": len(kept)}
 
 
-def load(job: Job) -> tuple[Merges, np.ndarray, np.ndarray]:
+def load(run: RunFolder) -> tuple[Merges, np.ndarray, np.ndarray]:
     """The upper tree; by leaf of it, the branch, and the node in the branch's tree (-1: all of it)."""
-    pairs, scores, branches, nodes = read_arrays(job.path(STAGE, "top.npz"), "pairs", "scores", "branches", "nodes")
+    pairs, scores, branches, nodes = read_arrays(run.path(STAGE, "top.npz"), "pairs", "scores", "branches", "nodes")
     return Merges(pairs, scores), branches, nodes
 
 

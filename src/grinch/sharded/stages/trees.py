@@ -15,7 +15,7 @@ from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
 from grinch.sharded.files import joined, mapped_rows, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
-from grinch.sharded.job import Job, branch_name
+from grinch.sharded.job import Job, RunFolder, branch_name
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
 from grinch.sharded.stages.gather import members_of, rows_at
@@ -46,10 +46,10 @@ def run(job: Job, shard: int) -> dict[str, Any]:
     return {"sizes": sizes, "read": n_bytes(rows), "written": written}
 
 
-def load(job: Job, branch: int) -> Branch:
+def load(run: RunFolder, branch: int) -> Branch:
     """The tree of a branch that has points."""
     numbers, pairs, scores, mean, moments = read_arrays(
-        _path(job, branch), "numbers", "pairs", "scores", "mean", "moments"
+        _path(run, branch), "numbers", "pairs", "scores", "mean", "moments"
     )
     return Branch(numbers, Merges(pairs.astype(np.int64), scores), mean, moments)
 
@@ -60,9 +60,9 @@ def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
     return mean, moments
 
 
-def rows_of(job: Job, branch: int, is_mapped: bool = False) -> Any:
+def rows_of(run: RunFolder, branch: int, is_mapped: bool = False) -> Any:
     """The points of a branch, by leaf; ``is_mapped`` if vectors are to be read as they are looked at."""
-    path = job.path(STAGE, f"{branch_name(branch)}.rows")
+    path = run.path(STAGE, f"{branch_name(branch)}.rows")
     return mapped_rows(path) if is_mapped else read_rows(path)
 
 
@@ -126,5 +126,5 @@ def _summary(job: Job, rows: Any) -> tuple[Floats, Floats]:
     return mean, np.array([n, max(squares / n - length**2, 0.0), length])
 
 
-def _path(job: Job, branch: int) -> Path:
-    return job.path(STAGE, f"{branch_name(branch)}.npz")
+def _path(run: RunFolder, branch: int) -> Path:
+    return run.path(STAGE, f"{branch_name(branch)}.npz")

@@ -76,14 +76,14 @@ class Branch:
         """Which of these ids are here."""
         return np.array([position is not None for position in self.store._db.positions_of(names)], np.bool_)
 
-    def rows(self, positions: Counts) -> npt.NDArray[Any]:
-        found: npt.NDArray[Any] = self.store.rows_at(positions)
-        return found
+    def rows(self, positions: Counts) -> Any:
+        """The rows at these positions, dense or CSR."""
+        return self.store.rows_at(positions)
 
     # Changes ------------------------------------------------------------------------------------------------------
 
     def insert(
-        self, rows: npt.NDArray[Any], names: list[Id], payload: list[Any] | None, numbers: Counts, columns: Any = None
+        self, rows: Any, names: list[Id], payload: list[Any] | None, numbers: Counts, columns: Any = None
     ) -> None:
         """Insert points that are not there yet; those that are, are passed over."""
         is_new = ~self.has(names)
@@ -101,7 +101,7 @@ class Branch:
 
     def adopt(
         self,
-        rows: npt.NDArray[Any],
+        rows: Any,
         names: list[Id],
         payload: list[Any] | None,
         numbers: Counts,
@@ -141,7 +141,7 @@ class Branch:
             # Of a small branch all are routing points; of a large one, others take their place.
             self._sample = sample.without(is_gone) if self.n_points < len(sample.numbers) else None
 
-    def update(self, names: list[Id], rows: npt.NDArray[Any] | None, payload: list[Any] | None) -> None:
+    def update(self, names: list[Id], rows: Any, payload: list[Any] | None) -> None:
         sample = self.sample
         self.store.update(names, rows, payload)
         if rows is not None and np.isin(self._numbers_of(names), sample.numbers).any():

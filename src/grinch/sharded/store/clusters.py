@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -27,6 +28,7 @@ FEW = 256
 TABLES = """
 CREATE TABLE IF NOT EXISTS cuts (name TEXT PRIMARY KEY, about TEXT, numbers BLOB, labels BLOB);
 CREATE TABLE IF NOT EXISTS changes (version INTEGER, cut TEXT, record TEXT);
+CREATE INDEX IF NOT EXISTS changes_by_version ON changes (version);
 CREATE TABLE IF NOT EXISTS names (cut TEXT, cluster INTEGER, name TEXT, PRIMARY KEY (cut, cluster));
 CREATE TABLE IF NOT EXISTS retired (cut TEXT PRIMARY KEY, next_id INTEGER);
 """
@@ -136,6 +138,15 @@ class ClusterFile:
                 f"{self.path} is damaged: {error}. Restore it from a backup, or remove it: clusters get new ids then"
             ) from None
 
+    def state(self) -> tuple[int, bytes] | None:
+        """Something else whenever another process has written, or this one."""
+        try:
+            with open(self.path, "rb") as file:
+                # SQLite counts its commits at byte 24 of the file.
+                return os.fstat(file.fileno()).st_mtime_ns, file.read(28)[24:]
+        except FileNotFoundError:
+            return None
+
     def cuts(self) -> dict[str, Followed]:
         """All cuts as they were last followed, in the order they were added."""
         if not self.path.exists():
@@ -180,6 +191,22 @@ class ClusterFile:
         for version, of, record in rows:
             kind, cluster, others, size, count, exemplars = json.loads(record)
             found.append(Change(version, of, kind, cluster, tuple(others), size, count, tuple(exemplars)))
+        return found
+
+    def latest_changes(self, since: int, until: int, cut: str, limit: int) -> list[Change]:
+        """The last that happened to the clusters of a cut after a version, up to another; the latest first."""
+        if not self.path.exists():
+            return []
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT version, record FROM changes WHERE version > ? AND version <= ? AND cut = ?"
+                " ORDER BY version DESC, rowid DESC LIMIT ?",
+                (since, until, cut, limit),
+            ).fetchall()
+        found = []
+        for version, record in rows:
+            kind, cluster, others, size, count, _ = json.loads(record)
+            found.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
         return found
 
     def names(self, cut: str) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from grinch import cuts
 from grinch._checks import check_count
-from grinch._types import Counts, Labels, Mask
+from grinch._types import Counts, Labels
+from grinch.cuts import AutomaticCut
 from grinch.cuts.persistence import mean_gaps
 from grinch.errors import unknown_name
+from grinch.sharded.files import joined
 from grinch.sharded.store.clusters import ClusterFile, Followed
 from grinch.sharded.store.reading import Reading
 from grinch.store import inputs
@@ -43,9 +46,9 @@ class Following(Reading):
             self._now()
             cuts.check_cut(n_clusters, threshold)
             if n_clusters is not None or threshold is not None:
-                tree = self.tree
+                tree = self.bare_tree
                 return cuts.labels_of(tree, cuts.splits(tree, n_clusters, threshold))
-            return self._labels(self._followed(cut))
+            return self._labels(self._followed(cut)).copy()
 
     def clusters(
         self, cut: str = DEFAULT_CUT, *, n_clusters: int | None = None, threshold: float | None = None
@@ -63,10 +66,12 @@ class Following(Reading):
     ) -> Labels:
         """The cluster in :meth:`labels` of the point that is nearest to each row of X; -1 for none."""
         with self._turn:
-            places = self.place(X)
-            labels = self.labels(cut, n_clusters=n_clusters, threshold=threshold)
-            number = dict(zip(self.ids, labels.tolist(), strict=True))
-            return np.array([-1 if p.nearest is None else number[p.nearest] for p in places], np.int64)
+            leaves = self._leaves().at(self._nearest(X))
+            if n_clusters is None and threshold is None:
+                labels = self._labels(self._followed(cut))
+            else:
+                labels = self.labels(n_clusters=n_clusters, threshold=threshold)
+            return np.where(leaves < 0, -1, labels[np.maximum(leaves, 0)])
 
     @property
     def cut_names(self) -> list[str]:
@@ -83,24 +88,28 @@ class Following(Reading):
         """
         with self._turn:
             self._now()
-            found = {}
-            for name in self._cuts():
-                cut = self._followed(name)
-                found[name] = {
+            return {
+                name: {
                     "kind": "automatic" if cut.is_automatic else "n_clusters" if cut.threshold is None else "threshold",
                     "n_clusters": cut.n_clusters,
                     "threshold": cut.threshold,
                     "clusters": len(np.unique(self._labels(cut))),
                     "points_changed": cut.changed,
-                    "is_recut_advised": cut.is_automatic and cut.changed >= ADVISED * max(cut.points, 1),
+                    "is_recut_advised": _is_recut_advised(cut),
                 }
-            return found
+                for name, cut in self._all_followed().items()
+            }
+
+    def info(self) -> dict[str, Any]:
+        """What the store is and holds, in numbers: also its cuts, bytes on disk, and who is writing."""
+        with self._turn:
+            return {**super().info(), "cuts": self.cuts()}
 
     def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
         """The names that were given to clusters, by cluster id; with ``gone``, of clusters that are no more, too."""
         with self._turn:
             there = set(np.unique(self.labels(cut)).tolist())
-            found = ClusterFile(self.folder).names(cut)
+            found = self._file.names(cut)
             return {cluster: name for cluster, name in found.items() if gone or cluster in there}
 
     def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Change]:
@@ -112,9 +121,8 @@ class Following(Reading):
         with self._turn:
             self._now()
             check_count("since", since, 0)
-            for name in self._cuts() if cut is None else [cut]:
-                self._followed(name)
-            found = ClusterFile(self.folder).changes(since, self.version, cut)
+            self._all_followed() if cut is None else self._followed(cut)
+            found = self._file.changes(since, self.version, cut)
             return [self._with_ids(change) for change in found]
 
     # Saying -------------------------------------------------------------------------------------------------------
@@ -128,9 +136,9 @@ class Following(Reading):
             size = 0 if isinstance(cluster, bool) else int((self.labels(cut) == cluster).sum())
             if not size or cluster < 0:
                 raise ValueError(f"cluster must be the id of a cluster there is (see clusters()); got {cluster!r}")
-            if ClusterFile(self.folder).names(cut).get(cluster) != name:
+            if self._file.names(cut).get(cluster) != name:
                 version = self._make_version()
-                ClusterFile(self.folder).rename(Change(version, cut, "renamed", int(cluster), (), size, 0), name)
+                self._file.rename(Change(version, cut, "renamed", int(cluster), (), size, 0), name)
             return self.version
 
     def add_cut(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None) -> int:
@@ -139,13 +147,13 @@ class Following(Reading):
             self._writable()
             cuts.check_cut(n_clusters, threshold)
             n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
-            name, file = inputs.check_text("name", name), ClusterFile(self.folder)
+            name, file = inputs.check_text("name", name), self._file
             if name in self._cuts():
                 raise ValueError(f"name must be a text that no cut is called by yet; got {name!r}")
             self._follow()
             self._make_version()
             new = Followed(name, n_clusters, threshold, file.next_id(name))
-            found, _ = self._gone_on(new, self.tree, self._numbers())
+            found, _ = self._gone_on(new, self.bare_tree, self._leaves().numbers)
             file.keep([found], [])
             self._follow()
             return self.version
@@ -156,7 +164,7 @@ class Following(Reading):
             self._writable()
             if name == DEFAULT_CUT:
                 raise ValueError(f"name must be that of another cut than {DEFAULT_CUT!r}, which every store has")
-            ClusterFile(self.folder).drop(self._followed(name))
+            self._file.drop(self._followed(name))
             self._make_version()
             self._follow()
             return self.version
@@ -168,8 +176,8 @@ class Following(Reading):
             before = self._followed(cut)
             if before.is_automatic and self.n_points:
                 self._make_version()
-                after, changes = self._gone_on(before, self.tree, self._numbers(), is_recut=True)
-                ClusterFile(self.folder).keep([after], changes)
+                after, changes = self._gone_on(before, self.bare_tree, self._leaves().numbers, is_recut=True)
+                self._file.keep([after], changes)
                 self._follow()
             return self.version
 
@@ -179,9 +187,9 @@ class Following(Reading):
         """Bring all cuts to where the tree is, and write them down; for the writer."""
         behind = [cut for cut in self._cuts().values() if cut.version < self.version]
         if behind:
-            tree, numbers = self.tree, self._numbers()
+            tree, numbers = self.bare_tree, self._leaves().numbers
             found = [self._gone_on(cut, tree, numbers) for cut in behind]
-            ClusterFile(self.folder).keep([cut for cut, _ in found], [one for _, some in found for one in some])
+            self._file.keep([cut for cut, _ in found], [one for _, some in found for one in some])
 
     def _follow_if_small(self) -> None:
         if self.n_points <= FOLLOWED_AT_ONCE:
@@ -194,23 +202,47 @@ class Following(Reading):
         known = self._cuts()
         if name not in known:
             raise unknown_name("cut", name, tuple(known))
+        return self._all_followed([name])[name]
+
+    def _all_followed(self, names: Iterable[str] | None = None) -> dict[str, Followed]:
+        """Some cuts by name, or all."""
         if not self.is_readonly:
             self._follow()
-            return self._cuts()[name]
-        cut = known[name]
-        return cut if len(cut.labels) or cut.version else self._gone_on(cut, self.tree, self._numbers())[0]
+        known = self._cuts()
+        return {name: self._begun(known[name]) for name in (known if names is None else names)}
+
+    def _begun(self, cut: Followed) -> Followed:
+        """A cut that nobody has followed yet, as the writer will find it."""
+        if len(cut.labels) or cut.version or not self.is_readonly:
+            return cut
+        return self._gone_on(cut, self.bare_tree, self._leaves().numbers)[0]
+
+    @property
+    def _file(self) -> ClusterFile:
+        return ClusterFile(self.folder)
 
     def _cuts(self) -> dict[str, Followed]:
-        found = ClusterFile(self.folder).cuts()
-        default = Followed(DEFAULT_CUT, self._manifest.n_clusters, self._manifest.threshold)
-        return found if DEFAULT_CUT in found else {DEFAULT_CUT: default, **found}
+        state = self._file.state()
+        if self._known_cuts is None or self._known_cuts[0] != state:
+            found = self._file.cuts()
+            default = Followed(DEFAULT_CUT, self._manifest.n_clusters, self._manifest.threshold)
+            self._known_cuts = state, found if DEFAULT_CUT in found else {DEFAULT_CUT: default, **found}
+            self._known_labels = {}
+        return self._known_cuts[1]
 
     def _labels(self, cut: Followed) -> Labels:
-        """By leaf, also of points that came since."""
-        labels = cut.labels_at(self._numbers())
+        """By leaf, also of points that came since. Not to be changed: it is kept until there are other points."""
+        key = self._key(), cut.version
+        known = self._known_labels.get(cut.name)
+        if known is None or known[0] != key:
+            known = self._known_labels[cut.name] = key, self._all_labels(cut)
+        return known[1]
+
+    def _all_labels(self, cut: Followed) -> Labels:
+        labels = cut.labels_at(self._leaves().numbers)
         if (labels >= 0).all() or not (labels >= 0).any():
             return labels
-        tree = self.tree
+        tree = self.bare_tree
         order = tree.preorder()
         beside = order[order < tree.n_leaves]
         known = np.flatnonzero(labels[beside] >= 0)
@@ -221,38 +253,34 @@ class Following(Reading):
     def _gone_on(
         self, cut: Followed, tree: Tree, numbers: Counts, is_recut: bool = False
     ) -> tuple[Followed, list[Change]]:
-        return cut.gone_on(tree, numbers, self.version, lambda: self._automatic(tree), is_recut)
+        return cut.gone_on(tree, numbers, self.version, lambda: self._automatic(tree).is_split, is_recut)
 
-    def _automatic(self, tree: Tree) -> Mask:
+    def _automatic(self, tree: Tree) -> AutomaticCut:
         if tree.n_leaves < 3 or tree.n_leaves > MOST_COMPARED:
-            return cuts.automatic_cut(tree, None, tree.heights()).is_split
+            return cuts.automatic_cut(tree, None, tree.heights())
         parts = [branch.rows(branch.positions()) for branch in self._now() if branch.n_points]
-        rows = np.concatenate(parts)[self._by_arrival()]
+        rows = joined(parts)[self._leaves().places]
         metric = "sqeuclidean" if self._linkage.leaf_metric == "sqeuclidean" else "cosine"
         graph, gaps = cuts.neighbor_graph(rows, metric), mean_gaps(tree, rows, metric)
-        return cuts.automatic_cut(tree, graph, gaps).is_split
-
-    def _numbers(self) -> Counts:
-        """By leaf, the number in which the point came."""
-        return np.sort(np.concatenate([branch.numbers() for branch in self._now()]))
+        return cuts.automatic_cut(tree, graph, gaps)
 
     def _with_ids(self, change: Change) -> Change:
         """A change whose exemplars are ids, of points that are still there."""
-        at = {number: (branch, place) for branch in self._now() for number, place in _places(branch, change.exemplars)}
-        there = [at[number] for number in change.exemplars if number in at]
-        ids = [branch.store._db.ids_at([place])[0] for branch, place in there]
+        numbers = np.array(change.exemplars, np.int64)
+        ids: list[Id | None] = [None] * len(numbers)
+        for owner, at, positions in self._leaves().parts(numbers):
+            found = self._now()[owner].store._db.ids_at(positions.tolist())
+            for i, name in zip(at.tolist(), found, strict=True):
+                ids[i] = name
         about = change.version, change.cut, change.kind, change.cluster, change.others, change.size, change.count
         return Change(*about, tuple(name for name in ids if name is not None))
 
     def _make_version(self) -> int:
         """A version in which no point changes."""
-        self._versions.add_empty()
+        self._versions.add_empty(self._next_number)
         return self.version
 
 
-def _places(branch: Any, numbers: tuple[Any, ...]) -> list[tuple[int, int]]:
-    """Which of some points are in a branch, and at which positions."""
-    positions = branch.positions()
-    there = branch.order[positions]
-    found = np.flatnonzero(np.isin(there, np.array(numbers, np.int64)))
-    return [(int(there[i]), int(positions[i])) for i in found.tolist()]
+def _is_recut_advised(cut: Followed) -> bool:
+    """Whether half as many points came or went as there were when an automatic cut was chosen."""
+    return cut.is_automatic and cut.changed >= ADVISED * max(cut.points, 1)

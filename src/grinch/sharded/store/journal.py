@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from grinch.files.write import replacing
 from grinch.sharded.store.steps import Insert, Points, Remove, Step, Update
@@ -34,9 +35,9 @@ def _described(i: int, step: Step, arrays: dict[str, Any]) -> dict[str, Any]:
         return {**about, "names": step.names}
     if isinstance(step, Update):
         if step.rows is not None:
-            arrays[f"rows{i}"] = step.rows
+            arrays |= _rows_as_arrays(i, step.rows)
         return {**about, "names": step.names, "payload": step.payload}
-    arrays[f"rows{i}"], arrays[f"numbers{i}"] = step.points.rows, step.points.numbers
+    arrays |= {**_rows_as_arrays(i, step.points.rows), f"numbers{i}": step.points.numbers}
     return {**about, "names": step.points.names, "payload": step.points.payload, "columns": step.columns}
 
 
@@ -55,7 +56,7 @@ def read(folder: Path) -> list[Step]:
 
 def _step(i: int, about: dict[str, Any], arrays: Any) -> Step:
     branch, names = about["branch"], about["names"]
-    rows = arrays.get(f"rows{i}")
+    rows = _rows_of(i, arrays)
     if about["kind"] == "Remove":
         return Remove(branch, names)
     if about["kind"] == "Update":
@@ -63,6 +64,22 @@ def _step(i: int, about: dict[str, Any], arrays: Any) -> Step:
     if about["kind"] != "Insert" or rows is None:
         raise ValueError(f"step {i} is {about['kind']!r:.40}")
     return Insert(branch, Points(rows, names, about["payload"], arrays[f"numbers{i}"]), about["columns"])
+
+
+def _rows_as_arrays(i: int, rows: Any) -> dict[str, Any]:
+    if not scipy.sparse.issparse(rows):
+        return {f"rows{i}": rows}
+    parts = {"columns": rows.indices, "ends": rows.indptr, "width": np.array(rows.shape[1])}
+    return {f"rows{i}": rows.data, **{f"{name}{i}": part for name, part in parts.items()}}
+
+
+def _rows_of(i: int, arrays: Any) -> Any:
+    """The rows of a step, dense or CSR; None if it has none."""
+    rows = arrays.get(f"rows{i}")
+    if f"ends{i}" not in arrays:
+        return rows
+    columns, ends, width = (arrays[f"{name}{i}"] for name in ("columns", "ends", "width"))
+    return scipy.sparse.csr_matrix((rows, columns, ends), shape=(len(ends) - 1, int(width)))
 
 
 def remove(folder: Path) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._checks import check_count
-from grinch._types import Counts
+from grinch._types import Counts, count_rows
 from grinch.cuts import check_cut
 from grinch.estimators.grinch import Grinch
 from grinch.sharded.store.branch import Branch
@@ -24,6 +23,7 @@ from grinch.sharded.store.session import LEFT_OVER
 from grinch.sharded.store.steps import Points
 from grinch.sharded.store.store import ShardedStore
 from grinch.sharded.store.versions import FILE as VERSIONS
+from grinch.sharded.store.versions import TIMES
 from grinch.sharded.whole import merges_of
 from grinch.store import disk, inputs
 from grinch.store.database import FILE as PLAIN
@@ -41,7 +41,7 @@ class BranchOfFit(NamedTuple):
     all branches; ``tree``: the tree over them, whose leaf i is row i.
     """
 
-    rows: npt.NDArray[Any]
+    rows: Any
     ids: Sequence[Id] | None
     numbers: Counts
     tree: Tree
@@ -211,7 +211,9 @@ def _check_room(folder: Path) -> None:
 def _is_ours(path: Path) -> bool:
     """Whether a file or folder comes from a sharded store that was being made when its process died."""
     name = path.name
-    return name in ("writer.lock", VERSIONS, CLUSTERS) or bool(BRANCH_NAME.fullmatch(name) or LEFT_OVER.fullmatch(name))
+    return name in ("writer.lock", VERSIONS, TIMES, CLUSTERS) or bool(
+        BRANCH_NAME.fullmatch(name) or LEFT_OVER.fullmatch(name)
+    )
 
 
 def _empty(folder: Path) -> None:
@@ -239,7 +241,8 @@ def _check_parts(parts: Sequence[BranchOfFit], top: Tree) -> None:
     if len({part.ids is None for part in parts}) > 1:
         raise ValueError("ids must be given for all branches or for none")
     for i, part in enumerate(parts):
-        n, lengths = len(part.rows), {len(part.numbers), part.tree.n_leaves, len(part.ids or part.rows)}
+        n = count_rows(part.rows)
+        lengths = {len(part.numbers), part.tree.n_leaves, n if part.ids is None else len(part.ids)}
         if not n or lengths != {n}:
             raise ValueError(
                 f"branches must have a row, a number, a leaf and perhaps an id for each of their points, and at least"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import os
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._checks import check_count
 from grinch._types import Counts, Slots
+from grinch.sharded.files import joined
 from grinch.sharded.store.branch import Branch
+from grinch.sharded.store.leaves import Leaves
 from grinch.sharded.store.session import Session
 from grinch.sharded.store.top import Moments, moments_of, top_tree
 from grinch.sharded.whole import Merges, compose, without
@@ -84,6 +87,12 @@ class Reading(Session):
             return self._now()[0].store.n_features
 
     @property
+    def dtype(self) -> str | None:
+        """How these numbers are kept; None if there are no points yet, and it was not said."""
+        with self._turn:
+            return self._now()[0].store.dtype
+
+    @property
     def columns(self) -> list[str] | None:
         """What these numbers are called; None if they have no names."""
         with self._turn:
@@ -99,26 +108,37 @@ class Reading(Session):
     def ids(self) -> list[Id]:
         """The ids of all points, in the order they came."""
         with self._turn:
-            branches = self._now()
+            leaves = self._leaves()
             if not self._is_named:
-                return np.sort(np.concatenate([branch.numbers() for branch in branches])).tolist()
-            found = [name for branch in branches for name in branch.store.ids]
-            return [found[i] for i in self._by_arrival().tolist()]
+                return leaves.numbers.tolist()
+            found = [name for branch in self._now() for name in branch.store.ids]
+            return [found[i] for i in leaves.places.tolist()]
 
-    def _by_arrival(self) -> Slots:
-        """Points branch by branch, put into the order in which they came."""
-        return np.argsort(np.concatenate([branch.numbers() for branch in self._now()]), kind="stable")
+    @property
+    def n_given(self) -> int:
+        """How many points ever came: the number that the next one gets."""
+        return self._next_number
+
+    def _leaves(self) -> Leaves:
+        """The points in the order in which they came, and where they are."""
+        key = self._key()
+        if self._known_leaves is None or self._known_leaves[0] != key:
+            self._known_leaves = key, Leaves.of(self._now())
+        return self._known_leaves[1]
 
     def payload(self, ids: Any) -> list[Any]:
         """What was given beside points, by their ids."""
         return self._gathered(ids, lambda branch, names: branch.store.payload(names))
 
-    def vectors(self, ids: Any) -> npt.NDArray[Any]:
-        """The points themselves, as they were given."""
+    def vectors(self, ids: Any) -> Any:
+        """The points themselves, as they were given; a CSR matrix of those that are sparse."""
         with self._turn:
-            rows = self._gathered(ids, lambda branch, names: list(branch.store.vectors(names)))
-            dtype = self._now()[0].store._db.get("dtype")
-            return np.array(rows, dtype).reshape(len(rows), self.n_features or 0)
+            names = self._names(ids)
+            owned = self._owned(names)
+            if not owned:
+                return self._now()[0].store.vectors([])
+            parts = [branch.store.vectors([names[i] for i in at.tolist()]) for branch, at in owned]
+            return joined(parts)[np.argsort(np.concatenate([at for _, at in owned]))]
 
     def _gathered(self, ids: Any, ask: Any) -> list[Any]:
         """What the branches say of points, in the order in which they are asked for."""
@@ -137,24 +157,36 @@ class Reading(Session):
     def tree(self) -> Tree:
         """One tree over all points, in the order of :attr:`ids`, which it knows as ``names`` where points have them."""
         with self._turn:
-            there = [branch for branch in self._now() if branch.n_points]
-            versions = tuple((branch.name, branch.store.version) for branch in there)
-            if self._whole is None or self._whole[0] != versions:
-                self._whole = versions, self._composed(there)
-            tree = self._whole[1]
+            tree = copy.copy(self.bare_tree)
             if self._is_named:
                 tree.names = self.ids
             return tree
 
-    def _composed(self, there: list[Branch]) -> Tree:
-        numbers = [branch.numbers() for branch in there]
-        if len(there) < 2 and all((np.diff(some) > 0).all() for some in numbers):
-            return there[0].store.tree if there else Tree()
-        order = np.argsort(np.concatenate(numbers), kind="stable")
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
-        rows = np.split(ranks, np.cumsum([len(some) for some in numbers])[:-1])
-        return compose(self._top(), [branch.store.tree for branch in there], rows, self._linkage.ceiling)
+    @property
+    def bare_tree(self) -> Tree:
+        """The same without names, which need not be read then; later points do not change it."""
+        with self._turn:
+            key = self._key()
+            if self._whole is None or self._whole[0] != key:
+                self._whole = key, self._composed()
+            return self._whole[1]
+
+    def _composed(self) -> Tree:
+        there = [branch for branch in self._now() if branch.n_points]
+        if not there:
+            return Tree()
+        rows = [some for some in self._leaves().ranks() if len(some)]
+        parts = [branch.store.bare_tree for branch in there]
+        if self._is_of_one_branch():
+            found = copy.copy(parts[0])
+            found.names = None
+            return found
+        return compose(self._top(), parts, rows, self._linkage.ceiling)
+
+    def _is_of_one_branch(self) -> bool:
+        """Whether the whole tree is that of a branch as it is."""
+        leaves = self._leaves()
+        return int((np.diff(leaves.starts) > 0).sum()) == 1 and bool((np.diff(leaves.places) > 0).all())
 
     def _top(self) -> Tree:
         """The tree over the branches that have points."""
@@ -169,31 +201,65 @@ class Reading(Session):
         if known is None or known[0] != branch.store.version:
             positions = branch.positions()
             pieces = (branch.rows(positions[i : i + PIECE]) for i in range(0, len(positions), PIECE))
-            is_unit = self._linkage.is_spherical
-            known = branch.store.version, moments_of(pieces, branch.store.n_features or 0, is_unit)
+            known = branch.store.version, moments_of(pieces, branch.store.n_features or 0, self._linkage)
             self._known_moments[branch.name] = known
         return known[1]
 
     # Points that do not come --------------------------------------------------------------------------------------
 
-    def place(self, X: Any) -> list[Place]:
-        """Where each row of X would go."""
+    def branch_places(self, X: Any) -> list[Place]:
+        """Where each row of X would go, branch by branch; :meth:`place` says where in the whole tree."""
         with self._turn:
-            branches = self._now()
-            if not self.n_points:
-                raise ValueError("X cannot be placed: the store has no points yet. Insert some first")
-            rows = self._checked(X)
-            owners = self._router.owners(rows, [branch.sample for branch in branches])
-            found: list[Place | None] = [None] * len(rows)
-            for number in np.unique(owners).tolist():
-                branch, at = branches[number], np.flatnonzero(owners == number)
-                for i, place in zip(at.tolist(), branch.store.place(rows[at])[1], strict=True):
-                    found[i] = Place(branch.name, place[0], self._id_at(branch, place[1]))
-            return found  # type: ignore[return-value]
+            found: dict[int, Place] = {}
+            for branch, at, places in self._placed(X):
+                for i, (node, position) in zip(at.tolist(), places, strict=True):
+                    nearest = None if position < 0 else branch.store._db.ids_at([position])[0]
+                    found[i] = Place(branch.name, node, nearest)
+            return [found[i] for i in range(len(found))]
 
-    @staticmethod
-    def _id_at(branch: Branch, position: int) -> Id | None:
-        return None if position < 0 else branch.store._db.ids_at([position])[0]
+    def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]:
+        """The version, and where each row of X would go: the node of :attr:`tree` beside which, and the arrival number
+        of the point that is nearest (-1 if none is known).
+        """
+        with self._turn:
+            found: dict[int, tuple[int, int]] = {}
+            for branch, at, places in self._placed(X):
+                nodes = self._nodes_of(branch, [node for node, _ in places])
+                for i, node, (_, position) in zip(at.tolist(), nodes, places, strict=True):
+                    found[i] = node, -1 if position < 0 else int(branch.order[position])
+            return self.version, [found[i] for i in range(len(found))]
+
+    def _nearest(self, X: Any) -> Counts:
+        """The arrival number of the point that is nearest to each row of X; -1 if none is known."""
+        found: dict[int, int] = {}
+        for branch, at, places in self._placed(X):
+            for i, (_, position) in zip(at.tolist(), places, strict=True):
+                found[i] = -1 if position < 0 else int(branch.order[position])
+        return np.array([found[i] for i in range(len(found))], np.int64)
+
+    def _placed(self, X: Any) -> Iterator[tuple[Branch, Slots, list[tuple[int, int]]]]:
+        """Branch by branch, which rows of X would go there, and beside which node and point each."""
+        branches = self._now()
+        if not self.n_points:
+            raise ValueError("X cannot be placed: the store has no points yet. Insert some first")
+        rows = self._checked(X)
+        owners = self._router.owners(rows, [branch.sample for branch in branches])
+        for number in np.unique(owners).tolist():
+            at = np.flatnonzero(owners == number)
+            yield branches[number], at, branches[number].store.place(rows[at])[1]
+
+    def _nodes_of(self, branch: Branch, nodes: list[int]) -> list[int]:
+        """Nodes of the tree of a branch as nodes of the whole: its merges are there one after the other."""
+        if self._is_of_one_branch():
+            return nodes
+        there, leaves = [one for one in self._now() if one.n_points], self._leaves()
+        before = sum(one.n_points - 1 for one in there[: there.index(branch)])
+        tree = branch.store.bare_tree
+        number = np.empty(tree.n_ids, np.int64)
+        number[: tree.n_leaves] = leaves.ranks()[self._now().index(branch)]
+        inner = tree.internal_nodes()[::-1]
+        number[inner] = len(leaves.numbers) + 1 + before + np.arange(len(inner))
+        return number[nodes].tolist()
 
     def explore(
         self,
@@ -206,17 +272,14 @@ class Reading(Session):
         y: str | None = None,
         height: int = 720,
     ) -> Any:
-        """Look at the tree as it is now in a page: inline in a notebook, or ``.open()`` in the browser.
+        """Look at the store in a page: inline in a notebook, or ``.open()`` in the browser.
 
         ``text``, ``image``, ``label``, ``x`` and ``y`` name fields of the payload; image files are read below the
         folder ``images``. See docs/explorer.md.
         """
-        with self._turn:
-            tree, payload = self.tree, self.payload(self.ids)
         # By name, for what shows stores is beside this, and neither knows the other.
         return import_module("grinch.serve.notebook").explore(
-            tree,
-            payload=payload,
+            self,
             images=images,
             height=height,
             fields={"text": text, "image": image, "label": label, "x": x, "y": y},
@@ -246,33 +309,27 @@ class Reading(Session):
             return sorted(found, key=lambda one: one.version)
 
     def times(self) -> dict[int, float]:
-        """When each version was made, in seconds since 1970; of a branch that is gone, when the next one was."""
+        """When each version was made, in seconds since 1970."""
         with self._turn:
-            by_number = {branch.number: branch.store.times() for branch in self._now()}
-            found, later = dict[int, float](), float("inf")
-            for version, number, own in reversed(self._versions.since(0)):
-                later = min(later, by_number.get(number, {}).get(own, later))
-                found[version] = later
-            known = [time for time in found.values() if time != float("inf")]
-            # Of the last ones, in which only clusters changed, when the one before was.
-            return {version: min(found[version], max(known, default=0.0)) for version in sorted(found)}
+            self._now()
+            return dict(enumerate(self._versions.times().tolist(), 1))
 
     def info(self) -> dict[str, Any]:
-        """What the store is and holds, in numbers: also who is writing."""
+        """What the store is and holds, in numbers: also bytes on disk, and who is writing."""
         with self._turn:
-            about = [branch.store.info() for branch in self._now()]
-            settings = ("linkage", "metric", "mode", "n_neighbors", "search", "n_features", "dtype", "columns")
+            branches = self._now()
+            upkeep = [branch.store._upkeep() for branch in branches]
             kinds = ("vectors", "snapshot", "database")
             return {
                 "points": self.n_points,
                 "version": self.version,
-                **{name: about[0][name] for name in settings},
+                **branches[0].store._settings(),
                 "is_named": self._is_named,
                 "max_points": self.max_points,
                 "branches": self.branches,
-                "operations_since_snapshot": sum(one["operations_since_snapshot"] for one in about),
-                "rows_of_removed_points": sum(one["rows_of_removed_points"] for one in about),
-                "bytes": {kind: sum(one["bytes"][kind] for one in about) for kind in kinds},
+                "operations_since_snapshot": sum(one["operations_since_snapshot"] for one in upkeep),
+                "rows_of_removed_points": sum(one["rows_of_removed_points"] for one in upkeep),
+                "bytes": {kind: sum(one["bytes"][kind] for one in upkeep) for kind in kinds},
                 "writer": holder(self.folder) if is_held(self.folder) else None,
             }
 
@@ -282,7 +339,7 @@ class Reading(Session):
             self._now()
             if self.is_readonly:
                 self._look()
-                self._count()
+                self._count_again()
             return self.version
 
     # Within -------------------------------------------------------------------------------------------------------
@@ -292,12 +349,10 @@ class Reading(Session):
         """Whether points have ids; None if none has come yet."""
         return self._manifest.is_named if self._next_number else None
 
-    def _checked(self, X: Any, columns: list[str] | None = None) -> npt.NDArray[Any]:
+    def _checked(self, X: Any, columns: list[str] | None = None) -> Any:
+        """X as branches keep it: dense or CSR, as the first points were."""
         store = self._now()[0].store
-        # Branches are split and told apart by dense rows.
-        rows = store._checked(X, store._now(), columns)
-        found: npt.NDArray[Any] = rows if isinstance(rows, np.ndarray) else inputs.kept_rows(rows, rows.dtype, False)
-        return found
+        return store._checked(X, store._now(), columns)
 
     def _names(self, ids: Any) -> list[Id]:
         names = [inputs.check_id(name) for name in inputs.listed(ids)]

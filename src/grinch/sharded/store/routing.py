@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
-from grinch._types import Counts, Mask, Slots, Vectors32
+from grinch._sparse_rows import scaled, squared_lengths
+from grinch._types import Counts, Floats, Mask, Slots, Vectors32, count_rows
 from grinch.linkage.base import VectorLinkage
+from grinch.sharded.files import joined as stacked
 
 MOST = 2000
 # Rows of similarities that are looked at together.
@@ -29,11 +32,12 @@ VOTES = 5
 class Sample(NamedTuple):
     """The routing points of a branch: their arrival numbers, and their rows as they are compared.
 
-    ``rows`` are at unit length where only directions count; ``bias`` is what to take off a product with a row.
+    ``rows``, dense or CSR, are at unit length where only directions count; ``bias`` is what to take off a product with
+    a row.
     """
 
     numbers: Counts
-    rows: Vectors32
+    rows: Any
     bias: Vectors32
 
     def without(self, is_gone: Mask) -> Sample:
@@ -44,7 +48,7 @@ class Joined(NamedTuple):
     """Samples, one after the other, and the number of the sample of each point."""
 
     of: list[Sample]
-    rows: Vectors32
+    rows: Any
     bias: Vectors32
     owners: Slots
 
@@ -71,26 +75,28 @@ def _hashed(numbers: Counts) -> npt.NDArray[np.uint64]:
 
 
 class Router:
-    """The metric of two points under a linkage, by products of float32 matrices.
+    """The metric of two points under a linkage, by products of float32 matrices; rows are dense or CSR.
 
-    ``centre`` is where the origin is moved to if only differences count, so that little is lost in float32.
+    ``centre`` is where the origin of dense rows is moved to if only differences count, so that little is lost in
+    float32.
     """
 
     def __init__(self, linkage: VectorLinkage):
+        self._is_of_roots = linkage.is_of_roots
         self.is_unit = linkage.leaf_metric == "cosine" or linkage.is_spherical
         self._is_distance = linkage.leaf_metric == "sqeuclidean"
         self._centre: Any = None
         self._joined: Joined | None = None
 
-    def sample(self, numbers: Counts, rows: npt.NDArray[Any]) -> Sample:
+    def sample(self, numbers: Counts, rows: Any) -> Sample:
         """Routing points, ready to be compared."""
-        if self._centre is None and len(rows):
+        if self._centre is None and isinstance(rows, np.ndarray) and len(rows):
             self._centre = rows.mean(axis=0, dtype=np.float64)
         comparable = self._comparable(rows)
-        squares = np.einsum("ij,ij->i", comparable, comparable) / 2 if self._is_distance else np.zeros(len(rows))
-        return Sample(numbers, comparable, np.asarray(squares, np.float32))
+        bias = squared_lengths_of(comparable) / 2 if self._is_distance else np.zeros(len(numbers))
+        return Sample(numbers, comparable, np.asarray(bias, np.float32))
 
-    def grown(self, sample: Sample, numbers: Counts, rows: npt.NDArray[Any]) -> Sample:
+    def grown(self, sample: Sample, numbers: Counts, rows: Any) -> Sample:
         """The routing points of a branch to which points came."""
         kept = drawn(np.concatenate([sample.numbers, numbers]))
         came = kept[kept >= len(sample.numbers)] - len(sample.numbers)
@@ -101,20 +107,22 @@ class Router:
             return new
         return Sample(
             np.concatenate([sample.numbers[old], new.numbers]),
-            np.concatenate([sample.rows[old], new.rows]),
+            stacked([sample.rows[old], new.rows]),
             np.concatenate([sample.bias[old], new.bias]),
         )
 
-    def owners(self, rows: npt.NDArray[Any], samples: Sequence[Sample]) -> Slots:
+    def owners(self, rows: Any, samples: Sequence[Sample]) -> Slots:
         """For each row, the number of the sample that most of the nearest points are of; of equals, the nearest's."""
         there = [i for i, sample in enumerate(samples) if len(sample.numbers)]
-        owners = np.full(len(rows), there[0] if there else 0, np.intp)
+        n = count_rows(rows)
+        owners = np.full(n, there[0] if there else 0, np.intp)
         if len(there) < 2:
             return owners
         joined = self._joined_of([samples[i] for i in there])
-        for start in range(0, len(rows), BLOCK):
+        for start in range(0, n, BLOCK):
             with np.errstate(over="ignore", invalid="ignore"):
-                near = self._comparable(rows[start : start + BLOCK]) @ joined.rows.T - joined.bias
+                products = self._comparable(rows[start : start + BLOCK]) @ joined.rows.T
+                near = (products.toarray() if scipy.sparse.issparse(products) else products) - joined.bias
             owners[start : start + BLOCK] = np.array(there)[_most_votes(near, joined)]
         return owners
 
@@ -124,18 +132,17 @@ class Router:
         if known is None or len(known.of) != len(samples) or any(map(is_not, known.of, samples)):
             known = self._joined = Joined(
                 samples,
-                np.concatenate([sample.rows for sample in samples]),
+                stacked([sample.rows for sample in samples]),
                 np.concatenate([sample.bias for sample in samples]),
                 np.repeat(np.arange(len(samples)), [len(sample.numbers) for sample in samples]),
             )
         return known
 
-    def _comparable(self, rows: npt.NDArray[Any]) -> Vectors32:
-        if self._is_distance and len(rows):
+    def _comparable(self, rows: Any) -> Any:
+        if self._is_distance and isinstance(rows, np.ndarray) and len(rows):
             rows = rows - self._centre
-        if self.is_unit:
-            rows = unit_rows(rows)
-        return np.ascontiguousarray(rows, np.float32)
+        rows = formed(rows, self._is_of_roots, self.is_unit)
+        return rows.astype(np.float32) if scipy.sparse.issparse(rows) else np.ascontiguousarray(rows, np.float32)
 
 
 def _most_votes(near: Vectors32, joined: Joined) -> Slots:
@@ -153,7 +160,23 @@ def _most_votes(near: Vectors32, joined: Joined) -> Slots:
     return votes.argmax(axis=1)
 
 
-def unit_rows(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Rows at unit length; those of zeros stay."""
-    lengths = np.linalg.norm(rows.astype(np.float64, copy=False), axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros(rows.shape), where=lengths > 0)
+def formed(rows: Any, is_of_roots: bool, is_unit: bool) -> Any:
+    """Rows as a linkage compares them: the roots of their numbers, at unit length; those of zeros stay.
+
+    >>> formed(np.array([[9.0, 16.0], [0, 0]]), is_of_roots=True, is_unit=True).round(6).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    rows = np.sqrt(rows) if is_of_roots else rows
+    if not is_unit:
+        return rows
+    lengths = np.sqrt(squared_lengths_of(rows))
+    factors = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
+    return scaled(rows, factors) if scipy.sparse.issparse(rows) else rows * factors[:, None]
+
+
+def squared_lengths_of(rows: Any) -> Floats:
+    """By row, dense or CSR, the sum of its squares."""
+    if scipy.sparse.issparse(rows):
+        return squared_lengths(rows)
+    wide = rows.astype(np.float64, copy=False)
+    return np.einsum("ij,ij->i", wide, wide)

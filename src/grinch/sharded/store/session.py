@@ -16,11 +16,13 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from grinch._types import Slots
+from grinch._types import Labels, Slots
 from grinch.errors import LinkageError
 from grinch.sharded.store import journal
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.building import linkage_of_store, new_branch, settings_of
+from grinch.sharded.store.clusters import Followed
+from grinch.sharded.store.leaves import Leaves
 from grinch.sharded.store.manifest import BRANCH_NAME, Manifest
 from grinch.sharded.store.routing import Router
 from grinch.sharded.store.splitting import two_sides, with_groups
@@ -51,6 +53,9 @@ class Session:
         self._is_open, self._half_done = True, False
         # What was found out of the branches, with the versions it is of.
         self._whole: tuple[Any, Tree] | None = None
+        self._known_leaves: tuple[Any, Leaves] | None = None
+        self._known_cuts: tuple[Any, dict[str, Followed]] | None = None
+        self._known_labels: dict[str, tuple[Any, Labels]] = {}
         self._known_moments: dict[str, tuple[int, Moments]] = {}
         self._manifest = Manifest.read(folder)
         if not self.is_readonly:
@@ -185,9 +190,12 @@ class Session:
             )
         return self._now()
 
-    def _carry_out(self, steps: Sequence[Step]) -> None:
-        """All of these steps or none. A single one needs no journal: the store of a branch sees to that."""
-        with self._counting():
+    def _carry_out(self, steps: Sequence[Step], n_new: int = 0) -> None:
+        """All of these steps or none, in which ``n_new`` points come.
+
+        A single one needs no journal: the store of a branch sees to that.
+        """
+        with self._counting(n_new):
             if len(steps) == 1:
                 steps[0].apply(self._by_name)
             elif steps:
@@ -225,18 +233,32 @@ class Session:
             journal.remove(self.folder)
 
     @contextmanager
-    def _counting(self) -> Iterator[None]:
+    def _counting(self, n_new: int = 0) -> Iterator[None]:
+        """Versions that branches get within are versions of the whole, in which ``n_new`` points came."""
+        came = 0
         try:
             yield
+            came = n_new
         finally:
-            self._versions.catch_up(self._branches, is_kept=True)
+            self._next_number += came
+            self._versions.catch_up(self._branches, self._next_number, is_kept=True)
 
     def _count(self) -> None:
         """The versions of the whole, and the number of the next point."""
-        self._versions = Versions(self.folder)
-        self._versions.catch_up(self._branches, is_kept=not self.is_readonly)
         highest = [int(branch.order.max(initial=-1)) for branch in self._branches]
         self._next_number = max(self._manifest.next_number, max(highest) + 1)
+        self._versions = Versions(self.folder)
+        self._counted = self._versions.size(), self._key()
+        self._versions.catch_up(self._branches, self._next_number, is_kept=not self.is_readonly)
+
+    def _count_again(self) -> None:
+        """For a reader: the same, unless nothing has changed since."""
+        if self._counted != (self._versions.size(), self._key()):
+            self._count()
+
+    def _key(self) -> tuple[tuple[str, int], ...]:
+        """Something else whenever there are other points, or another tree."""
+        return tuple((branch.name, branch.store.version) for branch in self._now())
 
     # Splitting ----------------------------------------------------------------------------------------------------
 
@@ -262,7 +284,7 @@ class Session:
         self._manifest = manifest
         self._branches[at] = new[0]
         self._branches.append(new[1])
-        self._versions.catch_up(self._branches, is_kept=True)
+        self._versions.catch_up(self._branches, self._next_number, is_kept=True)
         self._drop([old])
 
     def _sides_of(self, old: Branch, names: Sequence[str]) -> list[Branch]:

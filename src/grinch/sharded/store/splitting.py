@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._types import Counts, Labels, Slots
 from grinch.sharded.store.routing import Router, drawn
@@ -40,7 +39,7 @@ def two_sides(tree: Tree) -> Labels:
     return sides
 
 
-def with_groups(sides: Labels, rows: npt.NDArray[Any], numbers: Counts, router: Router) -> Labels:
+def with_groups(sides: Labels, rows: Any, numbers: Counts, router: Router) -> Labels:
     """Each of the groups goes as a whole to the side that has the nearest routing points of most of its points."""
     away = np.flatnonzero(sides > 1)
     if not len(away):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._types import Counts, Slots
 from grinch.sharded.store.branch import Branch
@@ -20,7 +19,7 @@ Branches = Mapping[str, Branch]
 class Points(NamedTuple):
     """Points on their way into branches: rows, ids inside, what is kept beside them, and their arrival numbers."""
 
-    rows: npt.NDArray[Any]
+    rows: Any
     names: list[Id]
     payload: list[Any] | None
     numbers: Counts
@@ -70,7 +69,7 @@ class Update:
 
     branch: str
     names: list[Id]
-    rows: npt.NDArray[Any] | None
+    rows: Any
     payload: list[Any] | None
 
     def apply(self, branches: Branches) -> None:

@@ -13,18 +13,21 @@ from typing import Any
 import numpy as np
 
 from grinch._checks import check_count
-from grinch._types import Counts, Slots
+from grinch._types import Counts, Slots, count_rows
 from grinch.sharded.store import journal
 from grinch.sharded.store.branch import ORDER, Branch
 from grinch.sharded.store.clusters import ClusterFile
-from grinch.sharded.store.following import Following
+from grinch.sharded.store.looking import Looking
 from grinch.sharded.store.steps import Insert, Points, Remove, Step, Update, parts_of
 from grinch.sharded.store.versions import FILE as VERSIONS
+from grinch.sharded.store.versions import TIMES
 from grinch.store import DamagedStore, disk, inputs
 from grinch.store.database import Id
+from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.node_names import NodeNames
 
 
-class ShardedStore(Following):
+class ShardedStore(Looking):
     """A clustering in a folder of stores, made by :func:`grinch.open` with ``max_points``.
 
     A point goes to the branch that most of the five points nearest to it are of (up to 2,000 of each branch are looked
@@ -69,10 +72,10 @@ class ShardedStore(Following):
                 return self.version
             columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
             rows = self._checked(X, columns)
-            names = inputs.check_ids(ids, len(rows), self._is_named, self.id_kind)
-            payloads = _plain(inputs.check_payload(payload, len(rows)))
+            names = inputs.check_ids(ids, count_rows(rows), self._is_named, self.id_kind)
+            payloads = _plain(inputs.check_payload(payload, count_rows(rows)))
             is_named = names is not None
-            numbers = np.arange(self._next_number, self._next_number + len(rows))
+            numbers = np.arange(self._next_number, self._next_number + count_rows(rows))
             inside: list[Id] = list(numbers.tolist()) if names is None else names
             points = Points(rows, inside, payloads, numbers)
             if is_named:
@@ -86,8 +89,8 @@ class ShardedStore(Following):
     def _insert(self, points: Points, columns: list[str] | None) -> None:
         branches = self._now()
         owners = self._router.owners(points.rows, [branch.sample for branch in branches])
-        self._carry_out([Insert(branches[owner].name, points.taken(at), columns) for owner, at in parts_of(owners)])
-        self._next_number += len(points.names)
+        steps = [Insert(branches[owner].name, points.taken(at), columns) for owner, at in parts_of(owners)]
+        self._carry_out(steps, len(points.names))
         self._split_large()
 
     def _new_ones(self, points: Points) -> Points:
@@ -143,8 +146,8 @@ class ShardedStore(Following):
             names = self._names(ids)
             owned = self._owned(names)
             rows = None if X is None else self._checked(X)
-            if rows is not None and len(rows) != len(names):
-                raise ValueError(f"X must have a row for each of the {len(names)} ids; got {len(rows)}")
+            if rows is not None and count_rows(rows) != len(names):
+                raise ValueError(f"X must have a row for each of the {len(names)} ids; got {count_rows(rows)}")
             payloads = _plain(inputs.check_payload(payload, len(names)))
             arriving, staying, leaving = list[Step](), list[Step](), list[Step]()
             targets = None if rows is None else self._router.owners(rows, [b.sample for b in self._now()])
@@ -194,6 +197,8 @@ class ShardedStore(Following):
         See :meth:`grinch.store.Store.compact`.
         """
         with self._turn:
+            self._writable()
+            NodeNames(self.folder / NAMES_FILE).forget(lambda names: (self._owners(names) >= 0).tolist())
             return self._for_each(lambda branch: branch.store.compact())
 
     def _for_each(self, change: Callable[[Branch], object]) -> int:
@@ -258,10 +263,11 @@ class ShardedStore(Following):
             # Behind what counts there may be more of it by now.
             if (branch.store.folder / ORDER).exists():
                 disk.copy_file(branch.store.folder / ORDER, folder / branch.name / ORDER)
-        for name in (VERSIONS, journal.FILE):
+        for name in (TIMES, VERSIONS, journal.FILE):
             if (self.folder / name).exists():
                 disk.copy_file(self.folder / name, folder / name)
         ClusterFile(self.folder).copy_to(folder)
+        NodeNames(self.folder / NAMES_FILE).copy_to(folder / NAMES_FILE)
         self._manifest.write(folder)
 
     def close(self) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+import scipy.sparse
 
 from grinch._types import Floats, Labels
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.compiled import VectorGroup
 from grinch.linkage.vector import formula_score
-from grinch.sharded.store.routing import unit_rows
+from grinch.sharded.store.routing import formed, squared_lengths_of
 from grinch.tree import Tree
 
 
@@ -24,13 +24,17 @@ class Moments(NamedTuple):
     spread: float
 
 
-def moments_of(pieces: Iterable[npt.NDArray[Any]], n_features: int, is_unit: bool) -> Moments:
-    """The moments of rows that come piece by piece; at unit length, where only directions count."""
+def moments_of(pieces: Iterable[Any], n_features: int, linkage: VectorLinkage) -> Moments:
+    """The moments of rows, dense or CSR, that come piece by piece, as the linkage compares them."""
     found = Moments(0, np.zeros(n_features), 0.0)
     for piece in pieces:
-        rows = unit_rows(piece) if is_unit else piece.astype(np.float64)
-        mean = rows.mean(axis=0)
-        found = merged(found, Moments(len(rows), mean, float(np.square(rows - mean).sum(axis=1).mean())))
+        rows = formed(piece.astype(np.float64), linkage.is_of_roots, linkage.is_spherical)
+        mean = np.asarray(rows.mean(axis=0)).ravel()
+        if scipy.sparse.issparse(rows):
+            spread = max(float(squared_lengths_of(rows).mean() - mean @ mean), 0.0)
+        else:
+            spread = float(squared_lengths_of(rows - mean).mean())
+        found = merged(found, Moments(rows.shape[0], mean, spread))
     return found
 
 

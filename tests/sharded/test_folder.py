@@ -1,0 +1,78 @@
+"""A folder is used by one fit at a time."""
+
+from __future__ import annotations
+
+import errno
+import threading
+
+import numpy as np
+import pytest
+
+from grinch.sharded import ShardedGrinch
+from grinch.sharded.folder import alone_in
+from grinch.sharded.running import Workers
+from grinch.store import lock
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def test_a_fit_in_a_folder_that_another_works_in_is_refused(cluster, tmp_path):
+    X, inside, done = np.eye(6), threading.Event(), threading.Event()
+
+    def work():
+        with alone_in(tmp_path):
+            inside.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait(60)
+    model = ShardedGrinch(2, cluster.client, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"folder .* is in use by process \d+ on .*, which may be the same run"):
+        model.fit(X)
+    done.set()
+    thread.join()
+    assert model.fit(X).tree_.n_leaves == 6
+
+
+def test_points_of_two_runs_are_never_mixed(cluster, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, others = rng.normal(size=(300, 4)), rng.normal(size=(300, 4)) + 5
+    model = ShardedGrinch(4, cluster.client, sample_size=60, folder=tmp_path)
+    expected = model.fit(X).tree_.to_newick(lengths=False)
+    outcomes = Workers._outcomes
+
+    def end_after_one(self, stage, tasks, failed):
+        for found in outcomes(self, stage, tasks, failed):
+            yield found
+            if stage == "trees":
+                raise KeyboardInterrupt
+
+    killed = ShardedGrinch(4, cluster.client, sample_size=60, folder=tmp_path)
+    monkeypatch.setattr(Workers, "_outcomes", end_after_one)
+    with pytest.raises(KeyboardInterrupt):
+        killed.fit(others)
+    monkeypatch.undo()
+    again = ShardedGrinch(4, cluster.client, sample_size=60, folder=tmp_path).fit(X)
+    assert again.tree_.to_newick(lengths=False) == expected
+    assert (again.to_grinch().tree_.n_leaves, again.n_leaves_) == (300, 300)
+    # Of other runs nothing is left.
+    assert len(list(tmp_path.glob("stages-*"))) == 1
+    assert not list(tmp_path.glob(".removed-*"))
+
+
+def test_who_is_in_it_goes_on_and_leaves_it_at_the_end(tmp_path):
+    with alone_in(tmp_path), alone_in(tmp_path):
+        pass
+    lock.WriterLock(tmp_path).release()
+
+
+def test_without_locks_nobody_is_kept_out(tmp_path, monkeypatch, caplog):
+    def refuse(file):
+        raise OSError(errno.ENOSYS, "no locks here")
+
+    monkeypatch.setattr(lock, "_take", refuse)
+    with caplog.at_level("WARNING", "grinch.sharded"), alone_in(tmp_path):
+        assert "without locks" in caplog.text
+    with pytest.raises(OSError, match="cannot be locked"):
+        lock.WriterLock(tmp_path)
