@@ -6,6 +6,7 @@
     python benchmarks/sparse.py corpus         80,000 texts made of 400,000 words by Zipf's law
     python benchmarks/sparse.py columns        what leaving out common columns in the search changes
     python benchmarks/sparse.py entries        what shortened means change
+    python benchmarks/sparse.py memory         where the memory goes
     python benchmarks/sparse.py corpus:sparse  only one of several
 
 Every figure is measured in a process of its own and written to benchmarks/sparse.json at once.
@@ -14,6 +15,8 @@ Every figure is measured in a process of its own and written to benchmarks/spars
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import gzip
 import json
 import os
@@ -37,6 +40,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "corpus": tuple(name for name in SYSTEMS if name != "dense"),
     "columns": ("intents", "corpus 20,000"),
     "entries": ("intents", "corpus 20,000"),
+    "memory": ("intents", "docstrings", "corpus"),
 }
 
 
@@ -131,9 +135,7 @@ def of_system(section: str, system: str) -> dict[str, Any]:
     _fit(system, corpus(700, 2_000, 10)[0], 5)  # compiled, so that it is not measured
     X, y = points_of(section)
     k = int(y.max()) + 1
-    # From here on, the most memory is counted anew.
-    Path("/proc/self/clear_refs").write_text("5")
-    before = _resident()
+    before = _counted_from_here()
     began, cpu = time.perf_counter(), time.process_time()
     tree, labels = _fit(system, X, k)
     found = {
@@ -150,7 +152,6 @@ def of_system(section: str, system: str) -> dict[str, Any]:
         from grinch.metrics import sampled_purity
 
         found["purity"] = float(sampled_purity(tree, y, random_state=0).purity)
-        found["tree"] = 2 * tree.n_leaves * 4 * 4 + 2 * tree.n_leaves * 8
     return found
 
 
@@ -212,6 +213,35 @@ def entries(name: str) -> dict[str, Any]:
     return found
 
 
+def memory(name: str) -> dict[str, Any]:
+    """What a fitted model takes: its rows, the means of internal nodes, the index, and what every node has."""
+    from grinch import Grinch
+
+    Grinch().fit(corpus(700, 2_000, 10)[0])
+    X, _ = points_of(name)
+    before = _counted_from_here()
+    engine: Any = Grinch().fit(X)._engine()
+    most, arrays, first = peak() - before, engine.summaries.arrays, engine.summaries.capacity
+    rows = arrays.leaf_columns.nbytes + arrays.leaf_values.nbytes
+    # malloc keeps eight bytes of its own with every block, in steps of sixteen.
+    means = 8 * int(arrays.row_sizes[first:].sum(dtype=np.int64)) + 16 * int((arrays.row_starts[first:] != 0).sum())
+    index = sum(part.nbytes for one in engine.search.postings.segments for part in one if isinstance(part, np.ndarray))
+    return {
+        "points": X.shape[0],
+        "columns": X.shape[1],
+        "csr": size_of(X),
+        "rows": rows,
+        "means": means,
+        "index": index,
+        "nodes": _arrays_in(arrays) - rows + _arrays_in(engine.links) + _arrays_in(vars(engine.search).values()),
+        "most": most,
+    }
+
+
+def _arrays_in(some: Any) -> int:
+    return sum(part.nbytes for part in some if isinstance(part, np.ndarray))
+
+
 def _engine(X: Any, y: np.ndarray, most_entries: int | None = None, most_points: int | None = None) -> Any:
     from grinch.core.engine import Engine
     from grinch.core.rules import FAST
@@ -229,6 +259,15 @@ def _engine(X: Any, y: np.ndarray, most_entries: int | None = None, most_points:
     return engine, {"purity": float(sampled_purity(engine.tree(), y, random_state=0).purity), "cpu_seconds": spent}
 
 
+def _counted_from_here() -> int:
+    """The memory there is; from here on, the most of it is counted anew."""
+    gc.collect()
+    # What was freed and not given back would be used again, and not be seen.
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return _resident()
+
+
 def _resident() -> int:
     """The memory that this process has now, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -236,8 +275,9 @@ def _resident() -> int:
 
 
 def measured(section: str, part: str) -> dict[str, Any]:
-    if section in ("synthetic", "columns", "entries"):
-        return {"synthetic": synthetic, "columns": columns, "entries": entries}[section](part)
+    alone = {"synthetic": synthetic, "columns": columns, "entries": entries, "memory": memory}
+    if section in alone:
+        return alone[section](part)
     return of_system(section, part)
 
 

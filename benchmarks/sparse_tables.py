@@ -99,7 +99,27 @@ def entries() -> str:
     return _by_setting("entries", "entries kept of a mean", shown)
 
 
+def memory() -> str:
+    rows = _section("memory")
+    if not rows:
+        return "*Not measured yet: python benchmarks/sparse.py memory.*\n"
+    cells = [
+        [
+            f"{SETS[name]}, {row['points']:,} × {row['columns']:,}",
+            size(row["csr"]),
+            *(size(row[part]) for part in ("rows", "means", "index")),
+            f"{sum(row[part] for part in ('rows', 'means', 'index')) / row['csr']:.1f}",
+            f"{size(row['nodes'])} ({row['nodes'] / row['points']:.0f} bytes a point)",
+            size(row["most"]),
+        ]
+        for name, row in rows.items()
+    ]
+    head = ["", "CSR", "rows", "means", "index", "these three, in CSR", "all else by node", "the process, at most"]
+    return table(head, cells)
+
+
 PARTS = {
+    "sparse-memory": memory,
     "sparse-systems": systems,
     "sparse-synthetic": synthetic,
     "sparse-columns": columns,
