@@ -32,8 +32,9 @@ run: .venv/.run
 
 # Two processes share the cores; with threads of their own in BLAS and OpenMP they would wait for each other.
 test nightly: export OMP_NUM_THREADS := 1
+# A test that hangs is named, with the stacks of its threads, instead of holding up everything.
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 300 --timeout-method thread
 
 check: .venv/.dev
 	$(BIN)/ruff check .
@@ -45,8 +46,8 @@ check: .venv/.dev
 # What takes too long for every day: the slow tests, and all random ones with many more examples.
 nightly: export HYPOTHESIS_PROFILE := thorough
 nightly: .venv/.dev
-	$(BIN)/python -m pytest -n 2 -m slow
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m slow --timeout 7200 --timeout-method thread
+	$(BIN)/python -m pytest -n 2 --timeout 7200 --timeout-method thread
 	$(BIN)/python benchmarks/digests.py
 
 bench: .venv/.bench

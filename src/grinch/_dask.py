@@ -15,6 +15,9 @@ SECONDS_FOR_A_WORKER = 60
 # Tasks keep nothing in a worker, so there is nothing to write to disk when memory is short; and a worker that pauses
 # until memory is free waits for itself. One that takes more than its limit is stopped, and its task runs elsewhere.
 MEMORY_RULES = {f"distributed.worker.memory.{rule}": False for rule in ("target", "spill", "pause")}
+# By default a local cluster looks 15 seconds after a worker was lost whether it is back. If not, for instance because
+# it has just died once more or the machine is busy, its place stays empty: two such, and a run is without workers.
+EVERY_WORKER_COMES_BACK = {"distributed.deploy.lost-worker-timeout": "520 weeks"}
 
 
 def import_distributed(what: str) -> Any:
@@ -34,7 +37,7 @@ def local_client(what: str, n_workers: int | None = None, memory_limit: Any = No
 
     with (
         _workers_without_the_script(),
-        dask.config.set(MEMORY_RULES),
+        dask.config.set(MEMORY_RULES | EVERY_WORKER_COMES_BACK),
         distributed.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,

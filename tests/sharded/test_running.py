@@ -134,6 +134,27 @@ def test_a_worker_that_dies_loses_nothing(workers, notes, tmp_path):
     assert sharding.called(notes) == dict.fromkeys(range(6), 1)
 
 
+def test_an_answer_that_went_with_its_worker_is_waited_for(workers, notes, tmp_path, monkeypatch):
+    asked, outcome = [], running._outcome
+
+    def gone_once(future):
+        asked.append(future.key)
+        return None if asked.count(future.key) == 1 else outcome(future)
+
+    monkeypatch.setattr(running, "_outcome", gone_once)
+    assert workers.run("squares", sharding.square, squares(notes), tmp_path) == RESULTS
+    assert len(set(asked)) == 6
+    assert len(asked) == 12
+
+
+def test_the_place_of_a_worker_that_died_is_not_given_up(notes, tmp_path):
+    """A local cluster of dask's gives it up after some time, 15 seconds where it is not told otherwise."""
+    dask = pytest.importorskip("dask")
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}), Workers(n_workers=1) as workers:
+        assert workers.run("squares", sharding.square_or_die_once, squares(notes), tmp_path / "run") == RESULTS
+    assert (tmp_path / "died").exists()
+
+
 @pytest.mark.slow
 def test_a_task_that_kills_every_worker_is_named(workers, tmp_path):
     with pytest.raises(ShardError, match=r"task 'n-3': 4 workers died while they ran it.*out of memory\?"):

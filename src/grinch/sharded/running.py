@@ -170,10 +170,12 @@ class Workers:
         try:
             submit_more()
             while names:
-                found = {names.pop(future): _outcome(future) for future in self._some_finished(names)}
-                if not found:
+                finished = self._some_finished(names)
+                if not finished:
                     failed |= dict.fromkeys(names.values(), Failed(NO_WORKER))
                     return
+                outcomes = {future: _outcome(future) for future in finished}
+                found = {names.pop(future): outcome for future, outcome in outcomes.items() if outcome is not None}
                 failed |= {name: outcome for name, outcome in found.items() if isinstance(outcome, Failed)}
                 done = {name: outcome for name, outcome in found.items() if isinstance(outcome, Done)}
                 seconds += [outcome.seconds for outcome in done.values()]
@@ -283,12 +285,15 @@ def _checked(client: Any) -> Any:
     return client
 
 
-def _outcome(future: Any) -> Done | Failed:
+def _outcome(future: Any) -> Done | Failed | None:
+    """What became of a task; None if the worker that has the answer is gone, and another does the task again."""
     from distributed.scheduler import KilledWorker
 
     try:
-        outcome: Done | Failed = future.result()
+        outcome: Done | Failed = future.result(SECONDS_BETWEEN_LOOKS)
         return outcome
+    except TimeoutError:
+        return None
     except KilledWorker as error:
         return Failed(
             f"{error.allowed_failures + 1} workers died while they ran it, the last at {error.last_worker.address}"
