@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,38 @@ def test_a_damaged_file_is_compiled_again(folder):
     assert _compile.entry(twice)(4) == 8
 
 
+def test_processes_that_compile_at_once_keep_all_of_it(tmp_path):
+    """Locks are by opened file, so that threads stand for processes here."""
+
+    def save(which):
+        for i in range(20):
+            files(tmp_path).save((which, i), f"code {which} {i}")
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(save, range(6)))
+    assert all(files(tmp_path).load((which, i)) == f"code {which} {i}" for which in range(6) for i in range(20))
+
+
+def test_whoever_reads_while_code_is_written_finds_none(tmp_path, monkeypatch):
+    files(tmp_path, "before").save("key", "code of an earlier release")
+    write, seen = _compile._CacheFiles._save_data, []
+
+    def look(self, name, data):
+        seen.append(files(tmp_path).load("key"))
+        write(self, name, data)
+        seen.append(files(tmp_path).load("key"))
+
+    monkeypatch.setattr(_compile._CacheFiles, "_save_data", look)
+    files(tmp_path).save("key", "code")
+    assert seen == [None, None]
+    assert files(tmp_path).load("key") == "code"
+    assert len(list(tmp_path.glob("*.nbc"))) == 1, "the earlier one is gone"
+
+
+def files(folder, stamp="now"):
+    return _compile._CacheFiles(str(folder), "f-1.py3", stamp)
+
+
 def test_without_a_folder_it_runs_and_says_so_once(monkeypatch, capsys):
     monkeypatch.setattr(_compile._PackageCacheImpl, "_locator_classes", [])
     _compile._say_uncached.cache_clear()
@@ -79,7 +112,7 @@ def test_a_full_disk_does_not_stop_compiling(folder, monkeypatch, capsys):
         raise OSError(28, "No space left on device")
 
     _compile._say_uncached.cache_clear()
-    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", full)
+    monkeypatch.setattr("grinch._compile._CacheFiles.save", full)
     assert _compile.entry(twice)(4) == 8
     assert "no folder for compiled code can be written" in capsys.readouterr().err
 

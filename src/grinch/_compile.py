@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from llvmlite.binding import Linkage
 from numba import njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
@@ -220,10 +221,47 @@ class _PackageCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
         self._locator.get_source_stamp = source_digest
 
 
+class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """numba's files of a function, for processes that compile at the same time.
+
+    numba writes the index first, and numbers the file with the code as other processes do at that moment: whoever reads
+    in between runs the code of another signature, or of an earlier release. Here, code comes first, under a new name.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        folder = Path(self._cache_path)
+        with _alone_in(folder):
+            name = self._data_name(secrets.randbits(62))
+            self._save_data(name, data)
+            overloads = {**self._load_index(), key: name}
+            self._save_index(overloads)
+            for path in folder.glob(self._data_name_pattern.replace("{number:d}", "*")):
+                if path.name not in overloads.values():
+                    path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """One process at a time, where the system has such locks; without them, something may be compiled twice."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with open(folder / "grinch.lock", "ab") as file:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 class _PackageCache(FunctionCache):  # type: ignore[misc]
     """numba's cache; what it does not hold is about to be compiled, which the user is told if it takes long."""
 
     _impl_class = _PackageCacheImpl
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__(function)
+        self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, source_digest())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
