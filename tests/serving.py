@@ -67,8 +67,9 @@ def serving(what, **limits):
     finally:
         served.close()
         stop.set()
-        thread.join()
+        thread.join(60)
         service.close()
+        assert not thread.is_alive(), "the server does not stop"
 
 
 def some_rows(n, d=4, seed=0):

@@ -106,7 +106,9 @@ class Shown:
 
     def idle(self) -> Shown:
         """Wait until nothing is on its way."""
-        self.page.evaluate("grinchPage.idle()")
+        # What is evaluated has no time limit of its own.
+        late = "new Promise((_, fail) => setTimeout(() => fail(new Error('never idle')), 30000))"
+        self.page.evaluate(f"Promise.race([grinchPage.idle(), {late}])")
         return self
 
     def until(self, condition: str, seconds: float = 20) -> Shown:

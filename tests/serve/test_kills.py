@@ -49,9 +49,9 @@ def post(connection, path, body):
     return answer.status, json.loads(answer.read())
 
 
-def clients_insert(port, X, first, acknowledged, is_over):
-    """Insert points one by one, and note those that were acknowledged, until the service is gone."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+def clients_insert(port, X, first, acknowledged, ended):
+    """Insert points one by one, and note those that were acknowledged, until the service is gone; and how it ended."""
+    connection, error = http.client.HTTPConnection("127.0.0.1", port, timeout=30), None
     try:
         for i in range(first, len(X), 10):
             status, said = post(
@@ -59,26 +59,30 @@ def clients_insert(port, X, first, acknowledged, is_over):
             )
             assert (status, said["ids"]) == (200, [f"p{i}"])
             acknowledged.append(i)
-    except (OSError, http.client.HTTPException):
-        is_over.set()
+    except (OSError, http.client.HTTPException) as lost:
+        error = lost
     finally:
+        ended.append(error)
         connection.close()
 
 
 @pytest.mark.parametrize("after", [40, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 7, 150, 400, 900))])
 def test_what_was_acknowledged_survives_a_kill(tmp_path, after):
-    X, acknowledged, is_over = some_rows(20_000), [], threading.Event()
+    X, acknowledged, ended = some_rows(20_000), [], []
     with process(tmp_path / "store", "--clusters", 5) as (running, port):
-        arguments = [(port, X, i, acknowledged, is_over) for i in range(10)]
+        arguments = [(port, X, i, acknowledged, ended) for i in range(10)]
         threads = [threading.Thread(target=clients_insert, args=each) for each in arguments]
         for thread in threads:
             thread.start()
-        while len(acknowledged) < after and running.poll() is None:
+        while len(acknowledged) < after and not ended and running.poll() is None:
             time.sleep(0.001)
+        ended_before = list(ended)
         running.kill()
         for thread in threads:
             thread.join()
-        assert is_over.is_set()
+        assert ended_before == []
+        assert len(ended) == 10
+        assert any(ended), "none was cut off"
         assert running.wait() == -signal.SIGKILL
     with process(tmp_path / "store", GRINCH_TOKEN=TOKEN) as (running, port):
         client = grinch.connect(f"http://127.0.0.1:{port}", TOKEN)

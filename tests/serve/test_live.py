@@ -129,6 +129,7 @@ def test_who_waits_for_a_long_change_is_counted_and_does_not_ask_all_the_time(st
         for reader in readers:
             reader.start()
         while live._waiting < 3:
+            assert all(reader.is_alive() for reader in readers)
             time.sleep(0.001)
         with pytest.raises(Busy, match="try again"):
             live.read(ask, 3)

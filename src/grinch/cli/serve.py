@@ -91,8 +91,11 @@ def serve(
     from grinch.serve.http.app import listen, make_app, run
     from grinch.serve.http.service import Service
     from grinch.serve.viewer import Viewer
+    from grinch.serve.warming import warm_up
 
-    with listen(host, port) as listening, closing(Service(_open(path, read_only, new), settings)) as service:
+    with listen(host, port) as listening, closing(Service(served := _open(path, read_only, new), settings)) as service:
+        if service.writer is not None:
+            warm_up(served)
         viewer = Viewer(service.source, text=text, label=label, image=image, images=images)
         where = _address(host, listening.getsockname()[1])
         what = "read-only" if service.writer is None else "open for writing"

@@ -1,0 +1,48 @@
+"""What the first client of a service would wait for: code that is compiled on this machine once, or loaded."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from grinch.store import opening
+from grinch.store.face import AnyStore
+
+N_ROWS = 40
+
+
+def warm_up(store: AnyStore) -> None:
+    """Insert, predict and remove a few points in a store like this one, which is thrown away.
+
+    >>> import grinch, tempfile
+    >>> store = grinch.open(tempfile.mkdtemp(), linkage="ward")
+    >>> warm_up(store)
+    >>> len(store)
+    0
+    """
+    about = store.info()
+    settings = {name: about[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")}
+    if not all(isinstance(settings[name], str) for name in ("linkage", "mode", "search")):
+        return  # what users wrote themselves may do anything when it is called
+    cut = {name: about["cuts"]["default"][name] for name in ("n_clusters", "threshold")}
+    rows = _rows(store.n_features or 8, about["is_sparse"])
+    # Without room for it the service works as well.
+    with (
+        suppress(OSError),
+        tempfile.TemporaryDirectory(prefix="grinch-") as folder,
+        opening.open(folder, **settings, **cut, dtype=about["dtype"]) as like,
+    ):
+        like.insert(rows)
+        like.predict(rows[:1])
+        like.remove(like.ids[:1])
+
+
+def _rows(n_features: int, is_sparse: bool) -> Any:
+    rng = np.random.default_rng(0)
+    if is_sparse:
+        return scipy.sparse.random_array((N_ROWS, n_features), density=min(1.0, 8 / n_features), format="csr", rng=rng)
+    return rng.random((N_ROWS, n_features))

@@ -1,0 +1,65 @@
+"""No client waits for code that is compiled or loaded first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import grinch
+from grinch.serve.warming import warm_up
+from serving import some_rows
+
+PROGRAM = """
+import sys
+import grinch
+from grinch import _compile
+from grinch.serve.warming import warm_up
+from serving import some_rows
+
+with grinch.open(sys.argv[1]) as store:
+    warm_up(store)
+    load, loaded = _compile._PackageCache.load_overload, []
+    def note(self, *given):
+        loaded.append(self._name)
+        return load(self, *given)
+    _compile._PackageCache.load_overload = note
+    X = some_rows(130, d=store.n_features or 4)
+    store.insert(X[:100], ids=[f"q{i}" for i in range(100)])
+    store.insert(X[100:101], ids=["q100"])
+    store.predict(X[101:])
+    store.remove(["q1", "q3"])
+    print(len(store), loaded)
+"""
+
+
+@pytest.mark.parametrize("settings", [{"n_clusters": 4}, {"linkage": "ward", "threshold": -2.0}])
+def test_after_warming_up_nothing_is_compiled_or_loaded(tmp_path, settings):
+    with grinch.open(tmp_path / "store", **settings) as store:
+        store.insert(some_rows(60).astype(float), ids=[f"p{i}" for i in range(60)])
+    command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "store")]
+    done = subprocess.run(command, env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "159 []\n", done.stderr
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_points": 100}, {"linkage": lambda a, b: 1.0}])
+def test_a_store_is_as_it_was(tmp_path, settings):
+    with grinch.open(tmp_path / "store", **settings) as store:
+        store.insert(some_rows(30) if "linkage" not in settings else list("abc"))
+        before = store.version, store.ids, store.tree.to_newick(lengths=False)
+        warm_up(store)
+        assert (store.version, store.ids, store.tree.to_newick(lengths=False)) == before
+
+
+def test_without_room_it_is_left_out(tmp_path, monkeypatch):
+    def full(*given, **named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryDirectory", full)
+    with grinch.open(tmp_path / "store") as store:
+        warm_up(store)
+        assert len(store) == 0
+        store.insert(np.eye(3))
