@@ -30,7 +30,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -485,10 +485,10 @@ class Life:
         shutil.rmtree(self._twin_place)
 
 
-def warm_up() -> None:
-    """Import and compile in this process what its forks will use."""
+def warm_up(seeds: Iterable[int] = (1, 3)) -> None:
+    """Import and compile in this process what its forks will use: for dense rows and, by a seed like 3, sparse ones."""
     with tempfile.TemporaryDirectory() as folder:
-        for seed in (1, 3):
+        for seed in seeds:
             store = open_store(Path(folder) / f"store-{seed}", **SETTINGS)
             for k in range(60):
                 operate(store, seed, k)

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -16,6 +19,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("here", deadline=None, max_examples=30, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "here"))
+
+HERE = Path(__file__).parent
+COMPILE = "import sys; from killing import kills; kills.warm_up([int(sys.argv[1])])"
+
+
+def pytest_sessionstart(session):
+    """Before several processes test where nothing is compiled: compile what most tests need, dense and sparse.
+
+    Otherwise all of them compile it at once, and servers, whose clients do not wait for ever, answer too late.
+    """
+    is_first = session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput")
+    if is_first and not any((HERE.parent / "src/grinch/core").rglob("*.nbc")):
+        given = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+        for compiling in [subprocess.Popen([sys.executable, "-c", COMPILE, seed], env=given) for seed in ("1", "3")]:
+            compiling.wait()
 
 
 @pytest.fixture

@@ -64,7 +64,6 @@ def test_one_branch_is_a_plain_store(tmp_path, settings):
         np.testing.assert_array_equal(one.tree.child_pairs(), plain.tree.child_pairs())
         np.testing.assert_array_equal(one.tree.scores, plain.tree.scores)
         np.testing.assert_array_equal(one.vectors(one.ids), plain.vectors(plain.ids))
-        assert [change.change for change in one.branch_changes()] == plain.changes()
         version, places = plain.place(X[:9])
         assert one.place(X[:9]) == (one.version, places) == (version, places)
         assert [(p.node, p.nearest) for p in one.branch_places(X[:9])] == places
@@ -201,19 +200,6 @@ def test_the_cut_it_was_made_with_is_its_own(tmp_path):
         assert len(store.clusters()) == 3
     with pytest.raises(ValueError, match="made with n_clusters=3"):
         grinch.open(tmp_path / "s", n_clusters=4)
-
-
-def test_changes_are_in_the_order_of_versions(split):
-    store, _rows, _ = split
-    version = store.version
-    assert store.branch_changes(version) == []
-    store.insert(grouped(9, 4), ids=list("abcd"))
-    found = store.branch_changes(version)
-    assert [one.version for one in found] == sorted(one.version for one in found)
-    assert {one.version for one in found} <= set(range(version + 1, store.version + 1))
-    assert {one.branch for one in found} <= set(store.branches)
-    assert sum(one.change.count for one in found if one.change.kind in ("born", "grew")) >= 4
-    assert len(store.branch_changes()) > len(found)
 
 
 def test_a_change_that_fails_half_way_is_taken_back(split, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grinch.sharded.store.opening import BranchOfFit, make_sharded, open_sharded
-from grinch.sharded.store.reading import BranchChange, Place
+from grinch.sharded.store.reading import Place
 from grinch.sharded.store.store import ShardedStore
 
 if TYPE_CHECKING:
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
     _as_others_see_it: type[AnyStore] = ShardedStore
 
-__all__ = ["BranchChange", "BranchOfFit", "Place", "ShardedStore", "make_sharded", "open_sharded"]
+__all__ = ["BranchOfFit", "Place", "ShardedStore", "make_sharded", "open_sharded"]

@@ -33,10 +33,10 @@ def settings_of(store: Store) -> dict[str, Any]:
     """What to open another store with that is like this one."""
     parameters = store._now().model.get_params()
     settings = {name: parameters[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")}
-    n_clusters, threshold = store._db.get("default_cut")
-    return {**settings, "n_clusters": n_clusters, "threshold": threshold, "dtype": store._db.get("dtype")}
+    return {**settings, "dtype": store._db.get("dtype")}
 
 
 def new_branch(folder: Path, settings: dict[str, Any], router: Router) -> Branch:
     """A branch without points; what was left in its folder by a process that died is gone."""
-    return Branch(opening.open(folder, **settings), router)
+    # Clusters are those of the whole: a branch, which would follow a cut of its own at every change, has the cheapest.
+    return Branch(opening.open(folder, **{**settings, "n_clusters": 1, "threshold": None}), router)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch._checks import check_count
 from grinch._types import Counts, Slots
 from grinch.sharded.files import joined
 from grinch.sharded.store.branch import Branch
@@ -19,21 +18,12 @@ from grinch.sharded.store.session import Session
 from grinch.sharded.store.top import Moments, moments_of, top_tree
 from grinch.sharded.whole import Merges, compose, without
 from grinch.store import inputs
-from grinch.store.changes import Change
 from grinch.store.database import Id
 from grinch.store.lock import holder, is_held
 from grinch.tree import Tree
 
 # Rows that are summed up together.
 PIECE = 65_536
-
-
-class BranchChange(NamedTuple):
-    """Something that happened to a cluster of a branch: in which version of the whole, in which branch, and what."""
-
-    version: int
-    branch: str
-    change: Change
 
 
 class Place(NamedTuple):
@@ -286,27 +276,6 @@ class Reading(Session):
         )
 
     # What happened ------------------------------------------------------------------------------------------------
-
-    def branch_changes(self, since: int = 0) -> list[BranchChange]:
-        """What happened to the clusters of each branch by itself after version ``since``, in the order of the versions.
-
-        Clusters are those of the branch's own store, and not of the whole (:meth:`changes`). A branch that was
-        split is no more, and so is what happened to it; the clusters of its parts are born with them.
-        """
-        with self._turn:
-            by_number = {branch.number: branch for branch in self._now()}
-            check_count("since", since, 0)
-            version_of, first = dict[tuple[int, int], int](), dict[int, int]()
-            for version, number, own in self._versions.since(since):
-                version_of[number, own] = version
-                first.setdefault(number, own - 1)
-            found = [
-                BranchChange(version_of[number, change.version], by_number[number].name, change)
-                for number, own in first.items()
-                if number in by_number
-                for change in by_number[number].store.changes(since=own)
-            ]
-            return sorted(found, key=lambda one: one.version)
 
     def times(self) -> dict[int, float]:
         """When each version was made, in seconds since 1970."""

@@ -109,10 +109,6 @@ class Versions:
             finally:
                 os.close(file)
 
-    def since(self, version: int) -> list[tuple[int, int, int]]:
-        """The versions of the whole after one, with the number and the version of the branch of each."""
-        return [(i + 1, row.branch, row.own) for i, row in enumerate(self._rows[version:], version)]
-
     def times(self) -> Floats:
         """When each version was made, in seconds since 1970; where that is not known, when the next one was."""
         at = np.array([row.at for row in self._rows], np.int64)
