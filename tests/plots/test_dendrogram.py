@@ -36,7 +36,7 @@ def sizes(ax) -> np.ndarray:
 
 
 def folded(ax) -> int:
-    found = re.search(r"few at a time, ([\d,]+) in all", ax.get_xlabel())
+    found = re.search(r"too small to draw, ([\d,]+) points in all", ax.get_xlabel())
     return int(found[1].replace(",", "")) if found else 0
 
 

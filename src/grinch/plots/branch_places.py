@@ -9,7 +9,7 @@ import numpy as np
 from grinch._types import Floats
 from grinch.plots.commonest import Groups, whole_nodes
 from grinch.plots.heights import Scale, scale_of
-from grinch.plots.naming import MOST
+from grinch.plots.naming import MOST, NEARLY_ALL
 from grinch.plots.outline import Branch
 from grinch.plots.style import ACCENT, GREY, PALETTE, cluster_slots
 from grinch.tree import Tree
@@ -94,7 +94,7 @@ def paint(
 ) -> Paint:
     """Colors of clusters or else of labels; grey where several come together."""
     for known in (cut, classes):
-        codes = [] if known is None else _codes(branches, known)
+        codes = [] if known is None else _codes(branches, known, NEARLY_ALL if known is cut else MOST)
         # A cut far below the branches colors none of them: labels do, then.
         if known is not None and max(codes) >= 0:
             slots = _slots(known, [codes[i] for i in order if codes[i] >= 0], is_cut=known is cut)
@@ -115,13 +115,13 @@ def _starts(
     return [(i, float(heights[tops[code]])) for i, code in begun if tops[code] >= 0]
 
 
-def _codes(branches: list[Branch], known: Groups) -> list[int]:
-    """The number of the label or cluster that most points of a branch have, and all branches below; otherwise -1."""
+def _codes(branches: list[Branch], known: Groups, least: float) -> list[int]:
+    """The number of the label or cluster that most of a branch have (this share), and all branches below, or -1."""
     codes = [-1] * len(branches)
     for i in range(len(branches) - 1, -1, -1):
         below = {codes[part] for part in branches[i].parts}
         if not below:
-            codes[i] = known.code(branches[i].node) if known.share(branches[i].node) >= MOST else -1
+            codes[i] = known.code(branches[i].node) if known.share(branches[i].node) >= least else -1
         elif len(below) == 1:
             codes[i] = below.pop()
     return codes

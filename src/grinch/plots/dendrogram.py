@@ -62,9 +62,9 @@ def plot_dendrogram(
 ) -> Axes:
     """Draw the branches of a tree that count, each as thick as it has points, with a name.
 
-    Only splits into two sizeable groups are drawn: those whose smaller side is largest. What leaves a branch a few
-    points at a time is folded into it, and counted there (+n). So a tree of any depth and size makes a picture of its
-    structure, not of its outliers. Branches that are alike are side by side where the tree allows it.
+    Only splits into two sizeable groups are drawn: those whose smaller side is largest. Smaller groups and single
+    points that leave a branch are folded into it, and counted there (+n). So a tree of any depth and size makes a
+    picture of its structure, not of its outliers. Branches that are alike are side by side where the tree allows it.
 
     Parameters
     ----------
@@ -114,12 +114,13 @@ def plot_dendrogram(
     painted = paint(tree, heights, branches, order, cut, classes)
     ax = ax or new_axes(9, 1.15 + ROW * places.n_rows)
     ax.set_title(title or _title(tree, branches, cut), loc="left", fontsize=11, color=INK, **AS_IT_IS)
-    _frame(ax, places, _legend(branches, painted))
+    starts = [(i, height) for i, height in painted.starts if height >= places.scale.low]
+    _frame(ax, places, _legend(branches, bool(starts)))
     _write_captions(ax, places.rows[order].tolist(), _captions(tree, naming, [branches[i].node for i in order]))
     draw_scale(ax, places.scale, FONT)
     _draw_lines(ax, tree, branches, places, painted)
     _draw_ends(ax, order, places, painted)
-    _draw_starts(ax, places, painted)
+    _draw_starts(ax, starts, places, painted)
     _write_folded(ax, branches, places)
     return ax
 
@@ -177,13 +178,13 @@ def _title(tree: Tree, branches: list[Branch], cut: Groups | None) -> str:
     return said if n == 1 else f"{said}, no split into two groups of some size"
 
 
-def _legend(branches: list[Branch], painted: Paint) -> str:
+def _legend(branches: list[Branch], has_dots: bool) -> str:
     """What the signs of the picture mean."""
     said = []
-    if painted.starts:
+    if has_dots:
         said.append("dots: where the clusters come together")
     if folded := sum(branch.folded for branch in branches):
-        said.append(f"+n: points that leave a few at a time, {folded:,} in all")
+        said.append(f"+n: single points and groups too small to draw, {folded:,} points in all")
     return "; ".join(said)
 
 
@@ -266,9 +267,8 @@ def _draw_ends(ax: Axes, order: list[int], places: Places, painted: Paint) -> No
     )
 
 
-def _draw_starts(ax: Axes, places: Places, painted: Paint) -> None:
+def _draw_starts(ax: Axes, starts: list[tuple[int, float]], places: Places, painted: Paint) -> None:
     """A dot where each cluster comes together."""
-    inside = [(height, places.rows[i], painted.colors[i]) for i, height in painted.starts if height >= places.scale.low]
-    if inside:
-        x, y, colors = zip(*inside, strict=True)
+    if starts:
+        x, y, colors = zip(*((height, places.rows[i], painted.colors[i]) for i, height in starts), strict=True)
         ax.scatter(x, y, s=22, c=colors, edgecolors="white", linewidths=0.8, zorder=3)

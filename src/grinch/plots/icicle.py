@@ -11,7 +11,7 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Labels
 from grinch.plots.commonest import GivenLabels, Groups, groups, whole_nodes
-from grinch.plots.naming import MOST, Naming, Shares
+from grinch.plots.naming import MOST, NEARLY_ALL, Naming, Shares
 from grinch.plots.outline import default_size
 from grinch.plots.style import (
     AS_IT_IS,
@@ -40,8 +40,6 @@ FONT = 8.0
 # Inches of a row, and rows by which the last groups are longer: that is where most names are.
 ROW, MORE_ROWS = 0.36, 3.0
 MOST_ROWS = 64
-# A block has the color of a cluster if this share of its points are of it.
-NEARLY_ALL = 0.8
 # The width of a letter and the height of a line, in ems, with a little to spare.
 LETTER_WIDTH, LINE_HEIGHT = 1.08 * LETTER, 1.25
 # Part of a name of fewer letters says nothing.
@@ -71,8 +69,8 @@ def plot_icicle(
 ) -> Axes:
     """Draw the largest groups of a tree as blocks, each as wide as its share of the points, under the group it is in.
 
-    Only splits into sizeable groups count. Points that leave a group a few at a time are the gaps under it. So a tree
-    of any depth and size makes a picture of few rows, as ``grinch explore`` shows it.
+    Only splits into sizeable groups count. Smaller groups and single points that leave a group are the gaps under it.
+    So a tree of any depth and size makes a picture of few rows, as ``grinch explore`` shows it.
 
     Parameters
     ----------
@@ -208,7 +206,7 @@ def _title(tree: Tree, found: list[Block], cut: Groups | None) -> str:
 def _legend(found: list[Block], has_outlines: bool, is_paler: bool) -> str:
     """What can be seen, and what it means."""
     signs = {
-        "gaps: points that leave a group a few at a time": sum(b.width for b in found if b.is_last) < 1 - 1e-9,
+        "gaps: single points and groups too small to draw": sum(b.width for b in found if b.is_last) < 1 - 1e-9,
         "outlined: the clusters": has_outlines,
         "paler: more mixed": is_paler,
     }

@@ -16,8 +16,11 @@ from grinch.tree.blocks import Display
 
 # Words of a name; points of a group that are asked for it.
 N_WORDS, SAMPLE = 4, 500
-# What at least this share of the points have is what a group is.
-MOST = 0.5
+# A label that at least this share of the points have is what a group is called by; of clusters it must be more, for a
+# group of two clusters is not one of them.
+MOST, NEARLY_ALL = 0.5, 0.8
+# Clusters with a smaller share of the points of a group are not counted.
+FEW = 0.05
 
 
 class Shares(NamedTuple):
@@ -49,7 +52,7 @@ class Naming:
             got = "no clusters" if clusters is None else type(names).__name__
             raise ValueError(f"names must be a dictionary from clusters to their names, and needs clusters; got {got}")
         self._tree, self._shown, self._labels, self._clusters = tree, shown, labels, clusters
-        self._least = least or Shares(0.0, MOST)
+        self._least = least or Shares(0.0, NEARLY_ALL)
         self._given = {} if names is None else dict(names)
         self._words_first = words_first
         self._texts = None if texts is None else check_texts(texts, tree.n_leaves)
@@ -98,15 +101,17 @@ class Naming:
             return str(self._tree.names[node])
         if self._clusters is None or self._clusters.code(node) < 0:
             return ""
-        if self._clusters.share(node) >= self._least.cluster:
+        if self._clusters.share(node) >= self._least.cluster or (n_clusters := self._count_clusters(node)) == 1:
             return f"cluster {self._clusters.name(node)}"
-        return counted(self._count_clusters(node), "cluster")
+        return counted(n_clusters, "cluster")
 
     def _count_clusters(self, node: int) -> int:
+        """How many clusters a group has, without stray points; all of them where every one is small."""
         assert self._clusters is not None
         start = int(self._shown.starts[node])
         codes = self._clusters.named.codes[self._shown.order[start : start + self._tree.size(node)]]
-        return len(np.unique(codes[codes >= 0]))
+        counts = np.unique(codes[codes >= 0], return_counts=True)[1]
+        return int((counts >= min(FEW * len(codes), counts.max())).sum())
 
     def _keywords(self, nodes: list[int]) -> list[str]:
         """The words that set each group apart from the others."""
