@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -63,6 +64,23 @@ def test_a_damaged_file_is_compiled_again(folder):
     for path in files:
         path.write_bytes(b"not a cache")
     assert _compile.entry(twice)(4) == 8
+
+
+@pytest.mark.parametrize("decorator", [_compile.kernel, _compile.entry, _compile.compiled])
+def test_ctrl_c_waits_until_it_is_compiled(folder, monkeypatch, decorator):
+    """Cut short, LLVM frees things twice, and Python ends."""
+    load = _compile._PackageCache.load_overload
+
+    def interrupted(self, *given):
+        signal.raise_signal(signal.SIGINT)
+        return load(self, *given)
+
+    monkeypatch.setattr(_compile._PackageCache, "load_overload", interrupted)
+    function = decorator(twice)
+    with pytest.raises(KeyboardInterrupt):
+        function(4)
+    assert len(function.signatures) == 1
+    assert function(4) == 8
 
 
 def test_processes_that_compile_at_once_keep_all_of_it(tmp_path):

@@ -21,6 +21,8 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
 
+from grinch._interrupts import uninterrupted
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -168,6 +170,14 @@ def _cached(dispatcher: Any) -> Any:
     except (RuntimeError, OSError):  # no folder can be written
         _say_uncached()
         dispatcher._cache = _NoCache()
+    compile_whole = dispatcher.compile
+
+    def compile_uninterrupted(signature: Any) -> Any:
+        """LLVM is left with dangling pointers where an exception cuts it short: the process crashes sooner or later."""
+        with uninterrupted():
+            return compile_whole(signature)
+
+    dispatcher.compile = compile_uninterrupted
     return dispatcher
 
 

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from effort import at_night
 from grinch import HAC, Grinch, Rules, Tree
+from grinch.core.engine import Engine
 from grinch.estimators.base import turns_of
 from grinch.metrics import dendrogram_purity
 from grinch.neighbors import ByKey, ByVector
@@ -494,3 +495,23 @@ def test_ctrl_c_while_gaps_are_closed_waits_for_the_end(form, monkeypatch):
     assert model.partial_fit(X[:50]).n_leaves_ == 150
     model.tree_.check()
     assert len(model.labels_) == 150
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix])
+@pytest.mark.parametrize("names", [None, [f"p{i}" for i in range(60)]])
+def test_after_an_update_that_was_broken_off_all_ids_are_known(form, names, monkeypatch):
+    X = form(np.random.default_rng(0).random((60, 5)) + 0.1)
+    model, insert = Grinch(n_clusters=3).fit(X, ids=names), Engine.insert
+    ids = list(model.ids_)
+
+    def broken_off(self, rows, *arguments, **options):
+        insert(self, rows[:4], *arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Engine, "insert", broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        model.update(ids[:10], X[50:])
+    monkeypatch.undo()
+    assert model.ids_ == ids
+    assert model.update(ids[2:4], X[:2]).remove([ids[1], ids[3], ids[59]]).ids_ == [ids[0], ids[2], *ids[4:59]]
+    model.tree_.check()

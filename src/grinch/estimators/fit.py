@@ -53,7 +53,7 @@ class Fit:
 
     def slot_of(self) -> Mapping[Hashable, int]:
         """The slot of each point in the tree, by id."""
-        return self.ids.slot_of(self._has)
+        return self.ids.slot_of(self._has, self._slots)
 
     def is_named(self) -> bool | None:
         """Whether the points in the tree have names of the user's; None if there are none."""

@@ -124,17 +124,17 @@ class PointIds:
         """Ascending slots by position."""
         return slots if self.is_in_order else slots[np.argsort(self._positions[slots], kind="stable")]
 
-    def slot_of(self, is_there: Callable[[int], bool]) -> Mapping[Hashable, int]:
-        """The slot of each point by id; ``is_there(slot)`` says whether there is still a point in it."""
+    def slot_of(self, is_there: Callable[[int], bool], there: Callable[[], Slots]) -> Mapping[Hashable, int]:
+        """The slot of each point by id; ``is_there(slot)`` says whether it has a point, ``there()`` which ones have."""
         if self.names is None:
-            return SlotsByPosition(self, is_there)
+            return SlotsByPosition(self, is_there, there)
         new = [slot for slot in range(self._filed, self.n_slots) if is_there(slot)]
         self._slot_of.update(zip(map(self.name_of, new), new, strict=True))
         self._filed = self.n_slots
         return self._slot_of
 
-    def slots_at(self, positions: Counts) -> Slots:
-        """The slots that had points of these positions last; -1 for positions that were never given."""
+    def slots_at(self, positions: Counts, there: Callable[[], Slots]) -> Slots:
+        """The slots that have points of these positions, or had them; -1 for none."""
         if self.is_in_order:
             known = self.positions
             slots = np.searchsorted(known, positions)
@@ -142,21 +142,22 @@ class PointIds:
             is_known[is_known] = known[slots[is_known]] == positions[is_known]
             return np.where(is_known, slots, -1)
         if self._by_position is None:
-            # Of an updated point, the last of its slots counts.
+            # An updated point has had several slots: the last one, or the one before if the update was broken off.
+            slots = there()
             self._by_position = np.full(self._next + 1, -1, np.intp)
-            self._by_position[self.positions] = np.arange(self.n_slots)
+            self._by_position[self.positions[slots]] = slots
         return self._by_position[np.where((positions >= 0) & (positions < self._next), positions, self._next)]
 
 
 class SlotsByPosition(Mapping[Hashable, int]):
     """The slots of points that have no names, by position: nothing is filed, so that a look costs next to nothing."""
 
-    def __init__(self, ids: PointIds, is_there: Callable[[int], bool]):
-        self._ids, self._is_there = ids, is_there
+    def __init__(self, ids: PointIds, is_there: Callable[[int], bool], there: Callable[[], Slots]):
+        self._ids, self._is_there, self._there = ids, is_there, there
 
     def __getitem__(self, position: Hashable) -> int:
         if isinstance(position, (int, np.integer)) and 0 <= position < 2**62:
-            slot = int(self._ids.slots_at(np.array([position], np.int64))[0])
+            slot = int(self._ids.slots_at(np.array([position], np.int64), self._there)[0])
             if slot >= 0 and self._is_there(slot):
                 return slot
         raise KeyError(position)

@@ -97,7 +97,8 @@ class Contents:
         """Which of these positions have a point."""
         if not self.is_fitted:
             return np.zeros(len(positions), np.bool_)
-        engine, slots = self.model._engine(), self.model._fitted.ids.slots_at(positions)
+        engine = self.model._engine()
+        slots = self.model._fitted.ids.slots_at(positions, engine.slots)
         return np.array([slot >= 0 and engine.has(slot) for slot in slots.tolist()], np.bool_)
 
     # Operations ---------------------------------------------------------------------------------------------------
