@@ -272,10 +272,11 @@ class InFiles:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.has_files = os.name != "nt" and not disk.is_in_memory(folder)
 
     def __call__(self, old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
         row_bytes = old.dtype.itemsize * int(np.prod(old.shape[1:], dtype=np.int64))
-        if fill != 0 or 2 * capacity * row_bytes < LARGE or os.name == "nt":
+        if fill != 0 or 2 * capacity * row_bytes < LARGE or not self.has_files:
             return enlarged(old, old_capacity, capacity, fill)
         with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
             number = file.fileno()
@@ -290,7 +291,7 @@ class InFiles:
 
     def entries(self, old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
         """The same for numbers without nodes: as :func:`~grinch.summaries.sparse.enlarged_entries`."""
-        if room * old.dtype.itemsize < LARGE or os.name == "nt":
+        if room * old.dtype.itemsize < LARGE or not self.has_files:
             return enlarged_entries(old, room)
         with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
             os.ftruncate(file.fileno(), room * old.dtype.itemsize)

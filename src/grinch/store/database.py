@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sqlite3
@@ -62,6 +63,10 @@ class Operation(NamedTuple):
     rows: bytes | None = None
 
 
+# Parts of the names of SQLite's errors where something could not be written.
+NO_ROOM = ("FULL", "IOERR_WRITE", "IOERR_FSYNC", "IOERR_TRUNCATE", "IOERR_SHMSIZE", "IOERR_SHMMAP", "IOERR_SHMOPEN")
+
+
 class Database:
     """The SQLite file of a store; one connection, which the threads of a process share (the store takes turns)."""
 
@@ -81,7 +86,10 @@ class Database:
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from None
 
-    def _damaged(self, error: Exception) -> DamagedStore:
+    def _damaged(self, error: Exception) -> Exception:
+        code = getattr(error, "sqlite_errorname", "")
+        if any(word in code for word in NO_ROOM):
+            return OSError(errno.ENOSPC, f"{self.path} cannot be written ({error}); is the disk full?")
         return DamagedStore(f"{self.path} is not the database of a store, or is damaged: {error}")
 
     def create(self, about: dict[str, Any]) -> None:

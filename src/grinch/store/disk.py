@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy.typing as npt
 
 # Bytes that are looked at, written and summed up at a time.
 CHUNK = 2**20
+# File systems whose files are in memory.
+IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 
 
 def write_at(file: int, data: npt.NDArray[Any] | bytes, offset: int) -> None:
@@ -61,7 +64,22 @@ def sizes_in(folder: Path) -> dict[str, int]:
     return found
 
 
-def mapped(path: Path, length: int | None = None, *, private: bool) -> mmap.mmap | bytes:
+def is_in_memory(path: Path) -> bool:
+    """Whether a file or folder is on a file system in memory, as far as the system says.
+
+    There, holes of a mapped file take room when they are looked at; where there is none, the process is ended.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        device = os.stat(path).st_dev
+        number = f"{os.major(device)}:{os.minor(device)}"
+        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            mount, _, system = line.partition(" - ")
+            if mount.split()[2] == number:
+                return system.split()[0] in IN_MEMORY
+    return False
+
+
+def mapped(path: Path, length: int | None = None, *, private: bool) -> mmap.mmap | bytes | bytearray:
     """The bytes of a file in memory, read when they are looked at.
 
     ``private``: they can be written to, and what is written is nobody else's and never in the file.
@@ -70,6 +88,8 @@ def mapped(path: Path, length: int | None = None, *, private: bool) -> mmap.mmap
         length = os.fstat(file.fileno()).st_size if length is None else length
         if not length:
             return b""
+        if private and is_in_memory(path):
+            return bytearray(file.read(length))
         return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY if private else mmap.ACCESS_READ)
 
 

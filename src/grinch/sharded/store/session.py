@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 import sqlite3
@@ -210,11 +211,19 @@ class Session:
                 inverse = step.inverse(self._by_name)
                 step.apply(self._by_name)
                 undo.append(inverse)
-        except BaseException:
+        except BaseException as error:
             self._half_done = True
-            for step in reversed(undo):
-                step.apply(self._by_name)
-            journal.remove(self.folder)
+            try:
+                for step in reversed(undo):
+                    step.apply(self._by_name)
+                journal.remove(self.folder)
+            except (OSError, sqlite3.Error) as again:
+                raise OSError(
+                    getattr(again, "errno", None) or errno.EIO,
+                    f"a part of the change is made, and cannot be taken back ({again}). Make room on the disk, close"
+                    " the store and open it again, which makes the rest of the change",
+                    str(self.folder),
+                ) from error
             self._half_done = False
             raise
 
@@ -261,6 +270,11 @@ class Session:
         return tuple((branch.name, branch.store.version) for branch in self._now())
 
     # Splitting ----------------------------------------------------------------------------------------------------
+
+    def _split_if_room(self) -> None:
+        """Split what is too large; without room on disk, when points next come, for the change itself is made."""
+        with suppress(OSError, sqlite3.OperationalError):
+            self._split_large()
 
     def _split_large(self) -> None:
         """Split branches until none has more points than it may."""

@@ -91,7 +91,7 @@ class ShardedStore(Looking):
         owners = self._router.owners(points.rows, [branch.sample for branch in branches])
         steps = [Insert(branches[owner].name, points.taken(at), columns) for owner, at in parts_of(owners)]
         self._carry_out(steps, len(points.names))
-        self._split_large()
+        self._split_if_room()
 
     def _new_ones(self, points: Points) -> Points:
         """Those that are not there yet, numbered; the others must be the same as those that are."""
@@ -162,7 +162,7 @@ class ShardedStore(Looking):
                     leaving.append(Remove(branch.name, [names[i] for i in moved.tolist()]))
             # Points come before they leave: at no moment is one nowhere.
             self._carry_out([*arriving, *staying, *leaving])
-            self._split_large()
+            self._split_if_room()
             self._follow_if_small()
             return self.version
 
