@@ -179,6 +179,7 @@ def test_a_store_keeps_what_makes_rows_of_its_texts(folder):
     found = [line.split(",") for line in done.stdout.split()[1:]]
     assert [name for name, _ in found] == ["0", "1", "2", "3"]
     assert found[0][1] != found[3][1]
+    assert [cluster for _, cluster in found[1:3]] == ["-1", "-1"], "they have no word that the store knows"
     with grinch.open(folder / "news") as store:
         for method in (store.predict, store.insert):
             with pytest.raises(ValueError, match=r"texts such as 'pie'.*TextVectors.load\('.*text.npz'\).transform"):

@@ -56,6 +56,7 @@ def test_a_tree_as_deep_as_it_has_points(rng):
     X = scipy.sparse.random_array((n, 50), density=0.02, format="csr", rng=rng)
     tree = Tree.from_scipy(merges)
     found = branch_terms(tree, X, [f"w{j}" for j in range(50)], n=2)
+    assert found[-3:-1] == [found[len(found) - 3], found[len(found) - 2]]
     dense = X.toarray()
     for size in (2, 77, 12_345, n):
         node = tree.lca(0, size - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import adjusted_rand_score
 
 import grinch
 import shard_runs
@@ -167,6 +168,17 @@ def test_a_store_goes_on_from_the_tree(fitted, mixture, tmp_path):
         together = [len(store.tree.leaves(store.tree.lca(i, len(X) + i))) for i in range(30)]
         assert np.median(together) < 20
         store.check()
+
+
+def test_a_store_begins_with_the_clusters_of_the_run(fitted, mixture, tmp_path, monkeypatch):
+    monkeypatch.setattr("grinch.sharded.store.following.MOST_COMPARED", 2)
+    with fitted.to_store(tmp_path / "store") as store:
+        assert adjusted_rand_score(store.labels(), fitted.labels_) == 1.0
+        store.insert(mixture[0][:5] + 1e-3)
+        assert adjusted_rand_score(store.labels()[: len(mixture[0])], fitted.labels_) == 1.0
+        assert {change.kind for change in store.changes(since=store.version - 1)} <= {"grew", "born"}
+        store.recut()
+        assert adjusted_rand_score(store.labels()[: len(mixture[0])], fitted.labels_) < 1.0, "by heights alone"
 
 
 # Linkages of one's own ------------------------------------------------------------------------------------------------

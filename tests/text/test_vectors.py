@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from itertools import pairwise
 
 import numpy as np
@@ -281,6 +282,22 @@ def test_it_is_an_estimator_of_scikit_learn():
     assert clone(made).get_params() == made.get_params()
     labels = make_pipeline(TextVectors(), Grinch(n_clusters=2)).fit_predict(SOME)
     assert labels.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("हिन्दी भाषा, सुंदर है", ["हिन्दी", "भाषा", "सुंदर", "है"]),
+        ("שָׁלוֹם עולם", ["שָׁלוֹם", "עולם"]),
+        ("مَرْحَبًا بالعالم", ["مَرْحَبًا", "بالعالم"]),
+        ("می\u200cخواهم", ["می\u200cخواهم"]),
+        ("தமிழ் மொழி", ["தமிழ்", "மொழி"]),
+        ("กรุงเทพ", ["กรุ", "รุง", "งเ", "เท", "ทพ"]),
+        ("\u0301 a\u0301b naïve", ["áb", "naïve"]),
+    ],
+)
+def test_vowel_signs_belong_to_words(text, words):
+    assert analyzer(1, None)(text) == [unicodedata.normalize("NFC", word) for word in words]
 
 
 def test_scripts_without_spaces_are_pairs_of_characters():

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import scipy.sparse
 import typer
 
 from grinch.cli.app import FILE_HELP, app, say, title_of
@@ -40,13 +42,16 @@ def predict(
 ) -> None:
     """Say which cluster of STORE each point of FILE would join, as CSV: id, cluster. Nothing is added.
 
-    The cluster of a point that would join none is -1. Texts become rows as those of the store did.
+    The cluster of a point that would join none is -1, also of a text without a word that the store knows. Texts become
+    rows as those of the store did.
     """
     points = _read(store, file, TextOptions(text, embed=embed), id, drop or [])
     ids = range(points.vectors.shape[0]) if points.ids is None else points.ids.tolist()
     with open_existing(store, readonly=True) as opened:
         check_columns(opened, points)
         found = opened.predict(points.vectors, cut)
+    if is_of_texts(store) and scipy.sparse.issparse(points.vectors):
+        found[np.diff(points.vectors.indptr) == 0] = -1
     if out is not None:
         write_clusters(out, found, ids)
         say(f"{title_of(file)}: {count_of(len(found), 'point')}, written to {out}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,13 @@ class Keywords:
     columns: Ids
     names: Names
 
-    def __getitem__(self, group: int) -> list[str]:
+    @overload
+    def __getitem__(self, group: int) -> list[str]: ...
+    @overload
+    def __getitem__(self, group: slice) -> list[list[str]]: ...
+    def __getitem__(self, group: int | slice) -> list[str] | list[list[str]]:
+        if isinstance(group, slice):
+            return [self[i] for i in range(*group.indices(len(self)))]
         return [str(self.names[column]) for column in self.columns[group].tolist() if column >= 0]
 
     def __len__(self) -> int:

@@ -62,8 +62,8 @@ def keywords(
     stop_words : "english", collection of str or None, default="english"
         Words that do not count: a short English list, or one of your own, in lower case.
     tokenize : callable, optional
-        What makes words of a text; by default runs of two or more letters or digits, in lower case, and of Chinese
-        and Japanese, pairs of characters.
+        What makes words of a text; by default runs of two or more letters or digits, in lower case, and of Chinese,
+        Japanese and other scripts without spaces, pairs of characters.
 
     Returns
     -------

@@ -366,6 +366,8 @@ check_linkage, verbose
     def to_store(self, folder: str | Path, *, max_points: int | None = None) -> ShardedStore:
         """Make a sharded store of the tree, which takes further points: a store for each branch.
 
+        Its clusters begin as those in ``labels_``.
+
         Parameters
         ----------
         folder : path
@@ -389,7 +391,9 @@ check_linkage, verbose
         names = ("linkage", "metric", "mode", "n_neighbors", "search", "n_clusters", "threshold")
         settings: dict[str, Any] = {name: getattr(self, name) for name in names}
         settings |= {} if max_points is None else {"max_points": max_points}
-        return make_sharded(folder, parts, merges.tree(self._ceiling()), **settings)
+        is_automatic = self.n_clusters is None and self.threshold is None
+        labels = self.labels_ if is_automatic and not self.noise else None
+        return make_sharded(folder, parts, merges.tree(self._ceiling()), clusters=labels, **settings)
 
     def explore(self, **keywords: Any) -> Any:
         """Look at the tree in a page (:meth:`grinch.Grinch.explore`).

@@ -40,7 +40,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     words : int, default=1
-        Terms are runs of up to this many words; 0 for none. Of Chinese and Japanese, which have no spaces between
+        Terms are runs of up to this many words; 0 for none. Of Chinese, Japanese and Thai, which have no spaces between
         words, the overlapping pairs of characters are words.
     characters : pair of int, optional
         Terms are also runs of characters within words, from the first length to the second, such as (3, 4): for names,

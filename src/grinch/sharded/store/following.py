@@ -15,6 +15,7 @@ from grinch.cuts import AutomaticCut
 from grinch.cuts.persistence import mean_gaps
 from grinch.errors import unknown_name
 from grinch.sharded.files import joined
+from grinch.sharded.store.carrying import carried_splits
 from grinch.sharded.store.clusters import ClusterFile, Followed
 from grinch.sharded.store.reading import Reading
 from grinch.store import inputs
@@ -190,6 +191,13 @@ class Following(Reading):
             tree, numbers = self.bare_tree, self._leaves().numbers
             found = [self._gone_on(cut, tree, numbers) for cut in behind]
             self._file.keep([cut for cut, _ in found], [one for _, some in found for one in some])
+
+    def _begin_with(self, labels: Labels) -> None:
+        """Let these be the clusters of the automatic cut, by leaf: those that a run has found with more to go by."""
+        tree, numbers = self.bare_tree, self._leaves().numbers
+        default = self._cuts()[DEFAULT_CUT]
+        found, changes = default.gone_on(tree, numbers, self.version, lambda: carried_splits(tree, labels), True)
+        self._file.keep([found], changes)
 
     def _follow_if_small(self) -> None:
         if self.n_points <= FOLLOWED_AT_ONCE:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._checks import check_count
-from grinch._types import Counts, count_rows
+from grinch._types import Counts, Labels, count_rows
 from grinch.cuts import check_cut
 from grinch.estimators.grinch import Grinch
 from grinch.sharded.store.branch import Branch
@@ -103,6 +103,7 @@ def make_sharded(
     max_points: int = MAX_POINTS,
     payload: Sequence[Sequence[Any] | None] | None = None,
     columns: Sequence[str] | None = None,
+    clusters: Labels | None = None,
     verbose: bool | int = False,
     **settings: Any,
 ) -> ShardedStore:
@@ -122,6 +123,8 @@ def make_sharded(
         By branch, what is kept beside its points, or None.
     columns : sequence of str, optional
         The names of the columns of the rows.
+    clusters : array of int of shape (n_points,), optional
+        The clusters that the automatic cut begins with, by arrival; by default it is chosen when it is first asked for.
     verbose : bool or int, default=False
         Show progress bars.
     settings
@@ -167,7 +170,10 @@ def make_sharded(
         disk.sync_folder(folder)
         manifest.write(folder)
         own = {name: settings[name] for name in ("linkage", "search") if settings.get(name) is not None}
-        return ShardedStore(folder, lock, {**own, "verbose": verbose})
+        store = ShardedStore(folder, lock, {**own, "verbose": verbose})
+        if clusters is not None:
+            store._begin_with(clusters)
+        return store
     except BaseException:
         lock.release()
         raise
