@@ -38,17 +38,27 @@ def local_client(what: str, n_workers: int | None = None, memory_limit: Any = No
     with (
         _workers_without_the_script(),
         dask.config.set(MEMORY_RULES | EVERY_WORKER_COMES_BACK),
-        distributed.LocalCluster(
+        _local_cluster(distributed, what, n_workers, memory_limit) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.register_plugin(_interrupts_plugin(distributed))
+        yield client
+
+
+def _local_cluster(distributed: Any, what: str, n_workers: int | None, memory_limit: Any) -> Any:
+    try:
+        return distributed.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             memory_limit="auto" if memory_limit is None else memory_limit,
             dashboard_address="127.0.0.1:0",  # any port that is free, for this machine alone
             silence_logs=logging.CRITICAL,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        client.register_plugin(_interrupts_plugin(distributed))
-        yield client
+        )
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"{what} could not start its workers on this machine ({error}). Is memory short? Call it again, or with"
+            " fewer workers"
+        ) from error
 
 
 @contextmanager

@@ -52,6 +52,14 @@ def test_a_disk_that_is_full_only_when_bytes_are_forced_out(tmp_path, monkeypatc
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of POSIX")
+def test_numpy_on_a_full_disk_says_so(tmp_path):
+    with pytest.raises(OSError, match="No space left on device") as caught, replacing(tmp_path / "a.npy", "wb"):
+        raise OSError("384000 requested and 310240 written")
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(tmp_path / "a.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_permissions_and_links_stay_as_they_were(tmp_path):
     mask = os.umask(0o022)
     try:

@@ -302,6 +302,20 @@ def test_all_workers_must_see_the_folder_and_have_this_version(workers, tmp_path
     assert running._look(str(tmp_path / "missing")) == (grinch.__version__, None)
 
 
+def test_workers_that_do_not_start_are_explained(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+
+    def fails(**_):
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(distributed, "LocalCluster", fails)
+    with (
+        pytest.raises(RuntimeError, match=r"could not start its workers on this machine \(Nanny failed.*Call it again"),
+        Workers(n_workers=2),
+    ):
+        pass
+
+
 def test_what_is_no_client_is_refused():
     with pytest.raises(ValueError, match=r"client must be None, the address .* got 7"), Workers(7):
         pass

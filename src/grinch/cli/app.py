@@ -163,4 +163,7 @@ def make_folder(out: Path) -> None:
 
 def title_of(file: Path) -> str:
     """What a file of points is called on the screen."""
-    return "standard input" if file == STANDARD_INPUT else file.name
+    if file == STANDARD_INPUT:
+        return "standard input"
+    # A pattern says little without its folder.
+    return str(file) if any(sign in file.name for sign in "*?[") and not file.exists() else file.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -57,6 +58,9 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        # numpy says how many bytes it has written, and not why no more.
+        if isinstance(error, OSError) and not error.errno and "requested and" in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(path)  # a full disk does not say which file it was
         raise
