@@ -244,3 +244,12 @@ def test_small_clusters_point_to_coarser_layers(capsys):
     for layer, is_said in ((model.layers_[0], True), (model.layers_[-1], False)):
         report("grinch", model, layer, Points(X, None, None), 1.0, {})
         assert ("layers.csv has coarser ones" in capsys.readouterr().out) == is_said
+
+
+def test_letters_that_no_font_has_are_a_note(tmp_path):
+    (tmp_path / "cuneiform.txt").write_text("𒀀𒀁 𒀂𒀃\n𒀀𒀁 𒀄𒀅\n𒁀𒁁 𒁂𒁃\n𒁀𒁁 𒁄𒁅\n", encoding="utf-8")
+    said = " ".join(run("cluster", "cuneiform.txt", "--out", "out", cwd=tmp_path).stdout.split())
+    assert "no font of this machine has all letters of the texts" in said
+    assert (tmp_path / "out" / "dendrogram.png").exists()
+    (tmp_path / "plain.txt").write_text("red apple\ngreen apple\nstocks fell\nstocks rose\n")
+    assert "no font" not in run("cluster", "plain.txt", "--out", "out", cwd=tmp_path).stdout

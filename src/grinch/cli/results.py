@@ -186,16 +186,16 @@ def _draw(
     import matplotlib.pyplot as plt
 
     from grinch.plots import plot_dendrogram, plot_icicle
+    from grinch.plots.fonts import many_fonts
 
     known: dict[str, Any] = {"labels": labels, "clusters": flat, "texts": texts}
-    drawn: list[str] = []
+    drawn, is_boxed = list[str](), False
     for name, draw in (
         ("dendrogram.png", lambda: plot_dendrogram(model.tree_, vectors=vectors, **known)),
         ("icicle.png", lambda: plot_icicle(model.tree_, **known)),
     ):
-        with warnings.catch_warnings():
-            # Letters that the font does not have are drawn as boxes.
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        with many_fonts(), warnings.catch_warnings(record=True) as warned:
+            warnings.filterwarnings("always", "Glyph .* missing from font")
             try:
                 draw()
                 with replacing(out / name, "wb") as file:
@@ -208,4 +208,8 @@ def _draw(
                 say(f"note: {name} could not be drawn: {cause_of(error)}")
             finally:
                 plt.close("all")
+        is_boxed |= any("missing from font" in str(one.message) for one in warned)
+    if is_boxed:
+        say("note: no font of this machine has all letters of the texts, and the pictures have boxes for the others;")
+        say("      install a font that has them, such as Noto Sans CJK (Debian: apt install fonts-noto-cjk)")
     return drawn
