@@ -25,6 +25,8 @@ from grinch.store.net import Net, net_changes
 FormatName = Literal["text", "json", "csv"]
 # From what a reader must know to what happens every day.
 KINDS = ("dissolved", "merged", "split", "born", "renamed", "grew", "shrank", "moved")
+# Changes of fewer points than this come last: among texts, there are many clusters of one or two.
+FEW_POINTS = 3
 # What is shown of the text of a point.
 LONGEST = 28
 SAID = {"grew": "grew", "shrank": "shrank", "renamed": "got a name", "moved": "exchanged points"}
@@ -54,7 +56,8 @@ def changes(
     left out. With --each, what happened in every version is told. Each batch that was added or removed is a version;
     the store says its version after every change. A date or a time stands for the last version before it.
 
-    Clusters that have a name come first, and one that was dissolved is always shown.
+    Clusters that have a name come first, and if one of them was dissolved, that is always shown. Changes of one or two
+    points come last.
     """
     with open_existing(store, readonly=True) as opened:
         times, version = opened.times(), opened.version
@@ -107,8 +110,10 @@ def _print(
     top: int,
     before: Mapping[int, int] | None = None,
 ) -> None:
-    def rank(change: Any) -> tuple[bool, int, int, int]:
-        return (not _is_named(change, names), KINDS.index(change.kind), -change.count, change.cluster)
+    def rank(change: Any) -> tuple[bool, bool, int, int, int]:
+        is_named = _is_named(change, names)
+        is_small = not is_named and change.count < FEW_POINTS
+        return (not is_named, is_small, KINDS.index(change.kind), -change.count, change.cluster)
 
     ordered = sorted(told, key=rank)
     shown = [c for i, c in enumerate(ordered) if i < top or (_is_named(c, names) and c.kind in ("dissolved", "merged"))]
