@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grinch._types import Counts, Labels
+from grinch._types import Counts, Labels, Slots
 
 KINDS = ("born", "dissolved", "split", "merged", "grew", "shrank")
 # Points that were in no cluster before.
@@ -87,6 +87,15 @@ class Found(NamedTuple):
     removed: bool = False
 
 
+def _of_clusters_that_changed(parts: Parts) -> Slots:
+    """The parts of all clusters that have not just the points they had, the largest first: mostly few of very many."""
+    has_moved = parts.old != parts.new
+    removed = np.fromiter(parts.removed, np.int64, len(parts.removed))
+    changed = np.unique(np.concatenate([parts.old[has_moved], parts.new[has_moved], removed]))
+    some = np.flatnonzero(np.isin(parts.old, changed) | np.isin(parts.new, changed))
+    return some[np.lexsort((parts.new[some], parts.old[some], -parts.counts[some]))]
+
+
 def find_changes(parts: Parts) -> list[Found]:
     """The changes that made one set of clusters of another.
 
@@ -103,7 +112,7 @@ def find_changes(parts: Parts) -> list[Found]:
     out_of: dict[int, list[int]] = defaultdict(list)
     sizes: dict[int, int] = defaultdict(int)
     old, new, counts = parts.old.tolist(), parts.new.tolist(), parts.counts.tolist()
-    for i in np.lexsort((parts.new, parts.old, -parts.counts)).tolist():
+    for i in _of_clusters_that_changed(parts).tolist():
         into[new[i]].append(i)
         sizes[new[i]] += counts[i]
         out_of[old[i]].append(i)

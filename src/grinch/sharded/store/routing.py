@@ -146,14 +146,16 @@ class Router:
 
 
 def _most_votes(near: Vectors32, joined: Joined) -> Slots:
-    """By row, the sample that most of its nearest points are of."""
+    """By row, the sample that most of its nearest points are of; ``near`` is used up."""
     n, n_samples = len(near), len(joined.of)
     # A sample of few points can win, too.
     k = min(VOTES, *(len(sample.numbers) for sample in joined.of))
-    nearest = joined.owners[near.argmax(axis=1)]
-    if k < 2:
-        return nearest
-    voters = joined.owners[np.argpartition(near, -k, axis=1)[:, -k:]]
+    # The nearest, again and again: for so few, five times as fast as to part a row by its fifth number.
+    found = np.empty((n, k), np.intp)
+    for i in range(k):
+        found[:, i] = near.argmax(axis=1)
+        near[np.arange(n), found[:, i]] = -np.inf
+    nearest, voters = joined.owners[found[:, 0]], joined.owners[found]
     cells = np.arange(n)[:, None] * n_samples + voters
     votes = np.bincount(cells.ravel(), minlength=n * n_samples).reshape(n, n_samples).astype(np.float64)
     votes[np.arange(n), nearest] += 0.5
