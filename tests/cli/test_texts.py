@@ -220,7 +220,10 @@ def test_words_that_are_known_need_no_note(folder):
     hashed = TextVectors(hashing=True).fit(FRUIT)
     found = Texts(["unheard words", "!"], None, None, {})
     assert note_on_unknown(found, hashed.transform(found.texts), hashed) == "note: 1 of the 2 texts has no word"
-    assert note_on_words(rows.fit_transform(["", "an apple", "?"]), rows) == "note: 2 of the 3 texts have no word"
+    assert (
+        note_on_words(rows.fit_transform(["", "an apple", "?"]), rows)
+        == "note: 2 of the 3 texts have no word, and no cluster (-1)"
+    )
 
 
 def test_the_demonstration_on_docstrings(folder, monkeypatch):
@@ -253,3 +256,26 @@ def test_letters_that_no_font_has_are_a_note(tmp_path):
     assert (tmp_path / "out" / "dendrogram.png").exists()
     (tmp_path / "plain.txt").write_text("red apple\ngreen apple\nstocks fell\nstocks rose\n")
     assert "no font" not in run("cluster", "plain.txt", "--out", "out", cwd=tmp_path).stdout
+
+
+def test_texts_without_words_are_in_no_cluster(tmp_path):
+    texts = [
+        "red apple",
+        "!!!",
+        "green apple",
+        "stocks fell",
+        "😀",
+        "stocks rose",
+        "!!!",
+        "an apple",
+        "?",
+        "bonds fell",
+    ]
+    (tmp_path / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
+    said = " ".join(run("cluster", "texts.txt", "--clusters", 2, "--out", "out", cwd=tmp_path).stdout.split())
+    assert "note: 4 of the 10 texts have no word, and no cluster (-1)" in said
+    with open(tmp_path / "out" / "clusters.csv", encoding="utf-8") as file:
+        found = {row["text"]: row["cluster"] for row in csv.DictReader(file)}
+    assert {found[text] for text in ("!!!", "😀", "?")} == {"-1"}
+    assert "-1" not in {found[text] for text in texts if text[0].isalpha()}
+    assert (tmp_path / "out" / "dendrogram.png").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import typer
 
 from grinch.cli.app import LINKAGE_HELP, METRIC_HELP, LinkageName, Out, app, console, make_folder, say, title_of
@@ -21,6 +22,7 @@ from grinch.cli.texts import (
     Ngrams,
     Text,
     TextOptions,
+    are_wordless,
     as_points,
     named_branches,
     note_on_words,
@@ -187,6 +189,8 @@ def cluster(
     seconds = fit_points(model, points, refine)
     points = _inserted(points, model.n_leaves_)
     flat = flat_clusters(model, cut)
+    if made_by is not None:
+        flat = np.where(are_wordless(points.vectors), -1, flat)
     report(method, model, flat, points, seconds, {})
     branches = None if made_by is None else named_branches(model.tree_, flat, points, made_by)
     print_branches(branches or [])

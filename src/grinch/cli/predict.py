@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import scipy.sparse
 import typer
 
 from grinch.cli.app import FILE_HELP, app, say, title_of
 from grinch.cli.columns import check_columns
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
-from grinch.cli.texts import Embed, Text, TextOptions, as_points, is_of_texts, note_on_unknown
+from grinch.cli.texts import Embed, Text, TextOptions, are_wordless, as_points, is_of_texts, note_on_unknown
 from grinch.export.writers import write_clusters
 from grinch.files.read import FileError, Points, read_points
 from grinch.files.texts import read_texts
@@ -50,8 +49,8 @@ def predict(
     with open_existing(store, readonly=True) as opened:
         check_columns(opened, points)
         found = opened.predict(points.vectors, cut)
-    if is_of_texts(store) and scipy.sparse.issparse(points.vectors):
-        found[np.diff(points.vectors.indptr) == 0] = -1
+    if is_of_texts(store):
+        found = np.where(are_wordless(points.vectors), -1, found)
     if out is not None:
         write_clusters(out, found, ids)
         say(f"{title_of(file)}: {count_of(len(found), 'point')}, written to {out}")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 import typer
 
-from grinch._types import Labels
+from grinch._types import Labels, Mask
 from grinch.cuts import collapse
 from grinch.files.points import FileError, Points
 from grinch.files.rows import ending_of
@@ -155,7 +156,7 @@ def said_of(rows: Any, made_by: Rows) -> str:
 
 def note_on_words(rows: Any, made_by: Rows) -> str | None:
     """How many of the first texts are not clustered by anything, if some are."""
-    return _without_words(rows, made_by, "no word")
+    return _without_words(rows, made_by, "no word, and no cluster (-1)")
 
 
 def note_on_unknown(found: Texts, rows: Any, made_by: Rows) -> str | None:
@@ -171,10 +172,21 @@ def note_on_unknown(found: Texts, rows: Any, made_by: Rows) -> str | None:
     return f"{f'{note}; ' if note else 'note: '}{many}: {advice}"
 
 
+def are_wordless(rows: Any) -> Mask:
+    """Which rows of texts have nothing in them: they are as near to any text as to each other, and in no cluster.
+
+    >>> from grinch.text import TextVectors
+    >>> are_wordless(TextVectors().fit_transform(["a red apple", "!?"])).tolist()
+    [False, True]
+    """
+    is_sparse = scipy.sparse.issparse(rows)
+    return np.diff(rows.indptr) == 0 if is_sparse else np.zeros(rows.shape[0], np.bool_)
+
+
 def _without_words(rows: Any, made_by: Rows, what: str) -> str | None:
     if isinstance(made_by, EncodedTexts):
         return None
-    n, count = rows.shape[0], int((np.diff(rows.indptr) == 0).sum())
+    n, count = rows.shape[0], int(are_wordless(rows).sum())
     return f"note: {count:,} of the {n:,} texts {'has' if count == 1 else 'have'} {what}" if count else None
 
 

@@ -16,8 +16,8 @@ from fastapi import FastAPI
 
 from grinch.serve.http import patience
 
-# Seconds that answers on their way are waited for at the end.
-PATIENCE = 5
+# Seconds that answers on their way are waited for at the end: a change is made in any case, and its client should know.
+PATIENCE = 20
 # Seconds that a connection is kept on which nothing is asked.
 KEPT = 75
 LONGEST_ADDRESS = 2**17
