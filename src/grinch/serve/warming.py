@@ -12,7 +12,7 @@ import scipy.sparse
 from grinch.store import opening
 from grinch.store.face import AnyStore
 
-N_ROWS = 40
+N_ROWS, MOST_COLUMNS = 40, 64
 
 
 def warm_up(store: AnyStore) -> None:
@@ -29,7 +29,7 @@ def warm_up(store: AnyStore) -> None:
     if not all(isinstance(settings[name], str) for name in ("linkage", "mode", "search")):
         return  # what users wrote themselves may do anything when it is called
     cut = {name: about["cuts"]["default"][name] for name in ("n_clusters", "threshold")}
-    rows = _rows(store.n_features or 8, about["is_sparse"])
+    rows = _rows(min(store.n_features or 8, MOST_COLUMNS), about["is_sparse"])
     # Without room for it the service works as well.
     with (
         suppress(OSError),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import re
 import shutil
 import sqlite3
@@ -37,6 +38,7 @@ from grinch.store.opening import open as open_store
 from grinch.store.session import StoreClosed
 from grinch.tree import Tree
 
+log = logging.getLogger("grinch.store")
 # How long a reader waits for a change that is being made to several branches, in seconds.
 PATIENCE = 5.0
 LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp")
@@ -273,8 +275,10 @@ class Session:
 
     def _split_if_room(self) -> None:
         """Split what is too large; without room on disk, when points next come, for the change itself is made."""
-        with suppress(OSError, sqlite3.OperationalError):
+        try:
             self._split_large()
+        except (OSError, sqlite3.OperationalError) as error:
+            log.warning("a branch of %s is too large and could not be split: %s", self.folder, error)
 
     def _split_large(self) -> None:
         """Split branches until none has more points than it may."""
