@@ -247,7 +247,8 @@ class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
             self._save_index(overloads)
             for path in folder.glob(self._data_name_pattern.replace("{number:d}", "*")):
                 if path.name not in overloads.values():
-                    path.unlink(missing_ok=True)
+                    with suppress(OSError):  # somebody is reading it
+                        path.unlink()
 
 
 @contextmanager
