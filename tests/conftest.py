@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from grinch._compile import source_digest
+
 matplotlib.use("Agg")
 # Under nohup and in the background of a shell, SIGINT is ignored, and what is started inherits that: Ctrl-C would end
 # nothing. With a handler here, processes of the tests start with their own.
@@ -25,15 +27,19 @@ COMPILE = "import sys; from killing import kills; kills.warm_up([int(sys.argv[1]
 
 
 def pytest_sessionstart(session):
-    """Before several processes test where nothing is compiled: compile what most tests need, dense and sparse.
+    """Before several processes test sources that are not compiled: compile what most tests need, dense and sparse.
 
     Otherwise all of them compile it at once, and servers, whose clients do not wait for ever, answer too late.
     """
-    is_first = session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput")
-    if is_first and not any((HERE.parent / "src/grinch/core").rglob("*.nbc")):
+    if not session.config.getoption("numprocesses", None) or hasattr(session.config, "workerinput"):
+        return
+    mark = HERE.parent / ".pytest_cache" / f"compiled-{source_digest()[:16]}"
+    if not mark.exists():
         given = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
         for compiling in [subprocess.Popen([sys.executable, "-c", COMPILE, seed], env=given) for seed in ("1", "3")]:
             compiling.wait()
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch()
 
 
 @pytest.fixture
