@@ -116,6 +116,7 @@ def run(*arguments, cwd):
     return run_command("compare", *arguments, cwd=cwd)
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_csv_and_picture(blobs, tmp_path):
     np.savez(tmp_path / "blobs.npz", X=blobs[0], y=blobs[1])
     done = run(

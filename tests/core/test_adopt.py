@@ -32,7 +32,7 @@ def test_a_tree_that_is_adopted_goes_on_like_the_one_that_grew(linkage):
     assert adopted.tree().to_newick(lengths=False) == grown.tree().to_newick(lengths=False)
 
 
-@pytest.mark.parametrize("n", [300, 17_000])
+@pytest.mark.parametrize("n", [300, pytest.param(17_000, marks=pytest.mark.slow)])
 def test_a_large_tree_is_adopted_with_its_index(n):
     X = rows_of(n).astype(np.float32)
     tree = Grinch().fit(X).tree_

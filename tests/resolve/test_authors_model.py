@@ -149,7 +149,7 @@ def test_pair_features_equal_brute_force():
         np.testing.assert_allclose(found[9:], np.log(sizes))
 
 
-@pytest.mark.parametrize("kind", ["logistic", "boosting"])
+@pytest.mark.parametrize("kind", ["logistic", pytest.param("boosting", marks=pytest.mark.slow)])
 def test_training_learns_and_a_saved_model_scores_the_same(blocks, kind, tmp_path):
     model = train({name: blocks[name] for name in list(blocks)[:4]}, kind=kind, rounds=1)
     found = {}

@@ -63,7 +63,7 @@ def test_the_largest_come_first():
     assert done == sorted(BLOCKS, reverse=True)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_block_that_fails_is_reported_and_the_others_are_kept(jobs):
     results, failures, unfinished = run_blocks(sum_unless_five, BLOCKS, jobs=jobs)
     assert results == {name: total for name, total in SUMS.items() if name != "block 5"}

@@ -246,6 +246,7 @@ def test_no_scrolling_sideways(shown):
             assert not shown.idle().is_wider_than_screen(), (width, tab)
 
 
+@pytest.mark.slow
 def test_an_empty_store_fills(tmp_path, open_page):
     with grinch.open(tmp_path / "new", linkage="average"):
         pass

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import grinch
+from effort import at_night
 from grinch.serve.warming import warm_up
 from serving import some_rows
 
@@ -36,7 +37,7 @@ with grinch.open(sys.argv[1]) as store:
 """
 
 
-@pytest.mark.parametrize("settings", [{"n_clusters": 4}, {"linkage": "ward", "threshold": -2.0}])
+@pytest.mark.parametrize("settings", [{"n_clusters": 4}, at_night({"linkage": "ward", "threshold": -2.0})])
 def test_after_warming_up_nothing_is_compiled_or_loaded(tmp_path, settings):
     with grinch.open(tmp_path / "store", **settings) as store:
         store.insert(some_rows(60).astype(float), ids=[f"p{i}" for i in range(60)])

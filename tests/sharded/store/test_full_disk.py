@@ -57,7 +57,9 @@ def in_memory(tmp_path):
     subprocess.run(["umount", mount], check=False)
 
 
-@pytest.mark.parametrize(("size", "max_points"), [("3m", 100), at_night("2m", 100), at_night("4m", 100), ("1500k", 0)])
+@pytest.mark.parametrize(
+    ("size", "max_points"), [("3m", 100), *(at_night(size, 100) for size in ("2m", "4m")), at_night("1500k", 0)]
+)
 def test_a_full_disk_in_memory(in_memory, size, max_points):
     disk = in_memory(size)
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(disk / "store"), str(max_points)]

@@ -71,6 +71,7 @@ def test_dense_rows_are_made_sparse_in_a_store_that_began_so(tmp_path):
         assert (store.vectors(range(400)) != X[:400]).nnz == 0
 
 
+@pytest.mark.slow
 def test_a_store_of_a_sparse_run(cluster, tmp_path):
     model = ShardedGrinch(2, cluster.client, sample_size=100).fit(X)
     with model.to_store(tmp_path / "store") as store:
