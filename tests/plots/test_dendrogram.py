@@ -213,3 +213,13 @@ def test_a_million_points():
     assert len(captions(ax)) == 50
     assert sizes(ax).sum() == n
     assert all("%" not in caption for caption in captions(ax))
+
+
+def test_a_branch_of_two_clusters_is_not_called_by_one_of_them():
+    """Even where one has a few more points; strays of another cluster do not count."""
+    merges = linkage(np.concatenate([np.arange(11.0) / 100, 5 + np.arange(9.0) / 100])[:, None])
+    tree = Tree.from_scipy(merges)
+    two = plot_dendrogram(tree, n_clusters=1, clusters=[0] * 11 + [1] * 9)
+    assert [text.get_text() for text in two.get_yticklabels()] == ["2 clusters  (20 points)"]
+    one = plot_dendrogram(tree, n_clusters=1, clusters=[0] * 18 + [1] * 2)
+    assert [text.get_text() for text in one.get_yticklabels()] == ["cluster 0  (20 points)"]
