@@ -285,6 +285,17 @@ def test_places_beside_a_writer_are_those_before_it(rng, estimator, rules, linka
         engine.tree()
 
 
+def test_what_cannot_be_placed_beside_a_writer_waits_for_it(rng):
+    """A point that has nothing in common with any other climbs beyond the caps, where only the tree itself knows."""
+    X = np.abs(rng.normal(size=(1500, 8)))
+    model = Grinch("cosine").fit(X)
+    engine, nothing, others = model._fitted.builder, np.zeros((2, 8)), X[:50] + 0.1 * rng.normal(size=(50, 8))
+    standing = engine.standing(engine.tree())
+    assert (engine.numbered(engine.place(nothing).sibling) == engine.tree().root).all()
+    assert standing.place(nothing) is None
+    np.testing.assert_array_equal(standing.place(others).sibling, engine.numbered(engine.place(others).sibling))
+
+
 def test_a_linkage_in_python_holds_up_nobody_who_reads(rng):
     is_closed, is_inside, opened = threading.Event(), threading.Event(), threading.Event()
 

@@ -128,9 +128,9 @@ def test_store_keeps_points_when_it_grows(rng):
     store = VectorSummaries(linkage_of("average", "dot"), 3)
     X = rng.normal(size=(10, 3)).astype(np.float32)
     store.grow(4)
-    store.write(0, X[:4])
+    store.take(0, X[:4])
     store.grow(9)
-    store.write(4, X[4:9])
+    store.take(4, X[4:9])
     np.testing.assert_array_equal(store.arrays.means[:9], X[:9])
     assert store.longest == pytest.approx(np.linalg.norm(X[:9].astype(np.float64), axis=1).max())
 

@@ -23,7 +23,7 @@ from grinch.summaries.upkeep import vector_score
 def store_of(X, linkage):
     store = VectorSummaries(linkage, X.shape[1])
     store.grow(len(X))
-    store.write(0, X)
+    store.take(0, X)
     return store
 
 

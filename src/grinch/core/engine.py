@@ -243,8 +243,8 @@ class Engine:
     def sibling_scores(self, nodes: Slots) -> Floats:
         """The scores of the children of these nodes."""
         scores = np.empty(len(nodes))
-        with self.busy(), self.explained():
-            self.run(entries.score_siblings, nodes, scores)
+        with self.looking():
+            self.run(entries.score_siblings, nodes, scores, is_reading=True)
         return self.summaries.in_units(scores)
 
     # Points come --------------------------------------------------------------------------------------------------
@@ -303,18 +303,18 @@ class Engine:
         self._is_due = False, False
 
     def place(self, rows: Any) -> Places:
-        """Where points would go, without inserting them."""
+        """Return where points would go, without inserting them."""
         self.own_arrays()
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
         # Sources of candidates for records know of no slots but the next ones.
         at = self.n_slots if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
-        with self.busy(), self.explained(), self._at_end:
+        with self.looking(), self._at_end:
             for begin in range(0, count_rows(rows), SPARE):
                 piece, part = rows[begin : begin + SPARE], slice(begin, begin + SPARE)
                 self._write(at, piece)
                 queries = np.arange(at, at + count_rows(piece))
                 nodes[part, 0] = self._nearest(queries)[:, 0]
-                self.run(entries.place_all, queries, nodes[part], scores[part])
+                self.run(entries.place_all, queries, nodes[part], scores[part], is_reading=True)
         return Places(nodes[:, 0], nodes[:, 1], self.summaries.in_units(scores))
 
     def _nearest(self, queries: Slots) -> Ids:
@@ -397,14 +397,15 @@ class Engine:
         limit, count = self.n_slots if limit is None else limit, count_rows(rows)
         at = limit if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
         found, scores = np.full((count, self.search.k), NONE, np.int32), np.empty(count)
-        with self.busy(), self.explained(), self._at_end:
+        with self.looking(), self._at_end:
             for begin in range(0, count, SPARE):
                 piece, part = rows[begin : begin + SPARE], slice(begin, begin + SPARE)
                 self._write(at, piece)
                 queries = np.arange(at, at + count_rows(piece))
                 near = self.search.stream(at, at + len(queries), limit=limit)
                 found[part] = np.concatenate([candidates for _, candidates in near])
-                self.run(entries.score_pairs, queries, found[part, 0].astype(np.intp), scores[part])
+                others = found[part, 0].astype(np.intp)
+                self.run(entries.score_pairs, queries, others, scores[part], is_reading=True)
         return Nearest(found, self.summaries.in_units(scores))
 
     def look_around(self, slots: Slots, limit: int | None = None) -> Nearest:
@@ -412,10 +413,10 @@ class Engine:
         self.own_arrays()
         limit = self.n_slots if limit is None else limit
         found, scores = np.full((len(slots), self.search.k), NONE, np.int32), np.empty(len(slots))
-        with self.busy(), self.explained():
+        with self.looking():
             for first, near in self.search.nearest(slots, limit):
                 found[first : first + len(near)] = near
-            self.run(entries.score_pairs, slots, found[:, 0].astype(np.intp), scores)
+            self.run(entries.score_pairs, slots, found[:, 0].astype(np.intp), scores, is_reading=True)
         return Nearest(found, self.summaries.in_units(scores))
 
     def known_neighbors(self) -> Ids | None:
@@ -423,7 +424,7 @@ class Engine:
         return None if self._near is None or self._near[0] != self._points_there() else self._near[1]
 
     def remember_neighbors(self, near: Ids) -> None:
-        """These are the nearest of all points, by slot."""
+        """Remember the nearest of all points, by slot."""
         self._near = (self._points_there(), near)
 
     def _points_there(self) -> tuple[int, int, int]:
@@ -482,9 +483,12 @@ class Engine:
                     self.summaries.forget()
             raise error from error.__cause__
 
-    def run(self, task: Callable[..., Any], *arguments: Any, rules: Rules | None = None) -> Any:
-        """Run an entry on the state there is."""
-        state = State(*self.links, *self.summaries.arrays, rules or self.rules)  # type: ignore[arg-type]
+    def run(
+        self, task: Callable[..., Any], *arguments: Any, rules: Rules | None = None, is_reading: bool = False
+    ) -> Any:
+        """Run an entry on the state there is; one that is reading brings no large node up to date."""
+        arrays = self.summaries.arrays._replace(is_reading=is_reading)
+        state = State(*self.links, *arrays, rules or self.rules)  # type: ignore[arg-type]
         with self.summaries.heard():
             return task(state, *arguments) if self.compiled else task.py_func(state, *arguments)  # type: ignore[attr-defined]
 
@@ -496,6 +500,16 @@ class Engine:
             yield
         finally:
             self.is_busy = before
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Let a reader ask the linkage; what it asks does not count."""
+        counts = self.summaries.arrays.counts.copy()
+        try:
+            with self.busy(), self.explained():
+                yield
+        finally:
+            self.summaries.arrays.counts[:] = counts
 
     @contextmanager
     def explained(self) -> Iterator[None]:

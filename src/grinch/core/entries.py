@@ -12,7 +12,7 @@ from grinch._compile import entry
 from grinch._types import Floats, Ids, Slots, as_id
 from grinch.core import moves, removal
 from grinch.core.state import State
-from grinch.summaries.upkeep import settle, sibling_score_as_it_is, similarity_as_it_is
+from grinch.summaries.upkeep import settle, sibling_score, similarity
 from grinch.tree.links import NONE, OFFSET, ROOT, begin_change, end_change
 
 
@@ -63,7 +63,7 @@ def place_all(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> None:
             # Not to the smaller side of what is equal: that asks nodes that only moves bring up to date.
             c = moves.climb(state, leaves[i], c)
         nodes[i, 1] = c
-        scores[i] = similarity_as_it_is(state, leaves[i], c)
+        scores[i] = similarity(state, leaves[i], c)
 
 
 @entry
@@ -71,7 +71,7 @@ def score_pairs(state: State, nodes: Slots, others: Slots, scores: Floats) -> No
     """The similarity of each of these nodes with the other one beside it; -inf where there is none."""
     settle(state)
     for i in range(nodes.shape[0]):
-        scores[i] = -np.inf if others[i] == NONE else similarity_as_it_is(state, nodes[i], others[i])
+        scores[i] = -np.inf if others[i] == NONE else similarity(state, nodes[i], others[i])
 
 
 @entry
@@ -79,4 +79,4 @@ def score_siblings(state: State, nodes: Slots, scores: Floats) -> None:
     """The score of the children of each of these nodes: all that readers of a tree ask."""
     settle(state)
     for i in range(nodes.shape[0]):
-        scores[i] = sibling_score_as_it_is(state, nodes[i])
+        scores[i] = sibling_score(state, nodes[i])

@@ -46,9 +46,10 @@ class Standing:
     """Whether the points still have the same slots and vectors; they keep them as long as ``at_end`` is held."""
 
     def place(self, rows: Any) -> Places | None:
-        """Where points would go, as :meth:`grinch.core.engine.Engine.place`, in the ids of ``tree``.
+        """Return where points would go, as :meth:`grinch.core.engine.Engine.place`, in the ids of ``tree``.
 
-        None if that can no longer be said.
+        None if that cannot be said from here: the points have changed, or a walk leaves the nodes below the cap, whose
+        summaries are those of the tree itself.
         """
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
         at = self.summaries.capacity - SPARE
@@ -60,26 +61,34 @@ class Standing:
                     return None
                 self.summaries.write(at, piece)
                 nearest = self.search.find(self.summaries.arrays, queries, self.n_slots)[:, 0]
-                for i, (query, slot) in enumerate(zip(queries.tolist(), nearest.tolist(), strict=True), begin):
-                    leaf = NONE if slot == NONE else int(np.searchsorted(self.slots, slot))
-                    nodes[i], scores[i] = self._place_one(query, leaf)
+                if (nearest == NONE).any():
+                    return None
+                leaves = np.searchsorted(self.slots, nearest)
+                for i, (query, leaf) in enumerate(zip(queries.tolist(), leaves.tolist(), strict=True), begin):
+                    place = self._place_one(query, leaf)
+                    if place is None:
+                        return None
+                    nodes[i], scores[i] = place
         return Places(nodes[:, 0], nodes[:, 1], self.summaries.in_units(scores))
 
-    def _place_one(self, query: int, leaf: int) -> tuple[tuple[int, int], float]:
-        """The leaf, the node that the query would join, and the score of the two."""
+    def _place_one(self, query: int, leaf: int) -> tuple[tuple[int, int], float] | None:
+        """Return the leaf, the node that the query would join, and the score of the two; None where a walk goes on."""
         top = self._highest(leaf)
         nodes = walks.no_nodes(2 * int(self.tree.links.table[top, SIZE]) - 1)
         walks.fill_preorder(self.tree.links.table, top, self.tree.offset, nodes)
         state, old, _owner = self._part(nodes, query)
-        place = np.array([[NONE if leaf == NONE else np.flatnonzero(old == leaf)[0], NONE]], np.int32)
-        score = np.empty(1)
-        entries.place_all(state, np.array([state.head[OFFSET] - 1]), place, score)
-        return (leaf, int(old[place[0, 1]])), float(score[0])
+        queries, score = np.array([state.head[OFFSET] - 1]), np.empty(1)
+        start = np.flatnonzero(old == leaf)
+        place = np.array([[start[0], NONE]], np.int32)
+        entries.score_pairs(state, queries, start, score)
+        is_unlimited = score[0] == 0.0 and top != self.tree.root
+        entries.place_all(state, queries, place, score)
+        node = int(old[place[0, 1]])
+        # With nothing in common there is no cap, and the walk goes on above.
+        return None if is_unlimited and node == top else ((leaf, node), float(score[0]))
 
     def _highest(self, leaf: int) -> int:
-        """The highest node that a walk up from a leaf can look at; the root where it starts from nowhere."""
-        if leaf == NONE:
-            return self.tree.root
+        """Return the highest node that a walk up from a leaf can look at below the cap."""
         links = self.tree.links
         here: Any = SimpleNamespace(rules=self.rules, head=links.head)
         cap = moves.reach(here, self.rules.rotate_cap) if self.rules.rotate else 1

@@ -48,6 +48,7 @@ class State(NamedTuple):
     formula: int
     lag: int
     most_entries: int
+    is_reading: bool
     rules: Rules
 
 

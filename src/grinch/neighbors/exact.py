@@ -18,6 +18,7 @@ from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk
 from grinch.neighbors.base import Guard, Neighbors, batches
 from grinch.summaries.arrays import Arrays
+from grinch.summaries.vectors import is_whole
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
@@ -119,16 +120,17 @@ class ExactSearch:
         # Whatever is gone is behind everything, and offered to nobody.
         self._shift[leaves] = np.where(self.summaries.gone(leaves), -np.inf, shift)
 
-    def _slack(self, own: Floats, lowest: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    def _slack(self, own: Floats, lowest: npt.NDArray[np.float32], are_whole: bool) -> npt.NDArray[np.float64]:
         """How far a product may be off by rounding, for each query; -1 where it is exact.
 
-        ``own`` is how long each query is, ``lowest`` the worst value that each query kept.
+        ``own`` is how long each query is, ``lowest`` the worst value that each query kept; ``are_whole``: there are
+        only whole numbers in the queries and the points.
         """
         unit = 8.0 * np.sqrt(self.summaries.n_features) * np.finfo(np.float32).eps
         longest = self.summaries.longest
         if self.summaries.linkage.leaf_metric == "cosine":
             # A product of whole numbers is 0 or it is not: a tie at 0 is a tie.
-            return np.where(self.summaries.is_whole & (lowest == 0) & (own * longest < 2**24), -1.0, unit * own)
+            return np.where(are_whole & (lowest == 0) & (own * longest < 2**24), -1.0, unit * own)
         if self.summaries.linkage.leaf_metric == "sqeuclidean":
             # The value is x·l - |l|²/2, so whoever could displace the worst is no farther from x than this.
             kept = np.where(np.isfinite(lowest), lowest, 0.0).astype(np.float64)
@@ -137,7 +139,7 @@ class ExactSearch:
         else:
             size = own * longest
         # Whole numbers are multiplied and added without rounding, up to 2^24 (a half is as good as a whole).
-        is_exact = (size * 4 < 2**24) if self.summaries.is_whole else np.zeros(len(own), np.bool_)
+        is_exact = (size * 4 < 2**24) if are_whole else np.zeros(len(own), np.bool_)
         return np.where(is_exact, -1.0, unit * size)
 
     def _batch(self, lo: int, hi: int) -> Neighbors:
@@ -161,7 +163,8 @@ class ExactSearch:
             topk.offer_block(block, first, limits, scale, shift, values, proposed)
         found = np.empty((n, self.k), np.int32)
         scores = np.empty((n, self.k))
-        slack = self._slack(arrays.moments[queries, LENGTH], values[:, 0])
+        are_whole = self.summaries.is_whole and is_whole(rows)
+        slack = self._slack(arrays.moments[queries, LENGTH], values[:, 0], are_whole)
         self.full_scans += topk.settle(arrays, queries, limits, values, proposed, slack, found, scores)
         return found
 

@@ -217,7 +217,7 @@ class _NearVectors:
 class _SharedKeys:
     def __init__(self, source: ByKey):
         self.source = source
-        self.of_key: dict[Hashable, list[int]] = defaultdict(list)
+        self.of_key: defaultdict[Hashable, list[int]] = defaultdict(list)
         self.of_record: list[tuple[Hashable, ...]] = []
         self.filed = 0
 
@@ -265,7 +265,8 @@ class _SharedKeys:
         self._file(len(leaves))
 
     def _sharing(self, keys: Iterable[Hashable]) -> set[int]:
-        return {position for key in keys for position in self.of_key[key][-self.source.most :]}
+        # A key that nobody has must not be entered by looking it up.
+        return {position for key in keys for position in self.of_key.get(key, ())[-self.source.most :]}
 
 
 def _as_keys(keys: Any) -> tuple[Hashable, ...]:

@@ -58,9 +58,10 @@ class Refiner:
 
     def __init__(self, engine: Engine, deadline: float, swaps: bool, progress: Advance | None):
         self.engine, self.deadline, self.with_swaps, self.progress = engine, deadline, swaps, progress
-        known = engine.known_neighbors()
-        self.near = np.full((engine.n_slots, engine.search.k), NONE, np.int32) if known is None else known
-        self.is_known = np.full(engine.n_slots, known is not None, np.bool_)
+        # Found before, by a reader perhaps: only those that this would look for itself count.
+        self.found = engine.known_neighbors()
+        self.near = np.full((engine.n_slots, engine.search.k), NONE, np.int32)
+        self.is_known = np.zeros(engine.n_slots, np.bool_)
         self.reinserted = self.moved = self.swaps = 0
 
     def refine(self, passes: int, points: str) -> Refinement:
@@ -135,10 +136,12 @@ class Refiner:
     def _neighbors(self, group: Slots) -> list[tuple[int, npt.NDArray[np.int32]]]:
         """The neighbours of these points among all, in batches; looked for once, since they do not change."""
         new = group[~self.is_known[group]]
-        for first, found in self.engine.search.nearest(new, self.engine.n_slots):
-            part = new[first : first + len(found)]
-            self.near[part] = found
-            self.is_known[part] = True
+        if self.found is not None:
+            self.near[new] = self.found[new]
+        else:
+            for first, found in self.engine.search.nearest(new, self.engine.n_slots):
+                self.near[new[first : first + len(found)]] = found
+        self.is_known[new] = True
         return [(lo, self.near[group[lo : lo + BATCH]]) for lo in range(0, len(group), BATCH)]
 
     def _swap(self, cost_of: NeighborCost) -> None:

@@ -41,7 +41,8 @@ class Arrays(NamedTuple):
     ``united_columns``, ``united_values`` and ``united_sizes`` are scratch space for sparse rows, of which no mean has
     more than ``most_entries``. ``formula`` is the
     number of a formula, ``calls`` has the addresses of what is no formula, ``reply`` what a callback said, and
-    ``blamed`` the two nodes for which a compiled function gave no number.
+    ``blamed`` the two nodes for which a compiled function gave no number. ``is_reading`` tells compiled code that a
+    reader asks, for whom large nodes stay as they are.
     """
 
     means: Vectors32
@@ -70,6 +71,7 @@ class Arrays(NamedTuple):
     formula: int
     lag: int
     most_entries: int
+    is_reading: bool = False
 
 
 class SummaryArrays(Protocol):
@@ -127,6 +129,8 @@ class SummaryArrays(Protocol):
     def lag(self) -> int: ...
     @property
     def most_entries(self) -> int: ...
+    @property
+    def is_reading(self) -> bool: ...
 
 
 class SummarizedTree(TreeArrays, SummaryArrays, Protocol):

@@ -24,6 +24,7 @@ from grinch.summaries.arrays import Arrays, GrowingArrays, new_arrays
 from grinch.summaries.counters import new_counts
 from grinch.summaries.frame import SHORTEST
 from grinch.summaries.sparse_rows import gather_rows
+from grinch.summaries.vectors import is_whole
 from grinch.tree.links import NO_LIMIT
 
 # A row is spread out over all columns to meet many others, if there are no more columns than this.
@@ -109,6 +110,7 @@ class SparseSummaries(GrowingArrays):
         self._make_room(start + int(sizes.sum()))
         _, lengths = self._put(at, rows, start, self.arrays.leaf_columns, self.arrays.leaf_values)
         self.longest = max(self.longest, float(lengths.max(initial=0.0)))
+        self.is_whole = self.is_whole and is_whole(self.arrays.leaf_values[start : start + int(sizes.sum())])
         arrays.gone[at : at + len(sizes)] = 0
         self.longest_row = max(self.longest_row, int(sizes.max(initial=0)))
         self.make_scratch()
@@ -155,7 +157,6 @@ class SparseSummaries(GrowingArrays):
             wide, lengths[part], squares[part] = self._formed(piece)
             here = slice(int(starts[first]), int(starts[first]) + len(wide))
             columns[here], values[here] = piece.indices, wide
-            self.is_whole = self.is_whole and bool((wide == np.rint(wide)).all())
         arrays.row_starts[at : at + n], arrays.row_sizes[at : at + n] = starts, np.diff(rows.indptr)
         moments = arrays.moments[at : at + n]
         moments[...] = 0.0

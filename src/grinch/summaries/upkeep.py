@@ -9,8 +9,8 @@ invariants make that correct:
 Where summaries may lag (``state.lag``), that holds of small nodes only, up to the size limit of the tree, and marks go
 on to the first large one. A large node counts the changes below it and is marked only when they are a certain share of
 its leaves; then they count for its parent. So the work above the limit does not grow with the tree. Large nodes are
-brought up to date by moves and never by reading (:func:`as_it_is`): to look at a tree changes nothing in what becomes
-of it.
+brought up to date by moves and never by readers (``state.is_reading``), so that looking at a tree changes nothing in
+what becomes of it. Small nodes may be: their summaries follow from the tree alone, whenever they are computed.
 
 ``state`` is a tree (:class:`~grinch.tree.links.Links`) together with summaries
 (:class:`~grinch.summaries.arrays.Arrays`). ``score``, ``score_all`` and ``merge`` are the only places that know what
@@ -175,6 +175,19 @@ def refresh(state: SummarizedTree, v: int) -> None:
 
 
 @jitable
+def is_left_alone(state: SummarizedTree, v: int) -> bool:
+    """Return whether v stays as it is, because a reader asks about a large node."""
+    return state.is_reading and is_large(state, v)
+
+
+@jitable
+def make_ready(state: SummarizedTree, v: int) -> None:
+    """Prepare v for being scored."""
+    if not is_left_alone(state, v):
+        refresh(state, v)
+
+
+@jitable
 def leaves_counted(state: SummarizedTree, v: int) -> int:
     """How many leaves v's summary is of."""
     return as_id(state.counted[v]) if is_large(state, v) else size(state, v)
@@ -182,9 +195,9 @@ def leaves_counted(state: SummarizedTree, v: int) -> int:
 
 @jitable
 def similarity(state: SummarizedTree, u: int, v: int) -> float:
-    """f(u, v), with both summaries up to date."""
-    refresh(state, u)
-    refresh(state, v)
+    """Return f(u, v), with both summaries up to date (a reader's: as they are)."""
+    make_ready(state, u)
+    make_ready(state, v)
     state.counts[SCORES] += 1
     return score(state, u, v)
 
@@ -219,11 +232,12 @@ def score_all(state: SummarizedTree, v: int, nodes: Ids, n: int) -> None:
 
 @jitable
 def sibling_score(state: SummarizedTree, p: int) -> float:
-    """F of p's two children: asked for once and then remembered."""
+    """Return f of p's two children: asked for once and then remembered."""
     known = state.sibling_scores[p]
     if np.isnan(known):
         known = similarity(state, left(state, p), right(state, p))
-        state.sibling_scores[p] = known
+        if not is_left_alone(state, p):
+            state.sibling_scores[p] = known
     return known
 
 
@@ -318,30 +332,3 @@ def put_row(state: SummaryArrays, p: int, n: int) -> None:
         columns[i] = state.united_columns[i]
     for i in range(size):
         values[i] = state.united_values[i]
-
-
-# Reading ------------------------------------------------------------------------------------------------------------
-
-
-@jitable
-def as_it_is(state: SummarizedTree, v: int) -> int:
-    """The node v, ready to be scored, by what is known of it if it is large."""
-    if not is_large(state, v):
-        refresh(state, v)
-    return v
-
-
-@jitable
-def similarity_as_it_is(state: SummarizedTree, u: int, v: int) -> float:
-    """f(u, v) as far as it is known; no large node is brought up to date."""
-    state.counts[SCORES] += 1
-    return score(state, as_it_is(state, u), as_it_is(state, v))
-
-
-@jitable
-def sibling_score_as_it_is(state: SummarizedTree, p: int) -> float:
-    """F of p's two children as far as it is known; what the next move will find is not changed."""
-    if not is_large(state, p):
-        return sibling_score(state, p)
-    known = state.sibling_scores[p]
-    return similarity_as_it_is(state, left(state, p), right(state, p)) if np.isnan(known) else known

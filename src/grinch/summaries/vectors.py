@@ -23,6 +23,11 @@ def dense_rows(rows: Any) -> npt.NDArray[Any]:
     return np.asarray(rows.toarray() if scipy.sparse.issparse(rows) else rows)
 
 
+def is_whole(rows: Vectors32) -> bool:
+    """Return whether all entries are whole numbers, so that their products are exact up to a size."""
+    return bool((rows == np.rint(rows)).all())
+
+
 def _wide(rows: Any, is_of_roots: bool) -> Floats:
     """Rows in float64, or their square roots."""
     wide = dense_rows(rows).astype(np.float64)
@@ -85,6 +90,7 @@ class VectorSummaries(GrowingArrays):
             if fitting:
                 lengths = lengths[:fitting]
                 self._put(at + done, piece[:fitting], lengths)
+                self._note_stored(at + done, fitting)
                 frame.longest = max(frame.longest, float(lengths.max()))
                 self.arrays.gone[at + done : at + done + fitting] = 0
                 self._warn(self._lost(at + done, lengths))
@@ -94,10 +100,8 @@ class VectorSummaries(GrowingArrays):
         return done
 
     def write(self, at: int, rows: Any) -> None:
-        """Put points that are looked up into the leaf slots from ``at`` on; the frame stays."""
+        """Put points that are looked up into the leaf slots from ``at`` on; all that is known of the others stays."""
         n = int(rows.shape[0])
-        if n and self.frame.moves and self.frame.origin is None:
-            self.frame.origin = dense_rows(rows[:1])[0].astype(np.float64)
         for start in range(0, n, PIECE):
             piece = _wide(rows[start : start + PIECE], self.linkage.is_of_roots)
             lengths = row_lengths(self._centre(piece))
@@ -124,6 +128,7 @@ class VectorSummaries(GrowingArrays):
         self.longest, self.is_whole = 0.0, True
         for start in starts:
             self._put(start, differences(start), lengths[start : start + PIECE])
+            self._note_stored(start, len(lengths[start : start + PIECE]))
         self.forget()
         self._unsaid = self._lost(0, lengths)
 
@@ -161,12 +166,16 @@ class VectorSummaries(GrowingArrays):
             wide[lengths < SHORTEST] = 0.0
             lengths = np.where(lengths < SHORTEST, 0.0, lengths)
         self.arrays.means[at : at + len(wide)] = wide
-        self.is_whole = self.is_whole and bool((wide == np.rint(wide)).all())
         moments = self.arrays.moments[at : at + len(wide)]
         moments[...] = 0.0
         moments[:, COUNT] = 1.0
         moments[:, LENGTH] = lengths
-        self.longest = max(self.longest, float(lengths.max(initial=0.0)))
+
+    def _note_stored(self, at: int, count: int) -> None:
+        """Note what searches need to know of all points, now that these are among them."""
+        rows = slice(at, at + count)
+        self.is_whole = self.is_whole and is_whole(self.arrays.means[rows])
+        self.longest = max(self.longest, float(self.lengths(rows).max(initial=0.0)))
 
     def _lost(self, at: int, lengths: Floats) -> str:
         """Which of the vectors from slot ``at`` on are too short to be squared, and so count as zero: a warning."""
