@@ -13,7 +13,7 @@ import pytest
 from effort import found_tests
 
 HERE = Path(__file__).parent
-# Every example with a long list fails; after the first few failures the test hangs, as one does that is shrunk for long.
+# Every example with a long list fails. After the first few the test hangs, as one does that is shrunk for long.
 SLOW = """
 import threading
 from hypothesis import given, strategies as st
