@@ -75,8 +75,8 @@ def test_cluster_writes_all_it_promises(table, tmp_path):
     assert pd.crosstab(clusters["cluster"], clusters["label"]).gt(0).sum().tolist() == [1, 1, 1, 1]
     nodes = list(csv.DictReader((res / "tree.tsv").read_text().splitlines(), delimiter="\t"))
     assert len(nodes) == 239
-    assert sum(n["parent"] == "None" for n in nodes) == 1
-    assert {n["parent"] for n in nodes} - {"None"} < {n["node"] for n in nodes}
+    assert sum(n["parent"] == "" for n in nodes) == 1
+    assert {n["parent"] for n in nodes} - {""} < {n["node"] for n in nodes}
     assert [n["label"] for n in nodes if n["node"] == "point 0, of 120"] == [table["species"][0]]
     summary = json.loads((res / "summary.json").read_text())
     assert summary["points"] == 120
