@@ -44,7 +44,7 @@ check: .venv/.dev
 	$(MAKE) test
 
 # What takes too long for every day: the slow tests, and all random ones with many more examples.
-nightly: export HYPOTHESIS_PROFILE := thorough
+nightly: export HYPOTHESIS_PROFILE := night
 nightly: .venv/.dev
 	$(BIN)/python -m pytest -n 2 -m slow --timeout 7200 --timeout-method thread
 	$(BIN)/python -m pytest -n 2 --timeout 7200 --timeout-method thread

@@ -9,18 +9,15 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from grinch._compile import source_digest
 
+pytest_plugins = ["effort"]
 matplotlib.use("Agg")
 # Under nohup and in the background of a shell, SIGINT is ignored, and what is started inherits that: Ctrl-C would end
 # nothing. With a handler here, processes of the tests start with their own.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-settings.register_profile("here", deadline=None, max_examples=30, print_blob=True)
-settings.register_profile("thorough", deadline=None, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "here"))
 
 HERE = Path(__file__).parent
 COMPILE = "import sys; from killing import kills; kills.warm_up([int(sys.argv[1])])"

@@ -48,6 +48,13 @@ def slow_square(folder, number):
     return square(folder, number)
 
 
+def square_when_told(folder, number):
+    """All but the first four wait until somebody says so."""
+    while number > 3 and not (Path(folder).parent / "go").exists():
+        time.sleep(0.01)
+    return square(folder, number)
+
+
 def kinds_of_result():
     import numpy as np
 

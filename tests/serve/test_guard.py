@@ -274,26 +274,26 @@ def test_half_a_request_is_not_waited_for_long(plain, monkeypatch, caplog, sent)
 
 
 def test_a_body_that_comes_slowly_is_waited_for(plain, monkeypatch):
-    monkeypatch.setattr(patience, "STALLED", 0.1)
+    monkeypatch.setattr(patience, "STALLED", 0.5)
     monkeypatch.setattr(patience, "SOME", 1)
     body = b'{"X": [[1, 2, 3, 4]]}'
     with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
         connection.sendall(HEAD + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
         for i in range(len(body)):
-            time.sleep(0.02)
+            time.sleep(0.03)
             connection.sendall(body[i : i + 1])
         assert said_until_closed(connection).startswith(b"HTTP/1.1 200")
 
 
 def test_between_requests_a_connection_may_be_idle(plain, monkeypatch):
-    monkeypatch.setattr(patience, "STALLED", 0.05)
+    monkeypatch.setattr(patience, "STALLED", 0.3)
     with closing(http.client.HTTPConnection("127.0.0.1", plain.port, timeout=30)) as connection:
         connection.connect()
         used = connection.sock
         for _ in range(2):
             connection.request("GET", "/health/live")
             assert connection.getresponse().read() == b'{"status":"alive"}'
-            time.sleep(0.2)
+            time.sleep(0.5)
         assert connection.sock is used
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -117,12 +118,18 @@ def test_readers_do_not_wait_for_a_long_change(store):
 
 
 def test_who_waits_for_a_long_change_is_counted_and_does_not_ask_all_the_time(store, monkeypatch):
-    live, found, asked = Live(store), [], []
+    live, found, waits, has_ended = Live(store), [], defaultdict(list), Live._has_ended
     live._pace = 1.0
 
     def ask(seen):
-        asked.append(seen)
         return seen.vectors(["p0"]).shape
+
+    def wait(self, beside, seconds):
+        """As long as it takes, once a reader has asked eight times."""
+        waits[threading.get_ident()].append(seconds)
+        return has_ended(self, beside, 0.0 if len(waits[threading.get_ident()]) < 8 else None)
+
+    monkeypatch.setattr(Live, "_has_ended", wait)
 
     with live.changing(100), store._turn:
         readers = [threading.Thread(target=lambda: found.append(live.read(ask, 3))) for _ in range(3)]
@@ -134,12 +141,13 @@ def test_who_waits_for_a_long_change_is_counted_and_does_not_ask_all_the_time(st
         with pytest.raises(Busy, match="try again"):
             live.read(ask, 3)
         assert live.read(len, 3) == 300, "what can be seen is not waited for"
-        time.sleep(0.5)
+        while min(map(len, waits.values())) < 8:
+            time.sleep(0.001)
         assert found == []
     for reader in readers:
         reader.join()
     assert found == [(1, 4)] * 3
-    assert len(asked) < 3 * 12
+    assert list(waits.values()) == [[0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.2, 0.2]] * 3
     assert live._waiting == 0
 
 

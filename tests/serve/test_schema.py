@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
-import schemathesis
-from hypothesis import HealthCheck, given, settings
-from hypothesis.errors import Unsatisfiable
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    negative_data_rejection,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-    unsupported_method,
-)
+import subprocess
+import sys
+from pathlib import Path
 
 import grinch
 from grinch.serve.http.app import make_app
@@ -24,77 +12,13 @@ from grinch.serve.http.service import Service
 from grinch.serve.http.settings import Settings
 from grinch.serve.sources import MemorySource
 from grinch.serve.viewer import Viewer
-from serving import TOKEN, some_rows
-
-# Not that what fits the description is accepted: rows must have the width of those there, and ids be new.
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    negative_data_rejection,
-    unsupported_method,
-]
-IS_THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-EXAMPLES = 100 if IS_THOROUGH else 3
-TAGS = ["points", "clusters", "changes", "tree", "service", "look"]
-# They do not end.
-STREAMS = ["/v1/changes/stream", "/api/events"]
-HEADERS = {"Host": "localhost"}
+from serving import TOKEN
 
 
-@pytest.fixture(scope="module")
-def app(tmp_path_factory):
-    store = grinch.open(tmp_path_factory.mktemp("store"), n_clusters=3)
-    store.insert(some_rows(20), ids=[f"p{i}" for i in range(20)], payload=[{"text": f"point {i}"} for i in range(20)])
-    service = Service(store, Settings(max_body=100_000))
-    yield make_app(Viewer(service.source), service=service)
-    service.close()
-
-
-@pytest.fixture(scope="module")
-def operations(app):
-    """By tag, the operations that are described."""
-    described = schemathesis.openapi.from_asgi("/openapi.json", app, headers=HEADERS)
-    found = [result.ok() for result in described.get_all_operations()]
-    return {tag: [one for one in found if tag in one.tags and one.path not in STREAMS] for tag in TAGS}
-
-
-@schemathesis.serializer("application/x-npy", "application/x-npz", "application/vnd.apache.arrow.stream")
-def as_bytes(context, value):
-    """Bodies of arrays, of any bytes."""
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
-
-
-@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.value)
-@pytest.mark.parametrize("tag", TAGS)
-def test_answers_are_as_described(operations, tag, mode):
-    assert operations[tag]
-    # What the page asks may have further parameters.
-    checks = [check for check in CHECKS if tag != "look" or check is not negative_data_rejection]
-    for operation in operations[tag]:
-        try:
-            cases = operation.as_strategy(generation_mode=mode)
-        except schemathesis.errors.InvalidSchema:
-            continue
-
-        @settings(
-            max_examples=EXAMPLES,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            database=None,
-            derandomize=not IS_THOROUGH,
-        )
-        @given(case=cases)
-        def ask(case):
-            case.call_and_validate(headers=HEADERS, checks=checks)
-
-        try:
-            ask()
-        except Unsatisfiable:
-            # Nothing can be wrong with a request that has neither parameters nor a body.
-            assert mode is schemathesis.GenerationMode.NEGATIVE
+def test_answers_are_as_described():
+    command = [sys.executable, "-m", "pytest", str(Path(__file__).with_name("asked_by_schema.py"))]
+    asked = subprocess.run(command, capture_output=True, text=True)
+    assert asked.returncode == 0, asked.stdout + asked.stderr
 
 
 def test_every_route_is_described():

@@ -13,6 +13,8 @@ import grinch
 from grinch import HAC, Grinch, Tree, cluster_with
 from grinch.estimators.registry import SYSTEMS
 from grinch.files.read import FileError
+from grinch.linkage.named import PAIRWISE_ONLY, VECTOR_LINKAGES
+from grinch.linkage.pairwise import SCIPY_METRICS
 from grinch.serve.sources import MemorySource, StoreSource, open_source, sampled
 from grinch.serve.viewer import Viewer
 from grinch.store import DamagedStore
@@ -69,6 +71,37 @@ def test_rows_are_those_that_were_given(system, kind):
     if source.metric() == "cosine":
         rows, X = directions(rows), directions(X)
     np.testing.assert_allclose(rows, X, rtol=1e-3)
+
+
+# Linkages that compare directions; all others compare distances. Without a metric it is the first one of a linkage.
+DIRECTIONS = ("cosine", "dot", "hellinger", "tanimoto")
+BY_NAME = [(name, metric) for name, metrics in VECTOR_LINKAGES.items() for metric in (None, *metrics)]
+BY_NAME += [(name, metric) for name in ("single", "complete") for metric in (None, *SCIPY_METRICS)]
+BY_NAME += [("average", metric) for metric in PAIRWISE_ONLY]
+
+
+@pytest.mark.parametrize(("name", "metric"), BY_NAME)
+def test_vectors_are_compared_as_their_linkage_does(name, metric, tmp_path):
+    X = np.eye(4, dtype=np.float32) + 1
+    first = "cosine" if name in ("cosine", "average", "tanimoto") else "euclidean"
+    expected = "cosine" if (metric or first) in DIRECTIONS else "euclidean"
+    assert MemorySource(Grinch(linkage=name, metric=metric).fit(X)).metric() == expected
+    with grinch.open(tmp_path / "store", linkage=name, metric=metric) as store:
+        store.insert(X)
+        assert StoreSource(store).metric() == expected
+
+
+@pytest.mark.parametrize("kind", ["average", "cosine", "single", "complete", "centroid", "ward"])
+@pytest.mark.parametrize("name", list(SYSTEMS))
+def test_vectors_are_compared_as_each_system_does(name, kind):
+    source = MemorySource(cluster_with(name, np.eye(6) + 1, linkage=kind, **SMALL.get(name, {})))
+    assert source.metric() == ("cosine" if kind in ("average", "cosine") else "euclidean")
+
+
+def test_hac_compares_by_distance_unless_it_is_told_otherwise():
+    X = np.eye(4) + 1
+    found = [MemorySource(HAC(metric=metric).fit(X)).metric() for metric in (None, "cosine", "hellinger")]
+    assert found == ["euclidean", "cosine", "cosine"]
 
 
 def test_sparse_rows_stay_sparse():

@@ -310,9 +310,7 @@ def test_snapshots_are_taken_aside(folder, monkeypatch):
         store.insert(X[:800])
         for start in range(800, 1200, 20):
             store.insert(X[start : start + 20])
-        deadline = time.time() + 20
-        while store._aside is not None and time.time() < deadline:
-            time.sleep(0.01)
+        store._wait_for_aside()
         assert store.info()["operations_since_snapshot"] < 21
         assert store._snapshot_version > 0
         # As if the process had died here.

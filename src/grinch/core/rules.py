@@ -14,6 +14,8 @@ from grinch.tree.links import NO_LIMIT
 # An insert is several changes, so a large node is looked at again when it has grown by a hundredth or so.
 LAG = 8
 CAPPED = ("rotate", "graft", "restructure")
+# Without grafts a tree is one of the systems that ours is compared with, and stays as it is.
+NEED_GRAFTS = ("balanced_ties", "release", "polish")
 
 
 class Rules(NamedTuple):
@@ -51,7 +53,8 @@ class Rules(NamedTuple):
     """A graft is given up once two nodes both prefer their siblings, and the next one starts at their common ancestor;
     in the paper both climb on."""
     balanced_ties: bool = False
-    """A point goes to the smaller side of what is all equally close, so that copies do not make a chain."""
+    """A point goes to the smaller side of what is all equally close, so that copies do not make a chain. This rule and
+    the next one and ``polish`` need grafts: ``graft=False`` switches them off."""
     release: bool = False
     """Where a node has doubled, its sibling goes to their aunt if both like that better: so that points in order do
     not make a chain."""
@@ -104,6 +107,8 @@ class Rules(NamedTuple):
                 if move not in CAPPED:
                     raise unknown_name("cap's keys", move, CAPPED)
             changes = {"growing_caps": False, **{f"{move}_cap": limit for move, limit in caps.items()}, **changes}
+        if not changes.get("graft", True):
+            changes = {**dict.fromkeys(NEED_GRAFTS, False), **changes}
         return checked_rules(self._replace(**changes))
 
 
@@ -177,9 +182,12 @@ def checked_rules(rules: Rules) -> Rules:
             raise ValueError(f"{name} must be True or False; got {value!r}")
         else:
             chosen[name] = bool(value)
-    # Without grafts a tree is one of the systems that ours is compared with, and stays as it is.
-    for name in ("balanced_ties", "release", "polish"):
-        chosen[name] = chosen[name] and chosen["graft"]
+    for name in NEED_GRAFTS:
+        if chosen[name] and not chosen["graft"]:
+            raise ValueError(
+                f"{name}=True needs grafts; got graft=False."
+                f" Leave {name} out, as in Rules.fast(graft=False), or use graft=True"
+            )
     return Rules(**chosen)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._labels import is_missing
 from grinch.errors import missing_extra
 from grinch.files.write import replacing
 from grinch.tree import Tree
@@ -82,7 +83,7 @@ def _cells(pa: Any, values: Sequence[object]) -> Any:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values])
+        return pa.array([None if is_missing(value) else str(value) for value in values])
 
 
 def _write(pa: Any, columns: dict[str, Any], path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from grinch._labels import is_missing
 from grinch.files.write import harmless, replacing
 from grinch.tree import Tree
 
@@ -28,12 +29,12 @@ def write_scipy(tree: Tree, path: Path) -> None:
 def write_tsv(
     tree: Tree, path: Path, names: Sequence[object] | None = None, labels: Sequence[object] | None = None
 ) -> None:
-    """One line a node: node, parent, label; None where there is none. Leaves go by their names."""
+    """Write one line per node: node, parent, label; an empty cell where there is none. Leaves go by their names."""
 
-    def name(v: int) -> str:
+    def name(v: int) -> object:
         if v >= tree.offset:
             return f"node{v}"
-        return str(v if names is None else names[v])
+        return v if names is None else _cell(names[v])
 
     with replacing(path) as out:
         writer = csv.writer(out, delimiter="\t", lineterminator="\n")
@@ -41,7 +42,7 @@ def write_tsv(
         for v in tree.nodes():
             p = tree.parent(v)
             label = labels[v] if labels is not None and v < tree.offset else None
-            writer.writerow([name(v), "None" if p is None else name(p), "None" if label is None else label])
+            writer.writerow([name(v), "" if p is None else name(p), _cell(label)])
 
 
 def write_clusters(
@@ -60,8 +61,8 @@ def write_clusters(
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["id", "cluster", *further])
         for i, cluster in enumerate(clusters.tolist()):
-            cells = [values[i] for values in further.values()]
-            writer.writerow(harmless([i if names is None else names[i], cluster, *cells]))
+            cells = [_cell(values[i]) for values in further.values()]
+            writer.writerow(harmless([i if names is None else _cell(names[i]), cluster, *cells]))
 
 
 def write_layers(path: Path, layers: Sequence[npt.NDArray[np.int64]], names: Sequence[object] | None = None) -> None:
@@ -70,4 +71,9 @@ def write_layers(path: Path, layers: Sequence[npt.NDArray[np.int64]], names: Seq
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(["id", *(f"of_{int(layer.max(initial=-1)) + 1}" for layer in layers)])
         for i, clusters in enumerate(zip(*(layer.tolist() for layer in layers), strict=True)):
-            writer.writerow(harmless([i if names is None else names[i], *clusters]))
+            writer.writerow(harmless([i if names is None else _cell(names[i]), *clusters]))
+
+
+def _cell(value: object) -> object:
+    """Return the value to write; a missing one (None, nan or the NA of pandas) is an empty cell."""
+    return "" if is_missing(value) else value

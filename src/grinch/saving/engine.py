@@ -9,7 +9,7 @@ import numpy as np
 
 from grinch._types import Floats
 from grinch.core.engine import Engine
-from grinch.core.rules import MODES, ONLINE, ROTATE, Rules, checked_rules
+from grinch.core.rules import MODES, NEED_GRAFTS, ONLINE, ROTATE, Rules, checked_rules
 from grinch.errors import SavedModelError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import FORMULAS
@@ -122,6 +122,8 @@ def put_rules(data: Any) -> Rules:
     if not isinstance(data, dict) or not set(data) <= set(Rules._fields):
         raise SavedModelError(f"rules are not those that this version knows: {data!r:.200}")
     rules = Rules(**data)
+    if not rules.graft:  # earlier releases took rules that need grafts, and passed over them
+        rules = rules._replace(**dict.fromkeys(NEED_GRAFTS, False))
     if "most_entries" not in data:
         # Written before there were sparse vectors: what the mode that they are nearest to says.
         nearest = min((*MODES.values(), ROTATE, ONLINE), key=lambda mode: _count_other(rules, mode))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from grinch._labels import is_missing
 from grinch._types import Floats, Labels
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def to_scipy(tree: Tree) -> Floats:
 
 
 def _newick_name(name: object) -> str:
-    text = str(name)
+    text = "" if is_missing(name) else str(name)
     if text and not re.search(r"[\s()\[\]{}'\":;,_]", text):
         return text
     return "'" + text.replace("'", "''") + "'"

@@ -10,7 +10,7 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Counts, Floats, Labels
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.store.changes import Change
 from grinch.tree import Tree
 
@@ -83,16 +83,11 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-def metric_of(model: Any) -> str:
-    """How vectors are compared: by direction or by distance."""
-    linkage = getattr(getattr(model, "_fitted", None), "linkage", None) or getattr(model, "linkage", "")
+def metric_of(linkage: VectorLinkage | Linkage) -> str:
+    """Return "cosine" if a linkage compares directions, "euclidean" if it compares distances."""
     if isinstance(linkage, VectorLinkage):
         return "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
-    if isinstance(linkage, str):
-        metric = getattr(model, "metric", None)
-        is_distance = linkage in ("ward", "centroid") or metric not in (None, "cosine", "dot")
-        return "euclidean" if is_distance else "cosine"
-    return "cosine" if getattr(linkage, "distance", "cosine") == "cosine" else "euclidean"
+    return "cosine" if getattr(linkage, "distance", None) == "cosine" else "euclidean"
 
 
 def sampled(n: int, most: int) -> Counts:

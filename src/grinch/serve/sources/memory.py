@@ -173,7 +173,7 @@ class MemorySource:
     def metric(self) -> str:
         if self.model is None:
             return (None if self._vectors is None else self._vectors.metric) or "cosine"
-        return metric_of(self.model)
+        return metric_of(self._kept_rows()[2].linkage)
 
     def n_features(self) -> int | None:
         return getattr(self.model, "n_features_in_", None) if self._vectors is None else self._vectors.n_features

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy.typing as npt
 
 from grinch._types import Counts
+from grinch.linkage.named import linkage_of
 from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
 from grinch.store.changes import Change
 from grinch.store.face import AnyStore
@@ -60,7 +60,7 @@ class StoreSource:
     def metric(self) -> str:
         if self._metric is None:
             about = self._ask(lambda store: store.info())
-            self._metric = metric_of(SimpleNamespace(linkage=about["linkage"], metric=about["metric"]))
+            self._metric = metric_of(linkage_of(about["linkage"], about["metric"]))
         return self._metric
 
     def n_features(self) -> int | None:
