@@ -144,7 +144,7 @@ class Guard:
     def _security_headers(self, nonce: str) -> list[tuple[bytes, bytes]]:
         policy = (
             f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self';"
-            " img-src 'self' data: blob: http: https:; connect-src 'self'; font-src 'self'; base-uri 'none';"
+            " img-src 'self' data: https:; connect-src 'self'; font-src 'self'; base-uri 'none';"
             f" form-action 'none'; frame-ancestors {' '.join(self.settings.frame_ancestors)}"
         )
         return [
