@@ -61,6 +61,8 @@ class Guard:
         answer = _Answer(send, self._security_headers(nonce))
         try:
             self._check(scope)
+            # Where there are too many connections, those that were allowed something stay longest.
+            scope["state"]["is_allowed"] = scope["path"] not in OPEN_TO_ALL
             await self._answer(scope, receive, answer)
         except (Refused, _Redirected) as refused:
             await answer.say(refused)
