@@ -21,7 +21,7 @@ from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns
 from grinch.cli.ids import as_kind, check_different
 from grinch.cli.options import NewClusters, NewLinkage, NewMetric, NewThreshold
-from grinch.cli.store import StorePath, count_of, is_store, open_or_create
+from grinch.cli.store import StorePath, count_of, open_or_create
 from grinch.cli.texts import (
     Characters,
     Embed,
@@ -41,6 +41,7 @@ from grinch.files.read import FileError, Points, read_points
 from grinch.files.texts import read_texts
 from grinch.progress import progress_bar
 from grinch.store.inputs import TEXT_FILE
+from grinch.store.opening import is_store
 from grinch.text import TextVectors
 
 # Points that are written at once: many enough for speed, few enough for Ctrl-C to be answered in seconds.

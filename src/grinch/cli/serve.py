@@ -22,8 +22,9 @@ from grinch.cli.options import (
     NewThreshold,
     TextField,
 )
-from grinch.cli.store import is_store, open_existing, open_or_create
+from grinch.cli.store import open_existing, open_or_create
 from grinch.files.read import FileError
+from grinch.store.opening import is_store
 
 PORT, VARIABLE = 8765, "GRINCH_TOKEN"
 MAKE_TOKEN = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"

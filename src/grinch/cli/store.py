@@ -18,9 +18,8 @@ from grinch.errors import SavedModelError
 from grinch.export.parquet import write_clusters_parquet, write_tree_parquet
 from grinch.export.writers import write_clusters, write_newick
 from grinch.files.read import FileError
-from grinch.store.database import FILE
 from grinch.store.lock import StoreLocked, describe, holder
-from grinch.store.opening import SHARDED
+from grinch.store.opening import is_store
 
 FormatName = Literal["parquet", "newick", "csv"]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
@@ -64,10 +63,6 @@ def open_or_create(path: Path, **settings: Any) -> Any:
         raise FileError(f"STORE {str(path)!r} is a file; a store is a folder: grinch add STORE FILE")
     with _said_for_commands(path):
         return grinch.open(path, **{name: value for name, value in settings.items() if value is not None})
-
-
-def is_store(path: Path) -> bool:
-    return (path / FILE).exists() or (path / SHARDED).exists()
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import numpy as np
 
 from grinch.serve.scene import Scene
 from grinch.serve.sources import Source, sampled
+from grinch.store.damage import DamagedStore
 from grinch.store.node_names import MOST_POINTS, NodeName, NodeNames, check_name
-from grinch.store.snapshots import DamagedStore
 from grinch.tree.blocks import nodes_above
 
 log = logging.getLogger("grinch.serve")

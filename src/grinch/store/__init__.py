@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from grinch.store.damage import DamagedStore
 from grinch.store.lock import StoreLocked
 from grinch.store.opening import open
-from grinch.store.snapshots import DamagedStore
 from grinch.store.store import Store
 
 __all__ = ["DamagedStore", "Store", "StoreLocked", "open"]

@@ -24,9 +24,10 @@ from grinch.estimators.grinch import Grinch
 from grinch.saving.parts import Parts, put_together, take_apart
 from grinch.store import disk
 from grinch.store.changes import Change
+from grinch.store.damage import damaged
 from grinch.store.database import Operation
 from grinch.store.following import Followed
-from grinch.store.snapshots import DamagedStore, Snapshot
+from grinch.store.snapshots import Snapshot
 from grinch.summaries import SparseSummaries
 from grinch.summaries.arrays import enlarged
 from grinch.summaries.sparse import enlarged_entries
@@ -36,10 +37,10 @@ from grinch.tree import Tree
 LARGE = 2**26
 # Exemplars of a cluster.
 FEW = 3
-POINTERS = re.compile(
-    r"model/(builder\.(links|known|found)\..*|.*\.cells\.(ids|sizes|head|homes)|ids\.positions"
-    r"|builder\.summaries\.(leaf_sizes|leaf_columns|is_apart|apart_.*))"
-)
+# A snapshot of up to this many bytes is compared with its checksums as a whole when it is opened.
+LITTLE = 2**26
+# Of a larger one, these are not: most of it, and nothing that code follows from number to number.
+HEAVY = re.compile(r"model/builder\.(summaries(?!\.apart_)|search)\.")
 
 
 class Contents:
@@ -255,12 +256,18 @@ class Contents:
 def check_pointers(snapshot: Snapshot) -> None:
     """Arrays that compiled code follows from number to number must be as they were written, and stay inside.
 
-    All others are verified when somebody asks for it (:meth:`Store.check`), for it takes as long as to read them.
+    The vectors of a large snapshot are verified when somebody asks for it (:meth:`Store.check`), and before they are
+    written to the next one, for it takes as long as to read them.
     """
-    snapshot.verify(name for name in snapshot.arrays if POINTERS.fullmatch(name))
+    is_little = sum(array.nbytes for array in snapshot.arrays.values()) <= LITTLE
+    snapshot.verify(name for name, array in snapshot.arrays.items() if is_little or not _is_heavy(name, array))
     table = snapshot.arrays.get("model/builder.links.table")
     if table is not None and len(table) and not (table[:, :3].min() >= -1 and table[:, :3].max() < len(table)):
-        raise DamagedStore(f"{snapshot.path} is damaged: nodes of its tree are not there")
+        raise damaged(snapshot.path, "nodes of its tree are not there")
+
+
+def _is_heavy(name: str, array: npt.NDArray[Any]) -> bool:
+    return bool(HEAVY.match(name)) and (array.dtype.kind == "f" or name.endswith("codes"))
 
 
 class InFiles:

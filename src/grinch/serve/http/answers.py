@@ -20,9 +20,9 @@ from grinch.serve.http.events import TooMany
 from grinch.serve.http.models import Problem
 from grinch.serve.live import Busy
 from grinch.serve.viewer import Computing, Stale
+from grinch.store.damage import DamagedStore
 from grinch.store.lock import StoreLocked
 from grinch.store.session import StoreClosed
-from grinch.store.snapshots import DamagedStore
 
 log = logging.getLogger("grinch.serve")
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from grinch.serve.arrays import MEDIA_TYPE
 from grinch.serve.viewer import Computing, Stale, Viewer
-from grinch.store.snapshots import DamagedStore
+from grinch.store.damage import DamagedStore
 
 log = logging.getLogger("grinch.serve")
 

@@ -15,8 +15,7 @@ from grinch.files.read import FileError
 from grinch.saving.file import MAGIC, load
 from grinch.serve.sources.memory import MemorySource
 from grinch.serve.sources.store import StoreSource
-from grinch.store.database import FILE as STORE_FILE
-from grinch.store.opening import SHARDED
+from grinch.store.opening import is_store
 from grinch.store.opening import open as open_store
 from grinch.tree import Tree
 
@@ -29,7 +28,7 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
     """
     found = Path(path)
     if found.is_dir():
-        if not (found / STORE_FILE).exists() and not (found / SHARDED).exists():
+        if not is_store(found):
             if is_run(found):
                 return _run_source(found, payload)
             raise FileError(
