@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 # Without byte code on disk, every process of every test would compile all modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check nightly bench docs-figures clean
+.PHONY: run test check lint nightly bench docs-figures clean
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 	@touch $@
 
 .venv/.dev: pyproject.toml | .venv/bin/python
-	$(INSTALL) '.[dev]'
+	$(INSTALL) '.[dev]' --no-compile
 	@touch $@ .venv/.run
 
 .venv/.bench: pyproject.toml | .venv/bin/python
@@ -36,12 +36,15 @@ test nightly: export OMP_NUM_THREADS := 1
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 300 --timeout-method thread
 
+# Beside each other: the tests begin by compiling, in one process.
 check: .venv/.dev
+	$(MAKE) -j 2 lint test
+
+lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(MAKE) test
 
 # What takes too long for every day: the slow tests, and all random ones with many more examples.
 nightly: export HYPOTHESIS_PROFILE := night

@@ -147,6 +147,7 @@ def test_an_answer_that_went_with_its_worker_is_waited_for(workers, notes, tmp_p
     assert len(asked) == 12
 
 
+@pytest.mark.slow
 def test_the_place_of_a_worker_that_died_is_not_given_up(notes, tmp_path):
     """A local cluster of dask's gives it up after some time, 15 seconds where it is not told otherwise."""
     dask = pytest.importorskip("dask")
@@ -328,18 +329,18 @@ def test_what_is_no_client_is_refused():
         Workers().run("a", sharding.square, {}, Path("nowhere"))
 
 
-def test_an_address_is_used_and_a_client_stays_open(cluster, notes, tmp_path, capsys):
-    with Workers(cluster.client.scheduler.address, verbose=True) as workers:
-        assert workers.client is not cluster.client
+def test_an_address_is_used_and_a_client_stays_open(processes, notes, tmp_path, capsys):
+    with Workers(processes.client.scheduler.address, verbose=True) as workers:
+        assert workers.client is not processes.client
         assert workers.run("squares", sharding.square, squares(notes), tmp_path) == RESULTS
     assert "squares" in capsys.readouterr().err
     assert workers.client is None
-    with Workers(cluster.client):
+    with Workers(processes.client):
         pass
-    assert cluster.client.status == "running"
+    assert processes.client.status == "running"
 
 
-def test_the_dashboard_is_named_in_the_log(cluster, caplog, monkeypatch):
+def test_the_dashboard_is_named_in_the_log(processes, caplog, monkeypatch):
     monkeypatch.setattr(Workers, "dashboard_link", "http://127.0.0.1:8787/status")
-    with caplog.at_level(logging.INFO, "grinch.sharded"), Workers(cluster.client):
+    with caplog.at_level(logging.INFO, "grinch.sharded"), Workers(processes.client):
         assert caplog.messages == ["dashboard: http://127.0.0.1:8787/status"]
