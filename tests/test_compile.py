@@ -234,7 +234,7 @@ def test_a_formula_that_is_edited_is_what_runs(tmp_path):
     assert tree() == before
     source = tmp_path / "grinch" / "linkage" / "vector.py"
     text = source.read_text(encoding="utf-8")
-    edited = text.replace("return dot(a, b)\n    gap", "return -dot(a, b)\n    gap")
+    edited = text.replace("return dot(a, b)\n", "return -dot(a, b)\n")
     assert edited != text
     source.write_text(edited, encoding="utf-8")
     assert tree() != before
