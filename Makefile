@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 # Without byte code on disk, every process of every test would compile all modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check lint nightly bench docs-figures clean
+.PHONY: run test check lint nightly newest bench docs-figures clean
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,7 +31,7 @@ run: .venv/.run
 	$(BIN)/grinch demo --out $(OUT)
 
 # Two processes share the cores; with threads of their own in BLAS and OpenMP they would wait for each other.
-test nightly: export OMP_NUM_THREADS := 1
+test nightly newest: export OMP_NUM_THREADS := 1
 # A test that hangs is named, with the stacks of its threads, instead of holding up everything.
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 300 --timeout-method thread
@@ -52,6 +52,15 @@ nightly: .venv/.dev
 	$(BIN)/python -m pytest -n 2 -m slow --timeout 7200 --timeout-method thread
 	$(BIN)/python -m pytest -n 2 --timeout 7200 --timeout-method thread
 	$(BIN)/python benchmarks/digests.py
+	$(MAKE) newest
+
+# The newest numba, beyond the bound of pyproject.toml too, in an environment and with a cache of its own.
+newest: export HYPOTHESIS_PROFILE := day
+newest: | .venv/bin/python
+	$(PYTHON) -m venv --clear .venv/newest
+	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade numba
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv/newest/cache .venv/newest/bin/python -m pytest tests/test_compile.py tests/core tests/saving
 
 bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)

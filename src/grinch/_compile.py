@@ -117,7 +117,9 @@ class _Entry(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr and not function.is_declaration:
-                function.linkage = Linkage.internal
+                # Not internal: the name would stay in the object, and LLVM binds weak copies of it in objects that are
+                # loaded later to this function, whose arguments are no longer theirs.
+                function.linkage = Linkage.private
         super()._optimize_final_module()
 
 
