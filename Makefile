@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 # Without byte code on disk, every process of every test would compile all modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check lint nightly newest bench docs-figures clean
+.PHONY: run test check lint nightly newest seeds bench docs-figures clean
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,7 +31,7 @@ run: .venv/.run
 	$(BIN)/grinch demo --out $(OUT)
 
 # Two processes share the cores; with threads of their own in BLAS and OpenMP they would wait for each other.
-test nightly newest: export OMP_NUM_THREADS := 1
+test nightly newest seeds: export OMP_NUM_THREADS := 1
 # A test that hangs is named, with the stacks of its threads, instead of holding up everything.
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 300 --timeout-method thread
@@ -46,11 +46,10 @@ lint: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What takes too long for every day: the slow tests, and all random ones with many more examples.
+# What takes too long for every day: the slow tests, and all random ones with many more examples, which are new ones.
 nightly: export HYPOTHESIS_PROFILE := night
 nightly: .venv/.dev
-	$(BIN)/python -m pytest -n 2 -m slow --timeout 7200 --timeout-method thread
-	$(BIN)/python -m pytest -n 2 --timeout 7200 --timeout-method thread
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow" --timeout 3600 --timeout-method thread
 	$(BIN)/python benchmarks/digests.py
 	$(MAKE) newest
 
@@ -61,6 +60,16 @@ newest: | .venv/bin/python
 	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	.venv/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade numba
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv/newest/cache .venv/newest/bin/python -m pytest tests/test_compile.py tests/core tests/saving
+
+# As many examples as every day, drawn by other seeds, in the files that draw some.
+SEEDS ?= $(shell seq 20)
+seeds: export HYPOTHESIS_PROFILE := seeded
+seeds: .venv/.dev
+	@for seed in $(SEEDS); do \
+	  echo "seed $$seed"; \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-seed=$$seed \
+	    $$(grep -rl "^from hypothesis" tests --include='test_*.py') || failed="$$failed $$seed"; \
+	done; test -z "$$failed" || { echo "failed with seeds:$$failed"; exit 1; }
 
 bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)

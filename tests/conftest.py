@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from effort import THOROUGH, pytest_runtest_logreport  # noqa: F401
+from effort import THOROUGH, pytest_runtest_logreport, trials  # noqa: F401
 from grinch._compile import source_digest
 
 matplotlib.use("Agg")
@@ -39,11 +39,11 @@ def pytest_sessionstart(session):
 
 @pytest.fixture(scope="session")
 def processes():
-    """Two real worker processes, for tests in which they die, and for all tests at night."""
+    """Real worker processes, for tests in which they die, and for all tests at night."""
     pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")
     from grinch.sharded.running import Workers
 
-    with Workers(n_workers=2) as workers:
+    with Workers(n_workers=trials(1, 2)) as workers:
         yield workers
 
 
@@ -66,10 +66,10 @@ def cluster(request):
 
 
 @pytest.fixture
-def workers(processes):
+def workers(cluster):
     from grinch.sharded.running import Workers
 
-    with Workers(processes.client) as workers:
+    with Workers(cluster.client) as workers:
         yield workers
 
 

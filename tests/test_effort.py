@@ -41,9 +41,11 @@ def pytest_on(tmp_path):
         shutil.copy(HERE / "effort.py", tests)
         (tests / "conftest.py").write_text("from effort import pytest_runtest_logreport\n")
         (tests / "test_short.py").write_text(test)
-        command = [sys.executable, "-m", "pytest", "-p", "no:schemathesis", *options, "tests/test_short.py"]
+        plugins = ("-p", "_hypothesis_pytestplugin", "-p", "xdist", "-p", "pytest_timeout")
+        command = [sys.executable, "-m", "pytest", *plugins, *options, "tests/test_short.py"]
         given = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
-        given |= {"HYPOTHESIS_PROFILE": profile, "PYTHONPATH": str(tests), **environment}
+        given |= {"HYPOTHESIS_PROFILE": profile, "PYTHONPATH": str(tests), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        given |= environment
         return subprocess.run(command, cwd=tmp_path, env=given, capture_output=True, text=True, timeout=250).stdout
 
     return run

@@ -128,8 +128,8 @@ def test_a_task_that_fails_is_named_and_the_same_call_goes_on(workers, notes, tm
     assert sharding.called(notes) == dict.fromkeys(range(6), 1)
 
 
-def test_a_worker_that_dies_loses_nothing(workers, notes, tmp_path):
-    assert workers.run("squares", sharding.square_or_die_once, squares(notes), tmp_path / "run") == RESULTS
+def test_a_worker_that_dies_loses_nothing(processes, notes, tmp_path):
+    assert processes.run("squares", sharding.square_or_die_once, squares(notes), tmp_path / "run") == RESULTS
     assert (tmp_path / "died").exists()
     assert sharding.called(notes) == dict.fromkeys(range(6), 1)
 
@@ -329,18 +329,18 @@ def test_what_is_no_client_is_refused():
         Workers().run("a", sharding.square, {}, Path("nowhere"))
 
 
-def test_an_address_is_used_and_a_client_stays_open(processes, notes, tmp_path, capsys):
-    with Workers(processes.client.scheduler.address, verbose=True) as workers:
-        assert workers.client is not processes.client
+def test_an_address_is_used_and_a_client_stays_open(cluster, notes, tmp_path, capsys):
+    with Workers(cluster.client.scheduler.address, verbose=True) as workers:
+        assert workers.client is not cluster.client
         assert workers.run("squares", sharding.square, squares(notes), tmp_path) == RESULTS
     assert "squares" in capsys.readouterr().err
     assert workers.client is None
-    with Workers(processes.client):
+    with Workers(cluster.client):
         pass
-    assert processes.client.status == "running"
+    assert cluster.client.status == "running"
 
 
-def test_the_dashboard_is_named_in_the_log(processes, caplog, monkeypatch):
+def test_the_dashboard_is_named_in_the_log(cluster, caplog, monkeypatch):
     monkeypatch.setattr(Workers, "dashboard_link", "http://127.0.0.1:8787/status")
-    with caplog.at_level(logging.INFO, "grinch.sharded"), Workers(processes.client):
+    with caplog.at_level(logging.INFO, "grinch.sharded"), Workers(cluster.client):
         assert caplog.messages == ["dashboard: http://127.0.0.1:8787/status"]

@@ -213,10 +213,8 @@ def test_the_papers_synthetic_data_in_exact_mode(cluster, n_shards):
 # What goes wrong ------------------------------------------------------------------------------------------------------
 
 
-STAGES = [*map(at_night, ["sample", "skeleton", "route", "neighbors", "moves", "top"]), "trees"]
-
-
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["sample", "skeleton", "route", "neighbors", "moves", "trees", "top"])
 def test_a_worker_killed_in_any_stage_loses_nothing(processes, fitted, mixture, stage, tmp_path):
     model = ShardedGrinch(5, processes.client, sample_size=500, folder=tmp_path / "run")
     with shard_runs.killing(processes.client, stage, tmp_path / "died"):
