@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -20,7 +20,7 @@ from grinch.cli.app import FILE_HELP, app, console, say, title_of
 from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns
 from grinch.cli.ids import as_kind, check_different
-from grinch.cli.options import NewClusters, NewLinkage, NewMetric, NewThreshold
+from grinch.cli.options import DtypeName, NewClusters, NewLinkage, NewMetric, NewThreshold
 from grinch.cli.store import StorePath, count_of, open_or_create
 from grinch.cli.texts import (
     Characters,
@@ -46,7 +46,6 @@ from grinch.text import TextVectors
 
 # Points that are written at once: many enough for speed, few enough for Ctrl-C to be answered in seconds.
 BATCH = 10_000
-DtypeName = Literal["float32", "float64"]
 
 
 class Batch(NamedTuple):

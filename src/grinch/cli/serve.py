@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from grinch.cli.add import DtypeName
 from grinch.cli.app import app, say
 from grinch.cli.options import (
+    DtypeName,
     ImageField,
     ImageFolder,
     LabelField,

@@ -11,7 +11,8 @@ import mmap
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +26,7 @@ from grinch.saving.parts import Parts, put_together, take_apart
 from grinch.store import disk
 from grinch.store.changes import Change
 from grinch.store.damage import damaged
-from grinch.store.database import Operation
+from grinch.store.database import Id, Operation
 from grinch.store.following import Followed
 from grinch.store.snapshots import Snapshot
 from grinch.summaries import SparseSummaries
@@ -93,6 +94,11 @@ class Contents:
         fitted = self.model._fitted
         found = fitted.ids.positions[fitted.builder.slots()]  # type: ignore[attr-defined]
         return found if fitted.ids.is_in_order else np.sort(found)
+
+    def positions_by_row(self) -> Counts:
+        """The positions of all points, in the order of their rows."""
+        positions = self.positions()
+        return positions[np.argsort(self.row_of[positions])]
 
     def has(self, positions: Counts) -> npt.NDArray[np.bool_]:
         """Which of these positions have a point."""
@@ -253,6 +259,29 @@ class Contents:
         return contents
 
 
+def ids_as_arrays(ids: Sequence[Id]) -> dict[str, npt.NDArray[Any]]:
+    """Ids as a snapshot holds them: numbers, or the text of all and where each ends."""
+    if not ids or not isinstance(ids[0], str):
+        return {"ids/numbers": np.array(ids, np.int64)}
+    texts = [str(name).encode() for name in ids]
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    return {"ids/text": np.frombuffer(b"".join(texts), np.uint8), "ids/ends": ends}
+
+
+def ids_of_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Id] | None:
+    """The ids in a snapshot, by position; None if it has none.
+
+    >>> ids_of_arrays(ids_as_arrays(["a", "", "bc"]))
+    ['a', '', 'bc']
+    """
+    if "ids/numbers" in arrays:
+        return list(arrays["ids/numbers"].tolist())
+    if "ids/ends" not in arrays:
+        return None
+    text, ends = arrays["ids/text"].tobytes(), arrays["ids/ends"].tolist()
+    return [text[start:end].decode() for start, end in pairwise([0, *ends])]
+
+
 def check_pointers(snapshot: Snapshot) -> None:
     """Arrays that compiled code follows from number to number must be as they were written, and stay inside.
 
@@ -267,7 +296,8 @@ def check_pointers(snapshot: Snapshot) -> None:
 
 
 def _is_heavy(name: str, array: npt.NDArray[Any]) -> bool:
-    return bool(HEAVY.match(name)) and (array.dtype.kind == "f" or name.endswith("codes"))
+    is_number = array.dtype.kind == "f" or name.endswith("codes")
+    return name.startswith("ids/") or (bool(HEAVY.match(name)) and is_number)
 
 
 class InFiles:

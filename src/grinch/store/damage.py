@@ -29,6 +29,10 @@ class DamagedStore(ValueError):
     """A file of a store that is missing, or not as it was written."""
 
 
+class LaterFormat(DamagedStore):
+    """A file of a store that only a later version can read."""
+
+
 def damaged(path: Path, why: str) -> DamagedStore:
     """Return the error for a file of a store, or its folder, with what can be done."""
     folder = path if path.is_dir() else path.parent

@@ -18,7 +18,7 @@ import numpy as np
 
 from grinch._types import Counts
 from grinch.store import disk
-from grinch.store.damage import DamagedStore, damaged, unusable
+from grinch.store.damage import LaterFormat, damaged, unusable
 
 FORMAT = 1
 # Of a store whose vectors are sparse: an earlier release would take its rows for dense ones.
@@ -178,11 +178,7 @@ class Database:
             # First, and without its checksum: a later format may have other tables and checksums.
             row = self._one("select value from about where name = 'format'")
             version = None if row is None else self._parsed("about", row[0])
-            if isinstance(version, int) and version > SPARSE_FORMAT:
-                raise DamagedStore(
-                    f"{self.path} is of format {version}, written by a later version of grinch; this one reads up to"
-                    f" {SPARSE_FORMAT}. Upgrade grinch"
-                )
+            check_version(self.path, version)
         missing = next((table for table in TABLES if found.get(table) != "table"), None)
         if missing is not None:
             raise damaged(self.path, f"it is not the database of a store, for it has no table {missing!r}")
@@ -362,9 +358,9 @@ class Database:
     def _points_at(self, positions: Iterable[int]) -> Iterator[tuple[Any, ...] | None]:
         return (self._row("points", "position", position) for position in positions)
 
-    def all_ids(self) -> list[Id]:
-        """The ids of all points, by position."""
-        if self._has_compared:
+    def all_ids(self, *, is_trusted: bool = False) -> list[Id]:
+        """The ids of all points, by position; if they are trusted, not compared with their checksums."""
+        if self._has_compared or is_trusted:
             return [row[0] for row in self._all("select id from points order by position")]
         found = [row[1] for row in self._rows("points", "order by position")]
         self._has_compared = True
@@ -494,6 +490,10 @@ class Database:
             for _ in self._rows(table):
                 pass
 
+    def all_rows(self, table: str) -> list[tuple[Any, ...]]:
+        """All rows of a table, in the order they were written."""
+        return list(self._rows(table, "order by rowid"))
+
     def vacuum(self) -> bool:
         """Write the file again without what was deleted; whether it is gone. A reader's view may keep it in the log."""
         self._do("pragma busy_timeout = 500")
@@ -523,6 +523,15 @@ def check_header(path: Path) -> None:
         raise damaged(path, "it is not there") from None
     if start != MAGIC:
         raise damaged(path, "it does not begin as a database does" if start else "it is empty")
+
+
+def check_version(path: Path, version: Any) -> None:
+    """Raise if a database is of a format that only a later version reads."""
+    if isinstance(version, int) and version > SPARSE_FORMAT:
+        raise LaterFormat(
+            f"{path} is of format {version}, written by a later version of grinch; this one reads up to"
+            f" {SPARSE_FORMAT}. Upgrade grinch"
+        )
 
 
 def about_row(name: str, value: Any) -> tuple[str, str]:

@@ -191,6 +191,8 @@ def _finish(folder: Path, model: Grinch, n_clusters: int | None, threshold: floa
         contents = Contents(model, followed, folder, database.get("store"))
         write_snapshot(folder / name, *contents.parts())
         with database.changing():
+            # Also where the snapshot is lost, a store knows how it was made.
+            database.set("model", contents.parts()[0]["model"])
             database.set("dtype", dtype)
             database.set("default_cut", [n_clusters, threshold])
             database.set("snapshot", name)

@@ -22,7 +22,7 @@ from grinch.estimators.grinch import Grinch
 from grinch.saving.checks import check_model
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
-from grinch.store.contents import Contents
+from grinch.store.contents import Contents, ids_as_arrays
 from grinch.store.damage import DamagedStore, damaged, reading
 from grinch.store.database import SPARSE_FORMAT, Database, Id, Operation
 from grinch.store.lock import StoreLocked, WriterLock, describe, holder
@@ -38,6 +38,8 @@ LOGGED = 2**15
 SNAPSHOT_NAME = re.compile(r"snapshot-\d+-[0-9a-f]+\.grinch")
 VECTORS_NAME = re.compile(r"vectors-[0-9a-f]+\.bin")
 OUR_NAMES = (SNAPSHOT_NAME, VECTORS_NAME, re.compile(VECTORS_NAME.pattern + re.escape(ENDS)))
+# What of the database is in a snapshot, too, for whoever rebuilds a store.
+ALSO_IN_SNAPSHOTS = ("vectors", "dtype", "n_features", "is_sparse", "is_named", "id_kind", "columns", "default_cut")
 # Files that were being written when their process died.
 LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp(-journal)?")
 
@@ -406,7 +408,15 @@ class Session:
 
     def _write_snapshot(self, contents: Contents, name: str) -> None:
         self._verify_last()
-        write_snapshot(self.folder / name, *contents.parts())
+        manifest, arrays = self._parts(contents)
+        if self._db.get("is_named"):
+            arrays |= ids_as_arrays(self._db.all_ids(is_trusted=True))
+        write_snapshot(self.folder / name, manifest, arrays)
+
+    def _parts(self, contents: Contents) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is written to a snapshot: the contents, and what the rows are, to be known without the database."""
+        manifest, arrays = contents.parts()
+        return {**manifest, "about": {name: self._db.find(name) for name in ALSO_IN_SNAPSHOTS}}, arrays
 
     def _next_snapshot(self) -> str:
         """The name of a snapshot that the next change makes."""
@@ -440,7 +450,7 @@ class Session:
             return
         version, name = contents.version, snapshot_name(contents.version)
         self._announce(name)
-        manifest, arrays = contents.parts()
+        manifest, arrays = self._parts(contents)
         path, lock = self.folder / name, self._lock
         assert lock is not None
 

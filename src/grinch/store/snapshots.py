@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.store import disk
-from grinch.store.damage import DamagedStore, damaged
+from grinch.store.damage import DamagedStore, LaterFormat, damaged
 from grinch.store.disk import CHUNK
 
 FORMAT = 1
@@ -130,7 +130,7 @@ def read_snapshot(path: Path) -> Snapshot:
 
 def _read(path: Path, whole: Any, end: int, header: dict[str, Any]) -> Snapshot:
     if header["format"] > FORMAT:
-        raise DamagedStore(
+        raise LaterFormat(
             f"{path} is of format {header['format']}, written by a later version of grinch; this one reads up to"
             f" {FORMAT}. Upgrade grinch"
         )

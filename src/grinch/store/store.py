@@ -317,7 +317,9 @@ class Store(Looking):
                     self._vectors = type(vectors)(self.folder / name, vectors.dtype, vectors.width)
                     checksum = checksum_rows(self._copy_rows(vectors, kept))
                     self._db.set("vectors", name)
-                self._done(Operation(version, "compact", 0, contents.n_rows, checksum), [])
+                # Where the snapshot is lost, only this says which row is whose.
+                data = contents.positions_by_row().astype("<i8").tobytes()
+                self._done(Operation(version, "compact", 0, contents.n_rows, checksum, data), [])
                 self._write_snapshot(contents, snapshot)
                 self._let_count(snapshot, version)
                 self._db.set("is_to_be_vacuumed", True)
