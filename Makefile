@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 # Without byte code on disk, every process of every test would compile all modules once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test check lint nightly newest seeds bench docs-figures clean
+.PHONY: run test check lint nightly bounds newest seeds bench docs-figures clean
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,7 +31,7 @@ run: .venv/.run
 	$(BIN)/grinch demo --out $(OUT)
 
 # Two processes share the cores; with threads of their own in BLAS and OpenMP they would wait for each other.
-test nightly newest seeds: export OMP_NUM_THREADS := 1
+test nightly bounds newest seeds: export OMP_NUM_THREADS := 1
 # A test that hangs is named, with the stacks of its threads, instead of holding up everything.
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 300 --timeout-method thread
@@ -51,7 +51,14 @@ nightly: export HYPOTHESIS_PROFILE := night
 nightly: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow" --timeout 3600 --timeout-method thread
 	$(BIN)/python benchmarks/digests.py
+	$(MAKE) bounds
 	$(MAKE) newest
+
+# All tests with a check of every index in compiled code, by a cache of its own; one that is negative is out of bounds, too.
+bounds: export GRINCH_BOUNDS_CHECK := 1
+bounds: export HYPOTHESIS_PROFILE := seeded
+bounds: .venv/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 1200 --timeout-method thread
 
 # The newest numba, beyond the bound of pyproject.toml too, in an environment and with a cache of its own.
 newest: export HYPOTHESIS_PROFILE := day

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -61,7 +62,7 @@ def in_memory(tmp_path):
 def test_a_full_disk_in_memory(in_memory, size, max_points):
     disk = in_memory(size)
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(disk / "store"), str(max_points)]
-    environment = {"PYTHONPATH": ":".join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     given, failed = json.loads(done.stdout)
