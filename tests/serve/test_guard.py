@@ -426,7 +426,8 @@ def test_a_full_disk_is_said_without_a_path(plain, monkeypatch, caplog):
 
     monkeypatch.setattr(plain.service.desk.live.store, "insert", full)
     status, said = plain.post("/v1/insert", {"X": [[1, 2, 3, 4]], "ids": ["f"]})
-    assert status == 503
+    assert status == 507
+    assert re.match("the disk of the service is full, .*; nothing was changed. Make room there", said["error"])
     assert "secret" not in said["error"]
     assert "No space left" in caplog.text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -143,9 +144,10 @@ def check_after_a_failure(store, states, k):
 def insert_until_it_fails(store, states, first):
     """Insert with little room; the number of the batch that failed."""
     for k in range(first, first + 400):
-        try:
-            insert(store, k)
-        except OSError:
+        error = failure_of(lambda store, k=k: insert(store, k), store)
+        if error is not None:
+            assert re.search(r"(No space left on device|File too large).*/(store\.sqlite|vectors-)", str(error))
+            assert error.errno in (errno.ENOSPC, errno.EFBIG)
             check_after_a_failure(store, states, k)
             return k
         states.append(kills.state_of(store))

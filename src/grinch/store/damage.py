@@ -57,6 +57,11 @@ def reading(path: Path, *others: type[Exception]) -> Iterator[None]:
         raise damaged(path, f"{type(error).__name__}: {error}") from error
 
 
+def is_full(error: BaseException) -> bool:
+    """Return whether something could not be written because the disk is full, or a limit of it is reached."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 def unusable(path: Path, error: sqlite3.Error) -> OSError | None:
     """Return the error for an SQLite file that cannot be used at the moment; None if the file itself is wrong."""
     name = getattr(error, "sqlite_errorname", "")
