@@ -173,6 +173,18 @@ def test_a_reader_leaves_a_store_as_it_found_it(folder):
     assert files(folder) == before
 
 
+def test_a_file_that_is_called_like_our_lock_is_not_emptied(tmp_path):
+    (tmp_path / "writer.lock").write_text("the author's lock")
+    with pytest.raises(FileExistsError, match="is not empty and has no store in it"):
+        grinch.open(tmp_path)
+    assert (tmp_path / "writer.lock").read_text() == "the author's lock"
+
+
+def test_a_reader_may_say_how_it_would_cut_a_new_store(folder):
+    with grinch.open(folder, readonly=True, n_clusters=7) as store:
+        assert len(store.clusters()) == 4
+
+
 def test_a_folder_with_hidden_files_can_hold_a_store(tmp_path):
     (tmp_path / ".DS_Store").write_bytes(b"mine")
     grinch.open(tmp_path).close()
