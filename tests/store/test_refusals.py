@@ -165,12 +165,48 @@ def test_damage_that_is_found_late_changes_nothing(folder):
         assert {name: content for name, (content, _) in files(folder).items()} == data
 
 
+def test_damage_beside_the_log_of_a_writer_that_died_changes_nothing(tmp_path):
+    """The log stays as it is; only once all is read would it become a part of the database."""
+    folder = tmp_path / "store"
+
+    def write_and_die():
+        store = grinch.open(folder)
+        store.insert(points())
+        store.snapshot()
+        store.insert(points(5, 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
+    overwrite(next(folder.glob("snapshot-*")), 4096, b"damaged")
+    before = files(folder)
+    assert before["store.sqlite-wal"][0]
+    for readonly in (False, True):
+        with pytest.raises(DamagedStore, match=r"snapshot-1-\w+\.grinch is damaged"):
+            grinch.open(folder, readonly=readonly)
+        # Who writes is noted, and the index of the log is no more than that.
+        for name in before.keys() - {"writer.lock", "store.sqlite-shm"}:
+            assert files(folder)[name] == before[name], name
+        assert files(folder).keys() == before.keys()
+
+
 def test_a_reader_leaves_a_store_as_it_found_it(folder):
     before = files(folder)
     with grinch.open(folder, readonly=True) as store:
         assert len(store.ids) == N - 1
         store.check()
     assert files(folder) == before
+
+
+def test_a_file_that_is_called_like_our_lock_is_not_emptied(tmp_path):
+    (tmp_path / "writer.lock").write_text("the author's lock")
+    with pytest.raises(FileExistsError, match="is not empty and has no store in it"):
+        grinch.open(tmp_path)
+    assert (tmp_path / "writer.lock").read_text() == "the author's lock"
+
+
+def test_a_reader_may_say_how_it_would_cut_a_new_store(folder):
+    with grinch.open(folder, readonly=True, n_clusters=7) as store:
+        assert len(store.clusters()) == 4
 
 
 def test_a_folder_with_hidden_files_can_hold_a_store(tmp_path):

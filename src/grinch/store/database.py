@@ -18,7 +18,7 @@ import numpy as np
 
 from grinch._types import Counts
 from grinch.store import disk
-from grinch.store.damage import LaterFormat, damaged, unusable
+from grinch.store.damage import LaterFormat, damaged, reading, unusable
 
 FORMAT = 1
 # Of a store whose vectors are sparse: an earlier release would take its rows for dense ones.
@@ -300,7 +300,8 @@ class Database:
     def inserted(self) -> list[tuple[int, int]]:
         """The versions in which points came, and how many did."""
         query = "select version, n_rows, data from operations where kind in ('insert', 'adopt') order by version"
-        return [(version, n or int(data or 0)) for version, n, data in self._all(query)]
+        with reading(self.path, ValueError):
+            return [(version, n or int(data or 0)) for version, n, data in self._all(query)]
 
     def forget_operations(self) -> None:
         """A snapshot has it all: what is needed to do operations again goes, that they were done stays."""

@@ -20,7 +20,7 @@ from grinch.store.contents import Contents
 from grinch.store.damage import damaged
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
 from grinch.store.following import Followed
-from grinch.store.lock import WriterLock
+from grinch.store.lock import WriterLock, holder
 from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import OUR_NAMES, snapshot_name, vectors_name
 from grinch.store.snapshots import write_snapshot
@@ -109,7 +109,8 @@ def open(
     model._check_parameters(reset=True)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
-    is_made = is_store(folder) and _is_made(folder, n_clusters, threshold, dtype)
+    asked = (None, None, None) if readonly else (n_clusters, threshold, dtype)
+    is_made = is_store(folder) and _is_made(folder, *asked)
     if readonly:
         if not is_made:
             raise FileNotFoundError(f"folder {str(folder)!r} has no store to read; leave readonly out to make one")
@@ -124,7 +125,7 @@ def open(
         # Somebody may have made it since.
         if not is_store(folder):
             _create(folder)
-        if not is_made and not _is_made(folder, n_clusters, threshold, dtype):
+        if not is_made and not _is_made(folder, *asked):
             _finish(folder, model, n_clusters, threshold, dtype)
         return Store(folder, lock, given, verbose)
     except BaseException:
@@ -144,7 +145,8 @@ def _is_of_store(name: str) -> bool:
 
 def _is_passed_over(path: Path) -> bool:
     """Whether a store can be made beside a file: hidden ones, and what is left where the making of one was ended."""
-    return path.name == "writer.lock" or path.name.startswith(".")
+    is_lock = path.name == "writer.lock" and (not path.stat().st_size or holder(path.parent) is not None)
+    return is_lock or path.name.startswith(".")
 
 
 def _is_made(folder: Path, n_clusters: int | None, threshold: float | None, dtype: str | None) -> bool:
