@@ -162,7 +162,7 @@ def test_no_move_looks_above_the_root(rng, monkeypatch):
 
 def test_a_slot_without_a_cluster_has_no_label():
     fields = {name: np.zeros(4, np.int64) for name in Marked._fields} | {"labels": np.array([1, NONE, 3]).view(Strict)}
-    fields["numbers"] = np.array([5, 6, 7, 8]).view(Strict)
+    fields["clusters"] = np.array([0, 1, 2, 3]).view(Strict)
     labels = np.empty(3, np.int64)
-    fill_labels.py_func(Marked(**fields), labels)
+    fill_labels.py_func(Marked(**fields), np.array([5, 6, 7, 8]), labels)
     assert labels.tolist() == [6, NONE, 8]

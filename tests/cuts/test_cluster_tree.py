@@ -96,10 +96,18 @@ def test_scores_names_keywords_and_sureness():
         found.described(names=["a"])
 
 
-def test_what_is_no_cut_is_refused():
+def test_points_elsewhere_count_to_the_size_of_their_cluster():
+    tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0], [30.0]]))
+    found = collapse(tree, [0, 0, 1, 1, 0])
+    assert found.sizes[:2].tolist() == [3, 2]
+    assert found.sizes[found.tree.root] == 5
+    assert found.nodes[:2].tolist() == [tree.parent(0), tree.parent(2)]
+    assert found.nodes[found.tree.root] == tree.lca(0, 2)
+    assert [points.tolist() for points in central_leaves(tree, [0, 0, 1, 1, 0], n=3)] == [[0, 1], [2, 3]]
+
+
+def test_labels_of_other_points_are_refused():
     tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [9.0]]))
-    with pytest.raises(ValueError, match=r"labels must be a cut of the tree: .* cluster 0 is not"):
-        collapse(tree, [0, 1, 1, 0])
     with pytest.raises(ValueError, match="labels must have one entry for each of the 4 points of the tree; got 2"):
         collapse(tree, [0, 1])
 

@@ -28,7 +28,8 @@ def infinitely_apart(a, b):
 
 
 def assert_is_the_cut(model, n_clusters):
-    np.testing.assert_array_equal(model.labels_, cuts.cut_n_clusters(model.tree_, n_clusters))
+    by_hand = {"height": cuts.cut_n_clusters, "sizeable": cuts.cut_sizeable}[model.cut]
+    np.testing.assert_array_equal(model.labels_, by_hand(model.tree_, n_clusters))
 
 
 class Followed(RuleBasedStateMachine):
@@ -64,11 +65,11 @@ class Followed(RuleBasedStateMachine):
     def refine(self, passes):
         self.do("refine", passes)
 
-    @rule(k=st.integers(1, 30))
-    def cut_into(self, k):
+    @rule(k=st.integers(1, 30), cut=st.sampled_from(["sizeable", "height"]))
+    def cut_into(self, k, cut):
         self.k = k
         for model in self.models:
-            model.set_params(n_clusters=k)
+            model.set_params(n_clusters=k, cut=cut)
 
     @rule()
     def read(self):

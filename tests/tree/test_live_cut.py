@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from effort import trials
 from grinch import Tree, cuts
 from grinch.tree.links import MOVED, swap
-from grinch.tree.live_cut import LiveCut
+from grinch.tree.live_cut import Asked, LiveCut
 from trees import random_trees
 
 
-def assert_follows(cut, links, scores, ceiling, k):
-    cut.update(links, k, lambda nodes: scores[nodes])
+def assert_follows(cut, links, scores, ceiling, k, min_size=None):
+    """The cut by height, or by sizeable splits with at least so many points on both sides."""
+    cut.update(links, Asked(k, min_size is None, min_size or 1), lambda nodes: scores[nodes])
     whole = Tree.from_links(links, scores, ceiling)
-    expected = cuts.cut_n_clusters(whole, k)
+    expected = cuts.cut_n_clusters(whole, k) if min_size is None else cuts.cut_sizeable(whole, k, min_size)
     np.testing.assert_array_equal(cut.labels(), expected)
-    assert cut.n_clusters == min(k, whole.n_leaves)
+    assert cut.n_clusters == expected.max() + 1
 
 
 @given(random_trees(), st.data(), st.sampled_from([None, 0.5, 1.0]))
@@ -28,14 +29,16 @@ def test_any_tree_with_ties(tree, data, ceiling):
     scores = np.array(data.draw(st.lists(values, min_size=tree.n_ids, max_size=tree.n_ids)))
     cut = LiveCut(tree.offset, ceiling)
     links = tree.links._replace(moved=cut.moved)
-    for k in data.draw(st.lists(st.integers(1, 25), min_size=1, max_size=4)):
-        assert_follows(cut, links, scores, ceiling, k)
+    ways = st.none() if ceiling is None else st.sampled_from([None, 1, 1, 2])
+    for k, min_size in data.draw(st.lists(st.tuples(st.integers(1, 25), ways), min_size=1, max_size=4)):
+        assert_follows(cut, links, scores, ceiling, k, min_size)
 
 
 @given(random_trees(), st.data())
 @settings(max_examples=trials(15, 1000))
 def test_swaps_are_followed(tree, data):
-    cut = LiveCut(tree.offset)
+    ceiling, min_size = data.draw(st.sampled_from([(None, None), (0.0, None), (0.0, 1), (0.0, 2)]))
+    cut = LiveCut(tree.offset, ceiling)
     links = tree.links._replace(moved=cut.moved)
     # Scores by the leaves below, so that they change with them.
     leaf_values = np.array(data.draw(st.lists(st.integers(0, 3), min_size=tree.n_leaves, max_size=tree.n_leaves)))
@@ -49,7 +52,7 @@ def test_swaps_are_followed(tree, data):
         return found
 
     for _ in range(4):
-        assert_follows(cut, links, scores(), None, data.draw(st.integers(1, 6)))
+        assert_follows(cut, links, scores(), ceiling, data.draw(st.integers(1, 6)), min_size)
         now = Tree()
         now.links = links
         pairs = [(u, v) for u in now.nodes() for v in now.nodes() if now.lca(u, v) not in (u, v)]
@@ -86,7 +89,7 @@ def test_labels_of_nodes_and_another_order():
     tree = Tree.from_merges(np.array([[0, 1], [2, 3], [4, 5]]), np.array([0.9, 0.8, 0.1]))
     cut = LiveCut(tree.offset)
     links = tree.links._replace(moved=cut.moved)
-    cut.update(links, 2, lambda nodes: tree.scores[nodes])
+    cut.update(links, Asked(2, is_by_height=True), lambda nodes: tree.scores[nodes])
     nodes = np.array([0, 3, tree.parent(0), tree.root, -1], np.int32)
     assert cut.labels_of(nodes).tolist() == [0, 1, 0, -1, -1]
     cut.number_along(np.array([3, 0, 1, 2]))

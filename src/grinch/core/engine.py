@@ -49,7 +49,7 @@ from grinch.tree.links import (
     undo_change,
     unfollowed,
 )
-from grinch.tree.live_cut import LiveCut
+from grinch.tree.live_cut import Asked, LiveCut
 
 # There is room for at least this many questions to a linkage at a time. The moves ask about candidates and the way up
 # to a cap; how little room would do has not been looked into.
@@ -215,13 +215,20 @@ class Engine:
         scores[internal] = self.sibling_scores(internal)
         return Tree.from_links(self.links, scores, getattr(self.linkage, "ceiling", None))
 
-    def cut(self, n_clusters: int) -> LiveCut:
-        """The cut into this many clusters of the tree as it stands; what it costs depends on what changed."""
+    def cut(self, asked: Asked) -> LiveCut | None:
+        """The cut that is asked for, of the tree as it stands; what it costs depends on what changed.
+
+        None for one by sizeable splits where nobody knows the score of two identical points: what heights count from
+        is then the best score in the tree, and one change changes all.
+        """
+        ceiling = getattr(self.linkage, "ceiling", None)
+        if ceiling is None and not asked.is_by_height:
+            return None
         self.own_arrays()
         if self._cut is None or not self._cut.follows(self.links):
-            self._cut = LiveCut(self.summaries.capacity, getattr(self.linkage, "ceiling", None))
+            self._cut = LiveCut(self.summaries.capacity, ceiling)
             self.links = self.links._replace(moved=self._cut.moved)
-        self._cut.update(self.links, n_clusters, self.sibling_scores)
+        self._cut.update(self.links, asked, self.sibling_scores)
         return self._cut
 
     def look_again(self) -> None:

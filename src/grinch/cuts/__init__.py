@@ -1,6 +1,7 @@
 """Flat clusters from a tree."""
 
 from grinch.cuts.automatic import AutomaticCut, Layer, automatic_cut, cut_auto
+from grinch.cuts.choice import Choice, flat_labels
 from grinch.cuts.cluster_tree import ClusterTree, central_leaves, cluster_nodes, collapse
 from grinch.cuts.costs import cut_by_cost, node_costs, splits_by_cost
 from grinch.cuts.flat import (
@@ -27,6 +28,7 @@ from grinch.cuts.words import keywords
 __all__ = [
     "AutomaticCut",
     "BestThreshold",
+    "Choice",
     "ClusterTree",
     "Keywords",
     "Layer",
@@ -51,6 +53,7 @@ __all__ = [
     "cut_sizeable",
     "cut_threshold",
     "exemplars",
+    "flat_labels",
     "keywords",
     "labels_of",
     "neighbor_graph",

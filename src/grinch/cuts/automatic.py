@@ -1,15 +1,18 @@
-"""A cut that nobody has to ask for: the clusters that last longest."""
+"""A cut that nobody has to ask for: clusters that last, are whole and stand apart."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from grinch._types import Counts, Floats, Labels, Mask
 from grinch.cuts.flat import labels_of
-from grinch.cuts.graph import METRICS, N_NEIGHBORS, NeighborGraph, check_graph, neighbor_graph
+from grinch.cuts.graph import METRICS, N_NEIGHBORS, NeighborGraph, check_graph, comparable, neighbor_graph
+from grinch.cuts.isolation import clearness, isolation
+from grinch.cuts.joining import joined
 from grinch.cuts.persistence import Edges, Family, by_height, by_resolution, edges_under, mean_gaps
 from grinch.errors import unknown_name
 from grinch.tree import NONE, Tree
@@ -18,26 +21,33 @@ from grinch.tree import NONE, Tree
 ABOUT = 1.1
 # A layer has at least this many times as many clusters as the next.
 APART = 1.5
-# Of each family, the best cuts that are tried together with those of the other.
-COMBINED = 3
 MOST_LAYERS = 8
-# A cut that lasts a smaller share than this of what the best does is no layer.
+# A cut whose quality is a smaller share than this of that of the best is no layer.
 LEAST_SHARE = 1 / 3
+# Of the three measures of a cut. Heights say least: a choice that depends less on them depends less on chance.
+WEIGHTS = (1.0, 1.0, 0.5)
+# How much it counts which share of the points is in a cluster at all: a point that is alone is no mistake by itself,
+# and two that are put together only because they are left over are one.
+CLUSTERED = 0.4
 # Heights beyond cannot be compared.
 HIGHEST = 1e150
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One cut: by node id, whether it goes through it; and how long its clusters last, from 0 to 1."""
+    """A cut: by node id, whether it goes through it; and its quality as a share of that of the best one.
+
+    ``becomes``: which of the subtrees that it leaves whole are one cluster (:mod:`grinch.cuts.joining`).
+    """
 
     is_split: Mask
     persistence: float
+    becomes: Labels | None = None
 
 
 @dataclass(frozen=True)
 class AutomaticCut:
-    """The cut whose clusters last longest, and the others that last, each within the next.
+    """The best cut and the other good ones, each within the next.
 
     ``layers`` are finest first, and ``chosen`` is the number of the one that ``is_split`` is. ``sure`` is by node id,
     from 0 to 1: the mean of the share of the heights below its parent at which it is whole, and of the share of its
@@ -54,13 +64,52 @@ class AutomaticCut:
     def is_split(self) -> Mask:
         return self.layers[self.chosen].is_split
 
+    def best_joined(self, rows: Any, min_size: int = 1) -> Layer:
+        """Return the best layer with small groups joined to clusters (:func:`grinch.cuts.joining.joined`)."""
+        best = self.layers[self.chosen]
+        is_split, becomes = joined(self.tree, best.is_split, rows, self.graph, min_size)
+        return replace(best, is_split=is_split, becomes=becomes)
+
+    def joined(self, rows: Any, min_size: int = 1) -> list[Layer]:
+        """Return the layers with small groups joined to clusters, each still within the next."""
+        join = partial(joined, self.tree, rows=rows, graph=self.graph, min_size=min_size)
+        best = self.best_joined(rows, min_size)
+        own = self.tree.number_subtrees(best.is_split)[: self.tree.n_leaves]
+        layers, becomes = [best], best.becomes
+        assert becomes is not None
+        for coarser in self.layers[self.chosen + 1 :]:
+            above = labels_of(self.tree, *join(coarser.is_split))[np.unique(own, return_index=True)[1]]
+            becomes = _coarsened(becomes, np.bincount(own), above)
+            layers.append(replace(coarser, is_split=best.is_split, becomes=becomes))
+        for finer in self.layers[: self.chosen][::-1]:
+            within = labels_of(self.tree, layers[0].is_split, layers[0].becomes)
+            is_split, becomes = join(finer.is_split, within=within)
+            layers.insert(0, replace(finer, is_split=is_split, becomes=becomes))
+        return layers
+
 
 class Candidate(NamedTuple):
-    """A cut that may be chosen: how long its clusters last, and how many there are."""
+    """A cut that may be chosen, its quality, and how many clusters it has."""
 
-    persistence: float
+    quality: float
     n_clusters: int
     is_split: Mask
+
+
+class Good(NamedTuple):
+    """How good nodes of a tree are as clusters, by node id: the three measures of a cut; without a graph only lives."""
+
+    tree: Tree
+    life: Floats
+    apart: Floats | None
+    whole: Floats
+
+    def measures(self, is_counted: Mask) -> list[Floats]:
+        """Return each measure times the points of a node; those that are not counted, and all else, have 0."""
+        found = [self.life]
+        if self.apart is not None:
+            found += [clearness(self.tree, self.apart, is_counted), self.whole]
+        return [np.maximum(self.tree.sizes(), 0) * is_counted * measure for measure in found]
 
 
 def cut_auto(
@@ -71,11 +120,12 @@ def cut_auto(
     graph: NeighborGraph | None = None,
     n_neighbors: int = N_NEIGHBORS,
 ) -> Labels:
-    """Cut where clusters last longest: nothing to choose.
+    """Cut where clusters last, are whole and stand apart: nothing to choose.
 
-    A cluster lasts over a range of resolutions (of the modularity of the graph of neighbours) and over a range of
-    heights. The cut taken is the one whose points are in the clusters that last longest by both, of all cuts that are
-    best at some resolution, all cuts at some height, and the best of these taken together.
+    A cluster *lasts* over a range of resolutions of the modularity of the graph of neighbours. It is *whole* as far as
+    its own height is below that of its parent. It *stands apart* as far as fewer edges leave it than leave a group of
+    its size by chance, and more than two parts of it stand apart from each other. Of all cuts that are best at some
+    resolution and all cuts at some height, the one taken has the largest product of the three, each a mean over points.
 
     Parameters
     ----------
@@ -115,11 +165,13 @@ def cut_auto(
     elif vectors is not None and tree.n_leaves > 1:
         graph = neighbor_graph(vectors, metric, n_neighbors)
     heights = tree.heights() if vectors is None else mean_gaps(tree, vectors, metric)
-    return labels_of(tree, automatic_cut(tree, graph, heights).is_split)
+    found = automatic_cut(tree, graph, heights)
+    best = found.best_joined(None if vectors is None else comparable(vectors, metric))
+    return labels_of(tree, best.is_split, best.becomes)
 
 
 def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> AutomaticCut:
-    """The cut whose clusters last longest.
+    """Return the best cut and the layers beside it.
 
     ``heights`` are by node id, none below 0, and must not fall towards the root; without a graph, only they count.
     """
@@ -130,13 +182,9 @@ def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> A
     found: list[Candidate] = []
     if tree.n_leaves > 2 and heights[tree.root] > 0:
         families = [by_height(tree, heights), *([] if edges is None else [by_resolution(tree, edges, heights)])]
-        # How long the points of a cut are in their clusters, as a share of the longest of any cut.
-        weights, values = _held(tree, graph, edges), np.zeros(tree.n_ids)
-        for measure in families:
-            most = max(float(family.totals(weights * measure.life).max()) for family in families)
-            values += weights * measure.life / (most or 1.0) / len(families)
-        peaks = [_peaks(tree, family, values) for family in families]
-        found = [peak for some in peaks for peak in some] + _combined(tree, peaks, values)
+        apart = None if graph is None or edges is None else isolation(tree, graph, edges)
+        good = Good(tree, families[-1].life, apart, _whole(tree, heights))
+        found = _peaks(families, good, np.ones(tree.n_ids, np.bool_))
     if not found and graph is not None:
         # The graph says nothing of any cluster.
         return replace(automatic_cut(tree, None, heights), graph=graph)
@@ -145,7 +193,8 @@ def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> A
         is_apart = np.isin(np.arange(tree.n_ids), tree.internal_nodes()) & (heights > 0)
         is_split = is_apart if 0 < is_apart.sum() < tree.n_leaves - 1 else np.zeros(tree.n_ids, np.bool_)
         return AutomaticCut(tree, [Layer(is_split, 1.0)], 0, sure, graph)
-    layers, chosen = _nested(tree, found, max(found, key=lambda candidate: candidate.persistence), values)
+    best = max(found, key=lambda candidate: candidate.quality)
+    layers, chosen = _nested(tree, best, _besides(families, good, best))
     return AutomaticCut(tree, layers, chosen, sure, graph)
 
 
@@ -155,44 +204,47 @@ def _telling(graph: NeighborGraph) -> NeighborGraph:
     return NeighborGraph(graph.near[:, :k], graph.weights[:, :k])
 
 
-def _held(tree: Tree, graph: NeighborGraph | None, edges: Edges | None) -> Floats:
-    """By node id, its points, as far as their edges hold them together.
+def _whole(tree: Tree, heights: Floats) -> Floats:
+    """Return by node id the share of the heights below its parent at which it is one cluster; 0 for single points."""
+    nodes, whole = tree.internal_nodes(), np.zeros(tree.n_ids)
+    above = np.where(tree.parents()[nodes] == NONE, np.inf, heights[tree.parents()[nodes]])
+    whole[nodes] = 1 - np.divide(heights[nodes], above, out=np.ones(len(nodes)), where=above > 0)
+    return whole
 
-    In data of many dimensions small pieces of a class last long too, but most of their edges leave them; and a cluster
-    of nearly all points keeps its edges by chance. One with fewer points than a point has neighbours cannot hold all
-    edges, and need not.
+
+def _quality(totals: list[Floats], clustered: Floats, n: int) -> Floats:
+    """Return the weighted geometric mean of several measures, from their totals over ``n`` points.
+
+    ``clustered`` is how many of the points are in clusters of more than one.
     """
-    sizes = np.maximum(tree.sizes().astype(np.float64), 0.0)
-    if graph is None or edges is None:
-        return sizes
-    by_chance = np.minimum(sizes / tree.n_leaves, 1 - 1e-9)
-    beyond = np.maximum(edges.shares() - by_chance, 0.0) / (1 - by_chance)
-    room = np.clip((sizes - 1) / graph.near.shape[1], 1e-9, 1.0)
-    return np.asarray(sizes * np.minimum(beyond**2 / room, 1.0))
+    weights, share = WEIGHTS[: len(totals)], np.maximum(clustered, 1.0) / n
+    powers = [np.maximum(total / n, 0.0) ** weight for total, weight in zip(totals, weights, strict=True)]
+    return np.asarray(np.prod(powers, axis=0) ** (1 / sum(weights)) * share ** (CLUSTERED - 1))
 
 
 def _sure(tree: Tree, edges: Edges | None, heights: Floats) -> Floats:
-    """By node id, how sure it is as a cluster."""
-    nodes, sure = tree.internal_nodes(), np.zeros(tree.n_ids)
-    above = np.where(tree.parents()[nodes] == NONE, np.inf, heights[tree.parents()[nodes]])
-    whole = 1 - np.divide(heights[nodes], above, out=np.ones(len(nodes)), where=above > 0)
-    sure[nodes] = whole if edges is None else (whole + edges.shares()[nodes]) / 2
-    return sure
+    """Return by node id how sure it is as a cluster."""
+    whole = _whole(tree, heights)
+    return whole if edges is None else np.where(np.arange(tree.n_ids) < tree.offset, 0.0, (whole + edges.shares()) / 2)
 
 
-def _peaks(tree: Tree, family: Family, values: Floats) -> list[Candidate]:
-    """The cuts of a family that last longer than those a little coarser and a little finer, best first."""
-    is_node = np.zeros(tree.n_ids)
+def _peaks(families: list[Family], good: Good, is_counted: Mask) -> list[Candidate]:
+    """Return the cuts of families that are better than those a little coarser and a little finer."""
+    tree, measures, found = good.tree, good.measures(is_counted), []
+    is_node, in_groups = np.zeros(tree.n_ids), np.zeros(tree.n_ids)
     is_node[tree.preorder()] = 1
-    totals, counts = family.totals(values), np.rint(family.totals(is_node)).astype(np.int64)
-    # The best step of each number of clusters, or about that many.
-    about = np.floor(np.log(np.maximum(counts, 1)) / np.log(ABOUT)).astype(np.int64)
-    steps = _best_of_each(about, totals)
-    heights = np.concatenate([[0.0], totals[steps], [0.0]])
-    is_peak = (heights[1:-1] > heights[:-2]) & (heights[1:-1] >= heights[2:])
-    chosen = steps[is_peak]
-    chosen = chosen[np.argsort(-totals[chosen], kind="stable")]
-    return [Candidate(float(totals[step]), int(counts[step]), family.is_split(int(step))) for step in chosen]
+    in_groups[tree.internal_nodes()] = tree.sizes()[tree.internal_nodes()]
+    for family in families:
+        totals, clustered = [family.totals(measure) for measure in measures], family.totals(in_groups)
+        qualities = _quality(totals, clustered, tree.n_leaves)
+        counts = np.rint(family.totals(is_node)).astype(np.int64)
+        # The best step of each number of clusters, or about that many.
+        about = np.floor(np.log(np.maximum(counts, 1)) / np.log(ABOUT)).astype(np.int64)
+        steps = _best_of_each(about, qualities)
+        around = np.concatenate([[0.0], qualities[steps], [0.0]])
+        for step in steps[(around[1:-1] > around[:-2]) & (around[1:-1] >= around[2:])].tolist():
+            found.append(Candidate(float(qualities[step]), int(counts[step]), family.is_split(step)))
+    return found
 
 
 def _best_of_each(groups: Counts, values: Floats) -> Counts:
@@ -201,47 +253,60 @@ def _best_of_each(groups: Counts, values: Floats) -> Counts:
     return order[np.unique(groups[order], return_index=True)[1]]
 
 
-def _combined(tree: Tree, peaks: list[list[Candidate]], values: Floats) -> list[Candidate]:
-    """Cuts that split whatever one of the best of each family splits: branches may need different resolutions."""
-    if len(peaks) < 2:
-        return []
-    return [
-        _candidate(tree, one.is_split | other.is_split, values)
-        for one in peaks[0][:COMBINED]
-        for other in peaks[1][:COMBINED]
-    ]
+def _besides(families: list[Family], good: Good, best: Candidate) -> list[Candidate]:
+    """Return coarser and finer cuts than the best that are good by what the best does not have already.
+
+    A little coarser than the best, a cut is good because it has most of the same clusters. So of coarser ones, only
+    clusters above those of the best count, and of finer ones those below.
+    """
+    is_above = best.is_split
+    is_below = ~np.append(is_above, True)[good.tree.parents()] & ~is_above
+    coarser = [peak for peak in _peaks(families, good, is_above) if peak.n_clusters < best.n_clusters]
+    return coarser + [peak for peak in _peaks(families, good, is_below) if peak.n_clusters > best.n_clusters]
 
 
-def _candidate(tree: Tree, is_split: Mask, values: Floats) -> Candidate:
-    """The cut through these nodes; with a node, its ancestors are split."""
-    nodes = tree.preorder()
-    clusters = nodes[~is_split[nodes] & np.append(is_split, True)[tree.parents()[nodes]]]
-    return Candidate(float(values[clusters].sum()), len(clusters), is_split)
+def _nested(tree: Tree, best: Candidate, found: list[Candidate]) -> tuple[list[Layer], int]:
+    """Return the best cut and the other good ones, finest first, each made to hold the clusters of the finer ones.
 
-
-def _nested(tree: Tree, found: list[Candidate], best: Candidate, values: Floats) -> tuple[list[Layer], int]:
-    """The best cut and those that last besides, finest first, each made to hold the clusters of the finer ones whole.
-
-    Returns the layers, and the number of the best (which by being made to nest may have become another).
+    Returns the layers, and the number of the best.
     """
     kept = [best]
-    for other in sorted(found, key=lambda candidate: -candidate.persistence):
-        lasts = other.persistence >= LEAST_SHARE * best.persistence
-        if lasts and len(kept) < MOST_LAYERS and all(_are_apart(other, one) for one in kept):
+    for other in sorted(found, key=lambda candidate: -candidate.quality):
+        is_good = other.quality >= LEAST_SHARE * best.quality
+        if is_good and len(kept) < MOST_LAYERS and all(_are_apart(other, one) for one in kept):
             kept.append(other)
     finer, coarser = [best], [best]
     for other in sorted(kept, key=lambda candidate: candidate.n_clusters):
         if other.n_clusters > best.n_clusters:
-            finer.append(_candidate(tree, finer[-1].is_split | other.is_split, values))
+            is_split = finer[-1].is_split | other.is_split
+            finer.append(Candidate(other.quality, _count(tree, is_split), is_split))
     for other in sorted(kept, key=lambda candidate: -candidate.n_clusters):
         if other.n_clusters < best.n_clusters:
-            coarser.append(_candidate(tree, coarser[-1].is_split & other.is_split, values))
+            is_split = coarser[-1].is_split & other.is_split
+            coarser.append(Candidate(other.quality, _count(tree, is_split), is_split))
     # Making them nest may have made two the same, or left one cluster of all points.
     finer = [one for one, before in zip(finer[1:], finer, strict=False) if one.n_clusters > before.n_clusters]
     coarser = [one for one, before in zip(coarser[1:], coarser, strict=False) if 1 < one.n_clusters < before.n_clusters]
-    # Together, two cuts may last longer than any of one family.
-    layers = [Layer(one.is_split, min(one.persistence, 1.0)) for one in (*finer[::-1], best, *coarser)]
-    return layers, int(np.argmax([layer.persistence for layer in layers]))
+    layers = [Layer(one.is_split, min(one.quality / best.quality, 1.0)) for one in (*finer[::-1], best, *coarser)]
+    return layers, len(finer)
+
+
+def _count(tree: Tree, is_split: Mask) -> int:
+    """Return how many clusters the cut through these nodes has; with a node, its ancestors are split."""
+    return int(is_split[tree.internal_nodes()].sum()) + 1
+
+
+def _coarsened(becomes: Labels, sizes: Counts, above: Labels) -> Labels:
+    """Return which groups are one cluster where ``above`` has, by group, the cluster of a coarser cut.
+
+    What is one cluster already stays so, and goes where the group goes by which it is called.
+    """
+    called = np.unique(becomes)
+    called = called[np.argsort(sizes[called], kind="stable")]
+    # The largest is written last, and stays.
+    leaders = np.zeros(int(above.max()) + 1, np.int64)
+    leaders[above[called]] = called
+    return leaders[above[becomes]]
 
 
 def _are_apart(one: Candidate, other: Candidate) -> bool:

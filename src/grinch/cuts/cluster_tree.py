@@ -134,8 +134,9 @@ def collapse(tree: Tree, labels: npt.ArrayLike) -> ClusterTree:
     tree : Tree
         The cluster tree.
     labels : array-like of int of shape (n_leaves,)
-        The cluster of each point. A cluster must be all the points under a node, but for points with -1, which belong
-        nowhere and are left out, as are the nodes that only lead to them.
+        The cluster of each point. It stands for the node with most of its points and none of another cluster; its
+        points elsewhere count to its size. Points with -1 belong nowhere and are left out, as are the nodes that only
+        lead to them.
 
     Examples
     --------
@@ -151,8 +152,8 @@ def collapse(tree: Tree, labels: npt.ArrayLike) -> ClusterTree:
     6
     """
     numbers = check_cut_labels(tree, labels)
-    states, members = _under(tree, numbers)
-    tops = _tops(tree, numbers, states, members)
+    tops = _tops(tree, numbers)
+    states, _ = _under(tree, _at_home(tree, numbers, tops))
     clusters = np.flatnonzero(tops >= 0)
     children = tree.child_pairs()
     # Where clusters meet: with some on both sides. Children come first.
@@ -165,7 +166,7 @@ def collapse(tree: Tree, labels: npt.ArrayLike) -> ClusterTree:
     pairs = np.empty((len(meetings), 2), np.int64)
     _find_sides(tree.internal_nodes(), children, states, place, pairs, k)
     found = np.concatenate([tops[clusters], meetings]).astype(np.int64)
-    return _built(tree, clusters, found, pairs, members)
+    return _built(tree, clusters, found, pairs, cluster_sizes(numbers)[clusters])
 
 
 def central_leaves(tree: Tree, labels: npt.ArrayLike, n: int = 3) -> list[Labels]:
@@ -181,6 +182,7 @@ def central_leaves(tree: Tree, labels: npt.ArrayLike, n: int = 3) -> list[Labels
     [[1, 2], [3]]
     """
     numbers = check_cut_labels(tree, labels)
+    numbers = _at_home(tree, numbers, _tops(tree, numbers))
     states, members = _under(tree, numbers)
     remoteness = np.zeros(tree.n_ids)
     _sum_meetings(tree.internal_nodes(), tree.child_pairs(), states, members, tree.heights(), remoteness)
@@ -198,14 +200,14 @@ def check_cut_labels(tree: Tree, labels: npt.ArrayLike) -> Labels:
 
 
 def cluster_nodes(tree: Tree, labels: npt.ArrayLike) -> Labels:
-    """By cluster number, the lowest node with all its points, -1 for a number without points.
+    """By cluster number, the lowest node with most of its points and none of another; -1 for a number without points.
 
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
     >>> cluster_nodes(tree, [0, 0, 1]).tolist() == [tree.parent(0), 2]
     True
     """
     numbers = check_cut_labels(tree, labels)
-    return _tops(tree, numbers, *_under(tree, numbers))
+    return _tops(tree, numbers)
 
 
 def _under(tree: Tree, numbers: Labels) -> tuple[Labels, Labels]:
@@ -216,27 +218,33 @@ def _under(tree: Tree, numbers: Labels) -> tuple[Labels, Labels]:
     return states, members
 
 
-def _tops(tree: Tree, numbers: Labels, states: Labels, members: Labels) -> Labels:
-    sizes = cluster_sizes(numbers)
-    preorder = tree.preorder()
-    whole = preorder[states[preorder] >= 0]
-    whole = whole[members[whole] == sizes[states[whole]]]
-    tops = np.full(len(sizes), -1, np.int64)
-    # Of several nodes with all points of a cluster the last one in this order stays: the lowest.
-    tops[states[whole]] = whole
-    scattered = np.flatnonzero((tops < 0) & (sizes > 0))
-    if len(scattered):
-        raise ValueError(
-            f"labels must be a cut of the tree: every cluster all the points under a node (or -1); cluster"
-            f" {scattered[0]} is not. Use a cut of this tree, such as cuts.cut_n_clusters(tree, 8)"
-        )
+def _tops(tree: Tree, numbers: Labels) -> Labels:
+    states, members = _under(tree, numbers)
+    pure = tree.preorder()
+    pure = pure[states[pure] >= 0]
+    # Of several nodes the last one stays: the one with the most points, and of those the lowest.
+    pure = pure[np.argsort(members[pure], kind="stable")]
+    tops = np.full(len(cluster_sizes(numbers)), -1, np.int64)
+    tops[states[pure]] = pure
     return tops
 
 
-def _built(tree: Tree, clusters: Labels, found: Labels, pairs: Labels, members: Labels) -> ClusterTree:
-    """The tree of nodes ``found``: clusters first, then where they meet, children before parents."""
+def _at_home(tree: Tree, numbers: Labels, tops: Labels) -> Labels:
+    """The clusters of points, -1 for those that are not under the node that their cluster stands for."""
+    order, places = tree.preorder(), np.zeros(tree.n_ids, np.int64)
+    places[order] = np.arange(len(order))
+    tops = np.append(tops, tree.root)[numbers]  # one more, where -1 points
+    first = places[tops]
+    own = places[: tree.n_leaves]
+    return np.where((own >= first) & (own < first + 2 * tree.sizes()[tops].astype(np.int64) - 1), numbers, NOWHERE)
+
+
+def _built(tree: Tree, clusters: Labels, found: Labels, pairs: Labels, counts: Labels) -> ClusterTree:
+    """The tree of nodes ``found``: clusters first, of so many points, then where they meet, children before parents."""
     k, heights = len(clusters), tree.heights()
     small = Tree.from_merges(pairs, -heights[found[k:]], 0.0) if k else Tree()
+    sizes = np.zeros(small.n_ids, np.int64)
+    sizes[:k] = counts
     # A tree of n leaves leaves id n free.
     ids = np.arange(len(found)) + (np.arange(len(found)) >= k)
 
@@ -249,7 +257,7 @@ def _built(tree: Tree, clusters: Labels, found: Labels, pairs: Labels, members: 
         tree=small,
         clusters=clusters,
         nodes=by_id(found, -1),
-        sizes=by_id(members[found], 0),
+        sizes=small.sum_upward(sizes) if k else sizes,
         heights=by_id(heights[found], np.nan),
         scores=by_id(tree.scores[found], np.nan),
         n_points=tree.n_leaves,

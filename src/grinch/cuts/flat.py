@@ -99,9 +99,15 @@ def known_scores(tree: Tree) -> Floats:
     return tree.scores
 
 
-def node_labels(tree: Tree, is_split: Mask) -> Labels:
-    """Cluster numbers by node id, -1 above the cut; clusters count up in the order their first points arrived."""
-    return numbered_by_arrival(tree.number_subtrees(is_split), tree.n_leaves)
+def node_labels(tree: Tree, is_split: Mask, becomes: Labels | None = None) -> Labels:
+    """Cluster numbers by node id, -1 above the cut; clusters count up in the order their first points arrived.
+
+    ``becomes`` has, by the number of a subtree that is left whole, that of the one whose cluster it is in, or -1.
+    """
+    numbers = tree.number_subtrees(is_split)
+    if becomes is not None:
+        numbers = np.append(becomes, -1)[numbers]
+    return numbered_by_arrival(numbers, tree.n_leaves)
 
 
 def numbered_by_arrival(labels: Labels, n: int) -> Labels:
@@ -116,6 +122,6 @@ def numbered_by_arrival(labels: Labels, n: int) -> Labels:
     return rank[labels]
 
 
-def labels_of(tree: Tree, is_split: Mask) -> Labels:
+def labels_of(tree: Tree, is_split: Mask, becomes: Labels | None = None) -> Labels:
     """Cluster numbers by point."""
-    return node_labels(tree, is_split)[: tree.n_leaves]
+    return node_labels(tree, is_split, becomes)[: tree.n_leaves]

@@ -25,8 +25,8 @@ from grinch.tree import NONE, Tree
 from grinch.tree.column_meetings import products_across
 from grinch.tree.paths import common_ancestors
 
-# From a tenth, where only what is all but apart is split, to where few nodes are left whole.
-RESOLUTIONS = np.logspace(-1, 4, 121)
+# From where only what has hardly an edge in common is split, to where few nodes are left whole.
+RESOLUTIONS = np.logspace(-3, 4, 169)
 # Lives by height are measured between distances (which see what is close) and their squares (which see what is apart).
 HEIGHT_POWER = 0.75
 # Points whose edges are looked at together: an edge takes some 60 bytes meanwhile.

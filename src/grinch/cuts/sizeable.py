@@ -1,81 +1,95 @@
-"""Cuts into clusters of some size, where a point that leaves a group by itself makes no cluster."""
+"""Cuts into a number of clusters that count, where what leaves a group in passing makes no cluster.
+
+A split is the more sizeable the higher it is and the more points are on both of its sides: it counts its height times
+ab / (a + b), which is how Ward weighs two groups of a and b points. The most sizeable splits of a tree are taken. A
+split between two of them, one under each of its sides, is taken before the lesser of the two, so that k - 1 splits
+always make k clusters.
+"""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
 from grinch._checks import check_count
 from grinch._compile import kernel
-from grinch._types import Ids, Labels, Mask
-from grinch.cuts.flat import check_n_clusters, numbered_by_arrival
-from grinch.tree import Tree
+from grinch._types import Floats, Labels, Mask, Slots
+from grinch.cuts.flat import check_n_clusters, labels_of
+from grinch.tree import NONE, Tree
+from grinch.tree.ends import TAKEN, Ends, Splits, find_ends, new_ends, new_splits, raise_splits
+from grinch.tree.links import Links
 
 
-class SizeableSplits(NamedTuple):
-    """The splits of a tree whose two sides both have some size, in the order in which cuts take them.
-
-    ``nodes``: the highest first; ``tops``: for each, the node at which its points became a cluster of their own, from
-    which only a few left on the way down to the split.
-    """
-
-    nodes: Ids
-    tops: Ids
-
-
-def cut_sizeable(tree: Tree, n_clusters: int, min_size: int = 2) -> Labels:
-    """Cut into ``n_clusters`` of at least ``min_size`` points; the points that are in none of them have -1.
+def cut_sizeable(tree: Tree, n_clusters: int, min_size: int = 1) -> Labels:
+    """Cut into ``n_clusters`` by the most sizeable splits; every other point joins the branch that it left.
 
     The cut by height (:func:`cut_n_clusters`) counts every outlier as a cluster, and spends most of its splits on them.
-    Here only splits into two groups of at least ``min_size`` points count; what leaves a group before it is split in
-    that way is in no cluster, as in HDBSCAN's condensed tree. With fewer such splits, there are fewer clusters.
+
+    Parameters
+    ----------
+    tree : Tree
+        The cluster tree.
+    n_clusters : int
+        How many clusters; fewer if there are not enough splits, or points.
+    min_size : int, default=1
+        Only splits with as many points on both sides count.
 
     Examples
     --------
     >>> from scipy.cluster.hierarchy import linkage
-    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [7.5], [99.0]]))
+    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [7.5], [19.0]]))
     >>> cut_sizeable(tree, 2).tolist()
-    [0, 0, 1, 1, -1]
+    [0, 0, 1, 1, 1]
     """
     check_n_clusters(n_clusters)
-    tops = sizeable_tops(tree, sizeable_splits(tree, min_size), n_clusters)
-    labels = np.full(tree.n_leaves, -1, np.int64)
-    for number, top in enumerate(tops.tolist()):
-        labels[tree.leaves(top)] = number
-    return numbered_by_arrival(labels, tree.n_leaves)
-
-
-def sizeable_splits(tree: Tree, min_size: int) -> SizeableSplits:
-    """The splits whose smaller side has at least ``min_size`` points."""
     check_count("min_size", min_size, 1)
-    internal, sizes = tree.internal_nodes(), tree.sizes()
-    is_split = np.zeros(tree.n_ids, np.bool_)
-    is_split[internal] = sizes[tree.child_pairs()[internal]].min(axis=1, initial=tree.n_leaves) >= min_size
-    tops = np.full(tree.n_ids, tree.root, np.int32)
-    _fill_tops(tree.preorder(), tree.parents(), is_split, tops)
-    found = internal[is_split[internal]]
-    # As in a cut by height: parents first among equals, and keys never fall upwards.
-    found = found[np.argsort(-tree.split_keys()[found], kind="stable")]
-    return SizeableSplits(found, tops[found])
+    return labels_of(tree, *splits_sizeable(tree, n_clusters, min_size))
 
 
-def sizeable_tops(tree: Tree, splits: SizeableSplits, n_clusters: int) -> Ids:
-    """The node of each of the clusters after the first ``n_clusters - 1`` splits."""
-    if not tree.n_leaves:
-        return np.empty(0, np.int32)
-    taken = splits.nodes[: n_clusters - 1]
-    is_top = np.zeros(tree.n_ids, np.bool_)
-    is_top[tree.root] = True
-    is_top[tree.child_pairs()[taken].ravel()] = True
-    is_top[splits.tops[: n_clusters - 1]] = False
-    found: Ids = np.flatnonzero(is_top).astype(np.int32)
-    return found
+def splits_sizeable(tree: Tree, n_clusters: int, min_size: int = 1) -> tuple[Mask, Labels]:
+    """Return where the cut into ``n_clusters`` goes through the tree, and which subtrees are one cluster then.
+
+    The latter by the numbers of :meth:`grinch.Tree.number_subtrees`.
+    """
+    if tree.n_leaves < 2:
+        nothing = np.zeros(tree.n_leaves, np.int64)
+        return np.zeros(tree.n_ids, np.bool_), nothing
+    ends, clusters, is_hung = sizeable_ends(tree, sizeable(tree, min_size), n_clusters)
+    is_end = np.zeros(tree.n_ids, np.int64)
+    is_end[ends] = 1
+    is_split = tree.sum_upward(is_end) > is_end
+    numbers, becomes = tree.number_subtrees(is_split)[ends], np.empty(len(ends), np.int64)
+    # Clusters are numbered in the order of the ends that are not hung up.
+    becomes[numbers] = numbers[~is_hung][clusters]
+    return is_split, becomes
+
+
+def sizeable(tree: Tree, min_size: int = 1) -> Splits:
+    """Return how sizeable the splits of a tree are."""
+    internal, splits, lows = tree.internal_nodes()[::-1], new_splits(tree.n_ids), tree.split_keys()
+    raise_splits(
+        tree.links, -lows[internal], np.inf, _base(tree, lows[internal]), min_size, internal.astype(np.intp), splits
+    )
+    return splits
+
+
+def _base(tree: Tree, lows: Floats) -> float:
+    """Return what heights count from: the score of two identical points, or the best there is."""
+    if len(lows) and np.isnan(tree.scores[tree.root]):
+        return 0.0
+    finite = lows[np.isfinite(lows)]
+    return float(finite.min() if len(finite) else 0.0) if tree.ceiling is None else -tree.ceiling
+
+
+def sizeable_ends(tree: Tree, splits: Splits, n_clusters: int) -> tuple[Slots, Labels, Mask]:
+    """Return the nodes that the cut into ``n_clusters`` leaves whole, the cluster of each, and which are hung up."""
+    ends = new_ends(tree.n_leaves, tree.n_ids)
+    _, n_ends = _find_ends(tree.links, splits, n_clusters, ends)
+    nodes = ends.nodes[:n_ends].astype(np.intp)
+    above = tree.parents()[nodes]
+    is_hung = (above != NONE) & (ends.is_above[above] != TAKEN)
+    return nodes, ends.clusters[:n_ends].astype(np.int64), is_hung
 
 
 @kernel
-def _fill_tops(preorder: Ids, parents: Ids, is_split: Mask, tops: Ids) -> None:
-    for i in range(1, preorder.shape[0]):
-        v = preorder[i]
-        above = parents[v]
-        tops[v] = v if is_split[above] else tops[above]
+def _find_ends(tree: Links, splits: Splits, n_clusters: int, ends: Ends) -> tuple[int, int]:
+    return find_ends(tree, splits.keys, splits.best, splits.counts, 0.0, n_clusters, ends)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from grinch._types import Floats, Ids, Vectors32
@@ -10,7 +12,8 @@ from grinch.cuts.automatic import AutomaticCut, automatic_cut
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, comparable, weighted
 from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.fit import Fit
-from grinch.estimators.kept import kept_points
+from grinch.estimators.kept import kept_beside, kept_points
+from grinch.estimators.shown import NotShown, Shown
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.neighbors.among import nearest_among
 from grinch.summaries import RecordSummaries
@@ -34,6 +37,16 @@ def automatic_cut_of(fitted: Fit) -> AutomaticCut:
     kept = kept_points(fitted)
     rows = comparable_rows(kept)
     return automatic_cut(tree, _graph(fitted, rows), _heights(tree, kept, rows))
+
+
+def rows_of(seen: Fit | Shown) -> Any:
+    """The points as rows whose Euclidean distances are those that count; None for records."""
+    if isinstance(seen, Shown):
+        kept = kept_beside(seen)
+        if kept is None:
+            raise NotShown
+        return comparable_rows(kept)
+    return comparable_rows(kept_points(seen)) if seen.n_leaves else None
 
 
 def _heights(tree: Tree, kept: Kept, rows: Vectors32 | None) -> Floats:

@@ -7,7 +7,8 @@ import os
 import threading
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
+from dataclasses import fields
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar, cast
 
@@ -18,11 +19,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from grinch import cuts
-from grinch._checks import check_flag
 from grinch._types import Advance, count_rows
+from grinch.cuts.choice import Choice
 from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
-from grinch.estimators.automatic import automatic_cut_of
+from grinch.estimators.automatic import automatic_cut_of, rows_of
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
 from grinch.estimators.described import Described
@@ -32,8 +33,10 @@ from grinch.estimators.turns import Turns
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
-from grinch.tree.live_cut import LiveCut
+from grinch.tree.live_cut import Asked, LiveCut
 
+# The parameters that say how a tree is cut.
+CUT_BY = tuple(field.name for field in fields(Choice))
 # What of an estimator is not needed to check input.
 UNSEEN = ("_fitted", "_turns")
 
@@ -102,12 +105,15 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     n_clusters: int | None
     threshold: float | None
+    cut: str = "sizeable"
+    layer: str | int = "auto"
+    min_cluster_size: int = 1
     noise: bool = False
     verbose: bool | int
     shuffle: bool = False
     random_state: Any = None
     # Parameters that may change while a tree grows; the others are what it is built by.
-    _free: tuple[str, ...] = ("n_clusters", "threshold", "noise", "shuffle", "random_state", "verbose")
+    _free: tuple[str, ...] = (*CUT_BY, "shuffle", "random_state", "verbose")
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
         """Check the parameters, then X; nothing changes before all of them are accepted."""
@@ -152,13 +158,15 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         """
 
         def labels(seen: Seen) -> list[npt.NDArray[np.int64]]:
-            return [cuts.labels_of(seen.tree(), layer.is_split) for layer in self._automatic(seen).layers]
+            found, least = self._automatic(seen), self._choice().min_cluster_size
+            layers = found.joined(rows_of(seen), least)
+            return [cuts.labels_of(seen.tree(), layer.is_split, layer.becomes) for layer in layers]
 
         return self._read(labels)
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
-        """How long the clusters of each layer last, from 0 to 1."""
+        """How good each layer is, as a share of the best one: how long its clusters last and how far they are apart."""
         return self._read(lambda seen: np.array([layer.persistence for layer in self._automatic(seen).layers]))
 
     @property
@@ -371,41 +379,37 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         cut = self._live_cut(seen)
         return self._node_labels(seen)[: seen.n_leaves].copy() if cut is None else cast(Fit, seen).labels(cut)
 
+    def _choice(self) -> Choice:
+        """How the tree is to be cut, if the parameters that say so are accepted."""
+        return Choice(**{name: getattr(self, name) for name in CUT_BY})
+
     def _live_cut(self, seen: Seen) -> LiveCut | None:
-        """The cut that follows the tree, for the plain cut into a number of clusters, where the builder keeps one."""
-        cuts.check_cut(self.n_clusters, self.threshold)
-        if self.n_clusters is None or self.noise:
+        """The cut that follows the tree, for a cut that the tree alone decides, where the builder keeps one."""
+        choice = self._choice()
+        if not choice.is_plain:
             return None
-        return seen.live_cut(self.n_clusters)
+        assert choice.n_clusters is not None
+        return seen.live_cut(Asked(int(choice.n_clusters), choice.cut == "height", int(choice.min_cluster_size)))
 
     def _node_labels(self, seen: Seen) -> npt.NDArray[np.int64]:
-        n_clusters, threshold = self.n_clusters, self.threshold
-        cuts.check_cut(n_clusters, threshold)
-        check_flag("noise", self.noise)
-        cut: tuple[Any, ...]
-        splits: Callable[[Tree], Mask]
-        if threshold is not None:
-            cut, splits = ("threshold", threshold), lambda tree: cuts.splits_threshold(tree, threshold)
-        elif n_clusters is not None:
-            cut, splits = self._cut_named(n_clusters), lambda tree: self._splits(seen, tree, n_clusters)
-        else:
-            cut, splits = ("automatic",), lambda tree: self._automatic(seen).is_split
-        if not self.noise:
-            return seen.node_labels(cut, lambda tree: cuts.node_labels(tree, splits(tree)))
-        graph = self._automatic(seen).graph
-        return seen.node_labels(
-            (*cut, "noise"), lambda tree: cuts.without_noise(tree, cuts.node_labels(tree, splits(tree)), graph)
-        )
+        choice = self._choice()
+
+        def found(tree: Tree) -> npt.NDArray[np.int64]:
+            return cuts.flat_labels(
+                choice, tree, lambda: self._automatic(seen), lambda: rows_of(seen), partial(self._splits, seen)
+            )
+
+        return seen.node_labels((choice, *self._cut_besides()), found)
 
     def _automatic(self, seen: Seen) -> cuts.AutomaticCut:
         return seen.automatic(automatic_cut_of)
 
-    def _cut_named(self, n_clusters: int) -> tuple[Any, ...]:
-        """What a cut into this many clusters depends on."""
-        return (n_clusters,)
+    def _cut_besides(self) -> tuple[Any, ...]:
+        """What a cut depends on besides its :class:`Choice`."""
+        return ()
 
     def _splits(self, seen: Seen, tree: Tree, n_clusters: int) -> Mask:
-        """Where the cut into this many clusters goes through the tree."""
+        """Where the cut by height into this many clusters goes through the tree."""
         return cuts.splits_n_clusters(tree, n_clusters)
 
 

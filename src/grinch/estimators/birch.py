@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from grinch import cuts
 from grinch._checks import check_count
 from grinch.baselines.birch import BirchBuilder
 from grinch.errors import unknown_name
@@ -32,7 +31,7 @@ class Birch(IncrementalClusterer):
         distance to the nearest neighbour among the first points.
     branching_factor : int, default=50
         The most children of a node.
-    n_clusters, threshold, noise, shuffle, random_state, verbose
+    n_clusters, threshold, cut, layer, min_cluster_size, noise, shuffle, random_state, verbose
         As in :class:`~grinch.Grinch`; so are ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``. A score is
         minus the height at which Ward's linkage joins two nodes.
 
@@ -51,6 +50,9 @@ class Birch(IncrementalClusterer):
         branching_factor: int = 50,
         n_clusters: int | None = None,
         threshold: float | None = None,
+        cut: str = "sizeable",
+        layer: str | int = "auto",
+        min_cluster_size: int = 1,
         noise: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
@@ -61,6 +63,9 @@ class Birch(IncrementalClusterer):
         self.branching_factor = branching_factor
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.cut = cut
+        self.layer = layer
+        self.min_cluster_size = min_cluster_size
         self.noise = noise
         self.shuffle = shuffle
         self.random_state = random_state
@@ -74,6 +79,6 @@ class Birch(IncrementalClusterer):
         if radius != "auto" and not (is_number and 0 < float(radius) < np.inf):
             raise ValueError(f"radius must be a positive number, or 'auto'; got {self.radius!r}")
         check_count("branching_factor", self.branching_factor, 2)
-        cuts.check_cut(self.n_clusters, self.threshold)
+        self._choice()
         rows = check_vectors(self, X, reset)
         return Prepared(rows, lambda: BirchBuilder(self.radius, self.branching_factor, self.metric == "cosine"))

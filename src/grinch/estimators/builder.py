@@ -10,7 +10,7 @@ import numpy.typing as npt
 from grinch._types import Advance
 from grinch.summaries.kept import Kept
 from grinch.tree import Tree
-from grinch.tree.live_cut import LiveCut
+from grinch.tree.live_cut import Asked, LiveCut
 
 
 class Builder(Protocol):
@@ -57,7 +57,7 @@ class Removing(Protocol):
 class Cutting(Protocol):
     """A builder that keeps a cut of its tree as the tree changes."""
 
-    def cut(self, n_clusters: int) -> LiveCut:
+    def cut(self, asked: Asked) -> LiveCut | None:
         """The cut into this many clusters of the tree as it stands."""
         ...
 

@@ -221,9 +221,10 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
 def _cut_nodes(tree: Tree, labels: Labels) -> Labels:
     """By cluster number, the node that the cut made it of, with points that belong nowhere since."""
-    # The highest node of each cluster is the last in this order, and stays.
-    nodes = tree.preorder()[::-1]
+    # The largest node of each cluster is the last in this order, and stays.
+    nodes = tree.preorder()
     nodes = nodes[labels[nodes] >= 0]
+    nodes = nodes[np.argsort(tree.sizes()[nodes], kind="stable")]
     found = np.zeros(int(labels.max(initial=-1)) + 1, np.int64)
     found[labels[nodes]] = nodes
     return found

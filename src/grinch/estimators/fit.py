@@ -15,7 +15,7 @@ from grinch.estimators.builder import Builder, Cutting, HavingPoints, Removing
 from grinch.estimators.points import PointIds
 from grinch.estimators.shown import Shown
 from grinch.tree import Tree
-from grinch.tree.live_cut import LiveCut
+from grinch.tree.live_cut import Asked, LiveCut
 
 
 class Fit:
@@ -124,11 +124,11 @@ class Fit:
             self._labels, self._cut = find(tree), cut
         return self._labels
 
-    def live_cut(self, n_clusters: int) -> LiveCut | None:
-        """The cut into this many clusters, by slots and nodes of the builder; None if the builder keeps none."""
-        if self._cutting is None:
+    def live_cut(self, asked: Asked) -> LiveCut | None:
+        """The cut that is asked for, by slots and nodes of the builder; None if the builder keeps none."""
+        cut = None if self._cutting is None else self._cutting.cut(asked)
+        if cut is None:
             return None
-        cut = self._cutting.cut(n_clusters)
         if not self.ids.is_in_order:
             cut.number_along(self.ids.sorted(self._slots()))
         return cut

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch import cuts
 from grinch._checks import check_count, check_flag
 from grinch._interrupts import uninterrupted
 from grinch._types import Slots, count_rows
@@ -70,9 +69,17 @@ class Grinch(IncrementalClusterer):
         Cut the tree into this many flat clusters instead of the automatic cut.
     threshold : float, optional
         Cut the tree from the top at the first nodes whose children score at least this under the linkage.
+    cut : {"sizeable", "height"}, default="sizeable"
+        Which splits ``n_clusters`` takes: those that are high and have many points on both sides, where an outlier
+        joins the branch that it left; or strictly the highest, for which every outlier is a cluster.
+    layer : {"auto", "fine", "coarse"} or int, default="auto"
+        Which of ``layers_`` the automatic cut is: the best, an end of them, or a number from 0, the finest.
+    min_cluster_size : int, default=1
+        Clusters have at least so many points: smaller groups join the nearest cluster of the branch they are in, or
+        have -1 with ``noise``.
     noise : bool, default=False
-        Label points that belong nowhere -1: those alone in their cluster, and those with less than a quarter of their
-        neighbours in it.
+        Label points that belong nowhere -1: those alone in their cluster, those with less than a quarter of their
+        neighbours in it, and those much farther from their neighbours than is usual in it.
     search : {"auto", "exact", "index"}, source or list of sources, default="auto"
         How neighbours are found: exactly (by matrix products for vectors, by asking a linkage about every point
         otherwise), or approximately by an index of cells. ``"auto"`` is exact up to 16,384 vectors and goes on
@@ -146,6 +153,9 @@ class Grinch(IncrementalClusterer):
         mode: str | Rules = "fast",
         n_clusters: int | None = None,
         threshold: float | None = None,
+        cut: str = "sizeable",
+        layer: str | int = "auto",
+        min_cluster_size: int = 1,
         noise: bool = False,
         search: Any = "auto",
         n_neighbors: int = N_NEIGHBORS,
@@ -160,6 +170,9 @@ class Grinch(IncrementalClusterer):
         self.mode = mode
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.cut = cut
+        self.layer = layer
+        self.min_cluster_size = min_cluster_size
         self.noise = noise
         self.search = search
         self.n_neighbors = n_neighbors
@@ -449,7 +462,7 @@ class Grinch(IncrementalClusterer):
         check_search(self.search)
         check_count("n_neighbors", self.n_neighbors, 1)
         check_count("refine_passes", self.refine_passes, 0)
-        cuts.check_cut(self.n_clusters, self.threshold)
+        self._choice()
         checked = Checked(given, linkage, rules)
         if fitted is not None:
             fitted.checked = checked
@@ -504,6 +517,9 @@ class Rotate(Grinch):
         metric: str | None = None,
         n_clusters: int | None = None,
         threshold: float | None = None,
+        cut: str = "sizeable",
+        layer: str | int = "auto",
+        min_cluster_size: int = 1,
         noise: bool = False,
         search: Any = "auto",
         check_linkage: bool = False,
@@ -515,6 +531,9 @@ class Rotate(Grinch):
         self.metric = metric
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.cut = cut
+        self.layer = layer
+        self.min_cluster_size = min_cluster_size
         self.noise = noise
         self.search = search
         self.check_linkage = check_linkage

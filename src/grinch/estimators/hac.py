@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from grinch import cuts
 from grinch._checks import check_flag, check_room_for_pairs
 from grinch._types import count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
@@ -40,8 +39,8 @@ class HAC(TreeClusterer):
     threshold : float, optional
         Cut the tree from the top at the first nodes whose children score at least this. Under scipy's names a score is
         minus scipy's height; for average linkage under cosine it is the similarity, 1 minus the height.
-    noise : bool, default=False
-        Label points that belong nowhere -1 (see :class:`~grinch.Grinch`).
+    cut, layer, min_cluster_size, noise
+        As in :class:`~grinch.Grinch`.
     verbose : bool or int, default=False
         Show a progress bar with rate and time left.
 
@@ -72,6 +71,9 @@ class HAC(TreeClusterer):
         lean: bool = False,
         n_clusters: int | None = None,
         threshold: float | None = None,
+        cut: str = "sizeable",
+        layer: str | int = "auto",
+        min_cluster_size: int = 1,
         noise: bool = False,
         verbose: bool | int = False,
     ):
@@ -80,6 +82,9 @@ class HAC(TreeClusterer):
         self.lean = lean
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.cut = cut
+        self.layer = layer
+        self.min_cluster_size = min_cluster_size
         self.noise = noise
         self.verbose = verbose
 
@@ -92,7 +97,7 @@ class HAC(TreeClusterer):
                 " Leave lean out, or use Grinch or MiniBatchHAC, which take any"
             )
         check_flag("lean", self.lean)
-        cuts.check_cut(self.n_clusters, self.threshold)
+        self._choice()
         rows = self._rows_for(linkage, X, reset)
         if not self.lean:
             per_pair = SCIPY_BYTES_PER_PAIR if self._is_scipys() else HEAP_BYTES_PER_PAIR

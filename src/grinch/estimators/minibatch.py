@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from grinch import cuts
 from grinch._checks import check_count, check_room_for_pairs
 from grinch._types import count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
@@ -28,7 +27,7 @@ class MiniBatchHAC(IncrementalClusterer):
         As in :class:`~grinch.Grinch`: for ``"average"`` the default is ``"cosine"``.
     buffer_size : int, default=2000
         How many nodes wait to be merged at a time, at least 2.
-    n_clusters, threshold, noise, shuffle, random_state, verbose
+    n_clusters, threshold, cut, layer, min_cluster_size, noise, shuffle, random_state, verbose
         As in :class:`~grinch.Grinch`; so are ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``.
 
     Examples
@@ -47,6 +46,9 @@ class MiniBatchHAC(IncrementalClusterer):
         buffer_size: int = 2000,
         n_clusters: int | None = None,
         threshold: float | None = None,
+        cut: str = "sizeable",
+        layer: str | int = "auto",
+        min_cluster_size: int = 1,
         noise: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
@@ -57,6 +59,9 @@ class MiniBatchHAC(IncrementalClusterer):
         self.buffer_size = buffer_size
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.cut = cut
+        self.layer = layer
+        self.min_cluster_size = min_cluster_size
         self.noise = noise
         self.shuffle = shuffle
         self.random_state = random_state
@@ -65,7 +70,7 @@ class MiniBatchHAC(IncrementalClusterer):
     def _validate(self, X: Any, reset: bool) -> Prepared:
         linkage = linkage_of(self.linkage, self.metric)
         size = check_count("buffer_size", self.buffer_size, 2)
-        cuts.check_cut(self.n_clusters, self.threshold)
+        self._choice()
         rows = self._rows_for(linkage, X, reset)
         n = count_rows(rows) + (0 if reset else self.n_leaves_)
         check_room_for_pairs(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")

@@ -48,7 +48,7 @@ class Perch(IncrementalClusterer):
     threshold : float, optional
         Cut the tree from the top at the first nodes that score at least this; a node's score is minus the diameter of
         its bounding box.
-    noise, shuffle, random_state, verbose
+    layer, min_cluster_size, noise, shuffle, random_state, verbose
         As in :class:`~grinch.Grinch`; so are ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``.
 
     Examples
@@ -58,6 +58,8 @@ class Perch(IncrementalClusterer):
     [0, 1, 0, 1, 0]
     """
 
+    # Costs know sizes by themselves.
+    cut = "height"
     _free = (*IncrementalClusterer._free, "cost")
 
     def __init__(
@@ -72,6 +74,8 @@ class Perch(IncrementalClusterer):
         n_clusters: int | None = None,
         cost: str = "half_diameter_times_n",
         threshold: float | None = None,
+        layer: str | int = "auto",
+        min_cluster_size: int = 1,
         noise: bool = False,
         shuffle: bool = False,
         random_state: Any = None,
@@ -86,6 +90,8 @@ class Perch(IncrementalClusterer):
         self.n_clusters = n_clusters
         self.cost = cost
         self.threshold = threshold
+        self.layer = layer
+        self.min_cluster_size = min_cluster_size
         self.noise = noise
         self.shuffle = shuffle
         self.random_state = random_state
@@ -100,7 +106,7 @@ class Perch(IncrementalClusterer):
         check_count("exact_leaves", self.exact_leaves, 1)
         if self.max_leaves is not None:
             check_count("max_leaves", self.max_leaves, 2)
-        cuts.check_cut(self.n_clusters, self.threshold)
+        self._choice()
         rows = check_vectors(self, X, reset)
         rules = PerchRules(
             balance=bool(self.balance),
@@ -109,8 +115,8 @@ class Perch(IncrementalClusterer):
         )
         return Prepared(rows, lambda: PerchBuilder(rules, self.metric, rows.shape[1], int(self.exact_leaves)))
 
-    def _cut_named(self, n_clusters: int) -> tuple[Any, ...]:
-        return (n_clusters, self.cost)
+    def _cut_besides(self) -> tuple[Any, ...]:
+        return (self.cost,)
 
     def _splits(self, seen: Seen, tree: Tree, n_clusters: int) -> Mask:
         assert seen.points is not None

@@ -49,7 +49,7 @@ class Shown:
             raise NotShown
         return self.found
 
-    def live_cut(self, n_clusters: int) -> None:
+    def live_cut(self, asked: object) -> None:
         """No cut follows what does not change."""
 
     def tree(self) -> Tree:

@@ -78,16 +78,14 @@ def _tree(scene: Scene) -> Arrays:
         "right": children[:, 1].astype(np.int32),
         "height": scene.heights.astype(np.float32),
         "score": np.asarray(scene.tree.scores, np.float32),
-        "splits": scene.splits.nodes.astype(np.int32),
-        "tops": scene.splits.tops.astype(np.int32),
+        "splits": scene.split_order(),
     }
 
 
 def _add_cuts(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arrays) -> None:
     header["layers"] = _layers(viewer)
-    labels = {f"cut:{name}": found for name, found in scene.seen.cuts.items()} | scene.layers
-    header["cuts"] = list(labels)
-    arrays.update({f"labels {name}": found.astype(np.int32) for name, found in labels.items()})
+    header["cuts"] = [*(f"cut:{name}" for name in scene.seen.cuts), *scene.layers]
+    arrays.update({f"labels {name}": scene.shown_labels(name) for name in header["cuts"]})
 
 
 def _layers(viewer: Viewer) -> list[dict[str, Any]]:

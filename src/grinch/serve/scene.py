@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
-from grinch.cuts.sizeable import SizeableSplits, sizeable_splits, sizeable_tops
+from grinch.cuts.sizeable import sizeable, sizeable_ends
 from grinch.plots.style import PALETTE
 from grinch.plots.style import told_apart as _told_apart
 from grinch.serve.sources import Seen
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
+from grinch.tree.ends import Splits
 
 if TYPE_CHECKING:
     from grinch.serve.sample import Sample
@@ -128,13 +129,19 @@ class Scene:
     # Cuts ---------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def splits(self) -> SizeableSplits:
+    def splits(self) -> Splits:
         """The splits by which cuts into k clusters are made."""
-        return sizeable_splits(self.tree, max(2 if self.n > 20 else 1, round(LEAST_SHARE * self.n)))
+        return sizeable(self.tree, max(2 if self.n > 20 else 1, round(LEAST_SHARE * self.n)))
+
+    def split_order(self) -> Ids:
+        """The same splits in the order in which they are taken."""
+        nodes = self.tree.internal_nodes() if self.n else np.empty(0, np.int32)
+        nodes = nodes[self.splits.keys[nodes] >= 0]
+        return nodes[np.argsort(-self.splits.keys[nodes], kind="stable")]
 
     @property
     def max_k(self) -> int:
-        return min(len(self.splits.nodes) + 1, self.n, MAX_K)
+        return min(int((self.splits.keys >= 0).sum()) + 1, self.n, MAX_K)
 
     def cut(self, name: str) -> Cut:
         """A cut by its name: ``k:37``, ``cut:NAME`` of those that are followed, or ``layer:0``."""
@@ -148,7 +155,8 @@ class Scene:
     def _make_cut(self, name: str) -> Cut:
         kind, _, which = name.partition(":")
         if kind == "k" and whole_number(which) in range(1, max(self.max_k, 1) + 1):
-            return self._sorted(name, sizeable_tops(self.tree, self.splits, int(which)), None)
+            nodes, _, is_hung = sizeable_ends(self.tree, self.splits, int(which))
+            return self._sorted(name, nodes[~is_hung].astype(np.int32), None)
         if kind == "cut" and which in self.seen.cuts:
             return self._cut_of_labels(name, self.seen.cuts[which])
         if name in self.layers:
@@ -161,6 +169,13 @@ class Scene:
         numbers = numbers.astype(np.int64) - int((ids < 0).sum())
         tops = cuts.cluster_nodes(self.tree, np.maximum(numbers, -1))
         return self._sorted(name, tops.astype(np.int32), ids[ids >= 0])
+
+    def shown_labels(self, name: str) -> Ids:
+        """The clusters of a cut by leaf, -1 for points that are not under the node by which their cluster is shown."""
+        cut, found = self.cut(name), np.full(self.n, -1, np.int32)
+        for first, size, cluster in zip(cut.starts.tolist(), cut.sizes.tolist(), cut.clusters.tolist(), strict=True):
+            found[self.order[first : first + size]] = cluster
+        return found
 
     def _sorted(self, name: str, tops: Ids, ids: Labels | None) -> Cut:
         order = np.argsort(self.starts[tops], kind="stable")

@@ -1,7 +1,9 @@
-"""Where a tree is cut into a number of clusters: split the node of the greatest key, again and again, from the root on.
+"""Where a tree is cut into a number of clusters: by the splits of the greatest keys.
 
-Keys never fall towards the root, and of equal ones the leftmost is split first; so this is the order of
-:func:`grinch.cuts.flat.split_order`, without a look at the rest of the tree.
+Of splits with equal keys, those above and to the left come first. If keys never fall towards the root (heights), all
+nodes above the cut are splits that are taken. If they do, some are not: what leaves a branch there joins the next split
+below, on its smaller side, for else one large cluster takes them all (docs/development/cuts.md). ``best``, the
+greatest key at or below a node, says where to look, so that what is below the cut is not looked at.
 """
 
 from __future__ import annotations
@@ -10,50 +12,173 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grinch._compile import jitable
-from grinch._types import Counts, Floats, Ids, as_id
-from grinch.tree.links import NONE, ROOT, Links, is_leaf, left, right
+from grinch._compile import jitable, kernel
+from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, as_id
+from grinch.tree.links import NONE, ROOT, Links, is_leaf, left, parent, right
 
+# The key of what is never split.
+NEVER = -1.0
+# Marks of nodes above the cut; the others are 1.
+TAKEN = 2
 # Ranks are from 0 up to this.
 LAST_RANK = 2**62
 
 
-class Ends(NamedTuple):
-    """The nodes that a cut leaves whole, in any order, and what is needed to find them.
+class Splits(NamedTuple):
+    """What is known of a node as a split, by node.
 
-    By end: ``nodes``; ``ranks``, which rise from left to right, and ``after``, the next end to the right; ``heap`` has
-    those that can still be split, the next one to be split on top.
+    ``lows``: minus the lowest score at or below it; ``counts``: its points; ``keys``: how early it is taken; ``best``:
+    the greatest key at or below it.
+    """
+
+    lows: Floats
+    counts: Counts
+    keys: Floats
+    best: Floats
+
+
+def new_splits(n: int) -> Splits:
+    """Room for ``n`` nodes, all of them leaves for now."""
+    return Splits(np.full(n, -np.inf), np.ones(n, np.int64), np.full(n, NEVER), np.full(n, NEVER))
+
+
+class Ends(NamedTuple):
+    """The nodes that a cut leaves whole, and the number of the cluster of each; and what is needed to find them.
+
+    Found so far are some nodes, those still to be looked below (``is_below``) and those that may be taken as splits:
+    ``found``; ``ranks``, which rise from above and from the left; ``after``, the next in this order; ``heap`` has those
+    that wait, the next one on top. By node: ``is_above``, 1 above the cut and 2 for the splits that are taken;
+    ``outlets``, the end that is joined by what leaves the branch above.
     """
 
     nodes: Ids
+    clusters: Ids
+    found: Ids
+    is_below: Flags
     ranks: Counts
     after: Ids
     heap: Ids
+    is_above: Flags
+    outlets: Ids
 
 
-def new_ends(most: int) -> Ends:
-    """Room for this many ends."""
-    return Ends(np.empty(most, np.int32), np.empty(most, np.int64), np.empty(most, np.int32), np.empty(most, np.int32))
+def new_ends(n_leaves: int, n_ids: int) -> Ends:
+    """Room for the ends of a tree; what is not needed of it costs nothing."""
+    nodes, clusters = np.empty(n_leaves, np.int32), np.empty(n_leaves, np.int32)
+    most = 3 * n_leaves + 1
+    found, after, heap = (np.empty(most, np.int32) for _ in range(3))
+    is_below, ranks = np.empty(most, np.uint8), np.empty(most, np.int64)
+    return Ends(
+        nodes, clusters, found, is_below, ranks, after, heap, np.zeros(n_ids, np.uint8), np.empty(n_ids, np.int32)
+    )
+
+
+@kernel
+def raise_splits(
+    tree: Links, scores: Floats, ceiling: float, base: float, least: int, nodes: Slots, to: Splits
+) -> None:
+    """Find out about these nodes, which come children first and have these scores.
+
+    Scores beyond the ceiling count as equal. Keys are heights above ``base`` times ab / (a + b), with a and b the
+    points on both sides; a split with fewer than ``least`` points on a side is never taken.
+    """
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        a, b = left(tree, v), right(tree, v)
+        to.lows[v] = max(-min(scores[i], ceiling), max(to.lows[a], to.lows[b]))
+        to.counts[v] = to.counts[a] + to.counts[b]
+        to.keys[v] = min(to.best[a], to.best[b])
+        if min(to.counts[a], to.counts[b]) >= least:
+            weight = to.counts[a] / to.counts[v] * to.counts[b]
+            to.keys[v] = max(to.keys[v], max(to.lows[v] - base, 0.0) * weight)
+        to.best[v] = max(to.keys[v], max(to.best[a], to.best[b]))
 
 
 @jitable
-def find_ends(tree: Links, keys: Floats, ends: Ends) -> int:
-    """Fill ``ends``, or all leaves if there are fewer; returns how many there are."""
-    ends.nodes[0], ends.ranks[0], ends.after[0] = tree.head[ROOT], 0, NONE
-    n, waiting = 1, _push(tree, keys, ends, 0, 0)
-    while waiting > 0 and n < ends.nodes.shape[0]:
+def find_ends(
+    tree: Links, keys: Floats, best: Floats, counts: Numbers, least: float, n_clusters: int, ends: Ends
+) -> tuple[int, int]:
+    """Cut into ``n_clusters``, or fewer if no more splits have a key of at least ``least``.
+
+    Fills ``ends``; returns how many clusters and how many ends there are. Where keys never fall towards the root they
+    are ``best`` as well.
+    """
+    n_above = _take_splits(tree, keys, best, least, n_clusters - 1, ends)
+    if n_above == 0:
+        ends.nodes[0], ends.clusters[0] = tree.head[ROOT], 0
+        return 1, 1
+    # The nodes above the cut, parents first, in the room of the heap.
+    above, n, n_ends = ends.heap, 1, 0
+    above[0] = tree.head[ROOT]
+    for i in range(n_above):
+        v = as_id(above[i])
+        for child in (left(tree, v), right(tree, v)):
+            if ends.is_above[child] > 0:
+                above[n] = child
+                n += 1
+            else:
+                ends.outlets[child] = n_ends
+                ends.nodes[n_ends] = child
+                n_ends += 1
+    for i in range(n_above - 1, -1, -1):
+        v = as_id(above[i])
+        a, b = left(tree, v), right(tree, v)
+        is_left = counts[a] <= counts[b] if ends.is_above[v] == TAKEN else ends.is_above[a] > 0
+        ends.outlets[v] = ends.outlets[a] if is_left else ends.outlets[b]
+    n = 0
+    for i in range(n_ends):
+        if ends.is_above[parent(tree, as_id(ends.nodes[i]))] == TAKEN:
+            ends.clusters[i] = n
+            n += 1
+    for i in range(n_ends):
+        above_it = parent(tree, as_id(ends.nodes[i]))
+        if ends.is_above[above_it] != TAKEN:
+            ends.clusters[i] = ends.clusters[ends.outlets[above_it]]
+    return n, n_ends
+
+
+@jitable
+def _take_splits(tree: Links, keys: Floats, best: Floats, least: float, most: int, ends: Ends) -> int:
+    """Mark the splits of the greatest keys and all nodes above them; returns how many nodes that are."""
+    ends.found[0], ends.is_below[0], ends.ranks[0], ends.after[0] = tree.head[ROOT], 1, 0, NONE
+    n, n_taken, n_above, waiting = 1, 0, 0, 0
+    if not is_leaf(tree, tree.head[ROOT]) and best[tree.head[ROOT]] >= least:
+        ends.heap[0], waiting = 0, 1
+    while waiting > 0 and n_taken < most:
         i = as_id(ends.heap[0])
-        waiting = _pop(keys, ends, waiting)
-        if _room_after(ends, i) < 2:
+        waiting = _pop(keys, best, ends, waiting)
+        v = as_id(ends.found[i])
+        if ends.is_below[i] == 0:
+            n_taken += 1
+            n_above += _mark_above(tree, ends.is_above, v)
+            continue
+        if _room_after(ends, i) < 3:
             _spread(ends, n)
-        v = as_id(ends.nodes[i])
-        ends.nodes[i], ends.nodes[n] = left(tree, v), right(tree, v)
-        ends.ranks[n] = ends.ranks[i] + _room_after(ends, i) // 2
-        ends.after[n], ends.after[i] = ends.after[i], n
-        waiting = _push(tree, keys, ends, waiting, i)
-        waiting = _push(tree, keys, ends, waiting, n)
-        n += 1
-    return n
+        ends.is_below[i] = 0
+        if keys[v] >= least:
+            waiting = _push(keys, best, ends, waiting, i)
+        step, last = _room_after(ends, i) // 3, i
+        for child in (left(tree, v), right(tree, v)):
+            if not is_leaf(tree, child) and best[child] >= least:
+                ends.found[n], ends.is_below[n], ends.ranks[n] = child, 1, ends.ranks[last] + step
+                ends.after[n], ends.after[last] = ends.after[last], n
+                waiting = _push(keys, best, ends, waiting, n)
+                last = n
+                n += 1
+    return n_above
+
+
+@jitable
+def _mark_above(tree: Links, is_above: Flags, v: int) -> int:
+    """Mark a split that is taken and what is above it; returns how many nodes were not marked before."""
+    count = 1 if is_above[v] == 0 else 0
+    is_above[v] = TAKEN
+    v = parent(tree, v)
+    while v != NONE and is_above[v] == 0:
+        is_above[v] = 1
+        count += 1
+        v = parent(tree, v)
+    return count
 
 
 @jitable
@@ -64,7 +189,7 @@ def _room_after(ends: Ends, i: int) -> int:
 
 @jitable
 def _spread(ends: Ends, n: int) -> None:
-    """Give n ends ranks at equal distances; the first is always the leftmost."""
+    """Give n nodes ranks at equal distances; the root is always the first."""
     i, step = 0, LAST_RANK // n
     for place in range(n):
         ends.ranks[i] = place * step
@@ -72,18 +197,17 @@ def _spread(ends: Ends, n: int) -> None:
 
 
 @jitable
-def _is_before(keys: Floats, ends: Ends, i: int, j: int) -> bool:
-    a, b = keys[ends.nodes[i]], keys[ends.nodes[j]]
+def _is_before(keys: Floats, best: Floats, ends: Ends, i: int, j: int) -> bool:
+    a = best[ends.found[i]] if ends.is_below[i] == 1 else keys[ends.found[i]]
+    b = best[ends.found[j]] if ends.is_below[j] == 1 else keys[ends.found[j]]
     return a > b or (a == b and ends.ranks[i] < ends.ranks[j])
 
 
 @jitable
-def _push(tree: Links, keys: Floats, ends: Ends, n: int, i: int) -> int:
-    """Let end i wait to be split, unless it is a leaf; returns how many are waiting."""
-    if is_leaf(tree, as_id(ends.nodes[i])):
-        return n
+def _push(keys: Floats, best: Floats, ends: Ends, n: int, i: int) -> int:
+    """Let one that was found wait; returns how many are waiting."""
     at = n
-    while at > 0 and _is_before(keys, ends, i, as_id(ends.heap[(at - 1) // 2])):
+    while at > 0 and _is_before(keys, best, ends, i, as_id(ends.heap[(at - 1) // 2])):
         ends.heap[at] = ends.heap[(at - 1) // 2]
         at = (at - 1) // 2
     ends.heap[at] = i
@@ -91,15 +215,15 @@ def _push(tree: Links, keys: Floats, ends: Ends, n: int, i: int) -> int:
 
 
 @jitable
-def _pop(keys: Floats, ends: Ends, n: int) -> int:
-    """Take the next end off the heap of n; returns how many are left."""
+def _pop(keys: Floats, best: Floats, ends: Ends, n: int) -> int:
+    """Take the next one off the heap of n; returns how many are left."""
     n -= 1
     last, at = as_id(ends.heap[n]), 0
     while 2 * at + 1 < n:
         child = 2 * at + 1
-        if child + 1 < n and _is_before(keys, ends, as_id(ends.heap[child + 1]), as_id(ends.heap[child])):
+        if child + 1 < n and _is_before(keys, best, ends, as_id(ends.heap[child + 1]), as_id(ends.heap[child])):
             child += 1
-        if _is_before(keys, ends, last, as_id(ends.heap[child])):
+        if _is_before(keys, best, ends, last, as_id(ends.heap[child])):
             break
         ends.heap[at] = ends.heap[child]
         at = child

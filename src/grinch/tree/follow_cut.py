@@ -18,7 +18,7 @@ from grinch._types import Counts, Flags, Floats, Ids, Labels, Mask, Slots, as_id
 from grinch.tree.ends import Ends, find_ends, new_ends
 from grinch.tree.follow import Follower, Region
 from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, is_leaf, left, parent, right
-from grinch.tree.live_cut import all_internal, raise_keys
+from grinch.tree.live_cut import all_internal
 
 # Owners: of nodes above the cut, whose points are in several clusters; and of points that are new.
 ABOVE, NEW = -1, -2
@@ -54,9 +54,9 @@ class Local(NamedTuple):
 
 def cut_into(links: Links, nodes: Slots, follower: Follower, keys: Floats, ceiling: float, n_clusters: int) -> Slots:
     """The clusters of the cut into a number of them, after a change of these nodes."""
-    raise_keys(links, follower.arrays["scores"][nodes], ceiling, nodes, keys)
-    ends = new_ends(min(n_clusters, int(links.head[LEAVES])))
-    return ends.nodes[: _find_ends(links, keys, ends) if len(ends.nodes) else 0].astype(np.intp)
+    _raise_keys(links, follower.arrays["scores"][nodes], ceiling, nodes, keys)
+    ends, counts = new_ends(int(links.head[LEAVES]), len(links.table)), follower.arrays["counts"]
+    return ends.nodes[: _find_ends(links, keys, counts, n_clusters, ends) if len(ends.nodes) else 0].astype(np.intp)
 
 
 def cut_by_height(
@@ -106,8 +106,17 @@ class InRegion(NamedTuple):
 
 
 @kernel
-def _find_ends(tree: Links, keys: Floats, ends: Ends) -> int:
-    return find_ends(tree, keys, ends)
+def _raise_keys(tree: Links, scores: Floats, ceiling: float, nodes: Slots, keys: Floats) -> None:
+    """The keys of these nodes, which come children first and have these scores."""
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        below = max(keys[left(tree, v)], keys[right(tree, v)])
+        keys[v] = max(-min(scores[i], ceiling), below)
+
+
+@kernel
+def _find_ends(tree: Links, keys: Floats, counts: Ids, n_clusters: int, ends: Ends) -> int:
+    return find_ends(tree, keys, keys, counts, -np.inf, n_clusters, ends)[1]
 
 
 @jitable

@@ -363,6 +363,11 @@ class Tree:
             return np.full(self.n_ids, np.nan)
         return self._scores
 
+    @property
+    def ceiling(self) -> float | None:
+        """The score of two identical points, if there is one."""
+        return self._ceiling
+
     def heights(self) -> Floats:
         """By node id, a height that never falls towards the root; leaves are at 0.
 

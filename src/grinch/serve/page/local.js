@@ -24,7 +24,7 @@ const { header: known, arrays } = await embedded();
 const { n } = known.about;
 const tree = new LocalTree(n, known.about.root, arrays.left, arrays.right);
 const labelsOfCuts = Object.fromEntries(known.cuts.map((name) => [name, arrays[`labels ${name}`]]));
-const cuts = new LocalCuts(tree, labelsOfCuts, { nodes: arrays.splits, tops: arrays.tops });
+const cuts = new LocalCuts(tree, labelsOfCuts, arrays.splits);
 const rows = known.rows ? new LocalRows(tree, known.rows, arrays.rows) : null;
 const words = known.words ? new LocalWords(known.words, arrays.word_numbers, arrays.word_ends) : null;
 const codes = arrays.codes ?? null;

@@ -6,7 +6,7 @@ export class LocalCuts {
   /**
    * @param {import("grinch/localtree").LocalTree} tree
    * @param {Record<string, Int32Array>} labels by name of the cut, the cluster of each leaf, -1 for none
-   * @param {{nodes: Int32Array, tops: Int32Array}} splits of cuts into k clusters, in their order
+   * @param {Int32Array} splits of cuts into k clusters, in their order
    */
   constructor(tree, labels, splits) {
     Object.assign(this, { tree, labels, splits, known: new Map() });
@@ -19,9 +19,14 @@ export class LocalCuts {
 
   #into(name) {
     const { tree, splits } = this, count = Math.max(Number(name.slice(2)) - 1, 0);
-    const tops = new Set([tree.root]);
-    for (const v of splits.nodes.subarray(0, count)) tops.add(tree.left[v]).add(tree.right[v]);
-    for (const v of splits.tops.subarray(0, count)) tops.delete(v);
+    const taken = splits.subarray(0, count), sides = new Set([tree.root]);
+    for (const v of taken) sides.add(tree.left[v]).add(tree.right[v]);
+    const tops = new Set(sides);
+    // A side that is split further down is no cluster.
+    for (let v of taken) {
+      while (!sides.has(v)) v = tree.parents[v];
+      tops.delete(v);
+    }
     const sorted = [...tops].sort((a, b) => tree.starts[a] - tree.starts[b]);
     const oldest = sorted.map((v) => tree.leaves(v).reduce((a, b) => Math.min(a, b)));
     return this.#made(name, sorted, sorted.map((_, i) => i), oldest);

@@ -1,0 +1,109 @@
+"""How a tree is to be cut into flat clusters, and the clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from grinch._checks import check_count, check_flag
+from grinch._types import Labels, Mask
+from grinch.cuts.automatic import AutomaticCut, Layer
+from grinch.cuts.flat import check_cut, node_labels, splits_n_clusters, splits_threshold
+from grinch.cuts.joining import joined
+from grinch.cuts.noise import without_noise
+from grinch.cuts.sizeable import splits_sizeable
+from grinch.errors import unknown_name
+from grinch.tree import Tree
+
+CUTS, LAYERS = ("sizeable", "height"), ("auto", "fine", "coarse")
+
+Splits = Callable[[Tree, int], Mask]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How to cut: into a number of clusters, at a threshold, or automatically. See :class:`grinch.Grinch`.
+
+    >>> Choice(layer="finest")
+    Traceback (most recent call last):
+        ...
+    ValueError: layer must be one of 'auto', 'fine', 'coarse', or the number of a layer; got 'finest'
+    """
+
+    n_clusters: int | None = None
+    threshold: float | None = None
+    cut: str = "sizeable"
+    layer: str | int = "auto"
+    min_cluster_size: int = 1
+    noise: bool = False
+
+    def __post_init__(self) -> None:
+        check_cut(self.n_clusters, self.threshold)
+        check_flag("noise", self.noise)
+        check_count("min_cluster_size", self.min_cluster_size, 1)
+        if self.cut not in CUTS:
+            raise unknown_name("cut", self.cut, CUTS)
+        if self.layer not in LAYERS and (isinstance(self.layer, bool) or not isinstance(self.layer, int | np.integer)):
+            named = ", ".join(map(repr, LAYERS))
+            raise ValueError(f"layer must be one of {named}, or the number of a layer; got {self.layer!r}")
+        if self.layer != "auto" and not self.is_automatic:
+            raise ValueError(
+                f"layer is for the automatic cut; got layer={self.layer!r} with n_clusters={self.n_clusters!r} and"
+                f" threshold={self.threshold!r}. Leave them out, or layer"
+            )
+
+    @property
+    def is_automatic(self) -> bool:
+        return self.n_clusters is None and self.threshold is None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a cut into a number of clusters that the tree alone decides."""
+        is_by_tree = self.cut == "sizeable" or self.min_cluster_size == 1
+        return self.n_clusters is not None and not self.noise and is_by_tree
+
+    def layer_of(self, found: AutomaticCut, rows: Any) -> Layer:
+        """The layer that is meant, with small groups joined to clusters."""
+        most = len(found.layers) - 1
+        if self.layer == "auto":
+            return found.best_joined(rows, self.min_cluster_size)
+        if isinstance(self.layer, str):
+            number = 0 if self.layer == "fine" else most
+        else:
+            number = int(self.layer)
+        if not 0 <= number <= most:
+            raise ValueError(f"layer must be from 0, the finest, to {most}, the coarsest; got {self.layer}")
+        return found.joined(rows, self.min_cluster_size)[number]
+
+
+def flat_labels(
+    choice: Choice,
+    tree: Tree,
+    automatic: Callable[[], AutomaticCut],
+    rows: Callable[[], Any],
+    splits: Splits = splits_n_clusters,
+) -> Labels:
+    """Cluster numbers by node id, -1 above the cut and for points that belong nowhere.
+
+    ``rows`` are the points, as from :func:`grinch.cuts.graph.comparable`; None for records. ``splits`` is how a cut by
+    height is made.
+    """
+    n_clusters, threshold, least = choice.n_clusters, choice.threshold, choice.min_cluster_size
+    becomes: Labels | None = None
+    if choice.is_automatic:
+        layer = choice.layer_of(automatic(), rows())
+        is_split, becomes = layer.is_split, layer.becomes
+    elif n_clusters is not None and choice.cut == "sizeable":
+        is_split, becomes = splits_sizeable(tree, n_clusters, least)
+    else:
+        is_split = splits_threshold(tree, float(threshold)) if threshold is not None else splits(tree, n_clusters or 1)
+        if least > 1:
+            is_split, becomes = joined(tree, is_split, rows(), None, least)
+    if choice.noise and becomes is not None:
+        sizes = np.bincount(tree.number_subtrees(is_split)[: tree.n_leaves], minlength=len(becomes))
+        becomes = np.where(sizes < least, -1, becomes)
+    labels = node_labels(tree, is_split, becomes)
+    return without_noise(tree, labels, automatic().graph, rows()) if choice.noise else labels

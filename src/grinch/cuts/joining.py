@@ -1,0 +1,186 @@
+"""Let small groups join clusters: by default those that lie within a cluster many times their size.
+
+A group is a subtree that a cut leaves whole. ``becomes`` says which group each one is in, by the numbers of
+:meth:`grinch.Tree.number_subtrees`: itself, or the one it joins.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from grinch._sparse_rows import squared_distances, squared_lengths
+from grinch._types import Counts, Floats, Ids, Labels, Mask
+from grinch.cuts.graph import NeighborGraph
+from grinch.tree import NONE, Tree
+
+# A group is small if it has a smaller share than this of the points of the cluster that a typical point is in.
+SMALL = 0.15
+# It joins a cluster if its points are no farther from those of the cluster than this many times as far as the latter
+# are from each other, in squares.
+REACH = 2.0
+# Groups, or pairs of them, that are looked at together.
+PIECE = 4096
+
+
+class Groups(NamedTuple):
+    """Groups of points: how many there are in each, their means, and their mean squared distance from these."""
+
+    sizes: Counts
+    means: Any
+    spreads: Floats
+
+
+def joined(
+    tree: Tree,
+    is_split: Mask,
+    rows: Any = None,
+    graph: NeighborGraph | None = None,
+    min_size: int = 1,
+    within: Labels | None = None,
+) -> tuple[Mask, Labels]:
+    """Let small groups join clusters, so that each has at least ``min_size`` points.
+
+    ``rows`` are the points, as from :func:`grinch.cuts.graph.comparable`; without them and a graph, only groups join
+    that have to. ``within`` has clusters, by point, in which a group and what it joins have to be together. Returns
+    where the tree is split, and ``becomes``.
+    """
+    forced = None
+    if min_size > 1:
+        is_split, forced = merge_small(tree, is_split, min_size, rows, within)
+    if rows is not None and graph is not None:
+        becomes = join_near(tree, is_split, rows, graph, within)
+    else:
+        becomes = np.arange(int(tree.number_subtrees(is_split).max(initial=-1)) + 1)
+    # What has to join may join what joins something larger.
+    return is_split, becomes if forced is None else becomes[forced[becomes]]
+
+
+def join_near(tree: Tree, is_split: Mask, rows: Any, graph: NeighborGraph, within: Labels | None = None) -> Labels:
+    """Let small groups join the nearest cluster among those of their neighbours; returns ``becomes``.
+
+    ``rows`` are the points, as from :func:`grinch.cuts.graph.comparable`; ``within`` has clusters, by point, in which
+    a group and what it joins have to be together.
+    """
+    own = tree.number_subtrees(is_split)[: tree.n_leaves]
+    sizes = np.bincount(own)
+    becomes, is_small = np.arange(len(sizes)), sizes < SMALL * typical_size(sizes)
+    if not is_small.any():
+        return becomes
+    points = np.flatnonzero(is_small[own])
+    near = graph.near[points]
+    others = own[near]
+    is_known = (near != NONE) & ~is_small[others]
+    if within is not None:
+        is_known &= within[near] == within[points][:, None]
+    pairs = np.sort(np.repeat(own[points], is_known.sum(axis=1)) * len(sizes) + others[is_known])
+    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]]
+    groups = groups_of(rows, own)
+    small, large = np.divmod(pairs, len(sizes))
+    gaps = _gaps(groups, small, large)
+    inside = 2 * groups.spreads * sizes / np.maximum(sizes - 1, 1)
+    joins = np.flatnonzero(gaps + groups.spreads[small] + groups.spreads[large] <= REACH * inside[large])
+    # The nearest is written last, and stays.
+    joins = joins[np.lexsort((-large[joins], -gaps[joins]))]
+    becomes[small[joins]] = large[joins]
+    return becomes
+
+
+def merge_small(
+    tree: Tree, is_split: Mask, min_size: int, rows: Any = None, within: Labels | None = None
+) -> tuple[Mask, Labels]:
+    """Let groups of fewer than ``min_size`` points join the nearest cluster under their lowest ancestor that has one.
+
+    Where an ancestor of enough points has no cluster of as many under it, it becomes one. Without ``rows``, the
+    largest cluster is taken. Returns where the tree is split, and ``becomes``; ``within`` is as in :func:`join_near`.
+    """
+    sizes, is_large = tree.sizes(), np.zeros(tree.n_ids)
+    ends = ends_of(tree, is_split)
+    is_large[ends[sizes[ends] >= min_size]] = 1
+    lacks, internal = tree.max_upward(is_large) == 0, tree.internal_nodes()
+    enough = internal[lacks[internal] & (sizes[internal] >= min_size)]
+    lowest = enough[(sizes[tree.child_pairs()[enough]] < min_size).all(axis=1)]
+    is_large[lowest] = 1
+    is_split = is_split & (tree.max_upward(is_large) > 0)
+    is_split[lowest] = False
+    ends = ends_of(tree, is_split)
+    own = tree.number_subtrees(is_split)[: tree.n_leaves]
+    becomes, counts = np.arange(len(ends)), sizes[ends]
+    small = np.flatnonzero(counts < min_size)
+    if len(ends) < 2 or not len(small):
+        return is_split, becomes
+    large = np.flatnonzero(counts >= min_size)
+    first, last = _numbers_under(tree, ends, tree.parents()[ends[small]])
+    groups = None if rows is None else groups_of(rows, own)
+    of_end = np.zeros(len(ends), np.int64) if within is None else within[np.unique(own, return_index=True)[1]]
+    for start in range(0, len(small), PIECE):
+        some, part = small[start : start + PIECE], slice(start, start + PIECE)
+        is_open = of_end[large] == of_end[some][:, None]
+        is_near = is_open & (large >= first[part, None]) & (large <= last[part, None])
+        # A coarser cut may have taken a group to a cluster elsewhere.
+        is_open = np.where(is_near.any(axis=1)[:, None], is_near, is_open)
+        costs = -counts[large][None].astype(np.float64) if groups is None else _all_gaps(groups, some, large)
+        becomes[some] = large[np.where(is_open, costs, np.inf).argmin(axis=1)]
+    return is_split, becomes
+
+
+def ends_of(tree: Tree, is_split: Mask) -> Ids:
+    """Return the nodes that a cut leaves whole, from left to right."""
+    nodes = tree.preorder()
+    numbers = tree.number_subtrees(is_split)[nodes]
+    return nodes[np.flatnonzero(numbers >= 0)[np.unique(numbers[numbers >= 0], return_index=True)[1]]]
+
+
+def groups_of(rows: Any, own: Labels) -> Groups:
+    """Return the groups of some rows, ``own`` being the number of the group of each."""
+    sizes = np.bincount(own)
+    ones = scipy.sparse.csr_array((np.ones(len(own), np.float32), (own, np.arange(len(own)))), (len(sizes), len(own)))
+    squares = _squares(rows)
+    means = ones @ rows
+    means = means.multiply(1 / sizes[:, None]).tocsr() if scipy.sparse.issparse(rows) else means / sizes[:, None]
+    spreads = np.bincount(own, squares) / sizes - _squares(means)
+    return Groups(sizes, means, np.where(sizes > 1, np.maximum(spreads, 0.0), 0.0))
+
+
+def typical_size(sizes: Counts) -> int:
+    """Return the size of the cluster that a typical point is in: half of the points are in one at least as large."""
+    falling = np.sort(sizes)[::-1]
+    return int(falling[np.searchsorted(np.cumsum(falling), falling.sum() / 2)])
+
+
+def _numbers_under(tree: Tree, ends: Ids, nodes: Ids) -> tuple[Counts, Counts]:
+    """Return the first and the last number of a group below each of some nodes: they count from left to right."""
+    order = tree.preorder()
+    places, is_end = np.zeros(tree.n_ids, np.int64), np.zeros(tree.n_ids, np.int64)
+    places[order], is_end[ends] = np.arange(len(order)), 1
+    before = np.concatenate([[0], np.cumsum(is_end[order])])
+    first = places[nodes]
+    return before[first], before[first + 2 * tree.sizes()[nodes].astype(np.int64) - 1] - 1
+
+
+def _gaps(groups: Groups, some: Labels, others: Labels) -> Floats:
+    """Return the squared distances of the means of these pairs of groups."""
+    if scipy.sparse.issparse(groups.means):
+        return squared_distances(groups.means, groups.means, some, others)
+    found = [np.empty(0)]
+    for start in range(0, len(some), PIECE):
+        part = slice(start, start + PIECE)
+        steps = groups.means[some[part]] - groups.means[others[part]]
+        found.append(np.einsum("ij,ij->i", steps, steps, dtype=np.float64))
+    return np.concatenate(found)
+
+
+def _all_gaps(groups: Groups, some: Labels, others: Labels) -> Floats:
+    """Return the squared distances of the means of each of some groups from each of the others."""
+    a, b = groups.means[some], groups.means[others]
+    products = a @ b.T
+    dense = products.toarray() if scipy.sparse.issparse(products) else products
+    return np.asarray(_squares(a)[:, None] + _squares(b) - 2.0 * dense, np.float64)
+
+
+def _squares(rows: Any) -> Floats:
+    if scipy.sparse.issparse(rows):
+        return squared_lengths(rows)
+    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
