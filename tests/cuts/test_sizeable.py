@@ -66,7 +66,8 @@ def test_the_most_sizeable_splits_are_taken(tree, data, n_clusters, min_size):
 def test_outliers_are_no_clusters(seed):
     rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(4), 100)
-    X = np.concatenate([np.array([[0, 0], [0, 9], [9, 0], [9, 9]])[y] + rng.normal(size=(400, 2)), [[99, 50], [-70, 3]]])
+    centres = np.array([[0, 0], [0, 9], [9, 0], [9, 9]])
+    X = np.concatenate([centres[y] + rng.normal(size=(400, 2)), [[99, 50], [-70, 3]]])
     tree = Tree.from_scipy(linkage(X, "average"))
     assert sorted(np.bincount(cut_n_clusters(tree, 4)[:400], minlength=4))[-2] < 250
     sizes = np.bincount(cut_sizeable(tree, 4)[:400])

@@ -13,7 +13,7 @@ from grinch.cli.fitting import fit_points
 from grinch.cli.ids import check_different
 from grinch.cli.options import Columns, Dask, Memory, Shards, Work, Workers
 from grinch.cli.report import print_branches, report
-from grinch.cli.results import flat_clusters, write_results
+from grinch.cli.results import write_results
 from grinch.cli.sharded import ManyWorkers, cluster_by_many
 from grinch.cli.texts import (
     Characters,
@@ -28,16 +28,16 @@ from grinch.cli.texts import (
     note_on_words,
     said_of,
 )
-from grinch.cuts import check_cut
+from grinch.cuts import Choice
 from grinch.estimators.registry import SYSTEMS, make_system
 from grinch.files.points import Asked
-from grinch.files.read import Points, read_points
+from grinch.files.read import FileError, Points, read_points
 from grinch.files.texts import read_texts
 from grinch.store.inputs import TEXT_FILE
 
 ModeName = Literal["fast", "paper", "exact"]
 SearchName = Literal["auto", "exact", "index"]
-CutName = Literal["auto", "finest", "coarsest"]
+CutName = Literal["sizeable", "height"]
 
 
 @app.command(short_help="Cluster the points of a file.")
@@ -71,11 +71,12 @@ def cluster(
     ] = "grinch",
     linkage: Annotated[LinkageName, typer.Option(metavar="NAME", help=LINKAGE_HELP)] = "average",
     metric: Annotated[str | None, typer.Option(metavar="NAME", help=METRIC_HELP)] = None,
-    cut: Annotated[
-        CutName | None,
+    layer: Annotated[
+        str | None,
         typer.Option(
-            help="Where to cut: auto (default), where clusters last longest; finest and coarsest are the ends of the"
-            " layers in layers.csv."
+            metavar="NAME",
+            help="Which of the layers in layers.csv: auto (default), where clusters last and stand apart; fine or"
+            " coarse, the ends of them; or a number from 0, the finest.",
         ),
     ] = None,
     clusters: Annotated[
@@ -85,6 +86,19 @@ def cluster(
     threshold: Annotated[
         float | None,
         typer.Option("--threshold", "-t", metavar="SCORE", help="Cut where two sides score below this, instead."),
+    ] = None,
+    cut: Annotated[
+        CutName | None,
+        typer.Option(
+            help="With --clusters: by splits with many points on both sides (default), or strictly by height, where"
+            " every outlier is a cluster."
+        ),
+    ] = None,
+    min_size: Annotated[
+        int | None,
+        typer.Option(
+            "--min-size", min=1, metavar="N", help="Smaller groups join the nearest cluster (-1 with --noise)."
+        ),
     ] = None,
     noise: Annotated[bool, typer.Option("--noise", help="Points that belong nowhere get cluster -1.")] = False,
     mode: Annotated[
@@ -147,11 +161,11 @@ def cluster(
     many = ManyWorkers(workers, dask, shards, columns, memory, work)
     many.check(method, drop)
     texts = TextOptions(text, ngrams, characters, hashing, embed)
-    check_cut(clusters, threshold)
-    if cut is not None and (clusters is not None or threshold is not None):
-        raise ValueError(
-            f"--cut, --clusters and --threshold are ways to cut: give one of them; got --cut {cut} as well"
-        )
+    how: dict[str, Any] = {"n_clusters": clusters, "threshold": threshold, "cut": cut, "layer": as_layer(layer)}
+    how = {name: value for name, value in (how | {"min_cluster_size": min_size}).items() if value is not None}
+    Choice(**how, noise=noise)
+    if cut is not None and clusters is None:
+        raise FileError(f"--cut {cut} is for a cut into a number of clusters: give it with --clusters")
     asked = Asked(label, id, tuple(drop or ()), tuple(payload or ()))
     said: dict[str, Any] = {"mode": mode, "search": search, "n_neighbors": neighbors, "cap": cap}
     if shuffle:
@@ -168,15 +182,14 @@ def cluster(
         method,
         linkage=linkage,
         metric=metric,
-        n_clusters=clusters,
-        threshold=threshold,
         noise=noise,
         verbose=not quiet,
+        **how,
         **{name: value for name, value in said.items() if value is not None},
     )
     if points is None:
         model.set_params(random_state=seed, refine_passes=refine)
-        cluster_by_many(many, file, asked, model, cut, out, picture)
+        cluster_by_many(many, file, asked, model, out, picture)
         return
     check_different(points.ids, id)
     make_folder(out)
@@ -188,7 +201,7 @@ def cluster(
         say(note)
     seconds = fit_points(model, points, refine)
     points = _inserted(points, model.n_leaves_)
-    flat = flat_clusters(model, cut)
+    flat = model.labels_
     if made_by is not None:
         flat = np.where(are_wordless(points.vectors), -1, flat)
     report(method, model, flat, points, seconds, {})
@@ -197,6 +210,15 @@ def cluster(
     if made_by is not None:
         made_by.save(out / TEXT_FILE)
     write_results(model, flat, points, seconds, out, picture, branches)
+
+
+def as_layer(given: str | None) -> str | int | None:
+    """A layer by its name or its number.
+
+    >>> as_layer("2"), as_layer("coarse")
+    (2, 'coarse')
+    """
+    return int(given) if given is not None and given.isdecimal() else given
 
 
 def _inserted(points: Points, n: int) -> Points:

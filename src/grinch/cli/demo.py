@@ -13,7 +13,7 @@ from grinch import Grinch
 from grinch.cli.app import Out, app, console, make_folder
 from grinch.cli.fitting import fit_points
 from grinch.cli.report import print_branches, report
-from grinch.cli.results import flat_clusters, write_results
+from grinch.cli.results import write_results
 from grinch.cli.texts import named_branches
 from grinch.files.read import Points
 from grinch.metrics import dendrogram_purity
@@ -62,7 +62,7 @@ def _digits(out: Path, seed: int) -> None:
         "grinch, mean of 5 orders": (seconds, float(np.mean(purities))),
         "HAC, all at once (scipy)": (hac_seconds, dendrogram_purity(hac, digits[order])),
     }
-    flat = flat_clusters(model, None)
+    flat = model.labels_
     report("grinch", model, flat, points, seconds, beside)
     write_results(model, flat, points, seconds, out, picture=True)
 
@@ -92,7 +92,7 @@ def _docstrings(out: Path, seed: int) -> None:
     )
     model = Grinch(verbose=True)
     seconds = fit_points(model, points)
-    flat = flat_clusters(model, None)
+    flat = model.labels_
     report("grinch", model, flat, points, seconds, {})
     branches = named_branches(model.tree_, flat, points, made_by)
     print_branches(branches)

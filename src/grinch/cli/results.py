@@ -42,11 +42,6 @@ TAKEN = ("id", "cluster", "label", "text")
 PICTURES, FOR_TEXTS = ("dendrogram.png", "icicle.png"), ("branches.csv", "text.npz")
 
 
-def flat_clusters(model: TreeClusterer, cut: str | None) -> Labels:
-    """The flat clusters that are meant."""
-    return model.layers_[0 if cut == "finest" else -1] if cut in ("finest", "coarsest") else model.labels_
-
-
 def write_results(
     model: TreeClusterer,
     flat: Labels,

@@ -93,9 +93,7 @@ class ManyWorkers(NamedTuple):
         return int(self.shards)
 
 
-def cluster_by_many(
-    many: ManyWorkers, file: Path, asked: Asked, model: Any, cut: str | None, out: Path, picture: bool
-) -> None:
+def cluster_by_many(many: ManyWorkers, file: Path, asked: Asked, model: Any, out: Path, picture: bool) -> None:
     """Cluster FILE by many workers; ``model`` says how. What is finished is kept until all results are written."""
     with _in_options():
         found = find_input(file, many.columns, asked)
@@ -110,10 +108,10 @@ def cluster_by_many(
         **{name: value for name, value in model.get_params().items() if name in ShardedGrinch().get_params()},
     )
     with _kept(work), _in_options(), _going_on(work):
-        _introduce(many, file, found, n_shards, sharded, cut)
-        seconds = _fit(sharded, many, found, cut)
+        _introduce(many, file, found, n_shards, sharded)
+        seconds = _fit(sharded, many, found)
         print_stages(sharded)
-        is_whole = write_sharded(sharded, found, seconds, cut, out, picture)
+        is_whole = write_sharded(sharded, found, seconds, out, picture)
     if many.work is None and is_whole:
         shutil.rmtree(work)
     else:
@@ -122,21 +120,19 @@ def cluster_by_many(
         )
 
 
-def _introduce(
-    many: ManyWorkers, file: Path, found: Input, n_shards: int, sharded: ShardedGrinch, cut: str | None
-) -> None:
+def _introduce(many: ManyWorkers, file: Path, found: Input, n_shards: int, sharded: ShardedGrinch) -> None:
     rows = found.rows
     say(f"{title_of(file)}: {rows.n_rows:,} points, {rows.n_features:,} features{found.shown()}")
     who = f"The workers of {many.dask}" if many.dask else f"{count_of(many.workers or 0, 'worker')} on this machine"
     say(f"{who}, {count_of(n_shards, 'shard')}. What is finished is kept in {sharded.folder}/")
-    if needs_neighbors(sharded, cut) and not makes_model(rows) and not room_for_cut(rows):
+    if needs_neighbors(sharded) and not makes_model(rows) and not room_for_cut(rows):
         say(
             "note: clusters that are chosen automatically need the neighbours of all points in memory, and there is not"
             " enough of it; without --clusters or --threshold, only the tree will be written"
         )
 
 
-def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: Input, cut: str | None) -> float:
+def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: Input) -> float:
     """Fit, and stop the workers; the seconds by the clock, without those of starting them."""
     if many.dask:
         say(f"connecting to {many.dask} …")
@@ -149,7 +145,7 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: Input, cut: str | Non
         workers.client.run(exec, "import grinch.sharded", on_error="return")
         start = time.perf_counter()
         ids = None if found.ids is None else found.ids.tolist()
-        is_cut = needs_neighbors(sharded, cut) and not makes_model(found.rows) and room_for_cut(found.rows)
+        is_cut = needs_neighbors(sharded) and not makes_model(found.rows) and room_for_cut(found.rows)
         sharded.set_params(client=workers.client)._fit_all(found.given, ids, is_cut)
         seconds = time.perf_counter() - start
     sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)

@@ -15,7 +15,7 @@ from grinch._checks import available_memory
 from grinch._types import Labels
 from grinch.cli.app import console, say
 from grinch.cli.report import print_facts, print_quality, report, tree_facts
-from grinch.cli.results import flat_clusters, named_columns, print_written, settings_of, write_results, write_summary
+from grinch.cli.results import named_columns, print_written, settings_of, write_results, write_summary
 from grinch.cli.sharded_input import HeldRows, Input
 from grinch.export.writers import write_clusters, write_layers, write_scipy
 from grinch.files.read import Points
@@ -50,9 +50,9 @@ def makes_model(rows: Rows) -> bool:
     return rows.n_rows <= MOST_BY_THE_WAY and _has_room(rows, bytes_per_point)
 
 
-def needs_neighbors(sharded: ShardedGrinch, cut: str | None) -> bool:
+def needs_neighbors(sharded: ShardedGrinch) -> bool:
     """Whether the clusters are chosen by more than the tree."""
-    return (sharded.n_clusters is None and sharded.threshold is None) or sharded.noise or cut is not None
+    return (sharded.n_clusters is None and sharded.threshold is None) or sharded.noise
 
 
 def room_for_cut(rows: Rows) -> bool:
@@ -93,24 +93,22 @@ def size_of(count: int) -> str:
     return f"{size:.1f} {unit}" if size < 9.95 and unit != "B" else f"{size:.0f} {unit}"
 
 
-def write_sharded(
-    sharded: ShardedGrinch, found: Input, seconds: float, cut: str | None, out: Path, picture: bool
-) -> bool:
+def write_sharded(sharded: ShardedGrinch, found: Input, seconds: float, out: Path, picture: bool) -> bool:
     """Write all that one process would, if there is memory for it; else the tree, and clusters if they need no more.
 
     Whether it was all.
     """
     more = _stages(sharded)
     if makes_model(found.rows):
-        _write_all(sharded, found, seconds, cut, out, picture, more)
+        _write_all(sharded, found, seconds, out, picture, more)
         return True
     if not _has_room(found.rows, TREE_BYTES_PER_POINT):
         write_summary(out, {**_facts(sharded, found, seconds), **more})
         print_written(out, ["summary.json"])
         say("note: the tree does not fit into memory; in Python, top_ and branch(i) of ShardedGrinch read parts of it")
         return False
-    is_cut = not needs_neighbors(sharded, cut) or room_for_cut(found.rows)
-    _write_tree(sharded, found, seconds, flat_clusters(sharded, cut) if is_cut else None, out, more)
+    is_cut = not needs_neighbors(sharded) or room_for_cut(found.rows)
+    _write_tree(sharded, found, seconds, sharded.labels_ if is_cut else None, out, more)
     if not is_cut:
         say(
             "note: no clusters, for which the neighbours of all points must fit into memory; cut the tree with"
@@ -141,7 +139,6 @@ def _write_all(
     sharded: ShardedGrinch,
     found: Input,
     seconds: float,
-    cut: str | None,
     out: Path,
     picture: bool,
     more: dict[str, Any],
@@ -149,7 +146,7 @@ def _write_all(
     console.print("\nputting the tree together, and choosing clusters …")
     start = time.perf_counter()
     model = sharded.to_grinch()
-    flat = flat_clusters(model, cut)
+    flat = model.labels_
     seconds += time.perf_counter() - start
     # Pictures show what is alike side by side.
     points = Points(_vectors(found.rows) if picture else None, found.ids, found.labels, found.kept)

@@ -188,6 +188,39 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         distances = self.transform(X)
         return distances.argmin(axis=1) if distances.shape[1] else np.full(len(distances), -1, dtype=np.int64)
 
+    def membership(self, X: Any) -> Floats:
+        """How much each point belongs to each cluster, from its distances to all of them; each row sums to 1.
+
+        It is that of fuzzy c-means, in proportion to 1 / distance⁴ by :meth:`transform`; where distances are below 0
+        (dot products, scores without a ceiling), to exp(-distance / their mean absolute deviation). The cluster that
+        :meth:`predict` names is the first, also where the centre of another is nearer: both count as near then.
+
+        Returns
+        -------
+        ndarray of shape (n_points, n_clusters)
+
+        Examples
+        --------
+        >>> from grinch import HAC
+        >>> HAC(linkage="ward", n_clusters=2).fit([[0.0], [2], [9], [11]]).membership([[1.0], [4]]).round(2).tolist()
+        [[1.0, 0.0], [0.94, 0.06]]
+        """
+        labels, distances = self.predict(X), np.clip(self.transform(X), -FAR, FAR)
+        if distances.shape[1] == 0:
+            return distances
+        if distances.min(initial=0.0) < 0:
+            distances -= distances.min(axis=1, keepdims=True)
+            scale = np.abs(distances - distances.mean(axis=1, keepdims=True)).mean(axis=1, keepdims=True)
+            weights = np.exp(-distances / np.where(scale > 0, scale, 1.0))
+        else:
+            # As shares of the smallest, so that nothing overflows; what is at a centre belongs to it alone.
+            nearest = distances.min(axis=1, keepdims=True)
+            ratios = np.divide(nearest, distances, out=np.zeros_like(distances), where=distances > 0)
+            weights = np.where(nearest > 0, ratios**4, distances == 0)
+        named = np.flatnonzero(labels >= 0)
+        weights[named, labels[named]] = weights[named].max(axis=1) * (1 + 1e-9)
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
     def score(self, X: Any, y: Any = None) -> float:
         """How well the clusters suit X, higher for better: what ``GridSearchCV`` compares.
 

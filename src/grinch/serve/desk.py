@@ -160,4 +160,6 @@ def cut_tree(tree: Tree, n_clusters: int | None, threshold: float | None) -> Lab
     """The clusters of a tree at a number or a threshold, numbered as their first points came."""
     if not tree.n_leaves:
         return np.empty(0, np.int64)
-    return cuts.labels_of(tree, cuts.splits(tree, n_clusters, threshold))
+    if threshold is not None:
+        return cuts.cut_threshold(tree, threshold)
+    return cuts.cut_sizeable(tree, n_clusters or 1)

@@ -22,6 +22,7 @@ from grinch._checks import available_memory, check_flag
 from grinch._types import Labels
 from grinch.core.rules import N_NEIGHBORS, Rules
 from grinch.errors import ShardError
+from grinch.estimators.base import CUT_BY
 from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
@@ -45,7 +46,7 @@ from grinch.tree import Tree
 BYTES_PER_POINT, TIMES_THE_VECTORS = 400, 3.2
 # Up to so many points, neighbours are found in this process before workers would have started.
 MOST_HERE = 20_000
-NOT_BUILT_BY = ("n_clusters", "threshold", "noise", "verbose")
+NOT_BUILT_BY = (*CUT_BY, "verbose")
 
 
 class ShardedGrinch(ClusterMixin, BaseEstimator):
@@ -76,8 +77,8 @@ class ShardedGrinch(ClusterMixin, BaseEstimator):
     repair : bool, default=True
         Let points whose nearest neighbour is in another branch go there; in ``mode="exact"``, let branches be joined so
         that the guarantee of one tree holds for the whole.
-    linkage, metric, mode, n_clusters, threshold, noise, search, n_neighbors, refine_passes, shuffle, random_state, \
-check_linkage, verbose
+    linkage, metric, mode, n_clusters, threshold, cut, layer, min_cluster_size, noise, search, n_neighbors, \
+refine_passes, shuffle, random_state, check_linkage, verbose
         As for :class:`~grinch.Grinch`. With a linkage of your own, ``search`` (ByVector or ByKey) routes records.
 
     Attributes
@@ -124,6 +125,9 @@ check_linkage, verbose
         mode: str | Rules = "fast",
         n_clusters: int | None = None,
         threshold: float | None = None,
+        cut: str = "sizeable",
+        layer: str | int = "auto",
+        min_cluster_size: int = 1,
         noise: bool = False,
         search: Any = "auto",
         n_neighbors: int = N_NEIGHBORS,
@@ -146,6 +150,9 @@ check_linkage, verbose
         self.mode = mode
         self.n_clusters = n_clusters
         self.threshold = threshold
+        self.cut = cut
+        self.layer = layer
+        self.min_cluster_size = min_cluster_size
         self.noise = noise
         self.search = search
         self.n_neighbors = n_neighbors
@@ -287,15 +294,8 @@ check_linkage, verbose
     def labels_(self) -> Labels:
         """Flat clusters by point."""
         self._check_fitted()
-        cuts.check_cut(self.n_clusters, self.threshold)
-        check_flag("noise", self.noise)
-        is_automatic = self.n_clusters is None and self.threshold is None
-        tree = self.tree_
-        is_split = self._automatic().is_split if is_automatic else cuts.splits(tree, self.n_clusters, self.threshold)
-        labels = cuts.node_labels(tree, is_split)
-        if self.noise:
-            labels = cuts.without_noise(tree, labels, self._automatic().graph)
-        return labels[: tree.n_leaves]
+        choice = cuts.Choice(**{name: getattr(self, name) for name in CUT_BY})
+        return cuts.flat_labels(choice, self.tree_, self._automatic, lambda: None)[: self.n_leaves_]
 
     @property
     def n_clusters_(self) -> int:
@@ -305,7 +305,8 @@ check_linkage, verbose
     @property
     def layers_(self) -> list[Labels]:
         """Flat clusters at each resolution that lasts, finest first; each has the clusters of the finer ones whole."""
-        return [cuts.labels_of(self.tree_, layer.is_split) for layer in self._automatic().layers]
+        layers = self._automatic().joined(None, self.min_cluster_size)
+        return [cuts.labels_of(self.tree_, layer.is_split, layer.becomes) for layer in layers]
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
@@ -356,7 +357,7 @@ check_linkage, verbose
             self._check_memory()
             model = Grinch(**{**run.job.model.get_params(), "verbose": self.verbose})
             self._model = model.fit_tree(self._rows(), self.tree_, ids=self._names)
-        cut = {name: getattr(self, name) for name in ("n_clusters", "threshold", "noise")}
+        cut = {name: getattr(self, name) for name in CUT_BY}
         return self._model.set_params(**cut)
 
     def save(self, path: str | os.PathLike[str]) -> None:

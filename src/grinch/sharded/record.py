@@ -183,9 +183,9 @@ class FinishedRun:
     def labels(self) -> Labels | None:
         """The flat clusters, if the run was told how many or where."""
         about = self._about
-        if about.n_clusters is None and about.threshold is None:
-            return None
-        return cuts.labels_of(self.tree, cuts.splits(self.tree, about.n_clusters, about.threshold))
+        if about.threshold is not None:
+            return cuts.cut_threshold(self.tree, about.threshold)
+        return None if about.n_clusters is None else cuts.cut_sizeable(self.tree, about.n_clusters)
 
     @property
     def n_features(self) -> int | None:

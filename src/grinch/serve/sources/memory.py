@@ -13,7 +13,7 @@ import scipy.sparse
 
 from grinch import cuts
 from grinch._types import Counts, Labels
-from grinch.estimators.base import TreeClusterer
+from grinch.estimators.base import CUT_BY, TreeClusterer
 from grinch.estimators.kept import kept_points
 from grinch.linkage.base import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
@@ -96,7 +96,7 @@ class MemorySource:
     def _version_of(self, seen: Any) -> int:
         """The number of what a reader of the model sees; another one whenever it has changed."""
         # A model makes another tree after every change, and hands out the same one until then.
-        tree, how = seen.tree(), [getattr(self.model, name, None) for name in ("n_clusters", "threshold", "noise")]
+        tree, how = seen.tree(), [getattr(self.model, name, None) for name in CUT_BY]
         with self._lock:
             if tree is not self._handed_out or how != self._how:
                 self._version, self._handed_out, self._how = self._version + 1, tree, how

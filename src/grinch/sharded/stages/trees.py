@@ -89,7 +89,7 @@ def _model(job: Job, plan: skeleton.Skeleton) -> Grinch:
     """What builds the trees of branches. One tree is polished as long as it is small: here the sample's tree was."""
     is_one_of_many = plan.n_branches > 1 and job.rows.n_rows > POLISHED_UP_TO
     mode = job.rules._replace(polish=False) if is_one_of_many else job.model.mode
-    found: Grinch = clone(job.model).set_params(mode=mode, n_clusters=None, threshold=None, noise=False)
+    found: Grinch = clone(job.model).set_params(mode=mode, n_clusters=None, threshold=None, layer="auto", noise=False)
     return found
 
 
