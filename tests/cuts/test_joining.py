@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.cluster.hierarchy as sch
@@ -116,7 +118,7 @@ def test_layers_nest_after_joining(seed, min_size):
     assert len(labels) > 1
     best = found.best_joined(comparable(X, "euclidean"), min_size)
     np.testing.assert_array_equal(labels[found.chosen], labels_of(tree, best.is_split, best.becomes))
-    for fine, coarse in zip(labels, labels[1:], strict=False):
+    for fine, coarse in pairwise(labels):
         assert len(np.unique(np.stack([fine, coarse]), axis=1).T) == fine.max() + 1
         assert fine.max() >= coarse.max()
     assert all(np.bincount(one).min() >= min_size for one in labels)
