@@ -211,7 +211,7 @@ def test_readers_see_what_was_there_before_the_writer(rng, cut, way):
         model.tree_.check()
         if "n_clusters" in cut:
             model.n_clusters = 9
-            np.testing.assert_array_equal(model.labels_, cuts.cut_n_clusters(old_tree, 9))
+            np.testing.assert_array_equal(model.labels_, cuts.cut_sizeable(old_tree, 9))
             model.n_clusters = 5
     assert model.n_leaves_ == old_tree.n_leaves + 800
     assert seen(model, queries) != before

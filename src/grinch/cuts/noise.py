@@ -79,12 +79,12 @@ def _is_sparse(tree: Tree, own: Labels, graph: NeighborGraph, rows: Any) -> Mask
     is_known = (sizes >= KNOWN_SIZE * typical_size(sizes)) & (apart >= KNOWN_ISOLATION * typical)
     if not is_known.any():
         is_known = sizes == sizes.max()
-    deviation = middle - _quantile(far, labels, sizes, LOWER)
     usual = is_known[labels]
-    others, everywhere = (far - middle[labels])[usual], float(np.median(far[usual]))
-    limits = np.where(
-        is_known, middle + DEVIATIONS * deviation, everywhere - DEVIATIONS * float(np.quantile(others, LOWER))
-    )
+    # Of few points the deviation is hardly known: never less than that of all.
+    common = -float(np.quantile((far - middle[labels])[usual], LOWER))
+    deviation = np.maximum(middle - _quantile(far, labels, sizes, LOWER), common)
+    everywhere = float(np.median(far[usual])) + DEVIATIONS * common
+    limits = np.where(is_known, middle + DEVIATIONS * deviation, everywhere)
     found = np.zeros(len(own), np.bool_)
     found[clustered] = far > limits[labels]
     return found

@@ -105,7 +105,8 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     n_clusters: int | None
     threshold: float | None
-    cut: str = "sizeable"
+    # As it was before there was a choice, for models pickled then.
+    cut: str = "height"
     layer: str | int = "auto"
     min_cluster_size: int = 1
     noise: bool = False

@@ -58,8 +58,6 @@ class Perch(IncrementalClusterer):
     [0, 1, 0, 1, 0]
     """
 
-    # Costs know sizes by themselves.
-    cut = "height"
     _free = (*IncrementalClusterer._free, "cost")
 
     def __init__(

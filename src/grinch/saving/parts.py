@@ -43,6 +43,9 @@ from grinch.tree.links import NO_LIMIT
 
 __all__ = ["Parts", "check_model", "put_together", "take_apart"]
 
+# What files that do not say so mean.
+BEFORE = {name: {"value": value} for name, value in (("cut", "height"), ("layer", "auto"), ("min_cluster_size", 1))}
+
 CLASSES: dict[str, type[TreeClusterer]] = {
     kind.__name__: kind for kind in (Grinch, Rotate, Online, HAC, MiniBatchHAC, Perch, Birch)
 }
@@ -108,7 +111,7 @@ def put_together(parts: Parts, *, linkage: Any = None, search: Any = None, n_kno
             raise ValueError(f"{what} is for models that take one of your own; the saved model is a {name}")
     parameters = entry(manifest, "parameters")
     for parameter in parameters_of(kind):
-        setattr(model, parameter, _put_parameter(parameter, entry(parameters, parameter), given))
+        setattr(model, parameter, _put_parameter(parameter, entry({**BEFORE, **parameters}, parameter), given))
     n_features, names = number_in(entry(manifest, "n_features")), entry(manifest, "feature_names")
     if n_features is not None:
         if type(n_features) is not int or n_features < 0:
