@@ -23,7 +23,7 @@ EUCLIDEAN = {
     "single": ("single", None),
     "complete": ("complete", None),
 }
-SCALED = {**EUCLIDEAN, "dot": ("average", "dot"), "cosine": ("cosine", None), "mean cosine": ("average", None)}
+SCALED = {**EUCLIDEAN, "dot": ("average", "dot"), "cosine": ("cosine", None), "mean cosine": ("average", "cosine")}
 K = 5
 
 every_euclidean = pytest.mark.parametrize("name", EUCLIDEAN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -337,3 +339,13 @@ def test_moves_never_exchange_two_points_that_are_nearest_to_each_other(fitted):
     leaving = [exchange.moves_from(run.job, shard) for shard in range(plan.n_shards)]
     numbers = np.concatenate([moves.numbers for moves in leaving])
     assert len(set(numbers.tolist())) == len(numbers) == fitted.n_moved_
+
+
+def test_a_run_does_not_go_on_with_the_stages_of_another_default(cluster, tmp_path):
+    points = np.random.default_rng(0).normal(size=(60, 3))
+
+    def stamp(metric):
+        ShardedGrinch(2, cluster.client, metric=metric, folder=tmp_path).fit(points)
+        return json.loads((tmp_path / "run.json").read_text())["stamp"]
+
+    assert stamp(None) == stamp("sqeuclidean") != stamp("cosine")

@@ -193,7 +193,7 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
         >>> import grinch, tempfile
         >>> path = tempfile.mkdtemp() + "/model.grinch"
-        >>> grinch.Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).save(path)
+        >>> grinch.Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]]).save(path)
         >>> grinch.load(path).partial_fit([[3, 0.2]]).labels_.tolist()
         [0, 1, 0, 1, 0]
         """

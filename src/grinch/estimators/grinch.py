@@ -24,7 +24,7 @@ from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_colu
 from grinch.estimators.fit import Fit
 from grinch.estimators.shown import Shown
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.named import linkage_of, metric_in_full
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
@@ -58,10 +58,10 @@ class Grinch(IncrementalClusterer):
         ``merge`` and ``score`` (see :mod:`grinch.linkage`); or a function that ``numba.njit`` compiled, of two
         :class:`~grinch.linkage.VectorGroup`.
     metric : str, optional
-        For ``"average"``: ``"cosine"`` (default), ``"dot"``, ``"sqeuclidean"``, ``"hellinger"`` (for counts: the cosine
-        of their square roots), or a distance that scipy knows; for ``"single"`` and ``"complete"`` a distance that
-        scipy knows (default ``"euclidean"``); for a compiled linkage, by what neighbours are looked for (default
-        ``"cosine"``).
+        For ``"average"``: ``"sqeuclidean"`` (default), ``"cosine"`` (only directions count; on rows of length 1 it is
+        the same linkage), ``"dot"``, ``"hellinger"`` (for counts: the cosine of their square roots), or a distance that
+        scipy knows; for ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a
+        compiled linkage, by what neighbours are looked for (default ``"cosine"``).
     mode : {"fast", "paper", "exact"} or Rules, default="fast"
         Which moves are made and how far they reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's
         approximations, ``"exact"`` without any, which carries the paper's guarantee; or rules of your own, such as
@@ -120,8 +120,8 @@ class Grinch(IncrementalClusterer):
     --------
     >>> import numpy as np
     >>> from grinch import Grinch
-    >>> X = np.array([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
-    >>> model = Grinch(linkage="cosine", n_clusters=2).fit(X)
+    >>> X = np.array([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
+    >>> model = Grinch(n_clusters=2).fit(X)
     >>> model.labels_.tolist()
     [0, 1, 0, 1]
     >>> model.partial_fit([[3, 0.2]]).labels_.tolist()
@@ -182,7 +182,7 @@ class Grinch(IncrementalClusterer):
         Leaf ``i`` of the tree is row ``i``. Nothing of it changes, but its scores become those of the linkage.
 
         >>> from scipy.cluster.hierarchy import linkage
-        >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4]]
+        >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8]]
         >>> model = Grinch(n_clusters=2).fit_tree(X, Tree.from_scipy(linkage(X)))
         >>> model.partial_fit([[3, 0.2]]).n_leaves_
         5
@@ -292,7 +292,7 @@ class Grinch(IncrementalClusterer):
         ``ids`` are those of ``ids_``: as they were given with the points, or the points' positions. Those of the
         remaining points stay, and no position is given twice. The cost is that of inserting as many points.
 
-        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
         >>> model.remove([1]).ids_
         [0, 2, 3]
         >>> model.labels_.tolist()
@@ -308,7 +308,7 @@ class Grinch(IncrementalClusterer):
     def update(self, ids: Any, X: Any) -> Self:
         """Change points: row ``i`` of X becomes the point ``ids[i]``, which is placed again.
 
-        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
         >>> model.update([1], [[3, 0]]).labels_.tolist()
         [0, 0, 0, 1]
         """
@@ -391,6 +391,15 @@ class Grinch(IncrementalClusterer):
     def refinements_(self) -> list[Refinement]:
         """What each call of ``refine`` did and gained, since the tree was begun."""
         return self._read(lambda seen: list(seen.refinements))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # A pickle from before squared Euclidean distance was the default of average linkage.
+        fitted: Fit | None = self.__dict__.get("_fitted")
+        if fitted is not None and fitted.parameters["metric"] is None and fitted.parameters["linkage"] == "average":
+            metric = fitted.builder.linkage.metric  # type: ignore[attr-defined]
+            if metric != metric_in_full("average"):
+                self.metric = fitted.parameters["metric"] = metric
 
     # Within -------------------------------------------------------------------------------------------------------
 
@@ -490,7 +499,7 @@ class Rotate(Grinch):
     Examples
     --------
     >>> from grinch import Rotate
-    >>> Rotate(n_clusters=2).fit_predict([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).tolist()
+    >>> Rotate(n_clusters=2).fit_predict([[1, 0], [0, 9], [2, 0.1], [0.1, 8]]).tolist()
     [0, 1, 0, 1]
     """
 
@@ -534,7 +543,7 @@ class Online(Rotate):
     Examples
     --------
     >>> from grinch import Online
-    >>> Online(n_clusters=2).fit_predict([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).tolist()
+    >>> Online(n_clusters=2).fit_predict([[1, 0], [0, 9], [2, 0.1], [0.1, 8]]).tolist()
     [0, 1, 0, 1]
     """
 

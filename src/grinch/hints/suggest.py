@@ -30,7 +30,7 @@ from grinch.tree.paths import common_ancestors
 
 Named = str | tuple[str, str]
 
-LINKAGES: tuple[Named, ...] = (("average", "cosine"), ("average", "sqeuclidean"), "cosine", "ward", "centroid")
+LINKAGES: tuple[Named, ...] = (("average", "sqeuclidean"), ("average", "cosine"), "cosine", "ward", "centroid")
 # The linkage listed first is the one to leave for a reason: another must cost less by more than this part.
 CLEARLY = 0.05
 TRIPLETS = 10_000

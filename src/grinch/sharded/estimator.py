@@ -26,6 +26,7 @@ from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
 from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import metric_in_full
 from grinch.sharded import record
 from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
@@ -238,6 +239,8 @@ check_linkage, verbose
         n_shards = choose_n_shards(self.n_shards, rows.n_rows)
         size = choose_sample_size(self.sample_size, rows.n_rows, n_shards)
         built_by = {name: value for name, value in model.get_params().items() if name not in NOT_BUILT_BY}
+        # A default that changes must not find the stages of another.
+        built_by["metric"] = metric_in_full(self.linkage, self.metric)
         seed = int(self.random_state)
         stamp = digest(repr((grinch.__version__, rows.stamp, n_shards, size, seed, self.repair, _named(built_by))))
         return Job(stages_folder(folder, stamp), rows, model, n_shards, size, seed, bool(self.repair), stamp)

@@ -74,12 +74,12 @@ def open(
     >>> import grinch, tempfile
     >>> folder = tempfile.mkdtemp()
     >>> with grinch.open(folder, n_clusters=2) as store:
-    ...     store.insert([[1, 0], [0, 1], [5, 0.1]], ids=["a", "b", "c"])
+    ...     store.insert([[1, 0], [0, 9], [2, 0.1]], ids=["a", "b", "c"])
     ...     store.clusters()
     1
     {0: ['a', 'c'], 1: ['b']}
     >>> with grinch.open(folder) as store:
-    ...     store.insert([[0.1, 4]], ids=["d"])
+    ...     store.insert([[0.1, 8]], ids=["d"])
     ...     store.clusters()
     2
     {0: ['a', 'c'], 1: ['b', 'd']}
