@@ -90,7 +90,7 @@ def _docstrings(out: Path, seed: int) -> None:
         f"{len(texts):,} docstrings of {', '.join(sorted(set(found.packages)))}, in random order;"
         f" {points.vectors.shape[1]:,} words. Average linkage under cosine similarity of TF-IDF.\n"
     )
-    model = Grinch(verbose=True)
+    model = Grinch(metric="cosine", verbose=True)
     seconds = fit_points(model, points)
     flat = flat_clusters(model, None)
     report("grinch", model, flat, points, seconds, {})

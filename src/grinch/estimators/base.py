@@ -22,6 +22,7 @@ from grinch._checks import check_flag
 from grinch._types import Advance, count_rows
 from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
+from grinch.estimators.advice import advise_on_n_clusters, advise_on_points, advise_on_threshold
 from grinch.estimators.automatic import automatic_cut_of
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
@@ -88,10 +89,11 @@ def parameters_of(estimator: type[BaseEstimator]) -> list[str]:
 
 
 class Prepared(NamedTuple):
-    """A fit before anything is stored: the points as the builder takes them, and how to make the builder."""
+    """A fit before anything is stored: the points as the builder takes them, how to make it, and the linkage."""
 
     rows: Any
     new_builder: Callable[[], Builder]
+    linkage: VectorLinkage | Linkage
 
 
 class TreeClusterer(Described, ClusterMixin, BaseEstimator):
@@ -120,13 +122,18 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         face = self._face()
         with self._unchanged_if_refused():
-            rows, new_builder = self._validate(X, reset=True)
+            rows, new_builder, linkage = self._validate(X, reset=True)
             names = check_ids(ids, count_rows(rows), (), None)
+            advise_on_points(rows, linkage)
+            advise_on_n_clusters(self.n_clusters, count_rows(rows))
             order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
             self._begin(count_rows(rows), is_growing=True, face=face)
             self._fitted = Fit(new_builder(), self._building())
             self._fitted.ids.extend(count_rows(rows), names, order)
             self._insert(rows if order is None else _taken(rows, order))
+        # The scores of a linkage written in Python may be dear.
+        if self.threshold is not None and isinstance(linkage, VectorLinkage):
+            advise_on_threshold(self.threshold, float(np.fmax.reduce(self._fitted.tree().scores)), linkage)
         return self
 
     # What was found -----------------------------------------------------------------------------------------------
@@ -417,10 +424,12 @@ class IncrementalClusterer(TreeClusterer):
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()
         with self._unchanged_if_refused():
-            rows, new_builder = self._validate(X, reset=first)
+            rows, new_builder, linkage = self._validate(X, reset=first)
             known: Container[Any] = () if ids is None or first else self._fitted.slot_of()
             names = check_ids(ids, count_rows(rows), known, None if first else self._fitted.is_named())
             if first:
+                advise_on_points(rows, linkage)
+                advise_on_threshold(self.threshold, getattr(linkage, "ceiling", None), linkage)
                 self._fitted = Fit(new_builder(), self._building())
             self._check_same_building()
             self._begin(count_rows(rows), is_growing=True)

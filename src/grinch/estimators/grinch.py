@@ -189,7 +189,7 @@ class Grinch(IncrementalClusterer):
         """
         face = self._face()
         with self._unchanged_if_refused():
-            rows, new_builder = self._validate(X, reset=True)
+            rows, new_builder, _ = self._validate(X, reset=True)
             if not isinstance(tree, Tree) or tree.n_leaves != count_rows(rows):
                 raise ValueError(
                     f"tree must be a grinch.Tree with a leaf for each of the {count_rows(rows)} rows of X; got {tree!r}"
@@ -441,7 +441,7 @@ class Grinch(IncrementalClusterer):
                 is_sparse=_stays_sparse(linkage) and scipy.sparse.issparse(rows),
             )
 
-        return Prepared(rows, new_engine)
+        return Prepared(rows, new_engine, linkage)
 
     def _keeps_sparse(self) -> bool:
         fitted: Fit | None = self.__dict__.get("_fitted")

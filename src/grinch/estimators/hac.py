@@ -106,7 +106,7 @@ class HAC(TreeClusterer):
                 return HACBuilder(SCIPY, self.linkage, metric)
             return HACBuilder(CHAIN if self.lean else BEST_FIRST, linkage, as_roots=self._is_scipys())
 
-        return Prepared(rows, new_builder)
+        return Prepared(rows, new_builder, linkage)
 
     def _is_scipys(self) -> bool:
         return isinstance(self.linkage, str) and self.linkage in SCIPY_LINKAGES and self.metric not in NOT_SCIPYS

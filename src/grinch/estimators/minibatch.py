@@ -70,4 +70,4 @@ class MiniBatchHAC(IncrementalClusterer):
         n = count_rows(rows) + (0 if reset else self.n_leaves_)
         check_room_for_pairs(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
         n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
-        return Prepared(rows, lambda: BufferBuilder(linkage, n_features, size))
+        return Prepared(rows, lambda: BufferBuilder(linkage, n_features, size), linkage)

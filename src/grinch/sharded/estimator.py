@@ -22,6 +22,7 @@ from grinch._checks import available_memory, check_flag
 from grinch._types import Labels
 from grinch.core.rules import N_NEIGHBORS, Rules
 from grinch.errors import ShardError
+from grinch.estimators.advice import advise_on_n_clusters, advise_on_points, advise_on_threshold
 from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
@@ -197,6 +198,7 @@ check_linkage, verbose
             if not rows.n_rows:
                 raise ValueError("X must have at least one point; got none")
             names = check_ids(ids, rows.n_rows, (), None)
+            self._advise(rows, model)
             job = self._job(folder, rows, model)
             is_to_stay = self.folder is not None
             if is_to_stay:
@@ -234,6 +236,13 @@ check_linkage, verbose
                 f" own; got {self.search!r}"
             )
         return model
+
+    def _advise(self, rows: Any, model: Grinch) -> None:
+        linkage = model._check_parameters(reset=True).linkage
+        if isinstance(linkage, VectorLinkage):
+            advise_on_points(rows.read(0), linkage)
+            advise_on_threshold(self.threshold, linkage.ceiling, linkage)
+        advise_on_n_clusters(self.n_clusters, rows.n_rows)
 
     def _job(self, folder: Path, rows: Any, model: Grinch) -> Job:
         n_shards = choose_n_shards(self.n_shards, rows.n_rows)

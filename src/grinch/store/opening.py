@@ -13,6 +13,7 @@ import numpy as np
 import grinch
 from grinch.cuts import check_cut
 from grinch.errors import unknown_name
+from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
 from grinch.store import inputs
 from grinch.store.contents import Contents
@@ -104,8 +105,9 @@ def open(
     check_cut(n_clusters, threshold)
     n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
     model = Grinch(**given, verbose=verbose)
-    model._check_parameters(reset=True)
-    is_there = (folder / FILE).exists()
+    found, is_there = model._check_parameters(reset=True).linkage, (folder / FILE).exists()
+    if not is_there:
+        advise_on_threshold(threshold, getattr(found, "ceiling", None), found)
     if readonly:
         if not is_there:
             raise FileNotFoundError(f"folder {str(folder)!r} has no store to read; leave readonly out to make one")
