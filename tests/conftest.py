@@ -10,9 +10,9 @@ import matplotlib
 import numpy as np
 import pytest
 
+from effort import THOROUGH, pytest_runtest_logreport, trials  # noqa: F401
 from grinch._compile import source_digest
 
-pytest_plugins = ["effort"]
 matplotlib.use("Agg")
 # Under nohup and in the background of a shell, SIGINT is ignored, and what is started inherits that: Ctrl-C would end
 # nothing. With a handler here, processes of the tests start with their own.
@@ -20,7 +20,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
-COMPILE = "import sys; from killing import kills; kills.warm_up([int(sys.argv[1])])"
 
 
 def pytest_sessionstart(session):
@@ -33,10 +32,45 @@ def pytest_sessionstart(session):
     mark = HERE.parent / ".pytest_cache" / f"compiled-{source_digest()[:16]}"
     if not mark.exists():
         given = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
-        for compiling in [subprocess.Popen([sys.executable, "-c", COMPILE, seed], env=given) for seed in ("1", "3")]:
-            compiling.wait()
+        subprocess.run([sys.executable, "-c", "from killing import kills; kills.warm_up()"], env=given)
         mark.parent.mkdir(exist_ok=True)
         mark.touch()
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """Real worker processes, for tests in which they die, and for all tests at night."""
+    pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")
+    from grinch.sharded.running import Workers
+
+    with Workers(n_workers=trials(1, 2)) as workers:
+        yield workers
+
+
+@pytest.fixture(scope="session")
+def cluster(request):
+    """Two workers; every day they are threads of this process, which need not import and load everything again."""
+    distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")
+    if THOROUGH:
+        yield request.getfixturevalue("processes")
+    else:
+        from grinch.sharded.running import Workers
+
+        options = {"threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+        with (
+            distributed.LocalCluster(n_workers=2, **options) as local,
+            distributed.Client(local) as client,
+            Workers(client) as workers,
+        ):
+            yield workers
+
+
+@pytest.fixture
+def workers(cluster):
+    from grinch.sharded.running import Workers
+
+    with Workers(cluster.client) as workers:
+        yield workers
 
 
 @pytest.fixture

@@ -6,7 +6,11 @@ import signal
 from contextlib import contextmanager
 
 
-def interrupting(after):
+def press_here() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def interrupting(after, press=press_here):
     """A progress bar that presses Ctrl-C, once, when this much has been done."""
     done = [0.0]
 
@@ -16,7 +20,7 @@ def interrupting(after):
             is_before = done[0] < after
             done[0] += steps
             if is_before and done[0] >= after:
-                signal.raise_signal(signal.SIGINT)
+                press()
 
         yield advance
 

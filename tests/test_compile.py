@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -149,6 +150,69 @@ def test_compiling_is_said_only_while_it_takes_long(capsys):
     assert capsys.readouterr().err.count("grinch: compiling for this machine; this can take a minute") == 1
 
 
+# Too long to be inlined, and with arguments that LLVM leaves out where nobody else can call it.
+LINES = "\n".join(f"    values[{k}] += np.sin(values[{k}]) * {k}" for k in range(25))
+CALLS = "return part(values, others, 1) + part(values, others, 2)"
+SHARING = f"""
+import numpy as np
+from grinch import _compile
+
+@_compile.jitable
+def part(values, unused, n):
+{LINES}
+    return values.sum() + n
+
+@_compile.entry
+def entry(values, others):
+    {CALLS}
+
+@_compile.kernel
+def kernel(values, others):
+    {CALLS}
+
+@_compile.compiled
+def compiled(values, others):
+    {CALLS}
+"""
+LOADING = """
+import sys
+import numpy as np
+
+for place in sys.argv[1:]:
+    module, names = place.split(":")
+    functions = vars(__import__(module))
+    found = [functions[name](np.ones(25), np.ones(3)) for name in names.split(",")]
+    expected = functions["entry"].py_func(np.ones(25), np.ones(3))
+    assert np.allclose(found, expected, rtol=1e-12), (place, found, expected)
+"""
+
+
+@pytest.mark.parametrize("debug", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_functions_that_share_a_part_load_in_any_order(tmp_path, debug):
+    """Compiled in processes of their own, their parts have the same names; not even then does one call another's."""
+    for module in ("first", "second"):
+        (tmp_path / f"{module}.py").write_text(SHARING, encoding="utf-8")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DEBUGINFO": debug}
+
+    def load(*places):
+        subprocess.run([sys.executable, "-c", LOADING, *places], env=environment, check=True)
+
+    for names in ("entry", "compiled,kernel"):
+        load(f"first:{names}", f"second:{names}")
+    load("first:entry,kernel,compiled", "second:compiled,kernel,entry")
+
+
+@pytest.mark.slow
+def test_everything_runs_with_debug_information(tmp_path):
+    """Compiled, and then from the cache."""
+    program = "from killing import kills; kills.warm_up()"
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DEBUGINFO": "1"}
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
 PROGRAM = """
 import numpy as np
 from grinch import Grinch
@@ -170,7 +234,7 @@ def test_a_formula_that_is_edited_is_what_runs(tmp_path):
     assert tree() == before
     source = tmp_path / "grinch" / "linkage" / "vector.py"
     text = source.read_text(encoding="utf-8")
-    edited = text.replace("return dot(a, b)\n    gap", "return -dot(a, b)\n    gap")
+    edited = text.replace("return dot(a, b)\n", "return -dot(a, b)\n")
     assert edited != text
     source.write_text(edited, encoding="utf-8")
     assert tree() != before

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from effort import trials
+from effort import at_night, trials
 from pages import DOCS, PAGES, ROOT, blocks, name_of, run
 
 EXAMPLES = [(page, i) for page in DOCS for i in range(len(blocks(page)))]
@@ -28,7 +28,11 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(("page", "number"), EXAMPLES, ids=[f"{name_of(page)}-{i}" for page, i in EXAMPLES])
+# Those of sharded.md start worker processes.
+BY_DAY = [at_night(page, i) if page.name == "sharded.md" else (page, i) for page, i in EXAMPLES]
+
+
+@pytest.mark.parametrize(("page", "number"), BY_DAY, ids=[f"{name_of(page)}-{i}" for page, i in EXAMPLES])
 def test_python_on_a_page_runs(page, number):
     assert "__builtins__" in run(blocks(page)[number], n_digits=trials(1000, 1797))
 

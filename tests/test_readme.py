@@ -7,7 +7,7 @@ import re
 import pytest
 
 from grinch import plots
-from pages import README, blocks, run
+from pages import README, ROOT, blocks, run
 
 BLOCKS = blocks(README)
 
@@ -26,6 +26,14 @@ def test_python_in_the_readme_runs(number, capsys):
 def test_the_readme_has_examples():
     assert len(BLOCKS) >= 5
     assert sum("model.partial_fit" in block for block in BLOCKS) == 1
+
+
+def test_there_are_two_commands_for_a_fresh_machine_and_how_long_they_take():
+    commands = re.findall(r"^make .*$", README.read_text(encoding="utf-8"), flags=re.M)
+    named = [re.match(r"make (\w+) +# \d+ minutes?\b", command)[1] for command in commands]
+    assert named == ["run", "check"]
+    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{name}:", made, flags=re.M) for name in named)
 
 
 def test_the_first_example_has_ten_lines():

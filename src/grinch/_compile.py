@@ -21,6 +21,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
 
+from grinch._bounds import CHECKS, IS_CHECKED
 from grinch._interrupts import uninterrupted
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,6 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Rooms that compiled code comes from; a change anywhere else compiles nothing again.
 COMPILED = (
+    "_bounds.py",
     "_compile.py",
     "_sparse_rows.py",
     "sharded/",
@@ -48,23 +50,23 @@ NO_COUNTS: dict[str, bool] = {"_nrt": False}
 
 def jitable(function: F) -> F:
     """A plain Python function that compiled code can call too; it must not allocate arrays."""
-    jittable: F = register_jitable(**NO_COUNTS, pipeline_class=_PartCompiler)(function)
+    jittable: F = register_jitable(**NO_COUNTS, **CHECKS, pipeline_class=_PartCompiler)(function)
     return jittable
 
 
 def kernel(function: F) -> F:
     """A compiled function on arrays that releases the GIL and allocates nothing; sums may be reordered into lanes."""
-    return _cached(njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, **NO_COUNTS)(function))
+    return _cached(njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, **NO_COUNTS, **CHECKS)(function))
 
 
 def entry(function: F) -> F:
     """A compiled function through which Python enters the moves; it releases the GIL and allocates nothing."""
-    return _cached(njit(nogil=True, pipeline_class=_EntryCompiler, **NO_COUNTS)(function))
+    return _cached(njit(nogil=True, pipeline_class=_EntryCompiler, **NO_COUNTS, **CHECKS)(function))
 
 
 def compiled(function: F) -> F:
     """A compiled function that releases the GIL; it may allocate arrays, and sums stay in their order."""
-    return _cached(njit(nogil=True)(function))
+    return _cached(njit(nogil=True, **CHECKS)(function))
 
 
 # Parts of an entry ----------------------------------------------------------------------------------------------------
@@ -117,7 +119,9 @@ class _Entry(JITCodeLibrary):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr and not function.is_declaration:
-                function.linkage = Linkage.internal
+                # Not internal: the name would stay in the object, and LLVM binds weak copies of it in objects that are
+                # loaded later to this function, whose arguments are no longer theirs.
+                function.linkage = Linkage.private
         super()._optimize_final_module()
 
 
@@ -155,7 +159,7 @@ def _with(lowering: type[NativeLowering], pipelines: list[Any]) -> list[Any]:
 @cache
 def source_digest() -> str:
     """A digest of all sources that anything compiled comes from: the key of everything that is kept."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(b"checked" if IS_CHECKED else b"")
     here = Path(__file__).parent
     for place in COMPILED:
         for path in sorted((here / place).rglob("*.py")) if place.endswith("/") else [here / place]:
@@ -272,7 +276,8 @@ class _PackageCache(FunctionCache):  # type: ignore[misc]
 
     def __init__(self, function: Callable[..., Any]):
         super().__init__(function)
-        self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, source_digest())
+        name = f"checked-{self._impl.filename_base}" if IS_CHECKED else self._impl.filename_base
+        self._cache_file = _CacheFiles(self._cache_path, name, source_digest())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

@@ -19,7 +19,6 @@ import grinch
 from commands import run_command
 from grinch.cli import sharded_results
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.running import Workers
 
 pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")
 
@@ -49,10 +48,8 @@ def run(*arguments, cwd, expect=0):
 
 
 @pytest.fixture(scope="module")
-def address():
-    """The scheduler of two worker processes."""
-    with Workers(n_workers=2) as workers:
-        yield workers.client.scheduler.address
+def address(cluster):
+    return cluster.client.scheduler.address
 
 
 @pytest.fixture(scope="module")

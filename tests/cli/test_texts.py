@@ -226,6 +226,7 @@ def test_words_that_are_known_need_no_note(folder):
     )
 
 
+@pytest.mark.slow
 def test_the_demonstration_on_docstrings(folder, monkeypatch):
     monkeypatch.setattr("grinch.datasets.docstrings.load_docstrings.__defaults__", (("networkx",),))
     done = run("demo", "--text", cwd=folder)

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from effort import at_night
 from grinch import Grinch
 from grinch.hints.suggest import LINKAGES, _closest_pairs, suggest_linkage
 from grinch.metrics import dendrogram_purity
 from grinch.tree import Tree
 
-by_seed_and_size = pytest.mark.parametrize(
-    ("seed", "n"), [(0, 150), *(pytest.param(seed, 600, marks=pytest.mark.slow) for seed in range(3))]
-)
-
-
+# Of 600 directions by seed 0, centroid linkage costs less on average, and more in some orders.
+by_seed_and_size = pytest.mark.parametrize(("seed", "n"), [(0, 600), *(at_night(seed, 600) for seed in range(1, 8))])
 BY_ANGLE, BY_DISTANCE = {("average", "cosine"), ("cosine", "cosine")}, {"sqeuclidean"}
 
 
@@ -43,7 +41,7 @@ def test_where_lengths_say_nothing_an_angle_is_suggested(seed, n):
     hint = suggest_linkage(X, random_state=seed)
     assert (hint.linkage, hint.metric) in BY_ANGLE
     assert purity(hint.linkage, hint.metric, X, y) > 0.99
-    assert purity("ward", None, X, y) < 0.8
+    assert purity("ward", None, X, y) < 0.9
 
 
 @by_seed_and_size

@@ -220,6 +220,10 @@ def test_a_branch_of_two_clusters_is_not_called_by_one_of_them():
     merges = linkage(np.concatenate([np.arange(11.0) / 100, 5 + np.arange(9.0) / 100])[:, None])
     tree = Tree.from_scipy(merges)
     two = plot_dendrogram(tree, n_clusters=1, clusters=[0] * 11 + [1] * 9)
-    assert [text.get_text() for text in two.get_yticklabels()] == ["2 clusters  (20 points)"]
-    one = plot_dendrogram(tree, n_clusters=1, clusters=[0] * 18 + [1] * 2)
-    assert [text.get_text() for text in one.get_yticklabels()] == ["cluster 0  (20 points)"]
+    assert captions(two) == ["2 clusters  (20 points)"]
+    most = plot_dendrogram(tree, n_clusters=1, clusters=[0] * 18 + [1] * 2)
+    assert captions(most) == ["cluster 0 and 1 more  (20 points)"]
+    named = plot_dendrogram(tree, n_clusters=1, clusters=[0] * 18 + [1] * 2, names={0: "low"})
+    assert captions(named) == ["low and 1 more  (20 points)"]
+    stray = plot_dendrogram(tree, n_clusters=2, clusters=[0] * 10 + [1] * 10)
+    assert captions(stray) == ["cluster 0  (11 points)", "cluster 1  (9 points)"]

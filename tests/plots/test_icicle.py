@@ -105,6 +105,31 @@ def test_clusters_color_the_blocks_and_are_outlined(tree):
     assert ax.get_title(loc="left").startswith("300 points in 5 clusters, ")
 
 
+@pytest.mark.parametrize("largest", [[30], [30, 30], [300], [400, 400], [9_000]])
+def test_the_whole_tree_is_called_by_all_its_clusters(largest, rng):
+    """Whatever their sizes: clusters of less than a twentieth of all points count, too."""
+    sizes = [*largest, *rng.integers(2, 20, size=200).tolist()]
+    clusters = np.repeat(np.arange(len(sizes)), sizes)
+    gaps = np.where(np.diff(clusters) > 0, rng.uniform(5, 50, len(clusters) - 1), rng.random(len(clusters) - 1))
+    tree = Tree.from_scipy(linkage_on_a_line(np.concatenate([[0.0], np.cumsum(gaps)])))
+    ax = plot_icicle(tree, clusters=clusters)
+    said = "cluster 0 and 200 more" if largest == [9_000] else f"{len(sizes)} clusters"
+    assert texts(ax)[0] == f"{said}\n({len(clusters):,})"
+    assert f"{len(clusters):,} points in {len(sizes)} clusters" in ax.get_title(loc="left")
+
+
+def test_strays_of_another_cluster_are_not_counted():
+    points = np.r_[np.arange(20) / 100, 2 + np.arange(20) / 100, 50 + np.arange(60) / 100][:, None]
+    tree = Tree.from_scipy(linkage(points, "average"))
+    clusters = np.repeat([3, 5, 7], [20, 20, 60])
+    clusters[0] = 7
+    assert texts(plot_icicle(tree, clusters=clusters, max_nodes=3)) == [
+        "3 clusters\n(100)",
+        "cluster 7\n(60)",
+        "2 clusters\n(40)",
+    ]
+
+
 def test_a_cut_far_below_the_blocks_leaves_the_colors_to_the_labels(tree, blobs):
     fine, plain = plot_icicle(tree, blobs[1], clusters=range(300)), plot_icicle(tree, blobs[1])
     assert [p.get_facecolor() for p in fine.patches] == [p.get_facecolor() for p in plain.patches]

@@ -44,7 +44,7 @@ def test_only_files_of_the_page(name):
 
 
 def test_single_page_needs_no_other_file():
-    data = "<script>globalThis.grinchExport = {};</script>"
+    data = base64.b64encode(b"all that is known").decode()
     page = assets.single_page(data)
     found = import_map(page)
     assert list(found) == [f"grinch/{name}" for name in MODULES]
@@ -55,4 +55,11 @@ def test_single_page_needs_no_other_file():
     assert (PAGE / "style.css").read_text() in page
     assert page.index(data) < page.index('import "grinch/main"')
     assert not re.search(r'(?:src|href)="(?!data:)', page)
-    assert "nonce" not in page
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="(.*?)">', page)
+    assert policy.start() < page.index("<style") < page.index("<script")
+    assert policy[1].startswith("default-src 'none'; ")
+    assert "unsafe" not in policy[1]
+    nonce = re.search(r"script-src 'nonce-(\w+)'", policy[1])[1]
+    for tag in re.findall(r"<(?:script|style)[^>]*>", page):
+        assert f'nonce="{nonce}"' in tag or 'type="application/octet-stream"' in tag
+    assert nonce not in assets.single_page("")

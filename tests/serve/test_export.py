@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 import struct
+import threading
 import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -16,7 +20,7 @@ from grinch.serve.arrays import unpack_arrays
 from grinch.serve.export import MOST_POINTS, page_of, write_page
 from grinch.serve.sources import MemorySource, StoreSource, open_source
 from grinch.serve.viewer import Viewer
-from serve.browser import Shown, make_store, some_points
+from serve.browser import Shown, make_store, serving_viewer, some_points
 
 # Arrays as lists; what is no number as null, as JSON has it.
 ASK = """async ([what, args]) => {
@@ -192,6 +196,82 @@ def test_images_are_inside(tmp_path, open_page):
     members = shown.ask("members", viewer.about()["root"], {"order": "arrival"})["members"]
     assert members[0]["image"] is None
     assert all(member["image"].startswith("data:image/png;base64,") for member in members[1:])
+
+
+@contextmanager
+def image_server() -> Iterator[tuple[str, list[str]]]:
+    """A server of images without https; its address, and what was asked of it."""
+    asked: list[str] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "image/png")
+            self.end_headers()
+            self.wfile.write(png(9))
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+# What the policy of a page blocks when somebody puts it there.
+BLOCKED = """(address) => new Promise((done) => {
+  const found = {};
+  document.addEventListener("securitypolicyviolation", (event) => {
+    found[event.effectiveDirective] = event.blockedURI;
+    if (Object.keys(found).length === 2) done(found);
+  });
+  const image = new Image();
+  image.onload = () => done("the image was fetched");
+  image.src = address + "blocked.png";
+  const script = document.createElement("script");
+  script.textContent = "fetch('/')";
+  document.head.append(script);
+})"""
+
+
+@pytest.mark.parametrize("kind", ["served", "exported"])
+def test_only_images_with_an_https_address_are_fetched(kind, tmp_path, chromium):
+    """And the policy of the page blocks any other, and scripts that are not its own."""
+    with image_server() as (address, asked), ExitStack() as stack:
+        places = [address, "https://images.example/"]
+        payload = [{"text": f"point {i}", "image": f"{places[i % 2]}{i}.png"} for i in range(6)]
+        model = Grinch(n_clusters=2).fit(np.random.default_rng(0).normal(size=(6, 3)))
+        viewer = Viewer(MemorySource(model, payload=payload))
+        if kind == "served":
+            url = stack.enter_context(serving_viewer(viewer))
+        else:
+            write_page(viewer, tmp_path / "page.html")
+            url = (tmp_path / "page.html").as_uri()
+        context = stack.enter_context(closing(chromium.new_context()))
+        # The only https server there is, inside the browser.
+        fetched = []
+
+        def answer(route):
+            fetched.append(route.request.url)
+            route.fulfill(body=png(3), content_type="image/png")
+
+        context.route("https://images.example/*", answer)
+        shown = Shown(context.new_page()).open(url)
+        shown.click(viewer.about()["root"])
+        shown.until("[...document.images].filter((i) => i.naturalWidth && i.src.startsWith('https:')).length >= 3")
+        assert sorted(fetched) == [f"https://images.example/{i}.png" for i in (1, 3, 5)]
+        assert shown.problems == []
+        assert asked == []
+        blocked = shown.page.evaluate(BLOCKED, address)
+        assert blocked == {"img-src": address + "blocked.png", "script-src-elem": "inline"}
+        assert asked == []
 
 
 @pytest.mark.parametrize("n", [0, 1, at_night(2), at_night(3)])

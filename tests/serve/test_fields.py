@@ -35,6 +35,14 @@ def test_images_by_their_endings():
     assert found({"image": "a picture of a cat"}).image is None
 
 
+def test_images_are_files_or_have_https_addresses():
+    fields = Fields(image="image")
+    for image in ("a/b.png", "https://x/y.png", "HTTPS://x/y.png"):
+        assert fields.image_of({"image": image}) == image
+    for image in ("http://x/y.png", "HTTP://x/y.png", "ftp://x/y.png", "", None, 3):
+        assert fields.image_of({"image": image}) is None
+
+
 def test_what_the_user_named_counts():
     row = {"title": "Rain", "body": "It rains", "label": "a", "topic": "b"}
     assert found(row, text="body", label="topic") == Fields(text="body", label="topic")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import re
 import socket
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 
 import grinch
 from grinch.serve.http import patience
 from grinch.serve.http.settings import Settings
-from serving import TOKEN, serving, some_rows
+from serving import TOKEN, serving, some_rows, streamed
 
 
 @pytest.fixture(scope="module")
@@ -297,21 +298,86 @@ def test_between_requests_a_connection_may_be_idle(plain, monkeypatch):
         assert connection.sock is used
 
 
-def test_more_connections_than_allowed_are_refused(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(patience, "most_connections", lambda: 3)
+LISTENING = b"GET /api/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n"
+
+
+def listener(stack, port):
+    """A connection on which a stream of events has begun."""
+    connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+    connection.sendall(LISTENING)
+    answer = stack.enter_context(connection.makefile("rb"))
+    assert answer.readline().startswith(b"HTTP/1.1 200")
+    return answer
+
+
+def test_where_all_connections_are_being_answered_more_are_refused(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(patience, "_said", {})
-    with serving(grinch.open(tmp_path)) as served, ExitStack() as stack:
+    with serving(grinch.open(tmp_path), max_connections=3) as served, ExitStack() as stack:
         here = ("127.0.0.1", served.port)
         for _ in range(3):
-            stack.enter_context(socket.create_connection(here, timeout=30)).sendall(b"GET ")
+            listener(stack, served.port)
         for _ in range(5):
             with socket.create_connection(here, timeout=30) as connection:
                 head, _, body = said_until_closed(connection).partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 503")
             assert f"Content-Length: {len(body)}".encode() in head
-        stack.close()
         assert caplog.text.count("more are refused") == 1
-        assert [served.get("/health/live")[0] for _ in range(2)] == [200, 200]
+
+
+UNFINISHED = {
+    "nothing": b"",
+    "half a head": b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + TOKEN.encode(),
+    "half a body without a token": HEAD + b"Content-Length: 1000\r\n\r\n{",
+    "half a body": HEAD + b"Authorization: Bearer " + TOKEN.encode() + b"\r\nContent-Length: 1000\r\n\r\n{",
+    "idle without a token": b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+def flood(stack, port, n, kinds):
+    """Open connections that do not go on, of several kinds by turns."""
+    for i in range(n):
+        connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+        with suppress(ConnectionError):
+            connection.sendall(UNFINISHED[kinds[i % len(kinds)]])
+
+
+@pytest.mark.parametrize("n", [60, pytest.param(1_500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kinds", [*([kind] for kind in UNFINISHED), list(UNFINISHED)], ids=lambda kinds: kinds[-1])
+def test_connections_that_do_not_go_on_keep_nobody_out(tmp_path, monkeypatch, caplog, kinds, n):
+    monkeypatch.setattr(patience, "_said", {})
+    limit = {"max_connections": 20} if n < 1_000 else {}
+    if patience.most_connections(2 * n) < 2 * n:
+        pytest.skip(f"a process may not have {2 * n} files open here")
+    with serving(grinch.open(tmp_path), token=TOKEN, **limit) as served, ExitStack() as stack:
+        flood(stack, served.port, n, kinds)
+        for _ in range(3):
+            with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)) as client:
+                client.request("GET", "/v1/info", headers={"Authorization": f"Bearer {TOKEN}"})
+                assert client.getresponse().status == 200
+        assert caplog.text.count("are closed for new ones") == 1
+
+
+def test_who_has_no_token_ends_no_connection_of_who_has_one(tmp_path):
+    with serving(grinch.open(tmp_path), token=TOKEN, max_connections=20) as served, ExitStack() as stack:
+        stream = listener(stack, served.port)
+        upload = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=30))
+        body = json.dumps({"X": [[1, 2, 3, 4]], "ids": ["a"]}).encode()
+        upload.sendall(
+            b"POST /v1/insert HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+            + f"Authorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body[:5]
+        )
+        with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)) as idle:
+            idle.request("GET", "/v1/info", headers={"Authorization": f"Bearer {TOKEN}"})
+            assert len(idle.getresponse().read()) > 0
+            used = idle.sock
+            flood(stack, served.port, 100, ["nothing", "half a head", "half a body without a token"])
+            idle.request("GET", "/v1/info", headers={"Authorization": f"Bearer {TOKEN}"})
+            assert idle.getresponse().status == 200
+            assert idle.sock is used
+        upload.sendall(body[5:])
+        assert said_until_closed(upload).startswith(b"HTTP/1.1 200")
+        assert [data["n"] for _, _, data in streamed(stream, 2)] == [0, 1]
 
 
 def test_a_full_table_of_files_is_said_once(monkeypatch, caplog):
@@ -360,7 +426,8 @@ def test_a_full_disk_is_said_without_a_path(plain, monkeypatch, caplog):
 
     monkeypatch.setattr(plain.service.desk.live.store, "insert", full)
     status, said = plain.post("/v1/insert", {"X": [[1, 2, 3, 4]], "ids": ["f"]})
-    assert status == 503
+    assert status == 507
+    assert re.match("the disk of the service is full, .*; nothing was changed. Make room there", said["error"])
     assert "secret" not in said["error"]
     assert "No space left" in caplog.text
 

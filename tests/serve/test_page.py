@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -125,7 +126,8 @@ def insert_here(folder):
 
 
 def insert_elsewhere(folder):
-    subprocess.run([sys.executable, "-c", INSERT, str(folder)], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+    given = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    subprocess.run([sys.executable, "-c", INSERT, str(folder)], check=True, env=given)
 
 
 @pytest.mark.parametrize("insert", [insert_here, at_night(insert_elsewhere)])

@@ -278,6 +278,8 @@ def spoilt(tmp_path, what):
         path.write_bytes(content[: int(what.split()[1])])
     elif what == "newick":
         path.write_text("((a,b);")
+    elif what == "one leaf":
+        path.write_text("(" * 200_000 + "a" + ")" * 200_000 + ";")
     elif what == "latin":
         path.write_bytes("(ä,b);".encode("latin-1"))
     return path
@@ -298,6 +300,7 @@ def spoilt(tmp_path, what):
         ("truncated 60", "cannot be read as a tree"),
         ("truncated 200", "cannot be read as a tree"),
         ("newick", "cannot be read as a tree: .*it ends too early"),
+        ("one leaf", r"a tree of a single leaf, 'a'; .*two or more, .*such as '\(a,b\);'"),
         ("latin", "cannot be read as a tree: .*utf-8"),
     ],
 )

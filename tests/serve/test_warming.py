@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -42,7 +43,8 @@ def test_after_warming_up_nothing_is_compiled_or_loaded(tmp_path, settings):
     with grinch.open(tmp_path / "store", **settings) as store:
         store.insert(some_rows(60).astype(float), ids=[f"p{i}" for i in range(60)])
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path / "store")]
-    done = subprocess.run(command, env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, timeout=300)
+    given = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=300)
     assert done.stdout == "159 []\n", done.stderr
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.folder import alone_in
+from grinch.sharded.folder import alone_in, clear_others
 from grinch.sharded.running import Workers
 from grinch.store import lock
 
@@ -59,6 +59,13 @@ def test_points_of_two_runs_are_never_mixed(cluster, tmp_path, monkeypatch):
     # Of other runs nothing is left.
     assert len(list(tmp_path.glob("stages-*"))) == 1
     assert not list(tmp_path.glob(".removed-*"))
+
+
+def test_folders_of_the_users_own_stay(tmp_path):
+    for name in ("stages-of-life", ".removed-later", "stages-0123456789abcdef", ".removed-0123456789abcdef"):
+        (tmp_path / name).mkdir()
+    clear_others(tmp_path, "fedcba9876543210")
+    assert {path.name for path in tmp_path.iterdir()} == {"stages-of-life", ".removed-later"}
 
 
 def test_who_is_in_it_goes_on_and_leaves_it_at_the_end(tmp_path):

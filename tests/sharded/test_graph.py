@@ -117,16 +117,17 @@ def test_workers_find_what_this_process_finds(cluster, fitted, apart, monkeypatc
     assert again.labels_.tolist() == fitted.labels_.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fitted", ["average"], indirect=True)
-@pytest.mark.parametrize("stage", [near.ASKING, at_night(near.JOINING)])
-def test_a_worker_killed_loses_nothing(cluster, fitted, apart, stage, tmp_path):
+@pytest.mark.parametrize("stage", [near.ASKING, near.JOINING])
+def test_a_worker_killed_loses_nothing(processes, fitted, apart, stage, tmp_path):
     X = apart[0]
-    model = ShardedGrinch(4, cluster.client, sample_size=250, folder=tmp_path / "run")
-    with shard_runs.killing(cluster.client, stage, tmp_path / "died"):
+    model = ShardedGrinch(4, processes.client, sample_size=250, folder=tmp_path / "run")
+    with shard_runs.killing(processes.client, stage, tmp_path / "died"):
         labels = model.fit_predict(X)
     assert (tmp_path / "died").exists()
     assert labels.tolist() == fitted.labels_.tolist()
-    again = ShardedGrinch(4, cluster.client, sample_size=250, folder=tmp_path / "run")
+    again = ShardedGrinch(4, processes.client, sample_size=250, folder=tmp_path / "run")
     again.fit_predict(X)
     assert all(one.found == one.tasks for one in again.stages_.values())
 

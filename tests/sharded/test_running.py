@@ -128,8 +128,8 @@ def test_a_task_that_fails_is_named_and_the_same_call_goes_on(workers, notes, tm
     assert sharding.called(notes) == dict.fromkeys(range(6), 1)
 
 
-def test_a_worker_that_dies_loses_nothing(workers, notes, tmp_path):
-    assert workers.run("squares", sharding.square_or_die_once, squares(notes), tmp_path / "run") == RESULTS
+def test_a_worker_that_dies_loses_nothing(processes, notes, tmp_path):
+    assert processes.run("squares", sharding.square_or_die_once, squares(notes), tmp_path / "run") == RESULTS
     assert (tmp_path / "died").exists()
     assert sharding.called(notes) == dict.fromkeys(range(6), 1)
 
@@ -147,6 +147,7 @@ def test_an_answer_that_went_with_its_worker_is_waited_for(workers, notes, tmp_p
     assert len(asked) == 12
 
 
+@pytest.mark.slow
 def test_the_place_of_a_worker_that_died_is_not_given_up(notes, tmp_path):
     """A local cluster of dask's gives it up after some time, 15 seconds where it is not told otherwise."""
     dask = pytest.importorskip("dask")

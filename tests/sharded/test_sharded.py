@@ -94,10 +94,11 @@ def test_one_shard_is_plain_grinch(cluster, mixture):
 
 
 def test_the_number_of_workers_does_not_matter(fitted, mixture):
-    from distributed import Client
+    from distributed import Client, LocalCluster
 
     # A thread of this process, which takes much less time to start than another process.
-    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+    options = {"threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=1, **options) as local, Client(local) as client:
         with_one = ShardedGrinch(5, client, sample_size=500).fit(mixture[0])
     assert newick(with_one) == newick(fitted)
     assert with_one.top_.to_newick() == fitted.top_.to_newick()
@@ -214,13 +215,11 @@ def test_the_papers_synthetic_data_in_exact_mode(cluster, n_shards):
 # What goes wrong ------------------------------------------------------------------------------------------------------
 
 
-STAGES = [*map(at_night, ["sample", "skeleton", "route", "neighbors", "moves", "top"]), "trees"]
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_worker_killed_in_any_stage_loses_nothing(cluster, fitted, mixture, stage, tmp_path):
-    model = ShardedGrinch(5, cluster.client, sample_size=500, folder=tmp_path / "run")
-    with shard_runs.killing(cluster.client, stage, tmp_path / "died"):
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["sample", "skeleton", "route", "neighbors", "moves", "trees", "top"])
+def test_a_worker_killed_in_any_stage_loses_nothing(processes, fitted, mixture, stage, tmp_path):
+    model = ShardedGrinch(5, processes.client, sample_size=500, folder=tmp_path / "run")
+    with shard_runs.killing(processes.client, stage, tmp_path / "died"):
         model.fit(mixture[0])
     assert (tmp_path / "died").exists()
     assert newick(model) == newick(fitted)

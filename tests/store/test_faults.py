@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -20,6 +21,7 @@ resource = pytest.importorskip("resource")
 FULL = OSError(errno.ENOSPC, "No space left on device")
 BROKEN = OSError(errno.EIO, "Input/output error")
 FULL_DATABASE = sqlite3.OperationalError("database or disk is full")
+FULL_DATABASE.sqlite_errorcode, FULL_DATABASE.sqlite_errorname = sqlite3.SQLITE_FULL, "SQLITE_FULL"
 
 
 def new_store(folder, is_sparse=False):
@@ -86,7 +88,7 @@ def seen_by_a_reader(folder):
 def failure_of(operate, store):
     try:
         operate(store)
-    except (OSError, sqlite3.Error) as error:
+    except OSError as error:
         return error
     return None
 
@@ -142,9 +144,10 @@ def check_after_a_failure(store, states, k):
 def insert_until_it_fails(store, states, first):
     """Insert with little room; the number of the batch that failed."""
     for k in range(first, first + 400):
-        try:
-            insert(store, k)
-        except (OSError, sqlite3.Error):
+        error = failure_of(lambda store, k=k: insert(store, k), store)
+        if error is not None:
+            assert re.search(r"(No space left on device|File too large).*/(store\.sqlite|vectors-)", str(error))
+            assert error.errno in (errno.ENOSPC, errno.EFBIG)
             check_after_a_failure(store, states, k)
             return k
         states.append(kills.state_of(store))
@@ -214,7 +217,7 @@ def test_a_store_that_cannot_be_made_can_be_made_later(tmp_path):
                 faults.arm(name, number, kills.Fate("before", FULL_DATABASE if name == "commit" else FULL))
                 try:
                     grinch.open(tmp_path / name).close()
-                except (OSError, sqlite3.Error):
+                except OSError:
                     assert faults.has_fired
                 faults.disarm()
                 with grinch.open(tmp_path / name) as store:

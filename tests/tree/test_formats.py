@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.cluster.hierarchy as sch
 import treeswift
+from sklearn.datasets import make_circles
+from sklearn.metrics import adjusted_rand_score
 
-from grinch import Tree
+from grinch import Grinch, Tree
+from grinch.cuts import cut_n_clusters
 from trees import random_tree
 
 
@@ -33,6 +38,23 @@ def test_to_scipy_is_valid_and_monotone(rng):
         clusters = {frozenset(tree.leaves(v).tolist()) for v in tree.nodes()}
         back = Tree.from_scipy(matrix)
         assert {frozenset(back.leaves(v).tolist()) for v in back.nodes()} == clusters
+
+
+def test_where_heights_are_raised_maxclust_disagrees_and_what_is_recommended_agrees():
+    X, y = make_circles(60, noise=0.02, factor=0.3, random_state=0)
+    model = Grinch("ward", n_clusters=2).fit(X)
+    matrix = model.tree_.to_scipy()
+    assert adjusted_rand_score(y, model.labels_) == 1
+    assert adjusted_rand_score(y, sch.fcluster(matrix, 2, "maxclust")) == 0
+    for k in (2, 3, 5):
+        ours = model.set_params(n_clusters=k).labels_
+        assert np.array_equal(cut_n_clusters(model.tree_, k), ours)
+        assert adjusted_rand_score(sch.cut_tree(matrix, n_clusters=k).ravel(), ours) == 1
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    line = next(line for line in readme.splitlines() if "tree_.to_scipy()" in line)
+    for text in (Tree.to_scipy.__doc__, line):
+        assert "maxclust" in text
+        assert "n_clusters=" in text
 
 
 def test_from_scipy_refuses_what_is_no_linkage_matrix():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import uuid
 
 import numpy as np
@@ -117,14 +114,6 @@ def test_ids_of_all_kinds_have_keys_of_their_own():
     assert {i: int(k) for i, k in zip(KNOWN, leaf_keys(list(KNOWN)), strict=True)} == KNOWN
     assert leaf_keys([-0.0]) == leaf_keys([0.0])
     assert leaf_keys(np.array(["a", "b"])).tolist() == leaf_keys(["a", "b"]).tolist()
-
-
-def test_keys_of_another_process_are_the_same():
-    code = "from grinch.tree.keys import leaf_keys; print(leaf_keys(['a', ('b', 2), b'c', 1.5, None, 7]).tolist())"
-    there = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": "7"}, capture_output=True, text=True
-    )
-    assert there.stdout.strip() == str(leaf_keys(["a", ("b", 2), b"c", 1.5, None, 7]).tolist()), there.stderr
 
 
 def test_what_has_no_key_is_refused():

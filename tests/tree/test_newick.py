@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 import treeswift
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grinch import Tree
@@ -45,20 +45,24 @@ def groups_of_treeswift(text: str) -> dict[frozenset[str], float]:
     return found
 
 
-def random_newick(seed: int) -> str:
-    """A tree with any number of children, single ones among them."""
+def random_newick(seed: int, n_leaves: int | None = None) -> str:
+    """A tree with any number of children, single ones among them; one with many leaves is deep."""
     rng = random.Random(seed)
-    parts = [f"n{i}:{rng.randint(0, 40) / 4}" for i in range(rng.randint(2, 12))]
+    parts = [f"n{i}:{rng.randint(0, 40) / 4}" for i in range(n_leaves or rng.randint(2, 12))]
     while len(parts) > 1:
-        rng.shuffle(parts)
+        if n_leaves:
+            parts.insert(rng.randrange(2), parts.pop())
+        else:
+            rng.shuffle(parts)
         count = rng.randint(1, 4)
         parts = [*parts[count:], f"({','.join(parts[:count])}):{rng.randint(1, 40) / 4}"]
     return f"{parts[0]};"
 
 
-@given(st.integers(0, 10**6))
-def test_groups_and_heights_are_those_of_treeswift(seed):
-    text = random_newick(seed)
+@given(st.integers(0, 10**6), st.sampled_from([None, None, None, 150]))
+@example(seed=0, n_leaves=600)
+def test_groups_and_heights_are_those_of_treeswift(seed, n_leaves):
+    text = random_newick(seed, n_leaves)
     tree = Tree.from_newick(text)
     tree.check()
     expected, found = groups_of_treeswift(text), heights_by_group(tree)
@@ -148,13 +152,25 @@ def test_negative_lengths_are_nothing():
     assert heights_by_group(Tree.from_newick("(a:-1,b:0.5);")) == {frozenset("ab"): 0.5}
 
 
-def test_a_tree_as_deep_as_it_has_leaves():
-    n = 50_000
-    text = "(" * (n - 1) + "a0" + "".join(f",a{i})" for i in range(1, n)) + ";"
+@pytest.mark.parametrize(("n", "side"), [(200_000, "left"), (20_000, "right")])
+def test_a_tree_as_deep_as_it_has_leaves(n, side):
+    """Points 0 to k come together at height k."""
+    if side == "left":
+        text = "(" * (n - 1) + "0:1" + "".join(f",{k}:{k}):1" for k in range(1, n)) + ";"
+    else:
+        text = "".join(f"({k}:{k}," for k in range(n - 1, 0, -1)) + "0:1" + "):1" * (n - 1) + ";"
+    k = np.arange(1, n)
+    expected = np.column_stack([np.r_[k[0], n + k[:-1] - 1], np.r_[0, k[1:]], k, k + 1])
+    expected[:, :2].sort(axis=1)
     tree = Tree.from_newick(text)
-    assert (tree.n_leaves, tree.names[-1]) == (n, f"a{n - 1}")
-    assert tree.heights()[tree.root] == n - 1
-    assert Tree.from_newick("(" * n + "a" + ")" * n).n_leaves == 1
+    np.testing.assert_array_equal(tree.to_scipy(), expected)
+    np.testing.assert_array_equal(Tree.from_newick(tree.to_newick()).to_scipy(), expected)
+
+
+def test_a_leaf_within_many_brackets_is_one_leaf():
+    text = "(" * 200_000 + "a" + ")" * 200_000 + ";"
+    assert Tree.from_newick(text).names == ["a"]
+    assert Tree.from_newick(text.replace("a", "a,b")).names == ["a", "b"]
 
 
 @pytest.mark.parametrize(

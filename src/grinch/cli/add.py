@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -20,8 +20,8 @@ from grinch.cli.app import FILE_HELP, app, console, say, title_of
 from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns
 from grinch.cli.ids import as_kind, check_different
-from grinch.cli.options import NewClusters, NewLinkage, NewMetric, NewThreshold
-from grinch.cli.store import StorePath, count_of, is_store, open_or_create
+from grinch.cli.options import DtypeName, NewClusters, NewLinkage, NewMetric, NewThreshold
+from grinch.cli.store import StorePath, count_of, open_or_create
 from grinch.cli.texts import (
     Characters,
     Embed,
@@ -42,11 +42,11 @@ from grinch.files.read import FileError, Points, read_points
 from grinch.files.texts import read_texts
 from grinch.progress import progress_bar
 from grinch.store.inputs import TEXT_FILE
+from grinch.store.opening import is_store
 from grinch.text import TextVectors
 
 # Points that are written at once: many enough for speed, few enough for Ctrl-C to be answered in seconds.
 BATCH = 10_000
-DtypeName = Literal["float32", "float64"]
 
 
 class Batch(NamedTuple):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from grinch.cli.app import LINKAGE_HELP, LinkageName
+
+DtypeName = Literal["float32", "float64"]
 
 # What a new store is made with.
 NewLinkage = Annotated[

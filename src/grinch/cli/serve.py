@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from grinch.cli.add import DtypeName
 from grinch.cli.app import app, say
 from grinch.cli.options import (
+    DtypeName,
     ImageField,
     ImageFolder,
     LabelField,
@@ -22,8 +22,9 @@ from grinch.cli.options import (
     NewThreshold,
     TextField,
 )
-from grinch.cli.store import is_store, open_existing, open_or_create
+from grinch.cli.store import open_existing, open_or_create
 from grinch.files.read import FileError
+from grinch.store.opening import is_store
 
 PORT, VARIABLE = 8765, "GRINCH_TOKEN"
 MAKE_TOKEN = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"

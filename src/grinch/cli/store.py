@@ -13,14 +13,15 @@ import typer
 from rich.table import Table
 
 import grinch
-from grinch.cli.app import app, make_folder, say, screen
+from grinch.cli.app import LinkageName, app, make_folder, say, screen
+from grinch.cli.options import DtypeName
 from grinch.errors import SavedModelError
 from grinch.export.parquet import write_clusters_parquet, write_tree_parquet
 from grinch.export.writers import write_clusters, write_newick
 from grinch.files.read import FileError
-from grinch.store.database import FILE
 from grinch.store.lock import StoreLocked, describe, holder
-from grinch.store.opening import SHARDED
+from grinch.store.opening import is_store
+from grinch.store.recovery import recover
 
 FormatName = Literal["parquet", "newick", "csv"]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
@@ -40,8 +41,9 @@ A store is a folder that grinch add makes: a clustering that outlives the proces
 For example:
   grinch store info news
   grinch store export news --format parquet --out tables
-  grinch store backup news /backups/news-monday""",
-    short_help="Look after a store: check it, copy it, export it.",
+  grinch store backup news /backups/news-monday
+  grinch store recover news news-again""",
+    short_help="Look after a store: check it, copy it, export it, rebuild it.",
 )
 app.add_typer(upkeep, name="store")
 
@@ -64,10 +66,6 @@ def open_or_create(path: Path, **settings: Any) -> Any:
         raise FileError(f"STORE {str(path)!r} is a file; a store is a folder: grinch add STORE FILE")
     with _said_for_commands(path):
         return grinch.open(path, **{name: value for name, value in settings.items() if value is not None})
-
-
-def is_store(path: Path) -> bool:
-    return (path / FILE).exists() or (path / SHARDED).exists()
 
 
 @contextmanager
@@ -171,6 +169,38 @@ def backup(
             f"{count_of(len(opened), 'point')}, version {opened.version}: copied to {folder}/"
             f" ({size_of(_bytes_in(folder))})"
         )
+
+
+@upkeep.command(name="recover", short_help="Rebuild a damaged store in a new folder.")
+def rebuild(
+    store: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the damaged store.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder for the new store; it must not be there yet.")],
+    linkage: Annotated[
+        LinkageName | None, typer.Option(metavar="NAME", help="The linkage of the store, where nothing left says it.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(metavar="NAME", help="Its metric, where nothing left says it.")] = None,
+    dtype: Annotated[DtypeName | None, typer.Option(help="How numbers are kept, where nothing left says it.")] = None,
+) -> None:
+    """Rebuild in the folder NEW what can be rebuilt of a damaged store, and say what came back and what did not.
+
+    Nothing in FOLDER is changed. The tree and the clusters are those of the last whole snapshot, and of what the
+    database says was done since; of the database, all rows are taken that can be read.
+    """
+    with _said_for_commands(store):
+        found = recover(store, new, linkage=linkage, metric=metric, dtype=dtype)
+    say(f"{count_of(found.points, 'point')}, version {found.version}: written to {new}/")
+    cuts = ", ".join(f"{count:,} of cut {name}" for name, count in found.clusters.items())
+    for name, fact in {
+        "ids": f"{found.ids:,} points have those that they had",
+        "payloads": f"{found.payloads:,}",
+        "clusters": f"{cuts}, with the ids that they had" if cuts else "made again, with new ids",
+        "names of clusters": f"{found.names:,}",
+    }.items():
+        say(f"{name:18} {fact}", "  ", " " * 19)
+    say("")
+    say("What did not come back, or is not sure:" if found.lost else "All of it came back.")
+    for line in found.lost:
+        say(f"- {line}", "  ", "  ")
 
 
 @upkeep.command(short_help="Write the tree and the clusters of a store to files.")

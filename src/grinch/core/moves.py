@@ -181,9 +181,8 @@ def graft(state: State, v: int, candidates: Ids) -> int:
     a = lca_within(state, v, leaf, cap)
     # Departure: `l` in the paper; it may climb, so it is a node and not only a leaf.
     w = leaf
-    while v != a and w != a and sibling(state, v) != w:
-        if size(state, v) > cap or size(state, w) > cap:
-            return NONE
+    # Beyond the cap there is no a, and v may be the root.
+    while v != a and w != a and size(state, v) <= cap and size(state, w) <= cap and sibling(state, v) != w:
         f_vw = similarity(state, v, w)
         f_v = sibling_score(state, parent(state, v))
         f_w = sibling_score(state, parent(state, w))

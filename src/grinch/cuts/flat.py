@@ -14,9 +14,10 @@ from grinch.tree import Tree
 
 
 def cut_n_clusters(tree: Tree, n_clusters: int) -> Labels:
-    """Cut into ``n_clusters``: undo the merges of greatest height, as scipy's ``maxclust`` does.
+    """Cut into ``n_clusters``: undo the merges of greatest height, of equal ones the upper ones first.
 
-    With fewer points than ``n_clusters``, every point is a cluster of its own.
+    Scipy's ``fcluster(..., "maxclust")`` undoes all merges of equal height or none, and can find fewer clusters. With
+    fewer points than ``n_clusters``, every point is a cluster of its own.
 
     >>> from scipy.cluster.hierarchy import linkage
     >>> from grinch import Tree

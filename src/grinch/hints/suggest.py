@@ -32,7 +32,8 @@ from grinch.tree.paths import common_ancestors
 Named = str | tuple[str, str]
 
 LINKAGES: tuple[Named, ...] = (("average", "sqeuclidean"), ("average", "cosine"), "cosine", "ward", "centroid")
-# The linkage listed first is the one to leave for a reason: another must cost less by more than this part.
+# The linkage listed first is the one to leave for a reason: another must cost less by more than this part, whatever
+# the order of the points.
 CLEARLY = 0.05
 TRIPLETS = 10_000
 FEWEST_POINTS = 3
@@ -165,7 +166,7 @@ def _chosen(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
     first, best = candidates[0], min(candidates, key=lambda c: c.cost)
     if len(candidates) == 1:
         return first, f"{first} is the only linkage given."
-    if best is not first and first.cost * (1 - CLEARLY) <= best.cost:
+    if best is not first and not _is_clearly_better(best, first):
         return first, (
             f"{first} is as good as any: neighbours share groups of {first.cost:.1%} of the points, and of"
             f" {best.cost:.1%} under {best}, which is no clear difference."
@@ -175,6 +176,11 @@ def _chosen(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
         f"{best} keeps neighbours in the smallest groups: {best.cost:.1%} of the points on average, next to"
         f" {others.cost:.1%} under {others}."
     )
+
+
+def _is_clearly_better(one: Candidate, first: Candidate) -> bool:
+    """Return whether the costs differ by a part that counts, and by more than they do between orders."""
+    return one.cost < (1 - CLEARLY) * first.cost and one.cost + one.deviation < first.cost - first.deviation
 
 
 def _validate_linkages(linkages: Any) -> list[VectorLinkage]:

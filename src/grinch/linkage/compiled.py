@@ -16,6 +16,7 @@ from numba import carray, cfunc, jit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
+from grinch._bounds import CHECKS
 from grinch.errors import unknown_name
 from grinch.linkage.base import VectorLinkage
 
@@ -47,11 +48,11 @@ class Formula:
     def __init__(self, function: Dispatcher):
         self.function = function
         # Division by zero gives inf or nan, which the engine notices, and not an exception, which it could not.
-        compiled = jit(**{**function.targetoptions, "error_model": "numpy"})(function.py_func)
+        compiled = jit(**{**function.targetoptions, "error_model": "numpy", **CHECKS})(function.py_func)
         try:
             compiled.compile(types.float64(_GROUP, _GROUP))
 
-            @cfunc(_BY_ADDRESS, error_model="numpy")
+            @cfunc(_BY_ADDRESS, error_model="numpy", **CHECKS)
             def of_rows(mean_a, moments_a, mean_b, moments_b, n):  # type: ignore[no-untyped-def]
                 a = VectorGroup(carray(mean_a, n), moments_a[0], moments_a[1], moments_a[2])
                 b = VectorGroup(carray(mean_b, n), moments_b[0], moments_b[1], moments_b[2])

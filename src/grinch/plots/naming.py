@@ -19,7 +19,8 @@ N_WORDS, SAMPLE = 4, 500
 # A label that at least this share of the points have is what a group is called by; of clusters it must be more, for a
 # group of two clusters is not one of them.
 MOST, NEARLY_ALL = 0.5, 0.8
-# Clusters with a smaller share of the points of a group are not counted.
+# A cluster is one of a group's if at least half of it is there, or it is at least this share of the group; others are
+# strays.
 FEW = 0.05
 
 
@@ -89,7 +90,8 @@ class Naming:
     def _given_name(self, node: int) -> str:
         if self._clusters is None or not self._given or self._clusters.share(node) < self._least.cluster:
             return ""
-        return str(self._given.get(self._clusters.named.values[self._clusters.code(node)], ""))
+        name = self._given.get(self._clusters.named.values[self._clusters.code(node)], "")
+        return self._with_others(str(name), node) if name else ""
 
     def _label(self, node: int) -> str:
         if self._labels is None or self._labels.share(node) < self._least.label or self._labels.code(node) < 0:
@@ -101,17 +103,26 @@ class Naming:
             return str(self._tree.names[node])
         if self._clusters is None or self._clusters.code(node) < 0:
             return ""
-        if self._clusters.share(node) >= self._least.cluster or (n_clusters := self._count_clusters(node)) == 1:
-            return f"cluster {self._clusters.name(node)}"
-        return counted(n_clusters, "cluster")
+        name = f"cluster {self._clusters.name(node)}"
+        if self._clusters.share(node) >= self._least.cluster:
+            return self._with_others(name, node)
+        n_clusters = self._count_clusters(node, FEW)
+        return name if n_clusters == 1 else counted(n_clusters, "cluster")
 
-    def _count_clusters(self, node: int) -> int:
-        """How many clusters a group has, without stray points; all of them where every one is small."""
+    def _with_others(self, name: str, node: int) -> str:
+        """Return the name of a group by the cluster of nearly all its points, and how many others are there whole."""
+        others = self._count_clusters(node, self._least.cluster) - 1
+        return f"{name} and {others:,} more" if others else name
+
+    def _count_clusters(self, node: int, least: float) -> int:
+        """Count the clusters of a group, without strays; where there are only strays, all of them."""
         assert self._clusters is not None
-        start = int(self._shown.starts[node])
-        codes = self._clusters.named.codes[self._shown.order[start : start + self._tree.size(node)]]
-        counts = np.unique(codes[codes >= 0], return_counts=True)[1]
-        return int((counts >= min(FEW * len(codes), counts.max())).sum())
+        start, all_codes = int(self._shown.starts[node]), self._clusters.named.codes
+        codes = all_codes[self._shown.order[start : start + self._tree.size(node)]]
+        total = np.bincount(all_codes[all_codes >= 0])
+        counts = np.bincount(codes[codes >= 0], minlength=len(total))
+        is_there = (counts > 0) & ((2 * counts >= total) | (counts >= least * len(codes)))
+        return int(is_there.sum() or (counts > 0).sum())
 
     def _keywords(self, nodes: list[int]) -> list[str]:
         """The words that set each group apart from the others."""

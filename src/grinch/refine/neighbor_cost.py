@@ -176,7 +176,7 @@ def fill_others(graph: Graph, first_other: Counts, others: Ids) -> None:
             others[at, 0], others[at, 1] = graph.ends[e, 1 - side], graph.weights[e]
     for i in range(first_other.shape[0] - 1):
         first_other[i] = first_other[i + 1]
-    first_other[-1] = others.shape[0]
+    first_other[first_other.shape[0] - 1] = others.shape[0]
 
 
 @kernel

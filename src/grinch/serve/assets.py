@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from functools import cache
 from importlib.resources import files
@@ -50,26 +51,44 @@ def asset(name: str) -> tuple[bytes, str]:
     return _content(name), MEDIA_TYPES[ending]
 
 
-def single_page(data_scripts: str) -> str:
-    """The page as one file: styles and modules are inside, ``data_scripts`` come before the first module runs."""
+def single_page(data: str) -> str:
+    """Return the page as one file: styles, modules and ``data``, in base64, are inside.
+
+    Its Content-Security-Policy lets only its own scripts run, and fetches nothing but images from https addresses.
+
+    >>> page = single_page("")
+    >>> page.index("Content-Security-Policy") < page.index("<script") and "nonce-" in page
+    True
+    """
+    # What is in the data cannot know the hash of all of it.
+    nonce = hashlib.sha256(data.encode()).hexdigest()[:32]
+    policy = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data: https:;"
+        " base-uri 'none'; form-action 'none'"
+    )
     modules = {
         f"grinch/{name.removesuffix('.js')}": _data_url(_content(name), "text/javascript") for name in _names(".js")
     }
     return _filled(
-        style=f"<style>\n{_content('style.css').decode()}</style>",
+        policy=f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        style=f'<style nonce="{nonce}">\n{_content("style.css").decode()}</style>',
         icon=_data_url(_content("icon.svg"), "image/svg+xml"),
         modules=modules,
         preloads="",
-        data=data_scripts,
-        nonce="",
+        data=f'<script nonce="{nonce}">globalThis.grinchExport = true;</script>\n'
+        f'<script type="application/octet-stream" id="grinch-data">{data}</script>',
+        nonce=f' nonce="{nonce}"',
     )
 
 
-def _filled(*, style: str, icon: str, modules: dict[str, str], preloads: str, data: str, nonce: str) -> str:
+def _filled(
+    *, policy: str = "", style: str, icon: str, modules: dict[str, str], preloads: str, data: str, nonce: str
+) -> str:
     """The index with its gaps filled; the data comes last, since anything may be in it."""
     import_map = f'<script type="importmap"{nonce}>{json.dumps({"imports": modules})}</script>'
     page = _content("index.html").decode()
     for gap, content in (
+        ("<!-- policy -->", policy),
         ("<!-- style -->", style),
         ("__ICON__", icon),
         ("<!-- import map -->", f"{import_map}\n{preloads}"),

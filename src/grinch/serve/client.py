@@ -58,8 +58,8 @@ class Client:
     """A store that is served elsewhere: the methods of :class:`grinch.Store`, one request each.
 
     Errors are those of a store: ValueError with the same message, KeyError, PermissionError for a wrong token and for a
-    service that is read-only, ConnectionError where there is no answer. Threads can share one; their requests take
-    turns.
+    service that is read-only, OSError (ENOSPC) where its disk is full, ConnectionError where there is no answer.
+    Threads can share one; their requests take turns.
     """
 
     def __init__(self, connection: Connection):

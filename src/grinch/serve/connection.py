@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import ssl
@@ -178,4 +179,6 @@ def _checked(answer: Answer) -> Answer:
         raise RuntimeError(message)
     if answer.status in (503, 504):
         raise ConnectionError(message)
+    if answer.status == 507:
+        raise OSError(errno.ENOSPC, message)
     raise ValueError(message)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from grinch.files.write import replacing
 from grinch.serve import assets, history, maps
 from grinch.serve.arrays import pack_arrays, unpack_arrays
-from grinch.serve.fields import plain
+from grinch.serve.fields import is_address, plain
 from grinch.serve.later import Computing
 from grinch.serve.scene import Scene
 from grinch.serve.sources import sampled
@@ -49,10 +49,7 @@ def page_of(viewer: Viewer) -> str:
             " Look at them with: grinch explore"
         )
     data = base64.b64encode(gzip.compress(_message(viewer, viewer.scene), 6, mtime=0)).decode()
-    return assets.single_page(
-        "<script>globalThis.grinchExport = true;</script>\n"
-        f'<script type="application/octet-stream" id="grinch-data">{data}</script>'
-    )
+    return assets.single_page(data)
 
 
 def _message(viewer: Viewer, scene: Scene) -> bytes:
@@ -121,7 +118,7 @@ def _images(viewer: Viewer, scene: Scene, payloads: list[Any]) -> dict[int, str]
         image = viewer.fields.image_of(payloads[leaf])
         if image is None:
             continue
-        if image.lower().startswith(("http://", "https://")):
+        if is_address(image):
             found[leaf] = image
         elif viewer.images is not None and left > 0:
             content = _file_of(viewer, leaf, scene, left)

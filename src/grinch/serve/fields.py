@@ -60,9 +60,11 @@ class Fields:
         return None if found is None else str(found)[:LONGEST_TEXT]
 
     def image_of(self, payload: Any) -> str | None:
-        """The file or the address of an image."""
+        """Return the file or the https address of an image; None for other addresses, which are never fetched."""
         found = self._field(self.image, payload)
-        return found if isinstance(found, str) and found else None
+        if not isinstance(found, str) or ("://" in found and not is_address(found)):
+            return None
+        return found or None
 
     def label_of(self, payload: Any) -> Any:
         return self._field(self.label, payload)
@@ -70,6 +72,11 @@ class Fields:
     @staticmethod
     def _field(name: str | None, payload: Any) -> Any:
         return payload.get(name) if name is not None and isinstance(payload, Mapping) else None
+
+
+def is_address(image: str) -> bool:
+    """Return whether an image is fetched from where it says, not read from a file."""
+    return image.lower().startswith("https://")
 
 
 def check_named(payloads: Sequence[Any], **given: str | None) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from grinch.serve.scene import Scene
 from grinch.serve.sources import Source, sampled
+from grinch.store.damage import DamagedStore, is_full
 from grinch.store.node_names import MOST_POINTS, NodeName, NodeNames, check_name
-from grinch.store.snapshots import DamagedStore
 from grinch.tree.blocks import nodes_above
 
 log = logging.getLogger("grinch.serve")
@@ -51,6 +51,8 @@ class GivenNames:
             try:
                 self._file.add(text, points, int(scene.sizes[v]), scene.n)
             except OSError as error:
+                if is_full(error):
+                    raise
                 raise ValueError(f"name cannot be kept: {error}") from error
             self._file.drop([known.number for known in old[-1:]])
             return text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grinch._types import Ids
-from grinch.serve.fields import plain
+from grinch.serve.fields import is_address, plain
 from grinch.serve.scene import Cut, Scene, known_range
 from grinch.serve.sources import sampled
 from grinch.tree.keys import leaf_keys
@@ -85,8 +85,7 @@ class NodePages:
         times, members = scene.seen.times, []
         for leaf, (name, payload) in zip(leaves, found, strict=True):
             image = fields.image_of(payload)
-            is_address = image is not None and image.lower().startswith(("http://", "https://"))
-            if image is not None and not is_address:
+            if image is not None and not is_address(image):
                 image = f"api/image/{leaf}?version={scene.version}" if self.viewer.images is not None else None
             code = -1 if scene.codes is None else int(scene.codes[leaf])
             members.append(

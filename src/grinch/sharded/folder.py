@@ -14,6 +14,8 @@ from grinch.store.lock import NO_LOCKS, StoreLocked, WriterLock, describe, holde
 
 log = logging.getLogger("grinch.sharded")
 STAGES, REMOVED = "stages-", ".removed-"
+# How these names go on: a folder of the user's own may begin like one of them.
+STAMP = "[0-9a-f]" * 16
 # By folder that this process works in, the thread that does.
 _held: dict[Path, int] = {}
 
@@ -34,11 +36,11 @@ def stages_folder(home: Path, stamp: str) -> Path:
 
 def clear_others(home: Path, stamp: str) -> None:
     """Remove the stages of other runs, and what is left of earlier removals."""
-    for path in home.glob(f"{STAGES}*"):
+    for path in home.glob(f"{STAGES}{STAMP}"):
         if path.is_dir() and path != stages_folder(home, stamp):
             # Whole or not at all: half of the files of a stage would be taken for all.
             path.rename(home / f"{REMOVED}{secrets.token_hex(8)}")
-    for path in home.glob(f"{REMOVED}*"):
+    for path in home.glob(f"{REMOVED}{STAMP}"):
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from grinch.store.damage import DamagedStore
 from grinch.store.lock import StoreLocked
 from grinch.store.opening import open
-from grinch.store.snapshots import DamagedStore
+from grinch.store.recovery import Recovered, recover
 from grinch.store.store import Store
 
-__all__ = ["DamagedStore", "Store", "StoreLocked", "open"]
+__all__ = ["DamagedStore", "Recovered", "Store", "StoreLocked", "open", "recover"]

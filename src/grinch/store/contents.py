@@ -11,7 +11,8 @@ import mmap
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,9 +26,10 @@ from grinch.estimators.grinch import Grinch
 from grinch.saving.parts import Parts, put_together, take_apart
 from grinch.store import disk
 from grinch.store.changes import Change
-from grinch.store.database import Operation
+from grinch.store.damage import damaged
+from grinch.store.database import Id, Operation
 from grinch.store.following import Followed
-from grinch.store.snapshots import DamagedStore, Snapshot
+from grinch.store.snapshots import Snapshot
 from grinch.summaries import SparseSummaries
 from grinch.summaries.arrays import enlarged
 from grinch.summaries.sparse import enlarged_entries
@@ -37,10 +39,10 @@ from grinch.tree import Tree
 LARGE = 2**26
 # Exemplars of a cluster.
 FEW = 3
-POINTERS = re.compile(
-    r"model/(builder\.(links|known|found)\..*|.*\.cells\.(ids|sizes|head|homes)|ids\.positions"
-    r"|builder\.summaries\.(leaf_sizes|leaf_columns|is_apart|apart_.*))"
-)
+# A snapshot of up to this many bytes is compared with its checksums as a whole when it is opened.
+LITTLE = 2**26
+# Of a larger one, these are not: most of it, and nothing that code follows from number to number.
+HEAVY = re.compile(r"model/builder\.(summaries(?!\.apart_)|search)\.")
 
 
 class Contents:
@@ -93,6 +95,11 @@ class Contents:
         fitted = self.model._fitted
         found = fitted.ids.positions[fitted.builder.slots()]  # type: ignore[attr-defined]
         return found if fitted.ids.is_in_order else np.sort(found)
+
+    def positions_by_row(self) -> Counts:
+        """The positions of all points, in the order of their rows."""
+        positions = self.positions()
+        return positions[np.argsort(self.row_of[positions])]
 
     def has(self, positions: Counts) -> npt.NDArray[np.bool_]:
         """Which of these positions have a point."""
@@ -254,15 +261,45 @@ class Contents:
         return contents
 
 
+def ids_as_arrays(ids: Sequence[Id]) -> dict[str, npt.NDArray[Any]]:
+    """Ids as a snapshot holds them: numbers, or the text of all and where each ends."""
+    if not ids or not isinstance(ids[0], str):
+        return {"ids/numbers": np.array(ids, np.int64)}
+    texts = [str(name).encode() for name in ids]
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    return {"ids/text": np.frombuffer(b"".join(texts), np.uint8), "ids/ends": ends}
+
+
+def ids_of_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Id] | None:
+    """The ids in a snapshot, by position; None if it has none.
+
+    >>> ids_of_arrays(ids_as_arrays(["a", "", "bc"]))
+    ['a', '', 'bc']
+    """
+    if "ids/numbers" in arrays:
+        return list(arrays["ids/numbers"].tolist())
+    if "ids/ends" not in arrays:
+        return None
+    text, ends = arrays["ids/text"].tobytes(), arrays["ids/ends"].tolist()
+    return [text[start:end].decode() for start, end in pairwise([0, *ends])]
+
+
 def check_pointers(snapshot: Snapshot) -> None:
     """Arrays that compiled code follows from number to number must be as they were written, and stay inside.
 
-    All others are verified when somebody asks for it (:meth:`Store.check`), for it takes as long as to read them.
+    The vectors of a large snapshot are verified when somebody asks for it (:meth:`Store.check`), and before they are
+    written to the next one, for it takes as long as to read them.
     """
-    snapshot.verify(name for name in snapshot.arrays if POINTERS.fullmatch(name))
+    is_little = sum(array.nbytes for array in snapshot.arrays.values()) <= LITTLE
+    snapshot.verify(name for name, array in snapshot.arrays.items() if is_little or not _is_heavy(name, array))
     table = snapshot.arrays.get("model/builder.links.table")
     if table is not None and len(table) and not (table[:, :3].min() >= -1 and table[:, :3].max() < len(table)):
-        raise DamagedStore(f"{snapshot.path} is damaged: nodes of its tree are not there")
+        raise damaged(snapshot.path, "nodes of its tree are not there")
+
+
+def _is_heavy(name: str, array: npt.NDArray[Any]) -> bool:
+    is_number = array.dtype.kind == "f" or name.endswith("codes")
+    return name.startswith("ids/") or (bool(HEAVY.match(name)) and is_number)
 
 
 class InFiles:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
+import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -17,12 +17,17 @@ from urllib.parse import quote
 import numpy as np
 
 from grinch._types import Counts
-from grinch.store.snapshots import DamagedStore
+from grinch.store import disk
+from grinch.store.damage import LaterFormat, damaged, reading, unusable
 
 FORMAT = 1
 # Of a store whose vectors are sparse: an earlier release would take its rows for dense ones.
 SPARSE_FORMAT = 2
 FILE = "store.sqlite"
+# The files that SQLite keeps beside it.
+BESIDE = (f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal")
+# How every file of SQLite begins.
+MAGIC = b"SQLite format 3\0"
 Id = int | str
 
 # The last column of each table is a checksum of what else is in the row (without its number, where that may change).
@@ -63,66 +68,125 @@ class Operation(NamedTuple):
     rows: bytes | None = None
 
 
-# Parts of the names of SQLite's errors where something could not be written.
-NO_ROOM = ("FULL", "IOERR_WRITE", "IOERR_FSYNC", "IOERR_TRUNCATE", "IOERR_SHMSIZE", "IOERR_SHMMAP", "IOERR_SHMOPEN")
+# What is known of a store by name, and of which type it is.
+ABOUT: dict[str, tuple[type, ...]] = {
+    "format": (int,),
+    "store": (str,),
+    "grinch": (str,),
+    "snapshot": (str, type(None)),
+    "snapshot_is": (list, type(None)),
+    "vectors": (str,),
+    "files": (list, type(None)),
+    "model": (dict, type(None)),
+    "dtype": (str, type(None)),
+    "n_features": (int, type(None)),
+    "is_sparse": (bool, type(None)),
+    "is_named": (bool, type(None)),
+    "id_kind": (str, type(None)),
+    "columns": (list, type(None)),
+    "default_cut": (list,),
+    "is_to_be_vacuumed": (bool,),
+}
+
+
+class KnownId(Exception):
+    """A point with one of these ids is there already."""
 
 
 class Database:
-    """The SQLite file of a store; one connection, which the threads of a process share (the store takes turns)."""
+    """The SQLite file of a store; one connection, which the threads of a process share (the store takes turns).
+
+    Rows are compared with their checksums when they are read. Whatever is wrong with the file is a
+    :class:`~grinch.store.damage.DamagedStore`, whatever is wrong with the disk an OSError.
+    """
 
     def __init__(self, folder: Path, readonly: bool):
         self.path = folder / FILE
-        mode = "ro" if readonly else "rwc"
-        uri = f"file:{quote(str(self.path.resolve()))}?mode={mode}"
-        if readonly and not os.access(folder, os.W_OK) and not self.path.with_name(f"{FILE}-wal").exists():
+        check_header(self.path)
+        self._log = self.path.with_name(BESIDE[0])
+        # A connection that only reads makes files that it cannot take away.
+        self._leaves_files = readonly and not self._log.exists() and os.access(folder, os.W_OK)
+        # Whether all points have been compared with their checksums.
+        self._has_compared = False
+        mode = "ro" if readonly else "rw"
+        if readonly and not os.access(folder, os.W_OK) and not self._log.exists():
             # Nobody can write here, and SQLite need not make the files by which it would notice.
-            uri += "&immutable=1"
+            mode += "&immutable=1"
+        with self._explained():
+            self._connection = self._connect(mode)
+        if not readonly:
+            self._write_ahead()
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"file:{quote(str(self.path.resolve()))}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+        connection.execute("pragma trusted_schema = off")
+        return connection
+
+    def _write_ahead(self) -> None:
+        self._do("pragma journal_mode = wal")
+        self._do("pragma synchronous = full")
+
+    def become_writable(self) -> None:
+        """Write from now on to what was opened to be read, and has been found to be whole."""
+        self._connection.close()
+        self._leaves_files = False
+        with self._explained():
+            self._connection = self._connect("rw")
+        self._write_ahead()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Let an error of SQLite say which file it is about, and what to do."""
         try:
-            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
-            self._connection.execute("pragma trusted_schema = off")
-            if not readonly:
-                self._connection.execute("pragma journal_mode = wal")
-                self._connection.execute("pragma synchronous = full")
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from None
+            yield
+        except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
+            raise  # ours, and no fault of the file
+        except UnicodeDecodeError as error:
+            # SQLite's message has a part of the file in it.
+            raise damaged(self.path, f"it has text that is not UTF-8 ({error})") from error
+        except sqlite3.Error as error:
+            raise unusable(self.path, error) or damaged(self.path, str(error)) from error
 
-    def _damaged(self, error: Exception) -> Exception:
-        code = getattr(error, "sqlite_errorname", "")
-        if any(word in code for word in NO_ROOM):
-            return OSError(errno.ENOSPC, f"{self.path} cannot be written ({error}); is the disk full?")
-        return DamagedStore(f"{self.path} is not the database of a store, or is damaged: {error}")
-
-    def create(self, about: dict[str, Any]) -> None:
-        """Make the tables of a new store, in one transaction."""
-        with self.changing():
-            for table, columns in TABLES.items():
-                self._connection.execute(f"create table {table} ({', '.join(columns)}, row_checksum integer not null)")
-            for statement in OTHERS:
-                self._connection.execute(statement)
-            for name, value in {"format": FORMAT, **about}.items():
-                self.set(name, value)
-
-    def is_new(self) -> bool:
-        """Whether nothing has been made here yet."""
+    @staticmethod
+    def create(folder: Path, tables: Mapping[str, Iterable[tuple[Any, ...]]]) -> None:
+        """Make the database of a new store, with these rows in it; it is there as a whole or not at all."""
+        path, temporary = folder / FILE, folder / f".{secrets.token_hex(8)}.tmp"
         try:
-            return self._one("select count(*) from sqlite_master")[0] == 0
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from None
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+                connection.execute("begin")
+                for table, columns in TABLES.items():
+                    connection.execute(f"create table {table} ({', '.join(columns)}, row_checksum integer not null)")
+                for statement in OTHERS:
+                    connection.execute(statement)
+                for table, rows in tables.items():
+                    connection.executemany(*_statement(table, rows, "insert"))
+                connection.execute("commit")
+            os.replace(temporary, path)
+            disk.sync_folder(folder)
+        except BaseException as error:
+            with suppress(OSError):
+                temporary.unlink()
+            if isinstance(error, sqlite3.Error):
+                raise unusable(path, error) or damaged(path, str(error)) from error
+            raise
 
     def check_format(self) -> None:
-        try:
-            odd = self._one("select type, name from sqlite_master where type not in ('table', 'index')")
-            if odd is not None:
-                # A trigger would run whenever something is written.
-                raise ValueError(f"it has the {odd[0]} {odd[1]!r}, which no store has")
-            version = self.get("format")
-        except (sqlite3.DatabaseError, KeyError, ValueError) as error:
-            raise self._damaged(error) from None
-        if not isinstance(version, int) or version > SPARSE_FORMAT:
-            raise DamagedStore(
-                f"{self.path} is of format {version}, written by a later version of grinch; this one reads up to"
-                f" {SPARSE_FORMAT}. Upgrade grinch"
-            )
+        """Raise unless this is the database of a store that this version can read."""
+        found = dict(self._all("select name, type from sqlite_master"))
+        if found.get("about") == "table":
+            # First, and without its checksum: a later format may have other tables and checksums.
+            row = self._one("select value from about where name = 'format'")
+            version = None if row is None else self._parsed("about", row[0])
+            check_version(self.path, version)
+        missing = next((table for table in TABLES if found.get(table) != "table"), None)
+        if missing is not None:
+            raise damaged(self.path, f"it is not the database of a store, for it has no table {missing!r}")
+        odd = next((name for name, kind in found.items() if kind not in ("table", "index")), None)
+        if odd is not None:
+            # A trigger would run whenever something is written.
+            raise damaged(self.path, f"it has the {found[odd]} {odd!r}, which no store has")
+        self.get("format")
 
     # Transactions -------------------------------------------------------------------------------------------------
 
@@ -130,51 +194,91 @@ class Database:
     def changing(self) -> Iterator[None]:
         """All changes within are on disk when this ends, or none of them is made."""
         try:
-            self._connection.execute("begin immediate")
+            with self._explained():
+                self._connection.execute("begin immediate")
             yield
-            self.commit()
+            with self._explained():
+                self._connection.execute("commit")
         except BaseException:
             if self._connection.in_transaction:
-                self._connection.execute("rollback")
+                with self._explained():
+                    self._connection.execute("rollback")
             raise
-
-    def commit(self) -> None:
-        self._connection.execute("commit")
 
     def look_again(self) -> None:
         """For a reader: what was committed by now; until the next call nothing of it changes."""
-        if self._connection.in_transaction:
-            self._connection.execute("rollback")
-        self._connection.execute("begin")
+        with self._explained():
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
+            self._connection.execute("begin")
         self._one("select count(*) from about")
 
     def close(self) -> None:
+        """Close the connection; a reader leaves no file behind."""
         self._connection.close()
+        with suppress(OSError, sqlite3.Error, UnicodeDecodeError):
+            if self._leaves_files and not self._log.stat().st_size:
+                # The last connection that can write takes them away when it is closed.
+                with closing(self._connect("rw")) as connection:
+                    connection.execute("select 1 from sqlite_master").fetchone()
 
     def _write(self, table: str, rows: Iterable[tuple[Any, ...]], how: str = "insert or replace") -> None:
         """Write rows with their checksums."""
-        marks = ", ".join("?" * (len(TABLES[table]) + 1))
-        summed = ((*row, row_checksum(table, row)) for row in rows)
-        self._connection.executemany(f"{how} into {table} values ({marks})", summed)
+        with self._explained():
+            self._connection.executemany(*_statement(table, rows, how))
+
+    def _do(self, query: str, *values: Any) -> None:
+        with self._explained():
+            self._connection.execute(query, values)
 
     def _one(self, query: str, *values: Any) -> Any:
-        return self._connection.execute(query, values).fetchone()
+        with self._explained():
+            return self._connection.execute(query, values).fetchone()
+
+    def _all(self, query: str, *values: Any) -> list[Any]:
+        with self._explained():
+            return self._connection.execute(query, values).fetchall()
+
+    def _rows(self, table: str, which: str = "", *values: Any) -> Generator[tuple[Any, ...], None, None]:
+        """Rows of a table as they were written, without their checksums."""
+        with self._explained(), closing(self._connection.execute(f"select * from {table} {which}", values)) as cursor:
+            for row in cursor:
+                yield self._compared(table, row)
+
+    def _row(self, table: str, column: str, value: Any) -> tuple[Any, ...] | None:
+        """The row of a table with this value in a column that names rows; None if there is none."""
+        row = self._one(f"select * from {table} where {column} = ?", value)
+        return None if row is None else self._compared(table, row)
+
+    def _compared(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        if row_checksum(table, row[:-1]) != row[-1]:
+            raise damaged(self.path, f"the checksum of a row in {table!r} is wrong ({row[:-1]!r:.100})")
+        return row[:-1]
+
+    def _parsed(self, table: str, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise damaged(self.path, f"{text!r:.60} in {table!r} is not JSON: {error}") from None
 
     # What the store is --------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> Any:
-        found = self._one("select value from about where name = ?", name)
-        if found is None:
-            raise KeyError(name)
-        return json.loads(found[0])
+        """Return what is known by this name; raises if nothing is."""
+        row = self._row("about", "name", name)
+        if row is None:
+            raise damaged(self.path, f"{name!r} is not in 'about'")
+        value = self._parsed("about", row[1])
+        if not isinstance(value, ABOUT[name]):
+            raise damaged(self.path, f"{name!r} in 'about' cannot be {value!r:.60}")
+        return value
 
     def find(self, name: str) -> Any:
-        """What is known by this name; None if nothing is."""
-        found = self._one("select value from about where name = ?", name)
-        return None if found is None else json.loads(found[0])
+        """Return what is known by this name; None if nothing is, as in stores of earlier releases."""
+        return None if self._row("about", "name", name) is None else self.get(name)
 
     def set(self, name: str, value: Any) -> None:
-        self._write("about", [(name, json.dumps(value))])
+        self._write("about", [about_row(name, value)])
 
     # Operations ---------------------------------------------------------------------------------------------------
 
@@ -186,40 +290,42 @@ class Database:
 
     def operations(self, after: int) -> Iterator[Operation]:
         """Those after a version, in order."""
-        columns = ", ".join(Operation._fields)
-        query = f"select {columns} from operations where version > ? order by version"
-        for row in self._connection.execute(query, (after,)):
-            yield Operation(*row)
+        for version, kind, _, *rest in self._rows("operations", "where version > ? order by version", after):
+            yield Operation(version, kind, *rest)
 
     def times(self) -> dict[int, float]:
         """When each version was made, in seconds since 1970."""
-        return dict(self._connection.execute("select version, at from operations"))
+        return dict(self._all("select version, at from operations"))
 
     def inserted(self) -> list[tuple[int, int]]:
         """The versions in which points came, and how many did."""
         query = "select version, n_rows, data from operations where kind in ('insert', 'adopt') order by version"
-        return [(version, n or int(data or 0)) for version, n, data in self._connection.execute(query)]
+        with reading(self.path, ValueError):
+            return [(version, n or int(data or 0)) for version, n, data in self._all(query)]
 
     def forget_operations(self) -> None:
         """A snapshot has it all: what is needed to do operations again goes, that they were done stays."""
-        done = self._connection.execute("select version, kind, at, n_rows, data from operations").fetchall()
-        # How many points an insert brought stays known, too: which of those there are came when.
-        kept = ((*row[:3], 0, 0, 0, _count_kept(*row[1:]), None) for row in done)
-        self._write("operations", kept)
-        self._connection.execute("delete from removed")
+        done = list(self._rows("operations"))
+        self._write("operations", (forgotten(row) for row in done))
+        self._do("delete from removed")
 
     def forget_rows(self, up_to: int) -> None:
         """The rows of operations up to a version are on disk elsewhere."""
-        query = "update operations set rows = null where version <= ? and rows is not null"
-        self._connection.execute(query, (up_to,))
+        self._do("update operations set rows = null where version <= ? and rows is not null", up_to)
 
     # Points -------------------------------------------------------------------------------------------------------
 
     def add_points(self, first: int, ids: Sequence[Id] | None, payloads: Sequence[str | None] | None, n: int) -> None:
-        """File points from position ``first`` on; raises sqlite3.IntegrityError if an id is known."""
+        """File points from position ``first`` on; raises :class:`KnownId` if a point has one of these ids."""
         nothing: list[None] = [None] * n
         rows = zip(range(first, first + n), ids or nothing, payloads or nothing, strict=True)
-        self._write("points", rows, "insert")
+        with self._explained():
+            try:
+                self._connection.executemany(*_statement("points", rows, "insert"))
+            except sqlite3.IntegrityError as error:
+                if "points.id" in str(error):
+                    raise KnownId from None
+                raise
 
     def file_positions(self, positions: Iterable[int]) -> None:
         """File points that have neither an id nor a payload yet."""
@@ -227,9 +333,16 @@ class Database:
 
     def positions_of(self, ids: Sequence[Id]) -> list[int | None]:
         """The position of each id; None for those that are not there."""
-        found = self._connection.cursor()
-        rows = (found.execute("select position from points where id = ?", (name,)).fetchone() for name in ids)
+        rows = [self._row("points", "id", name) for name in ids]
+        for row, name in zip(rows, ids, strict=True):
+            if row is not None and row[1] != name:
+                raise damaged(self.path, f"it has the id {row[1]!r:.60} where {name!r:.60} should be")
         return [None if row is None else int(row[0]) for row in rows]
+
+    def check_absence(self, name: Id) -> None:
+        """Raise if an id that was not found is there: then the index is damaged, by which it is looked for."""
+        if self._one("select 1 from points not indexed where id = ?", name) is not None:
+            raise damaged(self.path, f"the index of 'points' does not have the id {name!r:.60}, which is there")
 
     def were_removed(self, ids: Sequence[Id]) -> list[bool]:
         """Which of these ids were there before and were removed."""
@@ -237,39 +350,45 @@ class Database:
 
     def all_removed(self) -> list[Id]:
         """The ids of all points that were removed, as far as they are remembered."""
-        return [row[0] for row in self._connection.execute("select id from removed")]
+        return [row[0] for row in self._rows("removed")]
 
     def ids_at(self, positions: Iterable[int]) -> list[Id | None]:
         """The ids at these positions; None where there is no point any more."""
-        cursor = self._connection.cursor()
-        rows = (cursor.execute("select id from points where position = ?", (p,)).fetchone() for p in positions)
-        return [None if row is None else row[0] for row in rows]
+        return [None if row is None else row[1] for row in self._points_at(positions)]
 
-    def all_ids(self) -> list[Id]:
-        """The ids of all points, by position."""
-        return [row[0] for row in self._connection.execute("select id from points order by position")]
+    def _points_at(self, positions: Iterable[int]) -> Iterator[tuple[Any, ...] | None]:
+        return (self._row("points", "position", position) for position in positions)
+
+    def all_ids(self, *, is_trusted: bool = False) -> list[Id]:
+        """The ids of all points, by position; if they are trusted, not compared with their checksums."""
+        if self._has_compared or is_trusted:
+            return [row[0] for row in self._all("select id from points order by position")]
+        found = [row[1] for row in self._rows("points", "order by position")]
+        self._has_compared = True
+        return found
 
     def all_positions(self) -> Counts:
-        rows = self._connection.execute("select position from points order by position")
-        return np.fromiter((row[0] for row in rows), np.int64)
-
-    def count_points(self) -> int:
-        return int(self._one("select count(*) from points")[0])
+        return np.array([row[0] for row in self._all("select position from points order by position")], np.int64)
 
     def remove_points(self, positions: Iterable[int], ids: Iterable[Id]) -> None:
-        self._connection.executemany("delete from points where position = ?", ((p,) for p in positions))
+        with self._explained():
+            self._connection.executemany("delete from points where position = ?", ((p,) for p in positions))
         self._write("removed", ((name,) for name in ids))
 
     def set_payloads(self, positions: Sequence[int], payloads: Sequence[str | None]) -> None:
         self._write("points", zip(positions, self.ids_at(positions), payloads, strict=True))
 
     def payloads_at(self, positions: Iterable[int]) -> list[str | None]:
-        cursor = self._connection.cursor()
-        rows = (cursor.execute("select payload from points where position = ?", (p,)).fetchone() for p in positions)
-        return [None if row is None else row[0] for row in rows]
+        return [None if row is None else row[2] for row in self._points_at(positions)]
 
-    def all_payloads(self) -> Iterator[tuple[int, str | None]]:
-        yield from self._connection.execute("select position, payload from points order by position")
+    def parsed_payloads(self, positions: Iterable[int]) -> list[Any]:
+        """The payloads at these positions; None where there is none."""
+        return [None if text is None else self._parsed("points", text) for text in self.payloads_at(positions)]
+
+    def all_payloads(self) -> Iterator[tuple[int, Any]]:
+        """All positions that are filed, and the payloads there."""
+        for position, _, text in self._rows("points", "order by position"):
+            yield position, None if text is None else self._parsed("points", text)
 
     def find_text(self, text: str, limit: int, deadline: float) -> tuple[list[int], bool]:
         """Positions of points whose id or payload has a text in it, until ``limit`` or a moment; whether all were seen.
@@ -286,16 +405,16 @@ class Database:
         found: list[int] = []
         self._connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 20_000)
         try:
-            with closing(self._connection.execute(query, marked)) as cursor:
+            with self._explained(), closing(self._connection.execute(query, marked)) as cursor:
                 for position, name, payload in cursor:
                     if time.monotonic() > deadline:
                         return found, False
                     # The name of a field is no text of a point.
-                    if _has_text(text.lower(), name, payload):
+                    if _has_text(text.lower(), name, None if payload is None else self._parsed("points", payload)):
                         found.append(position)
                     if len(found) == limit:
                         return found, False
-        except sqlite3.OperationalError:
+        except InterruptedError:
             return found, False
         finally:
             self._connection.set_progress_handler(None, 0)
@@ -307,21 +426,20 @@ class Database:
         self._write("records", enumerate(records, first))
 
     def records_at(self, rows: Iterable[int]) -> list[str]:
-        cursor = self._connection.cursor()
-        found = [cursor.execute("select record from records where number = ?", (int(row),)).fetchone() for row in rows]
+        found = [self._row("records", "number", int(row)) for row in rows]
         if None in found:
-            raise self._damaged(ValueError(f"{found.count(None)} records are not there"))
-        return [row[0] for row in found]
+            raise damaged(self.path, f"{found.count(None)} records are not there")
+        return [row[1] for row in found if row is not None]
 
     def renumber_records(self, kept: Counts) -> None:
         """Keep these records only, in ascending order, numbered from 0."""
         last = -1
         for new, old in enumerate(kept.tolist()):
-            self._connection.execute("delete from records where number > ? and number < ?", (last, old))
+            self._do("delete from records where number > ? and number < ?", last, old)
             # Never later than before, and the place is free by now.
-            self._connection.execute("update records set number = ? where number = ?", (new, old))
+            self._do("update records set number = ? where number = ?", new, old)
             last = old
-        self._connection.execute("delete from records where number > ?", (last,))
+        self._do("delete from records where number > ?", last)
 
     # Changes and names --------------------------------------------------------------------------------------------
 
@@ -332,73 +450,110 @@ class Database:
 
     def latest_changes(self, since: int, until: int, cut: str) -> Generator[tuple[int, list[list[Any]]], None, None]:
         """Versions after one and up to another, and the changes of a cut in each; the latest first."""
-        query = "select version, records from changes where version > ? and version <= ? and cut = ?"
-        cursor = self._connection.execute(f"{query} order by version desc, rowid desc", (since, until, cut))
-        with closing(cursor):
-            for version, records in cursor:
-                yield version, json.loads(records)
+        which = "where version > ? and version <= ? and cut = ? order by version desc, rowid desc"
+        for version, _, records in self._rows("changes", which, since, until, cut):
+            yield version, self._changes_in(records)
 
     def changes(self, since: int, cut: str | None) -> Iterator[tuple[int, str, list[list[Any]]]]:
         """The version, the cut and the changes of it, after a version."""
-        query = "select version, cut, records from changes where version > ?"
-        values: list[Any] = [since]
-        if cut is not None:
-            query, values = f"{query} and cut = ?", [since, cut]
-        for version, name, records in self._connection.execute(f"{query} order by version, rowid", values).fetchall():
-            yield version, name, json.loads(records)
+        which = "where version > ? and coalesce(cut = ?, true) order by version, rowid"
+        for version, name, records in list(self._rows("changes", which, since, cut)):
+            yield version, name, self._changes_in(records)
+
+    def _changes_in(self, text: str) -> list[list[Any]]:
+        found = self._parsed("changes", text)
+        if not isinstance(found, list) or not all(isinstance(one, list) and len(one) == 6 for one in found):
+            raise damaged(self.path, f"{text!r:.60} in 'changes' are none")
+        return found
 
     def set_name(self, cut: str, cluster: int, name: str | None) -> None:
         if name is None:
-            self._connection.execute("delete from names where cut = ? and cluster = ?", (cut, cluster))
+            self._do("delete from names where cut = ? and cluster = ?", cut, cluster)
         else:
             self._write("names", [(cut, cluster, name)])
 
     def names(self, cut: str) -> dict[int, str]:
-        return dict(self._connection.execute("select cluster, name from names where cut = ? order by cluster", (cut,)))
+        # Few enough to need no index, which could be damaged without being noticed.
+        which = "not indexed where cut = ? order by cluster"
+        return {cluster: name for _, cluster, name in self._rows("names", which, cut)}
 
     def drop_names(self, cut: str) -> None:
-        self._connection.execute("delete from names where cut = ?", (cut,))
+        self._do("delete from names where cut = ?", cut)
 
     # Care ---------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Let SQLite verify the file."""
-        try:
-            found = self._connection.execute("pragma integrity_check").fetchall()
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from None
+        """Let SQLite verify the file, and compare all rows with their checksums."""
+        found = self._all("pragma integrity_check")
         if found != [("ok",)]:
-            raise self._damaged(ValueError("; ".join(str(row[0]) for row in found[:5])))
+            raise damaged(self.path, "; ".join(str(row[0]) for row in found[:5]))
         for table in TABLES:
-            for *row, checksum in self._connection.execute(f"select * from {table}"):
-                if row_checksum(table, tuple(row)) != checksum:
-                    raise self._damaged(ValueError(f"the checksum of a row in {table!r} is wrong ({row!r:.100})"))
+            for _ in self._rows(table):
+                pass
+
+    def all_rows(self, table: str) -> list[tuple[Any, ...]]:
+        """All rows of a table, in the order they were written."""
+        return list(self._rows(table, "order by rowid"))
 
     def vacuum(self) -> bool:
         """Write the file again without what was deleted; whether it is gone. A reader's view may keep it in the log."""
-        self._connection.execute("pragma busy_timeout = 500")
+        self._do("pragma busy_timeout = 500")
         try:
-            self._connection.execute("vacuum")
+            self._do("vacuum")
             is_kept = self._one("pragma wal_checkpoint(truncate)")[0]
         finally:
-            self._connection.execute("pragma busy_timeout = 30000")
+            self._do("pragma busy_timeout = 30000")
         return not is_kept
 
     def copy_to(self, path: Path) -> None:
         """A copy of what is committed, while others may write."""
-        target = sqlite3.connect(path)
-        try:
+        with self._explained(), closing(sqlite3.connect(path)) as target:
             self._connection.backup(target)
             target.execute("pragma journal_mode = delete")
-        finally:
-            target.close()
 
 
-def _count_kept(kind: str, _: float, n_rows: int, data: bytes | None) -> bytes | None:
-    """What is left of the data of an operation that is never done again."""
-    if kind not in ("insert", "adopt"):
-        return None
-    return str(n_rows).encode() if n_rows else data
+def check_header(path: Path) -> None:
+    """Raise unless a file begins as a database does.
+
+    Before SQLite opens it: beside an empty file, that would delete the log, in which all may still be.
+    """
+    try:
+        with open(path, "rb") as file:
+            start = file.read(len(MAGIC))
+    except FileNotFoundError:
+        raise damaged(path, "it is not there") from None
+    if start != MAGIC:
+        raise damaged(path, "it does not begin as a database does" if start else "it is empty")
+
+
+def check_version(path: Path, version: Any) -> None:
+    """Raise if a database is of a format that only a later version reads."""
+    if isinstance(version, int) and version > SPARSE_FORMAT:
+        raise LaterFormat(
+            f"{path} is of format {version}, written by a later version of grinch; this one reads up to"
+            f" {SPARSE_FORMAT}. Upgrade grinch"
+        )
+
+
+def about_row(name: str, value: Any) -> tuple[str, str]:
+    """Return what is known by a name as a row of the table ``about``."""
+    return name, json.dumps(value)
+
+
+def forgotten(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the row of an operation that is never done again.
+
+    How many points an insert brought stays known: which of those there are came when.
+    """
+    version, kind, at, _, n_rows, _, data, _ = row
+    count = None if kind not in ("insert", "adopt") else str(n_rows).encode() if n_rows else data
+    return version, kind, at, 0, 0, 0, count, None
+
+
+def _statement(table: str, rows: Iterable[tuple[Any, ...]], how: str) -> tuple[str, Iterator[tuple[Any, ...]]]:
+    """What writes rows with their checksums into a table, and these."""
+    marks = ", ".join("?" * (len(TABLES[table]) + 1))
+    return f"{how} into {table} values ({marks})", ((*row, row_checksum(table, row)) for row in rows)
 
 
 def row_checksum(table: str, row: tuple[Any, ...]) -> int:
@@ -407,11 +562,11 @@ def row_checksum(table: str, row: tuple[Any, ...]) -> int:
     return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"))
 
 
-def _has_text(wanted: str, name: Id | None, payload: str | None) -> bool:
+def _has_text(wanted: str, name: Id | None, payload: Any) -> bool:
     """Whether an id, or a value anywhere in a payload, has a text in it."""
     if wanted in str(name).lower():
         return True
-    waiting = [] if payload is None else [json.loads(payload)]
+    waiting = [payload]
     while waiting:
         value = waiting.pop()
         if isinstance(value, (dict, list)):

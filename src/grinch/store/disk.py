@@ -5,7 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,17 @@ def write_at(file: int, data: npt.NDArray[Any] | bytes, offset: int) -> None:
     while left:
         written = os.pwrite(file, left, offset)
         left, offset = left[written:], offset + written
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of the system say which file it is about: one of an open file does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and not error.filename:
+            error.filename = str(path)
+        raise
 
 
 def sync(file: int) -> None:
@@ -117,10 +129,11 @@ class RowFile:
 
     def append(self, at: int, rows: npt.NDArray[Any], *, is_kept: bool = False) -> None:
         """Let these be the rows from number ``at`` on; on disk when this returns, unless they are kept elsewhere."""
-        file = self._to_write()
-        write_at(file, np.ascontiguousarray(rows, self.dtype), at * self.row_bytes)
-        if not is_kept:
-            sync(file)
+        with naming(self.path):
+            file = self._to_write()
+            write_at(file, np.ascontiguousarray(rows, self.dtype), at * self.row_bytes)
+            if not is_kept:
+                sync(file)
 
     def at(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Some of the rows, by number."""
@@ -158,7 +171,8 @@ class RowFile:
 
     def sync(self) -> None:
         """All rows are on disk, also those that came before the file was opened."""
-        sync(self._to_write())
+        with naming(self.path):
+            sync(self._to_write())
 
     def _to_write(self) -> int:
         if not self._is_to_write or self._file is None:
@@ -173,9 +187,8 @@ class RowFile:
         if count > len(self._map):
             # All there are by now, so that adding a row does not mean mapping again; those beyond mean nothing yet.
             there = self.count()
-            assert self._file is not None
-            if there < count:
-                raise OSError(f"{self.path} must hold {count:,} rows of {self.row_bytes} bytes; it has {there:,}")
+            if there < count or self._file is None:
+                raise ValueError(f"it must hold {count:,} rows of {self.row_bytes} bytes, and has {there:,}")
             whole = mmap.mmap(self._file, there * self.row_bytes, access=mmap.ACCESS_READ)
             self._map = np.frombuffer(whole, self.dtype).reshape(there, self.width)
         return self._map[:count]

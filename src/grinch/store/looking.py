@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from contextlib import closing
@@ -165,7 +164,7 @@ class Looking(Reading):
         with self._turn:
             self._now()
             asked = [int(position) for position in positions]
-            payloads = [None if text is None else json.loads(text) for text in self._db.payloads_at(asked)]
+            payloads = self._db.parsed_payloads(asked)
             if self._db.get("is_named"):
                 return list(zip(self._db.ids_at(asked), payloads, strict=True))
             there = self._now().has(np.array(asked, np.int64))

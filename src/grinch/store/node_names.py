@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from grinch.store.snapshots import DamagedStore
+from grinch.store.damage import DamagedStore, unusable
 
 FILE = "node-names.sqlite"
 # A name is kept by this many points of its node at most.
@@ -28,17 +28,6 @@ TABLE = (
 )
 # How much of the file is its header.
 HEADER = 100
-# Errors that are not of the file, but of where it is or who else uses it.
-NOT_NOW = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PERM,
-}
-
 Id = int | str
 
 
@@ -143,13 +132,11 @@ class NodeNames:
                 # What is deleted is overwritten.
                 connection.execute("pragma secure_delete = on")
                 yield connection
-        except (sqlite3.Error, ValueError, TypeError) as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in NOT_NOW:
-                raise OSError(
-                    f"the names of nodes in {self.path} cannot be read or written: {error}. Is the folder writable, is"
-                    " there room on the disk, and does nobody else hold the file?"
-                ) from None
-            raise DamagedStore(
+        except DamagedStore:
+            raise
+        except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
+            passing = unusable(self.path, error) if isinstance(error, sqlite3.Error) else None
+            raise passing or DamagedStore(
                 f"{self.path} is damaged: {error}. Move it away to go on without these names, or restore it from a"
                 " backup"
             ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from contextlib import closing
 from importlib import import_module
@@ -17,17 +18,18 @@ from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
 from grinch.store import inputs
 from grinch.store.contents import Contents
-from grinch.store.database import FILE, Database
+from grinch.store.damage import damaged
+from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
 from grinch.store.following import Followed
-from grinch.store.lock import WriterLock
+from grinch.store.lock import WriterLock, holder
 from grinch.store.reading import DEFAULT_CUT
-from grinch.store.session import snapshot_name, vectors_name
+from grinch.store.session import OUR_NAMES, snapshot_name, vectors_name
 from grinch.store.snapshots import write_snapshot
 from grinch.store.store import Store
 
 DTYPES = ("float32", "float64")
-# A folder with this file has a sharded store in it.
-SHARDED = "sharded.json"
+# A folder with this file has a sharded store in it, whose branches are in folders called so.
+SHARDED, BRANCH_NAME = "sharded.json", re.compile(r"branch-\d{5,}")
 
 
 def open(
@@ -105,66 +107,99 @@ def open(
     check_cut(n_clusters, threshold)
     n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
     model = Grinch(**given, verbose=verbose)
-    found, is_there = model._check_parameters(reset=True).linkage, (folder / FILE).exists()
-    if not is_there:
-        advise_on_threshold(threshold, getattr(found, "ceiling", None), found)
-    if readonly:
-        if not is_there:
-            raise FileNotFoundError(f"folder {str(folder)!r} has no store to read; leave readonly out to make one")
-        return Store(folder, None, given, verbose)
+    found = model._check_parameters(reset=True).linkage
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
-    if not is_there and folder.exists() and not _is_unfinished(folder) and not (folder / FILE).exists():
+    asked = (None, None, None) if readonly else (n_clusters, threshold, dtype)
+    is_made = is_store(folder) and _is_made(folder, *asked)
+    if readonly:
+        if not is_made:
+            raise FileNotFoundError(f"folder {str(folder)!r} has no store to read; leave readonly out to make one")
+        return Store(folder, None, given, verbose)
+    if not is_store(folder) and folder.exists() and not all(map(_is_passed_over, folder.iterdir())):
         raise FileExistsError(
             f"folder {str(folder)!r} is not empty and has no store in it; give another name, or empty it"
         )
     folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder)
     try:
-        with closing(Database(folder, readonly=False)) as database:
-            if database.is_new():
-                _create(folder, database, model, n_clusters, threshold, dtype)
-            else:
-                database.check_format()
-                _check_same(database, n_clusters, threshold, dtype)
+        # Somebody may have made it since.
+        if not is_store(folder):
+            _create(folder)
+        if not is_made and not _is_made(folder, *asked):
+            advise_on_threshold(threshold, getattr(found, "ceiling", None), found)
+            _finish(folder, model, n_clusters, threshold, dtype)
         return Store(folder, lock, given, verbose)
     except BaseException:
         lock.release()
         raise
 
 
-def _is_unfinished(folder: Path) -> bool:
-    """Whether nothing is there but what comes from a store that was being made when its process died."""
-    return all(path.name.startswith(("writer.lock", "snapshot-", ".", FILE)) for path in folder.iterdir())
+def is_store(folder: Path) -> bool:
+    """Return whether a folder has a store in it, plain or sharded, or files that are left of one."""
+    return folder.is_dir() and any(_is_of_store(path.name) for path in folder.iterdir())
 
 
-def _create(
-    folder: Path,
-    database: Database,
-    model: Grinch,
-    n_clusters: int | None,
-    threshold: float | None,
-    dtype: str | None,
-) -> None:
+def _is_of_store(name: str) -> bool:
+    is_plain = name in (FILE, *BESIDE) or any(kind.fullmatch(name) for kind in OUR_NAMES)
+    return is_plain or name == SHARDED or bool(BRANCH_NAME.fullmatch(name))
+
+
+def _is_passed_over(path: Path) -> bool:
+    """Whether a store can be made beside a file: hidden ones, and what is left where the making of one was ended."""
+    is_lock = path.name == "writer.lock" and (not path.stat().st_size or holder(path.parent) is not None)
+    return is_lock or path.name.startswith(".")
+
+
+def _is_made(folder: Path, n_clusters: int | None, threshold: float | None, dtype: str | None) -> bool:
+    """Whether the store in a folder was made to the end; raises if it is damaged, or made with something else."""
+    if not (folder / FILE).exists() and any(BRANCH_NAME.fullmatch(path.name) for path in folder.iterdir()):
+        raise damaged(
+            folder / SHARDED,
+            "it is not there, and branches of a sharded store are, each of which is a store of its own",
+        )
+    with closing(Database(folder, readonly=True)) as database:
+        database.check_format()
+        if database.get("snapshot") is None:
+            return False
+        _check_same(database, n_clusters, threshold, dtype)
+        return True
+
+
+def _create(folder: Path) -> None:
+    """Make the database of a new store; without a snapshot it is not made to the end."""
+    about = {
+        "format": FORMAT,
+        "store": secrets.token_hex(16),
+        "grinch": grinch.__version__,
+        "snapshot": None,
+        "vectors": vectors_name(),
+        "files": [snapshot_name(0)],
+        "dtype": None,
+        "n_features": None,
+        "is_named": None,
+        "id_kind": None,
+        "columns": None,
+        "default_cut": [None, None],
+        "is_to_be_vacuumed": False,
+    }
+    Database.create(folder, {"about": [about_row(name, value) for name, value in about.items()]})
+
+
+def _finish(folder: Path, model: Grinch, n_clusters: int | None, threshold: float | None, dtype: str | None) -> None:
+    """Make a new store to the end: with an empty model, and how it is cut."""
     followed = Followed()
     followed.add(DEFAULT_CUT, n_clusters=n_clusters, threshold=threshold, model=model)
-    name, store = snapshot_name(0), secrets.token_hex(16)
-    write_snapshot(folder / name, *Contents(model, followed, folder, store).parts())
-    database.create(
-        {
-            "store": store,
-            "grinch": grinch.__version__,
-            "snapshot": name,
-            "vectors": vectors_name(),
-            "dtype": dtype,
-            "n_features": None,
-            "is_named": None,
-            "id_kind": None,
-            "columns": None,
-            "default_cut": [n_clusters, threshold],
-            "is_to_be_vacuumed": False,
-        }
-    )
+    with closing(Database(folder, readonly=False)) as database:
+        (name,) = database.get("files")
+        contents = Contents(model, followed, folder, database.get("store"))
+        write_snapshot(folder / name, *contents.parts())
+        with database.changing():
+            # Also where the snapshot is lost, a store knows how it was made.
+            database.set("model", contents.parts()[0]["model"])
+            database.set("dtype", dtype)
+            database.set("default_cut", [n_clusters, threshold])
+            database.set("snapshot", name)
 
 
 def _check_same(database: Database, n_clusters: int | None, threshold: float | None, dtype: str | None) -> None:

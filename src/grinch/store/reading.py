@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from grinch.estimators.checks import placing
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
 from grinch.store.contents import Contents
+from grinch.store.damage import damaged
 from grinch.store.database import Id
 from grinch.store.lock import holder, is_held
 from grinch.store.session import Session
@@ -47,7 +47,12 @@ class Reading(Session):
         """The ids of all points, in the order they came."""
         with self._turn:
             contents = self._now()
-            return self._db.all_ids() if self._db.get("is_named") else contents.positions().tolist()
+            if not self._db.get("is_named"):
+                return contents.positions().tolist()
+            found = self._db.all_ids()
+            if len(found) != contents.n_points:
+                raise damaged(self._db.path, f"there are {len(found):,} ids for {contents.n_points:,} points")
+            return found
 
     @property
     def id_kind(self) -> str | None:
@@ -112,8 +117,7 @@ class Reading(Session):
     def payload(self, ids: Any) -> list[Any]:
         """What was given beside points, by their ids."""
         with self._turn:
-            found = self._db.payloads_at(self._positions(ids).tolist())
-            return [None if text is None else json.loads(text) for text in found]
+            return self._db.parsed_payloads(self._positions(ids).tolist())
 
     def vectors(self, ids: Any) -> Any:
         """The points themselves, as they were given: a row of numbers each, or a list of records."""
@@ -271,8 +275,7 @@ class Reading(Session):
                     self._open_rows()  # there may be points now
                 elif self._vectors.width != self._db.get("n_features"):
                     self._vectors.width = self._db.get("n_features")  # there may be more columns now
-                for done in later:
-                    contents.replay(done, self._rows_of)
+                self._replay(contents, later)
             except FileNotFoundError:
                 self._vectors, self._contents = None, None
                 return self._now().version
@@ -303,6 +306,7 @@ class Reading(Session):
         positions, names = self._positions_or_none(ids)
         for position, name in zip(positions, names, strict=True):
             if position is None:
+                self._db.check_absence(name)
                 raise ValueError(f"ids must name points in the store; {name!r} is not there{self._kind_hint(name)}")
         return np.array(positions, np.int64)
 
@@ -317,6 +321,7 @@ class Reading(Session):
             were_there = [isinstance(name, int) and 0 <= name < given for name in missing]
         for name, was_there in zip(missing, were_there, strict=True):
             if not was_there:
+                self._db.check_absence(name)
                 raise ValueError(
                     f"ids must name points in the store; {name!r} never was{self._kind_hint(name)}. Nothing was removed"
                 )

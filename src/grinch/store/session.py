@@ -6,7 +6,6 @@ import gc
 import os
 import re
 import secrets
-import sqlite3
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,13 +18,15 @@ import numpy as np
 
 from grinch._types import Counts, count_rows
 from grinch.errors import LinkageError
+from grinch.estimators.grinch import Grinch
 from grinch.saving.checks import check_model
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
-from grinch.store.contents import Contents
+from grinch.store.contents import Contents, ids_as_arrays
+from grinch.store.damage import DamagedStore, damaged, reading
 from grinch.store.database import SPARSE_FORMAT, Database, Id, Operation
 from grinch.store.lock import StoreLocked, WriterLock, describe, holder
-from grinch.store.snapshots import CAN_FORK, DamagedStore, Snapshot, read_snapshot, run_aside, write_snapshot
+from grinch.store.snapshots import CAN_FORK, Snapshot, read_snapshot, run_aside, write_snapshot
 from grinch.store.sparse_rows import ENDS, SparseRowFile, checksum_rows
 
 # A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
@@ -36,7 +37,11 @@ MOST_OPERATIONS = 2000
 LOGGED = 2**15
 SNAPSHOT_NAME = re.compile(r"snapshot-\d+-[0-9a-f]+\.grinch")
 VECTORS_NAME = re.compile(r"vectors-[0-9a-f]+\.bin")
-ENDS_NAME = re.compile(VECTORS_NAME.pattern + re.escape(ENDS))
+OUR_NAMES = (SNAPSHOT_NAME, VECTORS_NAME, re.compile(VECTORS_NAME.pattern + re.escape(ENDS)))
+# What of the database is in a snapshot, too, for whoever rebuilds a store.
+ALSO_IN_SNAPSHOTS = ("vectors", "dtype", "n_features", "is_sparse", "is_named", "id_kind", "columns", "default_cut")
+# Files that were being written when their process died.
+LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp(-journal)?")
 
 
 def snapshot_name(version: int) -> str:
@@ -68,7 +73,7 @@ class Session:
         self._unverified: Path | None = None
         self._lock, self._given, self._verbose = lock, given, verbose
         self._turn = threading.RLock()
-        self._database: Database | None = Database(folder, readonly=lock is None)
+        self._database: Database | None = Database(folder, readonly=True)
         self._contents: Contents | None = None
         self._vectors: disk.RowFile | SparseRowFile | None = None
         # By number, rows that a reader finds in the log, but not in the file.
@@ -79,8 +84,12 @@ class Session:
             self._db.check_format()
             if self.is_readonly:
                 self._db.look_again()
-            self._contents = self._read()
-            self._check_given()
+            contents, later = self._read()
+            self._check_given(contents.model)
+            if not self.is_readonly:
+                # Not before all of it is read: where something is wrong, nothing is written.
+                self._db.become_writable()
+            self._take_up(contents, later)
             if not self.is_readonly:
                 self._clean()
         except BaseException:
@@ -103,7 +112,7 @@ class Session:
                 if not self.is_readonly and self._contents is not None:
                     self.snapshot()
                     self._clean()
-            except (OSError, sqlite3.Error) as error:
+            except OSError as error:
                 warnings.warn(
                     f"{self.folder} was closed without a new snapshot, so opening takes longer, and nothing is lost:"
                     f" {error}",
@@ -141,28 +150,28 @@ class Session:
         """What is in the store; read again from disk if a change failed half way."""
         with self._turn:
             if self._contents is None or self._database is None:
-                self._contents = self._read()
+                self._take_up(*self._read())
+            assert self._contents is not None
             return self._contents
 
-    def _read(self) -> Contents:
-        """What is on disk, to go on with."""
-        try:
-            self._snapshot_version, contents, done = self._while_others_write(self._read_all)
-        except (sqlite3.Error, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise DamagedStore(
-                f"{self.folder} is damaged: {type(error).__name__}: {error}. Restore it from a backup"
-            ) from error
+    def _read(self) -> tuple[Contents, list[Operation]]:
+        """What is on disk, and the operations since the snapshot; nothing is written."""
+        self._snapshot_version, contents, later = self._while_others_write(self._read_all)
         self._unverified = self.folder / self._db.get("snapshot")
-        self._changed, self._n_operations = sum(one.n_rows for one in done), len(done)
+        self._check_rows_are_there(contents, later)
+        contents.model.verbose = self._verbose
+        return contents, later
+
+    def _take_up(self, contents: Contents, later: list[Operation]) -> None:
+        """Go on with what was read."""
+        self._changed, self._n_operations = sum(one.n_rows for one in later), len(later)
         self._in_log_alone = {}
-        self._check_rows_are_there(contents, done)
-        for one in done:
+        for one in later:
             if one.rows is not None and self._vectors is not None:
                 self._restore(one)
-        contents.model.verbose = self._verbose
         if not self.is_readonly and self._db.get("is_to_be_vacuumed"):
             self._vacuum()
-        return contents
+        self._contents = contents
 
     def _check_rows_are_there(self, contents: Contents, done: list[Operation]) -> None:
         """The rows of the snapshot are in their file; those that came since may be in the log alone."""
@@ -171,9 +180,9 @@ class Session:
         need = min([one.first_row for one in done if one.n_rows], default=contents.n_rows)
         there, width = self._vectors.count(), contents.model.n_features_in_
         if there < need or self._vectors.width != width:
-            raise DamagedStore(
-                f"{self._vectors.path} is damaged: it must hold {need:,} rows of {width} numbers, and has {there:,} of"
-                f" {self._vectors.width}. Restore it from a backup"
+            raise damaged(
+                self._vectors.path,
+                f"it must hold {need:,} rows of {width} numbers, and has {there:,} of {self._vectors.width}",
             )
 
     def _read_all(self) -> tuple[int, Contents, list[Operation]]:
@@ -190,7 +199,7 @@ class Session:
                 if not self.is_readonly:
                     break
                 self._db.look_again()
-        raise DamagedStore(f"{self.folder} is damaged: {missing.filename} is not there. Restore it from a backup")
+        raise damaged(Path(missing.filename or self.folder), "it is not there")
 
     def _restore(self, one: Operation) -> None:
         """Rows may have been in the log alone when the machine went down; only a writer can put them where they go."""
@@ -219,20 +228,27 @@ class Session:
             snapshot.verify()
         own = {name: value for name, value in self._given.items() if name in ("linkage", "search")}
         own = {name: value for name, value in own.items() if not isinstance(value, str)}
-        contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
-        if not is_ours:
-            check_model(contents.model)
-        if snapshot.manifest.get("store") != self._db.get("store"):
-            raise DamagedStore(f"{snapshot.path} is of another store. Restore it from a backup")
+        with reading(snapshot.path):
+            contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
+            if not is_ours:
+                check_model(contents.model)
+            if snapshot.manifest.get("store") != self._db.get("store"):
+                raise damaged(snapshot.path, "it is of another store")
         version, later = contents.version, list(self._db.operations(contents.version))
-        for done in later:
-            contents.replay(done, self._rows_of)
+        self._replay(contents, later)
         return version, contents, later
+
+    def _replay(self, contents: Contents, later: list[Operation]) -> None:
+        with reading(self._db.path, ValueError):
+            for done in later:
+                if done.version != contents.version + 1:
+                    raise damaged(self._db.path, f"version {contents.version + 1} is not in 'operations'")
+                contents.replay(done, self._rows_of)
 
     def _find_snapshot(self) -> Snapshot:
         name = self._db.get("snapshot")
         if not isinstance(name, str) or not SNAPSHOT_NAME.fullmatch(name):
-            raise DamagedStore(f"{self._db.path} is damaged: it names {name!r} as the snapshot")
+            raise damaged(self._db.path, f"it names {name!r} as the snapshot")
         return read_snapshot(self.folder / name)
 
     def _open_rows(self) -> None:
@@ -244,7 +260,7 @@ class Session:
         if width is not None:
             name, dtype = self._db.get("vectors"), self._db.get("dtype")
             if not VECTORS_NAME.fullmatch(name) or dtype not in ("float32", "float64") or not 0 < width < 2**31:
-                raise DamagedStore(f"{self._db.path} is damaged: it names {name!r}, {width} x {dtype}, as the vectors")
+                raise damaged(self._db.path, f"it names {name!r}, {width} x {dtype}, as the vectors")
             kind = SparseRowFile if self._db.find("is_sparse") else disk.RowFile
             self._vectors = kind(self.folder / name, np.dtype(dtype), width)
             if self.is_readonly:
@@ -258,15 +274,14 @@ class Session:
         else:
             rows = self._rows_at(np.arange(done.first_row, done.first_row + done.n_rows))
         if not isinstance(rows, list) and checksum_rows([rows]) != done.checksum:
-            raise DamagedStore(
-                f"{self.folder} is damaged: the vectors of version {done.version} are not those that were written."
-                " Restore it from a backup"
-            )
+            path = self.folder if self._vectors is None else self._vectors.path
+            raise damaged(path, f"the vectors of version {done.version} are not those that were written")
         return rows
 
     def _rows_at(self, rows: Counts) -> Any:
         if self._vectors is None:
-            return inputs.decode_records(self._db.records_at(rows.tolist()))
+            with reading(self._db.path, ValueError):
+                return inputs.decode_records(self._db.records_at(rows.tolist()))
         alone = self._in_log_alone
         is_alone = np.array([row in alone for row in rows.tolist()] if alone else np.zeros(len(rows)), np.bool_)
         found = self._from_disk(lambda vectors: vectors.at(rows[~is_alone]))
@@ -280,12 +295,13 @@ class Session:
         """What is read of the vectors."""
         try:
             return read(self._vectors)
-        except (OSError, ValueError) as error:
-            raise DamagedStore(f"{self.folder} is damaged: {error}. Restore it from a backup") from None
+        except ValueError as error:
+            assert self._vectors is not None
+            raise damaged(self._vectors.path, str(error)) from None
 
-    def _check_given(self) -> None:
+    def _check_given(self, model: Grinch) -> None:
         """What was given to open the store must be what it was made with."""
-        known = self._now().model.get_params()
+        known = model.get_params()
         for name, value in self._given.items():
             if isinstance(value, (str, int, tuple)) and value != known[name]:
                 raise ValueError(
@@ -303,10 +319,14 @@ class Session:
         return self._now()
 
     @contextmanager
-    def _changing(self, n_points: int) -> Iterator[int]:
-        """The version that a change makes; if anything is raised on the way, the store is as it was."""
+    def _changing(self, n_points: int, *new_files: str) -> Iterator[int]:
+        """The version that a change makes; if anything is raised on the way, the store is as it was.
+
+        ``new_files`` are the names of files that are made on the way.
+        """
         contents = self._now()
         n_begun = contents.n_begun
+        self._announce(*new_files)
         try:
             with self._db.changing(), no_collections():
                 self._check_alone(contents)
@@ -322,7 +342,7 @@ class Session:
         self._changed += n_points
         self._n_operations += 1
         # The change is made; where there is no room for a snapshot, there will be another time.
-        with suppress(OSError, sqlite3.Error, RuntimeError, MemoryError, DamagedStore):
+        with suppress(OSError, RuntimeError, MemoryError, DamagedStore):
             self._snapshot_if_due(contents)
 
     def _check_alone(self, contents: Contents) -> None:
@@ -378,17 +398,29 @@ class Session:
         with self._turn:
             contents = self._writable()
             if contents.version > self._snapshot_version:
-                name = self._write_snapshot(contents)
+                name = snapshot_name(contents.version)
+                self._announce(name)
+                self._write_snapshot(contents, name)
                 with self._db.changing():
                     self._let_count(name, contents.version)
                 self._changed = self._n_operations = 0
                 self._counts(contents.version)
 
-    def _write_snapshot(self, contents: Contents) -> str:
+    def _write_snapshot(self, contents: Contents, name: str) -> None:
         self._verify_last()
-        name = snapshot_name(contents.version)
-        write_snapshot(self.folder / name, *contents.parts())
-        return name
+        manifest, arrays = self._parts(contents)
+        if self._db.get("is_named"):
+            arrays |= ids_as_arrays(self._db.all_ids(is_trusted=True))
+        write_snapshot(self.folder / name, manifest, arrays)
+
+    def _parts(self, contents: Contents) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is written to a snapshot: the contents, and what the rows are, to be known without the database."""
+        manifest, arrays = contents.parts()
+        return {**manifest, "about": {name: self._db.find(name) for name in ALSO_IN_SNAPSHOTS}}, arrays
+
+    def _next_snapshot(self) -> str:
+        """The name of a snapshot that the next change makes."""
+        return snapshot_name(self._now().version + 1)
 
     def _verify_last(self) -> None:
         """What is written to a new snapshot comes from the last one: damage must not get right checksums that way."""
@@ -417,7 +449,8 @@ class Session:
             self.snapshot()
             return
         version, name = contents.version, snapshot_name(contents.version)
-        manifest, arrays = contents.parts()
+        self._announce(name)
+        manifest, arrays = self._parts(contents)
         path, lock = self.folder / name, self._lock
         assert lock is not None
 
@@ -441,7 +474,7 @@ class Session:
                 return
             # It has its name once it is whole.
             is_to_count = version > self._snapshot_version and (self.folder / name).exists()
-            with suppress(sqlite3.Error, OSError):
+            with suppress(OSError):
                 if is_to_count:
                     with self._db.changing():
                         self._let_count(name, version)
@@ -457,19 +490,36 @@ class Session:
         if aside is not None and not self._turn._is_owned():  # type: ignore[attr-defined]
             aside.join()
 
+    # Files --------------------------------------------------------------------------------------------------------
+
+    def _announce(self, *names: str) -> None:
+        """Write down the names of files that are about to be made; only what is written down is ever deleted."""
+        if names:
+            with self._db.changing():
+                self._check_alone(self._now())
+                known = {*(self._db.find("files") or []), *self._counting()}
+                if self._aside is None:
+                    known = {name for name in known if (self.folder / name).exists()}
+                self._db.set("files", sorted({*known, *names}))
+
+    def _counting(self) -> set[str]:
+        """The names of the files with what is in the store."""
+        vectors = self._db.get("vectors")
+        return {self._db.get("snapshot"), vectors, vectors + ENDS}
+
     def _clean(self) -> None:
-        """Take away files that no longer count, or never did."""
-        counting = {self._db.get("snapshot"), self._db.get("vectors"), self._db.get("vectors") + ENDS}
-        for path in self.folder.iterdir():
-            is_ours = any(kind.fullmatch(path.name) for kind in (SNAPSHOT_NAME, VECTORS_NAME, ENDS_NAME))
-            is_left_over = self._aside is None and re.fullmatch(r"\.[0-9a-f]{16}\.tmp", path.name)
-            if (is_ours and path.name not in counting and self._aside is None) or is_left_over:
-                with suppress(OSError):
-                    path.unlink()
+        """Delete files of this store that no longer count, or never did, and what was written to become one."""
+        if self._aside is not None:
+            return
+        made = {name for name in self._db.find("files") or [] if any(kind.fullmatch(name) for kind in OUR_NAMES)}
+        half = {path.name for path in self.folder.iterdir() if LEFT_OVER.fullmatch(path.name)}
+        for name in (made | half) - self._counting():
+            with suppress(OSError):
+                (self.folder / name).unlink()
 
     def _vacuum(self) -> None:
         # It needs room for another copy. Where there is none, what was compacted counts, and this is done another time.
-        with suppress(sqlite3.Error):
+        with suppress(OSError):
             if self._db.vacuum():
                 with self._db.changing():
                     self._db.set("is_to_be_vacuumed", False)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.store import disk
+from grinch.store.damage import DamagedStore, LaterFormat, damaged
 from grinch.store.disk import CHUNK
 
 FORMAT = 1
@@ -34,10 +35,6 @@ DTYPES = re.compile(r"[<|](?:b1|[iu][1248]|f[48])")
 LONGEST_HEADER = 2**28
 
 Arrays = dict[str, npt.NDArray[Any]]
-
-
-class DamagedStore(ValueError):
-    """A file of a store that is not as it was written."""
 
 
 class Snapshot(NamedTuple):
@@ -54,10 +51,7 @@ class Snapshot(NamedTuple):
             for i, (piece, expected) in enumerate(zip(_pieces(self.arrays[name]), self.checksums[name], strict=True)):
                 is_right = not piece.any() if expected is None else disk.checksum(piece) == expected
                 if not is_right:
-                    raise DamagedStore(
-                        f"{self.path} is damaged: the checksum of {name!r} is wrong at byte {i * CHUNK:,} of it."
-                        " Restore the folder from a backup"
-                    )
+                    raise damaged(self.path, f"the checksum of {name!r} is wrong at byte {i * CHUNK:,} of it")
 
 
 def _pieces(array: npt.NDArray[Any]) -> list[npt.NDArray[np.uint8]]:
@@ -73,18 +67,17 @@ def write_snapshot(path: Path, manifest: dict[str, Any], arrays: Arrays) -> None
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
     try:
-        try:
-            _write(file, manifest, arrays)
-            disk.sync(file)
-        finally:
-            os.close(file)
-        os.replace(temporary, path)
-        disk.sync_folder(path.parent)
-    except BaseException as error:
+        with disk.naming(path):
+            try:
+                _write(file, manifest, arrays)
+                disk.sync(file)
+            finally:
+                os.close(file)
+            os.replace(temporary, path)
+            disk.sync_folder(path.parent)
+    except BaseException:
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError) and error.errno and not error.filename:
-            error.filename = str(path)
         raise
 
 
@@ -117,27 +110,27 @@ def read_snapshot(path: Path) -> Snapshot:
     """Map a snapshot into memory; what is in the arrays is read when it is looked at."""
     size = path.stat().st_size
     if size < PAGE + FOOTER.size:
-        raise _damaged(path, "it is too short")
+        raise damaged(path, "it is too short")
     whole = disk.mapped(path, private=True)
     start, length, checksum, magic = FOOTER.unpack(whole[size - FOOTER.size :])
     if whole[: len(MAGIC)] != MAGIC or magic != MAGIC:
-        raise _damaged(path, "it does not begin and end as a snapshot does")
+        raise damaged(path, "it does not begin and end as a snapshot does")
     if length > LONGEST_HEADER or start + length + FOOTER.size != size:
-        raise _damaged(path, "its header is not where it says")
+        raise damaged(path, "its header is not where it says")
     header = bytes(whole[start : start + length])
     if zlib.crc32(header) != checksum:
-        raise _damaged(path, "the checksum of its header is wrong")
+        raise damaged(path, "the checksum of its header is wrong")
     try:
         return _read(path, whole, start, json.loads(header))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, DamagedStore):
             raise
-        raise _damaged(path, f"its header makes no sense ({type(error).__name__}: {error})") from None
+        raise damaged(path, f"its header makes no sense ({type(error).__name__}: {error})") from None
 
 
 def _read(path: Path, whole: Any, end: int, header: dict[str, Any]) -> Snapshot:
     if header["format"] > FORMAT:
-        raise DamagedStore(
+        raise LaterFormat(
             f"{path} is of format {header['format']}, written by a later version of grinch; this one reads up to"
             f" {FORMAT}. Upgrade grinch"
         )
@@ -145,20 +138,16 @@ def _read(path: Path, whole: Any, end: int, header: dict[str, Any]) -> Snapshot:
     for name, about in header["arrays"].items():
         dtype, shape, offset = about["dtype"], tuple(about["shape"]), about["offset"]
         if not DTYPES.fullmatch(dtype) or not all(isinstance(n, int) and 0 <= n < 2**48 for n in shape):
-            raise _damaged(path, f"{name!r} cannot be an array of {dtype} in shape {shape}")
+            raise damaged(path, f"{name!r} cannot be an array of {dtype} in shape {shape}")
         count = math.prod(shape)
         n_bytes = count * np.dtype(dtype).itemsize
         if not isinstance(offset, int) or offset % PAGE or offset < PAGE or offset + n_bytes > end:
-            raise _damaged(path, f"{name!r} is not inside the file")
+            raise damaged(path, f"{name!r} is not inside the file")
         flat = np.frombuffer(whole, dtype, count, offset) if count else np.empty(0, dtype)
         arrays[name], checksums[name] = flat.reshape(shape), about["checksums"]
         if len(checksums[name]) != -(-n_bytes // CHUNK):
-            raise _damaged(path, f"{name!r} has not one checksum for each of its parts")
+            raise damaged(path, f"{name!r} has not one checksum for each of its parts")
     return Snapshot(path, header["manifest"], arrays, checksums)
-
-
-def _damaged(path: Path, why: str) -> DamagedStore:
-    return DamagedStore(f"{path} is not a snapshot, or is damaged: {why}. Restore the folder from a backup")
 
 
 # In the background --------------------------------------------------------------------------------------------------

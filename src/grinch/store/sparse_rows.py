@@ -90,13 +90,13 @@ class SparseRowFile:
         starts[rows > 0] = ends[rows[rows > 0] - 1]
         sizes = ends[rows] - starts
         if len(sizes) and (sizes.min() < 0 or sizes.max() > self.width or starts.min() < 0):
-            raise OSError(f"{self._ends.path} does not say where rows end")
+            raise ValueError("it does not say where rows end")
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         where = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], sizes)
         entries = self._entries.rows(int((starts + sizes).max(initial=0)))[where].view(self._entry)[:, 0]
         columns = np.ascontiguousarray(entries["column"])
         if len(columns) and not (columns.min() >= 0 and columns.max() < self.width):
-            raise OSError(f"{self.path} has entries in columns that are not there")
+            raise ValueError("it has entries in columns that are not there")
         return _matrix(np.ascontiguousarray(entries["value"]), columns, indptr, self.width)
 
     # As bytes -----------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class SparseRowFile:
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         n_entries = int(ends[-1])
         if (sizes < 0).any() or len(content) != 8 * n + (4 + self.dtype.itemsize) * n_entries:
-            raise OSError("rows in the log do not have as many entries as they say")
+            raise ValueError("rows in the log do not have as many entries as they say")
         columns = np.frombuffer(content, "<i4", n_entries, 8 * n)
         return _matrix(np.frombuffer(content, self.dtype, n_entries, 8 * n + 4 * n_entries), columns, ends, self.width)
 

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +21,7 @@ from grinch.store import disk, inputs
 from grinch.store.changes import Change
 from grinch.store.checking import check_rows, check_store
 from grinch.store.contents import Contents
-from grinch.store.database import Database, Id, Operation
+from grinch.store.database import Database, Id, KnownId, Operation
 from grinch.store.looking import Looking
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
@@ -93,7 +92,7 @@ class Store(Looking):
             payloads = inputs.check_payload(payload, count_rows(rows))
             try:
                 return self._insert(contents, rows, names, payloads, columns)
-            except sqlite3.IntegrityError:
+            except KnownId:
                 assert names is not None
             kept = self._new_ones(contents, rows, names, payloads)
             if not len(kept):
@@ -145,14 +144,16 @@ class Store(Looking):
             rows = self._checked(X, contents, columns)
             names = inputs.check_ids(ids, count_rows(rows), None)
             payloads = inputs.check_payload(payload, count_rows(rows))
-            with self._changing(0) as version:
+            snapshot = self._next_snapshot()
+            with self._changing(0, snapshot) as version:
                 if names is not None or payloads is not None:
                     self._db.add_points(0, names, payloads, count_rows(rows))
                 self._begin_rows(rows, names, columns)
                 done = self._append("adopt", version, rows, None)
                 self._done(done, contents.adopt(version, rows, tree, done.first_row))
                 # The rows alone would give another tree.
-                self._let_count(self._write_snapshot(contents), version)
+                self._write_snapshot(contents, snapshot)
+                self._let_count(snapshot, version)
             self._counts(version)
             return version
 
@@ -210,10 +211,12 @@ class Store(Looking):
             check_count("passes", passes, 1)
             if contents.n_points < 3:
                 return contents.version
-            with self._changing(0) as version:
+            snapshot = self._next_snapshot()
+            with self._changing(0, snapshot) as version:
                 found = contents.refine(version, passes)
                 self._done(Operation(version, "refine"), found)
-                self._let_count(self._write_snapshot(contents), version)
+                self._write_snapshot(contents, snapshot)
+                self._let_count(snapshot, version)
             self._counts(version)
             return version
 
@@ -303,19 +306,22 @@ class Store(Looking):
             contents = self._writable()
             check_rows(self, self._db)
             NodeNames(self.folder / NAMES_FILE).forget(self._are_there)
-            vectors = self._vectors
-            with self._changing(0) as version:
+            vectors, snapshot, name = self._vectors, self._next_snapshot(), vectors_name()
+            with self._changing(0, snapshot, name, name + ENDS) as version:
                 kept = contents.compact(version)
                 self._db.forget_operations()
                 checksum = 0
                 if vectors is None:
                     self._db.renumber_records(kept)
                 else:
-                    self._vectors = type(vectors)(self.folder / vectors_name(), vectors.dtype, vectors.width)
+                    self._vectors = type(vectors)(self.folder / name, vectors.dtype, vectors.width)
                     checksum = checksum_rows(self._copy_rows(vectors, kept))
-                    self._db.set("vectors", self._vectors.path.name)
-                self._done(Operation(version, "compact", 0, contents.n_rows, checksum), [])
-                self._let_count(self._write_snapshot(contents), version)
+                    self._db.set("vectors", name)
+                # Where the snapshot is lost, only this says which row is whose.
+                data = contents.positions_by_row().astype("<i8").tobytes()
+                self._done(Operation(version, "compact", 0, contents.n_rows, checksum, data), [])
+                self._write_snapshot(contents, snapshot)
+                self._let_count(snapshot, version)
                 self._db.set("is_to_be_vacuumed", True)
             if vectors is not None:
                 vectors.close()

@@ -57,8 +57,9 @@ def _newick_name(name: object) -> str:
 
 
 def _newick_tokens(tree: Tree, name_of: Callable[[int], str], lengths: bool) -> Iterator[str]:
-    parents, children, offset, root = tree.parents(), tree.child_pairs(), tree.offset, tree.root
-    heights = tree.heights()
+    # Lists: numbers of an array are slow to take one by one.
+    parents, children, heights = tree.parents().tolist(), tree.child_pairs().tolist(), tree.heights().tolist()
+    offset, root = tree.offset, tree.root
 
     def length(v: int) -> str:
         if not lengths or v == root:
@@ -70,16 +71,16 @@ def _newick_tokens(tree: Tree, name_of: Callable[[int], str], lengths: bool) -> 
         left, right = children[v]
         if v >= offset and came_from == parents[v]:
             yield "("
-            v, came_from = int(left), v
+            v, came_from = left, v
             continue
         if v >= offset and came_from == left:
             yield ","
-            v, came_from = int(right), v
+            v, came_from = right, v
             continue
         yield (")" if v >= offset else name_of(v)) + length(v)
         if v == root:
             break
-        v, came_from = int(parents[v]), v
+        v, came_from = parents[v], v
     yield ";"
 
 

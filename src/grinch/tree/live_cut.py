@@ -262,7 +262,8 @@ def number_along(order: Slots, marked: Marked, n_clusters: int) -> None:
 @kernel
 def fill_labels(marked: Marked, labels: Labels) -> None:
     for slot in range(labels.shape[0]):
-        labels[slot] = marked.numbers[marked.labels[slot]]
+        end = marked.labels[slot]
+        labels[slot] = NONE if end == NONE else marked.numbers[end]
 
 
 @kernel

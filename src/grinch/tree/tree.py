@@ -424,10 +424,24 @@ class Tree:
         check_links(self.links, exact_sizes=True)
 
     def to_scipy(self) -> Floats:
-        """The (n-1) x 4 linkage matrix of scipy, with heights made monotone (see :meth:`heights`).
+        """Return the (n-1) x 4 linkage matrix of scipy, with heights made monotone (see :meth:`heights`).
 
         ``scipy.cluster.hierarchy``'s ``fcluster``, ``cut_tree`` and ``dendrogram`` work on it. For very deep trees
         give ``dendrogram`` a ``truncate_mode="lastp"``: without it scipy recurses.
+
+        A merge that scores better than one below it is raised to the height of that one. Of merges at equal heights,
+        ``fcluster(Z, k, "maxclust")`` undoes all or none, so it can find far fewer clusters than ``n_clusters=k`` does.
+        Use ``n_clusters=k``, :func:`grinch.cuts.cut_n_clusters` or scipy's ``cut_tree(Z, n_clusters=k)`` instead: they
+        count merges, the upper ones first.
+
+        >>> from scipy.cluster.hierarchy import cut_tree, fcluster
+        >>> from grinch.cuts import cut_n_clusters
+        >>> tree = Tree.from_merges(np.array([[0, 1], [2, 3]]), np.array([-5.0, -4.0]))
+        >>> Z = tree.to_scipy()
+        >>> Z[:, 2].tolist(), fcluster(Z, 2, "maxclust").tolist()
+        ([1.0, 1.0], [1, 1, 1])
+        >>> cut_n_clusters(tree, 2).tolist(), cut_tree(Z, n_clusters=2).ravel().tolist()
+        ([0, 0, 1], [0, 0, 1])
         """
         return formats.to_scipy(self)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from grinch.sharded.store.leaves import Leaves
 from grinch.sharded.store.versions import TIMES
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
+from killing import kills
 
 WORDS = ("rain", "goal", "vote", "stock")
 CENTRES = np.random.default_rng(7).normal(size=(4, 6)) * 5
@@ -140,19 +140,20 @@ def test_layers_are_those_of_a_plain_store(tmp_path):
         assert set(plain.info()) <= set(one.info())
 
 
+def write_more(folder):
+    with grinch.open(folder) as store:
+        X = np.random.default_rng(1).normal(size=(60, 6)).astype(np.float32)
+        ids = [f"q{i}" for i in range(60)] if store.id_kind == "text" else None
+        store.insert(X, ids=ids, payload=[{"title": f"new {i}"} for i in range(60)])
+        store.label(int(store.labels()[0]), "renamed")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_reader_sees_what_another_process_writes(store):
     with grinch.open(store.folder, readonly=True) as reader:
         before = reader.look()
         store.close()
-        script = (
-            "import grinch, sys, numpy as np\n"
-            "with grinch.open(sys.argv[1]) as store:\n"
-            "    X = np.random.default_rng(1).normal(size=(60, 6)).astype(np.float32)\n"
-            "    ids = [f'q{i}' for i in range(60)] if store.id_kind == 'text' else None\n"
-            "    store.insert(X, ids=ids, payload=[{'title': f'new {i}'} for i in range(60)])\n"
-            "    store.label(int(store.labels()[0]), 'renamed')\n"
-        )
-        subprocess.run([sys.executable, "-c", script, str(store.folder)], check=True)
+        assert os.waitpid(kills.fork(lambda: write_more(store.folder)), 0)[1] == 0
         assert reader.look().version == before.version
         assert reader.refresh() > before.version
         assert reader.refresh() == reader.version

@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import secrets
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +19,9 @@ from grinch.serve.http.events import TooMany
 from grinch.serve.http.models import Problem
 from grinch.serve.live import Busy
 from grinch.serve.viewer import Computing, Stale
+from grinch.store.damage import DamagedStore, is_full
 from grinch.store.lock import StoreLocked
 from grinch.store.session import StoreClosed
-from grinch.store.snapshots import DamagedStore
 
 log = logging.getLogger("grinch.serve")
 
@@ -36,6 +35,7 @@ COMMON: dict[int | str, dict[str, Any]] = {
     422: {"model": Problem, "description": "Not accepted; nothing was changed"},
     500: {"model": Problem, "description": "Something went wrong inside; the log has it"},
     503: {"model": Problem, "description": "Busy; try again in a moment. Nothing was changed"},
+    507: {"model": Problem, "description": "The disk of the service is full. Nothing was changed"},
 }
 NOT_THERE: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "Not there"}}
 MOVED_ON: dict[int | str, dict[str, Any]] = {
@@ -72,14 +72,25 @@ def refusal(error: Exception) -> Response:
         return JSONResponse({"error": str(error) or "not there yet; ask again in a moment"}, 409)
     if isinstance(error, (Full, Closed, TooMany, Busy)):
         return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
-    if isinstance(error, (OSError, sqlite3.Error, StoreLocked, StoreClosed, DamagedStore, MemoryError)):
-        number = secrets.token_hex(4)
-        log.error("error %s: the store cannot be used", number, exc_info=error)
-        message = f"the store cannot be used at the moment; nothing was changed, and the log has it as {number}"
-        return JSONResponse({"error": message}, 503, {"Retry-After": "5"})
+    if isinstance(error, (OSError, StoreLocked, StoreClosed, DamagedStore, MemoryError)):
+        return unusable(error, "the store cannot be used at the moment; nothing was changed")
     if isinstance(error, ValueError):
         return JSONResponse({"error": str(error)}, 422)
     raise error
+
+
+def unusable(error: Exception, otherwise: str) -> Response:
+    """An error of the disk or of a file as an answer, without its path, which the log has: the disk is full, or
+    ``otherwise``.
+    """
+    number = secrets.token_hex(4)
+    log.error("error %s: a file cannot be used", number, exc_info=error)
+    if is_full(error):
+        message = "the disk of the service is full, or a limit of it is reached; nothing was changed"
+        return JSONResponse(
+            {"error": f"{message}. Make room there, and send it again; the log has it as {number}"}, 507
+        )
+    return JSONResponse({"error": f"{otherwise}; the log has it as {number}"}, 503, {"Retry-After": "5"})
 
 
 async def aside(ask: Callable[[], Any]) -> Response:

@@ -38,6 +38,7 @@ def make_app(viewer: Viewer, *, service: Service | None = None, settings: Settin
     app.add_middleware(Guard, settings=settings)
     problems.register(app)
     app.state.closers = []
+    app.state.max_connections = settings.max_connections
     if service is not None:
         _add_service(app, service, viewer)
     app.include_router(looking.router(viewer), responses=COMMON)

@@ -61,6 +61,8 @@ class Guard:
         answer = _Answer(send, self._security_headers(nonce))
         try:
             self._check(scope)
+            # Where there are too many connections, those that were allowed something stay longest.
+            scope["state"]["is_allowed"] = scope["path"] not in OPEN_TO_ALL
             await self._answer(scope, receive, answer)
         except (Refused, _Redirected) as refused:
             await answer.say(refused)
@@ -144,7 +146,7 @@ class Guard:
     def _security_headers(self, nonce: str) -> list[tuple[bytes, bytes]]:
         policy = (
             f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self';"
-            " img-src 'self' data: blob: http: https:; connect-src 'self'; font-src 'self'; base-uri 'none';"
+            " img-src 'self' data: https:; connect-src 'self'; font-src 'self'; base-uri 'none';"
             f" form-action 'none'; frame-ancestors {' '.join(self.settings.frame_ancestors)}"
         )
         return [

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import mimetypes
-import secrets
-import sqlite3
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -14,10 +11,9 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from grinch.serve.arrays import MEDIA_TYPE
+from grinch.serve.http.answers import unusable
 from grinch.serve.viewer import Computing, Stale, Viewer
-from grinch.store.snapshots import DamagedStore
-
-log = logging.getLogger("grinch.serve")
+from grinch.store.damage import DamagedStore
 
 LARGEST = 2**31 - 1
 Version = Annotated[int | None, Query(ge=0, le=LARGEST, description="The version that node numbers are of.")]
@@ -80,11 +76,8 @@ def answer(ask: Callable[[], Any]) -> Any:
         return JSONResponse({"error": str(error), "version": error.version}, 409)
     except Computing:
         return JSONResponse({"status": "computing"}, 202)
-    except (OSError, sqlite3.Error, DamagedStore):
-        number = secrets.token_hex(4)
-        log.exception("error %s: a file cannot be used", number)
-        said = f"a file of what is shown cannot be used; the log has it as {number}"
-        return JSONResponse({"error": said}, 503, {"Retry-After": "5"})
+    except (OSError, DamagedStore) as error:
+        return unusable(error, "a file of what is shown cannot be used")
     except ValueError as error:
         return JSONResponse({"error": str(error)}, 422)
     return Response(found, media_type=MEDIA_TYPE) if isinstance(found, bytes) else found

@@ -18,8 +18,6 @@ STALLED = 20.0
 SOME = 1024
 # At the end, a body that is on its way has this many seconds.
 LAST_CALL = 2.0
-# Connections, if the machine allows as many.
-MOST = 1_000
 # Files that are kept for all else: the store, and what it reads.
 KEPT_BACK = 128
 # Seconds between two lines of the log about the same.
@@ -32,35 +30,67 @@ BUSY = (
 )
 
 
-def most_connections() -> int:
-    """How many connections there may be, so that files can be opened all the same."""
+def most_connections(wanted: int) -> int:
+    """Return how many connections there may be, so that files can be opened all the same."""
     try:
         import resource
     except ImportError:
-        return MOST
+        return wanted
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return MOST if files == resource.RLIM_INFINITY else min(MOST, max(files - KEPT_BACK, files // 2))
+    return wanted if files == resource.RLIM_INFINITY else min(wanted, max(files - KEPT_BACK, files // 2))
 
 
 class Patient(H11Protocol):
-    """A connection that is closed when a request is begun and not gone on with."""
+    """A connection that is closed when a request is begun and not gone on with.
 
-    most = MOST
+    Where there are more than ``most``, the one that we have waited for longest gives way to a new one: one whose last
+    request was not allowed, or that never sent one, before any other. One that is being answered stays.
+    """
+
+    most: int
+    heard_of: dict[Patient, None]
+    """All connections of a server, those that we have not heard of for longest first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._timer: asyncio.TimerHandle | None = None
         self._received = self._seen = 0
         self._phase: Any = None
-        if len(self.connections) > self.most:
-            complain("there are %d connections; more are refused", self.most)
+        if len(self.connections) <= self.most or self._make_room():
+            self._begin(h11.IDLE)
+        else:
+            complain("%d connections are being answered; more are refused", self.most)
             transport.write(BUSY)
             transport.close()
-        else:
-            self._begin(h11.IDLE)
+
+    def _make_room(self) -> bool:
+        """Close the connection that we have waited for longest, if there is one."""
+        given_up: Patient | None = None
+        for each in self.heard_of:
+            if each._is_waited_for() and (given_up is None or not each._is_known()):
+                given_up = each
+                if not each._is_known():
+                    break
+        if given_up is None:
+            return False
+        complain("there are %d connections; those that do not go on are closed for new ones", self.most)
+        given_up.transport.abort()
+        return True
+
+    def _is_waited_for(self) -> bool:
+        """Return whether it is the other end that has to go on."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        # Where reading is paused it is us who do not go on.
+        is_sending = self.conn.their_state is h11.SEND_BODY and not self.flow.read_paused
+        return (is_answered or is_sending) and not self.transport.is_closing()
+
+    def _is_known(self) -> bool:
+        """Return whether the last request was allowed (:mod:`grinch.serve.http.guard`)."""
+        return self.scope is not None and bool(self.scope["state"].get("is_allowed"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
+        del self.heard_of[self]
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -89,6 +119,8 @@ class Patient(H11Protocol):
         self._timer = self.loop.call_later(STALLED, self._look)
 
     def _stop(self) -> None:
+        self.heard_of.pop(self, None)
+        self.heard_of[self] = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -100,6 +132,11 @@ class Patient(H11Protocol):
             self._begin(self._phase)
         else:
             self.transport.abort()
+
+
+def protocol(max_connections: int) -> type[Patient]:
+    """Return the protocol of a server with at most this many connections, if the machine allows as many."""
+    return type("Patient", (Patient,), {"most": most_connections(max_connections), "heard_of": {}})
 
 
 _said: dict[str, float] = {}

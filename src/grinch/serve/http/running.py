@@ -52,7 +52,7 @@ def run(
     config = uvicorn.Config(
         app,
         # Not the faster one, where it is installed: limits and times are kept here.
-        http=type("Patient", (patience.Patient,), {"most": patience.most_connections()}),
+        http=patience.protocol(app.state.max_connections),
         backlog=AT_ONCE,
         log_config=None,
         access_log=False,

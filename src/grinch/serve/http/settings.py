@@ -20,7 +20,8 @@ class Settings:
     characters of an id, ``max_payload``: bytes of what is kept beside a point.
     ``max_waiting``: bytes of all requests at once, ``max_queued``: requests that wait for the writer,
     ``max_gathered``: points that it inserts at once;
-    ``max_listeners``: clients that wait for events.
+    ``max_listeners``: clients that wait for events, ``max_connections``: connections, if the machine allows as many;
+    where there are more, those that do not go on give way to new ones.
     ``is_read_only``: nothing can be changed, not even names.
 
     >>> Settings(token="short")  # doctest: +ELLIPSIS
@@ -41,6 +42,7 @@ class Settings:
     max_queued: int = 256
     max_gathered: int = 10_000
     max_listeners: int = 100
+    max_connections: int = 1_000
     is_read_only: bool = False
 
     def __post_init__(self) -> None:

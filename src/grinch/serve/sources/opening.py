@@ -15,8 +15,7 @@ from grinch.files.read import FileError
 from grinch.saving.file import MAGIC, load
 from grinch.serve.sources.memory import MemorySource
 from grinch.serve.sources.store import StoreSource
-from grinch.store.database import FILE as STORE_FILE
-from grinch.store.opening import SHARDED
+from grinch.store.opening import is_store
 from grinch.store.opening import open as open_store
 from grinch.tree import Tree
 
@@ -29,7 +28,7 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
     """
     found = Path(path)
     if found.is_dir():
-        if not (found / STORE_FILE).exists() and not (found / SHARDED).exists():
+        if not is_store(found):
             if is_run(found):
                 return _run_source(found, payload)
             raise FileError(
@@ -69,7 +68,13 @@ def _read_tree(path: Path, start: bytes) -> Tree:
         if start.startswith(b"\x93NUMPY"):
             return Tree.from_scipy(np.load(path, allow_pickle=False))
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"(", b"[")):
-            return Tree.from_newick(path.read_text("utf-8-sig"))
+            tree = Tree.from_newick(path.read_text("utf-8-sig"))
+            if tree.n_leaves == 1:
+                leaf = "0" if tree.names is None else tree.names[0]
+                raise ValueError(
+                    f"it is a tree of a single leaf, {leaf!r:.60}; give one of two or more, such as '(a,b);'"
+                )
+            return tree
     except (ValueError, EOFError) as error:
         raise FileError(f"PATH {str(path)!r} cannot be read as a tree: {error}") from None
     hint = f". Make a tree of these points with: grinch cluster {path}" if path.suffix in TABLES else ""

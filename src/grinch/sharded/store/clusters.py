@@ -17,6 +17,7 @@ from grinch._types import Counts, Labels, Mask
 from grinch.sharded.store.carrying import carried_splits
 from grinch.store import DamagedStore
 from grinch.store.changes import NOWHERE, Change, Parts, find_changes
+from grinch.store.damage import unusable
 from grinch.store.identity import NO_CLUSTER, match
 from grinch.tree import Tree
 
@@ -131,10 +132,9 @@ class ClusterFile:
         try:
             with closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
                 yield connection
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
-                raise OSError(f"{self.path} cannot be read or written: {error}") from error
-            raise DamagedStore(
+        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:
+            passing = unusable(self.path, error) if isinstance(error, sqlite3.Error) else None
+            raise passing or DamagedStore(
                 f"{self.path} is damaged: {error}. Restore it from a backup, or remove it: clusters get new ids then"
             ) from None
 
@@ -153,11 +153,11 @@ class ClusterFile:
             return {}
         with self._open() as connection:
             rows = connection.execute("SELECT name, about, numbers, labels FROM cuts ORDER BY rowid").fetchall()
-        found = {}
-        for name, about, numbers, labels in rows:
-            arrays = (np.frombuffer(some, "<i8").astype(np.int64) for some in (numbers, labels))
-            found[name] = Followed(name, *json.loads(about), *arrays)
-        return found
+            found = {}
+            for name, about, numbers, labels in rows:
+                arrays = (np.frombuffer(some, "<i8").astype(np.int64) for some in (numbers, labels))
+                found[name] = Followed(name, *json.loads(about), *arrays)
+            return found
 
     def keep(self, followed: list[Followed], changes: list[Change]) -> None:
         """Write down cuts as they are now, and what changed."""
@@ -187,11 +187,11 @@ class ClusterFile:
                 " ORDER BY version, rowid",
                 (since, until, cut, cut),
             ).fetchall()
-        found = []
-        for version, of, record in rows:
-            kind, cluster, others, size, count, exemplars = json.loads(record)
-            found.append(Change(version, of, kind, cluster, tuple(others), size, count, tuple(exemplars)))
-        return found
+            found = []
+            for version, of, record in rows:
+                kind, cluster, others, size, count, exemplars = json.loads(record)
+                found.append(Change(version, of, kind, cluster, tuple(others), size, count, tuple(exemplars)))
+            return found
 
     def latest_changes(self, since: int, until: int, cut: str, limit: int) -> list[Change]:
         """The last that happened to the clusters of a cut after a version, up to another; the latest first."""
@@ -203,11 +203,11 @@ class ClusterFile:
                 " ORDER BY version DESC, rowid DESC LIMIT ?",
                 (since, until, cut, limit),
             ).fetchall()
-        found = []
-        for version, record in rows:
-            kind, cluster, others, size, count, _ = json.loads(record)
-            found.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
-        return found
+            found = []
+            for version, record in rows:
+                kind, cluster, others, size, count, _ = json.loads(record)
+                found.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
+            return found
 
     def names(self, cut: str) -> dict[int, str]:
         """The names that were given to clusters."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from contextlib import closing
 from typing import Any
@@ -128,5 +127,5 @@ def _found_in(branch: Branch, text: str, limit: int, deadline: float) -> tuple[l
     try:
         with closing(Database(branch.store.folder, readonly=True)) as database:
             return database.find_text(text, limit, deadline)
-    except (sqlite3.Error, DamagedStore, OSError):
+    except (DamagedStore, OSError):
         return [], False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -13,10 +13,10 @@ import numpy.typing as npt
 import grinch
 from grinch.files.write import replacing
 from grinch.store import DamagedStore
+from grinch.store.opening import BRANCH_NAME
 
 FILE = "sharded.json"
 FORMAT = 1
-BRANCH_NAME = re.compile(r"branch-\d{5,}")
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Manifest:
         if any(v >= n + k for k, pair in enumerate(pairs) for v in pair):
             raise ValueError(f"the tree over {n} branches has a node above itself: {pairs}")
 
-    def new_names(self, count: int) -> list[str]:
-        """Names that no branch has, higher than all there are."""
-        first = 1 + max((int(name.split("-")[1]) for name in self.branches), default=-1)
+    def new_names(self, count: int, others: Iterable[str] = ()) -> list[str]:
+        """Names that no branch has, nor any of ``others``, higher than all there are."""
+        first = 1 + max((int(name.split("-")[1]) for name in (*self.branches, *others)), default=-1)
         return [f"branch-{number:05}" for number in range(first, first + count)]
 
     def with_split(self, at: int, left: str, right: str, next_number: int) -> Manifest:

@@ -14,21 +14,21 @@ from grinch._checks import check_count
 from grinch._types import Counts, Labels, count_rows
 from grinch.cuts import check_cut
 from grinch.estimators.grinch import Grinch
+from grinch.sharded.store import unfinished
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.building import new_branch, vector_linkage
-from grinch.sharded.store.clusters import FILE as CLUSTERS
-from grinch.sharded.store.manifest import BRANCH_NAME, FILE, Manifest, pairs_of
+from grinch.sharded.store.manifest import FILE, Manifest, pairs_of
 from grinch.sharded.store.routing import Router
-from grinch.sharded.store.session import LEFT_OVER
 from grinch.sharded.store.steps import Points
 from grinch.sharded.store.store import ShardedStore
-from grinch.sharded.store.versions import FILE as VERSIONS
-from grinch.sharded.store.versions import TIMES
 from grinch.sharded.whole import merges_of
 from grinch.store import disk, inputs
+from grinch.store.damage import damaged
 from grinch.store.database import FILE as PLAIN
 from grinch.store.database import Id
 from grinch.store.lock import WriterLock
+from grinch.store.opening import is_store
+from grinch.store.session import LEFT_OVER
 from grinch.tree import Tree
 
 MAX_POINTS = 1_000_000
@@ -148,7 +148,7 @@ def make_sharded(
     folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder)
     try:
-        _empty(folder)
+        _clear(folder)
         manifest = Manifest(
             max_points,
             settings.get("n_clusters"),
@@ -159,6 +159,7 @@ def make_sharded(
             pairs=pairs_of(merges_of(top).pairs),
         )
         router = _router(settings)
+        unfinished.note(folder, manifest.branches)
         for i, (name, part) in enumerate(zip(manifest.branches, parts, strict=True)):
             branch = new_branch(folder / name, {**settings, "verbose": verbose}, router)
             try:
@@ -169,6 +170,7 @@ def make_sharded(
                 branch.store.close()
         disk.sync_folder(folder)
         manifest.write(folder)
+        unfinished.forget(folder)
         own = {name: settings[name] for name in ("linkage", "search") if settings.get(name) is not None}
         store = ShardedStore(folder, lock, {**own, "verbose": verbose})
         if clusters is not None:
@@ -192,11 +194,13 @@ def _router(given: dict[str, Any]) -> Router:
 def _create(folder: Path, max_points: int, settings: dict[str, Any]) -> None:
     """A store of one branch without points; it is there once the manifest is."""
     router = _router(settings)
-    _empty(folder)
+    _clear(folder)
     (name,) = Manifest(max_points).new_names(1)
+    unfinished.note(folder, [name])
     branch: Branch = new_branch(folder / name, settings, router)
     branch.store.close()
     Manifest(max_points, settings["n_clusters"], settings["threshold"], branches=(name,)).write(folder)
+    unfinished.forget(folder)
 
 
 def _check_room(folder: Path) -> None:
@@ -208,27 +212,22 @@ def _check_room(folder: Path) -> None:
             f"max_points is for a sharded store, and folder {str(folder)!r} has a plain one. Leave max_points out, or"
             " give another name"
         )
-    if folder.exists() and not (folder / FILE).exists() and not all(map(_is_ours, folder.iterdir())):
-        raise FileExistsError(
-            f"folder {str(folder)!r} is not empty and has no store in it; give another name, or empty it"
-        )
+    if folder.exists() and not (folder / FILE).exists():
+        # What comes from a sharded store that was being made when its process died is known by name.
+        known = {"writer.lock", unfinished.FILE, *unfinished.noted(folder)}
+        others = [path for path in folder.iterdir() if path.name not in known and not LEFT_OVER.fullmatch(path.name)]
+        if others and is_store(folder):
+            raise damaged(folder / FILE, "it is not there, and other files of a store are")
+        if others:
+            raise FileExistsError(
+                f"folder {str(folder)!r} is not empty and has no store in it; give another name, or empty it"
+            )
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether a file or folder comes from a sharded store that was being made when its process died."""
-    name = path.name
-    return name in ("writer.lock", VERSIONS, TIMES, CLUSTERS) or bool(
-        BRANCH_NAME.fullmatch(name) or LEFT_OVER.fullmatch(name)
-    )
-
-
-def _empty(folder: Path) -> None:
-    """Nothing is left of a sharded store that was being made when its process died."""
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != "writer.lock":
-            path.unlink()
+def _clear(folder: Path) -> None:
+    """Delete the branches of a sharded store that was being made when its process died."""
+    for name in unfinished.noted(folder):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _check_same(store: ShardedStore, cut: dict[str, Any]) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-import re
 import shutil
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +18,12 @@ import numpy as np
 
 from grinch._types import Labels, Slots
 from grinch.errors import LinkageError
-from grinch.sharded.store import journal
+from grinch.sharded.store import journal, unfinished
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.building import linkage_of_store, new_branch, settings_of
 from grinch.sharded.store.clusters import Followed
 from grinch.sharded.store.leaves import Leaves
-from grinch.sharded.store.manifest import BRANCH_NAME, Manifest
+from grinch.sharded.store.manifest import Manifest
 from grinch.sharded.store.routing import Router
 from grinch.sharded.store.splitting import two_sides, with_groups
 from grinch.sharded.store.steps import Insert, Step, all_points_of
@@ -33,15 +31,16 @@ from grinch.sharded.store.top import Moments
 from grinch.sharded.store.versions import Versions
 from grinch.sharded.whole import merges_of, without
 from grinch.store import DamagedStore, Store, disk
+from grinch.store.damage import damaged
 from grinch.store.lock import WriterLock, is_held
+from grinch.store.opening import BRANCH_NAME, is_store
 from grinch.store.opening import open as open_store
-from grinch.store.session import StoreClosed
+from grinch.store.session import LEFT_OVER, StoreClosed
 from grinch.tree import Tree
 
 log = logging.getLogger("grinch.store")
 # How long a reader waits for a change that is being made to several branches, in seconds.
 PATIENCE = 5.0
-LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 Found = TypeVar("Found")
 
@@ -61,13 +60,12 @@ class Session:
         self._known_labels: dict[str, tuple[Any, Labels]] = {}
         self._known_moments: dict[str, tuple[int, Moments]] = {}
         self._manifest = Manifest.read(folder)
-        if not self.is_readonly:
-            self._clean()
         try:
             self._look()
             self._linkage = linkage_of_store(self._branches[0].store)
             if not self.is_readonly:
                 self._finish()
+                self._clean()
             self._count()
         except BaseException:
             self._close_branches(self._branches)
@@ -122,6 +120,8 @@ class Session:
         self._branches = [known[name] for name in self._manifest.branches]
 
     def _opened(self, name: str) -> Branch:
+        if not is_store(self.folder / name):
+            raise damaged(self.folder / name, "it is not there, and the manifest names it as a branch")
         store: Store = open_store(self.folder / name, readonly=self.is_readonly, **self._given)
         if not hasattr(self, "_router"):
             self._router = Router(linkage_of_store(store))
@@ -134,10 +134,11 @@ class Session:
 
     def _clean(self) -> None:
         """Take away what a process left that died: folders of branches that never counted, or no longer do."""
+        for name in unfinished.noted(self.folder) - {*self._manifest.branches}:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        unfinished.forget(self.folder)
         for path in self.folder.iterdir():
-            if BRANCH_NAME.fullmatch(path.name) and path.name not in self._manifest.branches:
-                shutil.rmtree(path, ignore_errors=True)
-            elif LEFT_OVER.fullmatch(path.name):
+            if LEFT_OVER.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
     # Beside a writer ----------------------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ class Session:
             before = self._moment()
             try:
                 found, missing = look(), None
-            except (FileNotFoundError, DamagedStore, sqlite3.Error) as error:
+            except (FileNotFoundError, DamagedStore) as error:
                 # A branch may have been split meanwhile; its folder is gone then.
                 missing = error
             is_calm = before == self._moment() and not (before[1] and is_held(self.folder))
@@ -219,7 +220,7 @@ class Session:
                 for step in reversed(undo):
                     step.apply(self._by_name)
                 journal.remove(self.folder)
-            except (OSError, sqlite3.Error) as again:
+            except OSError as again:
                 raise OSError(
                     getattr(again, "errno", None) or errno.EIO,
                     f"a part of the change is made, and cannot be taken back ({again}). Make room on the disk, close"
@@ -277,7 +278,7 @@ class Session:
         """Split what is too large; without room on disk, when points next come, for the change itself is made."""
         try:
             self._split_large()
-        except (OSError, sqlite3.OperationalError) as error:
+        except OSError as error:
             log.warning("a branch of %s is too large and could not be split: %s", self.folder, error)
 
     def _split_large(self) -> None:
@@ -291,7 +292,9 @@ class Session:
 
     def _split(self, at: int) -> None:
         """Two branches for one. They count from the moment at which the manifest names them."""
-        old, names = self._branches[at], self._manifest.new_names(2)
+        there = (path.name for path in self.folder.iterdir() if BRANCH_NAME.fullmatch(path.name))
+        old, names = self._branches[at], self._manifest.new_names(2, there)
+        unfinished.note(self.folder, [old.name, *names])
         new = self._sides_of(old, names)
         manifest = self._manifest.with_split(at, names[0], names[1], self._next_number)
         try:
@@ -304,6 +307,8 @@ class Session:
         self._branches.append(new[1])
         self._versions.catch_up(self._branches, self._next_number, is_kept=True)
         self._drop([old])
+        if not old.store.folder.exists():
+            unfinished.forget(self.folder)
 
     def _sides_of(self, old: Branch, names: Sequence[str]) -> list[Branch]:
         """The two sides of a branch as branches, on disk as a whole."""
@@ -312,7 +317,6 @@ class Session:
         sides = with_groups(two_sides(tree), points.rows, points.numbers, self._router)
         try:
             for side, name in enumerate(names):
-                shutil.rmtree(self.folder / name, ignore_errors=True)
                 new.append(new_branch(self.folder / name, settings_of(old.store), self._router))
                 at: Slots = np.flatnonzero(sides == side)
                 new[-1].adopt(*points.taken(at), without(merges_of(tree), sides != side).tree(), columns)

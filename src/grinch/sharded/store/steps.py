@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -93,7 +92,7 @@ def points_of(branch: Branch, names: list[Id]) -> Points:
 def all_points_of(branch: Branch) -> Points:
     """All points of a branch, in the order of its leaves."""
     positions, store = branch.positions(), branch.store
-    payload = [None if text is None else json.loads(text) for _, text in store._db.all_payloads()]
+    payload = [payload for _, payload in store._db.all_payloads()]
     return Points(branch.rows(positions), store.ids, payload, branch.order[positions])
 
 

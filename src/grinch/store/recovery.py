@@ -1,0 +1,457 @@
+"""A new store out of what is left of a damaged one, which stays as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import grinch
+from grinch._types import Counts, Mask
+from grinch.store import disk, inputs
+from grinch.store.contents import Contents, ids_of_arrays
+from grinch.store.damage import DamagedStore
+from grinch.store.database import FILE, FORMAT, SPARSE_FORMAT, Database, Id, Operation, about_row, forgotten
+from grinch.store.lock import StoreLocked, describe, holder, is_held
+from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.node_names import NodeNames
+from grinch.store.opening import BRANCH_NAME, DTYPES, SHARDED, is_store
+from grinch.store.opening import open as open_store
+from grinch.store.reading import DEFAULT_CUT
+from grinch.store.remains import Records, Remains
+from grinch.store.session import snapshot_name, vectors_name
+from grinch.store.snapshots import Snapshot, write_snapshot
+from grinch.store.sparse_rows import ENDS, SparseRowFile, checksum_rows
+from grinch.store.store import Store
+
+# Operations that cannot be done again from the log: their outcome is in a snapshot.
+NOT_IN_LOG = ("adopt", "refine", "compact", "recover")
+
+
+class Recovered(NamedTuple):
+    """What came back from a damaged store.
+
+    ``points``: how many; ``ids`` and ``payloads``: how many of them have the id and a payload that they had;
+    ``clusters``: by name of the cut, how many have the ids that they had; ``names``: how many names of clusters;
+    ``version``: that of the new store; ``lost``: what did not come back, a sentence each.
+    """
+
+    points: int
+    ids: int
+    payloads: int
+    clusters: dict[str, int]
+    names: int
+    version: int
+    lost: tuple[str, ...]
+
+
+def recover(
+    folder: str | Path,
+    new: str | Path,
+    *,
+    linkage: Any = None,
+    metric: str | None = None,
+    mode: Any = None,
+    n_neighbors: int | None = None,
+    search: Any = None,
+    dtype: str | None = None,
+) -> Recovered:
+    """Rebuild in a new folder what can be rebuilt of a damaged store; nothing in its own folder changes.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The damaged store. Nobody may be writing to it.
+    new : str or Path
+        The folder for the new store; it must not be there yet.
+    linkage, metric, mode, n_neighbors, search
+        What the store was made with, where neither a snapshot nor the database says it; and a linkage or a search of
+        your own, as for :func:`grinch.open`.
+    dtype : {"float32", "float64"}, optional
+        How the vectors are kept, where nothing says it.
+
+    Examples
+    --------
+    >>> import grinch, os, tempfile
+    >>> folder = tempfile.mkdtemp() + "/news"
+    >>> with grinch.open(folder) as store:
+    ...     _ = store.insert([[1, 0], [0, 1], [5, 0.1]], ids=["a", "b", "c"], payload=["A", "B", "C"])
+    >>> os.truncate(folder + "/store.sqlite", 0)
+    >>> found = grinch.store.recover(folder, folder + "-again")
+    >>> found.points, found.ids, found.payloads
+    (3, 3, 0)
+    """
+    folder, new = Path(folder), Path(new)
+    given = {"linkage": linkage, "metric": metric, "mode": mode, "n_neighbors": n_neighbors, "search": search}
+    given = {name: value for name, value in given.items() if value is not None}
+    _check_folders(folder, new)
+    if dtype is not None and dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}; got {dtype!r}")
+    new.parent.mkdir(parents=True, exist_ok=True)
+    work = new.with_name(f".{new.name}-{secrets.token_hex(4)}")
+    work.mkdir()
+    try:
+        found = _Recovery(Remains(folder, work, given, dtype), work).run()
+        os.rename(work, new)
+        disk.sync_folder(new.parent)
+        return found
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def _check_folders(folder: Path, new: Path) -> None:
+    if not is_store(folder):
+        raise FileNotFoundError(f"folder {str(folder)!r} has no files of a store")
+    branches = sorted(str(path) for path in folder.iterdir() if BRANCH_NAME.fullmatch(path.name))
+    if not (folder / FILE).exists() and ((folder / SHARDED).exists() or branches):
+        more = ", …" if len(branches) > 3 else ""
+        raise ValueError(
+            f"folder {str(folder)!r} has a sharded store, whose branches are stores; recover each of them:"
+            f" {', '.join(branches[:3])}{more}"
+        )
+    if new.exists() or new.is_symlink():
+        raise FileExistsError(f"new must be a folder that is not there yet; {str(new)!r} is")
+    if new.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"new must be outside of {str(folder)!r}, in which nothing is changed; got {str(new)!r}")
+    if is_held(folder):
+        raise StoreLocked(f"{folder} is being written to by {describe(holder(folder))}. Wait until it is closed")
+
+
+class _Rebuilt(NamedTuple):
+    """A tree over points.
+
+    ``positions``: those that the points of ``contents`` had, None where it is not known which is which; ``numbers``: by
+    row of ``contents``, its number among all rows, None if it is the same; ``is_followed``: whether clusters have the
+    ids that they had; ``first_left``: rows from this number on are not in the tree.
+    """
+
+    contents: Contents
+    positions: Counts | None
+    numbers: Counts | None
+    is_followed: bool
+    first_left: int
+
+
+class _Recovery:
+    """The way from what is left to a new store in ``work``."""
+
+    def __init__(self, remains: Remains, work: Path):
+        self.remains, self.work, self.lost = remains, work, remains.lost
+        self.points: dict[int, tuple[Id | None, str | None]] = {p: (i, t) for p, i, t in remains.tables["points"]}
+        if remains.snapshot is not None and not remains.is_whole:
+            self._add_ids_in(remains.snapshot)
+        self.is_named = any(name is not None for name, _ in self.points.values())
+        self.last_version = max((done.version for done in remains.log), default=0)
+        self._used: set[Id | None] = set()
+        self._count = count()
+
+    def _add_ids_in(self, snapshot: Snapshot) -> None:
+        """The ids of points that the database has lost."""
+        ids, known = ids_of_arrays(snapshot.arrays), {name for name, _ in self.points.values()}
+        if ids is not None:
+            for position, name in zip(self.remains.contents_of(snapshot).positions().tolist(), ids, strict=True):
+                if position not in self.points and name not in known:
+                    self.points[position] = name, None
+
+    def run(self) -> Recovered:
+        rebuilt = self._without_unusable(self._rebuilt())
+        beside, n_ids = self._beside(rebuilt)
+        n_names = self._write(rebuilt, beside)
+        self._copy_others()
+        own = {name: value for name, value in self.remains.own.items() if value is not None}
+        with open_store(self.work, **own) as store:
+            n_ids += self._insert_left(rebuilt, store)
+            ids = store.ids
+            if not ids:
+                raise DamagedStore(f"{self.remains.folder} has no points left: {'; '.join(self.lost) or 'it is empty'}")
+            store.check()
+            return Recovered(
+                len(ids),
+                n_ids,
+                sum(payload is not None for payload in store.payload(ids)),
+                {cut: len(store.clusters(cut)) for cut in store.cuts()} if rebuilt.is_followed else {},
+                n_names,
+                store.version,
+                tuple(self.lost),
+            )
+
+    # The tree ---------------------------------------------------------------------------------------------------------
+
+    def _rebuilt(self) -> _Rebuilt:
+        remains, snapshot = self.remains, self.remains.snapshot
+        versions = [done.version for done in remains.log]
+        is_log_enough = versions == list(range(1, len(versions) + 1)) and not any(
+            done.kind in NOT_IN_LOG for done in remains.log
+        )
+        if snapshot is None and not is_log_enough:
+            return self._inserted()
+        contents = self._replayed(
+            lambda: remains.empty(all_cuts=False) if snapshot is None else remains.contents_of(snapshot)
+        )
+        is_all = remains.is_whole and contents.version >= self.last_version
+        return _Rebuilt(contents, contents.positions(), None, True, remains.rows.count if is_all else contents.n_rows)
+
+    def _replayed(self, begin: Callable[[], Contents]) -> Contents:
+        """Do again what was done since, as far as that is known."""
+        contents = begin()
+        after, wrong = contents.version, set[int]()
+        known = {done.version: done for done in self.remains.log if done.kind not in NOT_IN_LOG}
+        self._compare_rows(after)
+
+        def rows_of(done: Operation) -> Any:
+            rows, is_right = self.remains.rows.of(done)
+            if not is_right:
+                wrong.add(done.version)
+            return rows
+
+        while (done := known.get(contents.version + 1)) is not None:
+            try:
+                contents.replay(done, rows_of)
+            except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+                self.lost.append(f"version {done.version} could not be made again: {error}")
+                # What was being changed is good for nothing.
+                del known[done.version]
+                contents = begin()
+        if contents.version < self.last_version:
+            self.lost.append(f"versions {contents.version + 1} to {self.last_version} could not be made again")
+        self._note_wrong(wrong)
+        return contents
+
+    def _compare_rows(self, up_to: int) -> None:
+        """Note which rows are not those that were written."""
+        wrong = set()
+        for done in self.remains.log:
+            if done.version <= up_to and done.n_rows:
+                with suppress(ValueError, IndexError):  # those that are not there are counted later
+                    if not self.remains.rows.of(done)[1]:
+                        wrong.add(done.version)
+        self._note_wrong(wrong)
+
+    def _note_wrong(self, versions: set[int]) -> None:
+        if versions:
+            which = ", ".join(map(str, sorted(versions)))
+            self.lost.append(f"vectors of version {which} are not those that were written, and are kept as they are")
+
+    def _inserted(self) -> _Rebuilt:
+        """A tree that is built again, of the points in the order they came."""
+        remains = self.remains
+        row_of = self._row_of()
+        numbers = np.arange(remains.rows.count) if row_of is None else np.array([row_of[p] for p in sorted(row_of)])
+        is_usable = remains.rows.usable(numbers)
+        self._note_unusable(~is_usable)
+        contents = remains.empty(all_cuts=True)
+        if is_usable.any():
+            contents.insert(self.last_version + 1, remains.rows.at(numbers[is_usable]), 0)
+        self.lost.append("the tree: it is built again of the points in the order they came, and clusters have new ids")
+        if row_of is None:
+            self.lost.append("which row is of which point: all rows are points now, also those of removed ones")
+        positions = None if row_of is None else np.array(sorted(row_of), np.int64)[is_usable]
+        return _Rebuilt(contents, positions, numbers[is_usable], False, remains.rows.count)
+
+    def _row_of(self) -> dict[int, int] | None:
+        """By position, the row of each point, as the log says it; None if it does not say it any more."""
+        row_of: dict[int, int] = {}
+        n_given, log = 0, self.remains.log
+        last = max((i for i, done in enumerate(log) if done.kind in ("compact", "recover") and done.n_rows), default=0)
+        needed = log[last:] if self.remains.is_whole else log
+        first = needed[0].version if last and needed else 1
+        if [done.version for done in needed] != list(range(first, first + len(needed))):
+            return None
+        for done in log:
+            rows, data = range(done.first_row, done.first_row + done.n_rows), done.data or b""
+            if done.kind in ("insert", "adopt"):
+                # Of those before a compaction the number is left.
+                row_of |= zip(range(n_given, n_given + done.n_rows), rows, strict=True)
+                n_given += done.n_rows or int(data or 0)
+            elif done.kind == "update":
+                row_of |= zip(np.frombuffer(data, "<i8").tolist(), rows, strict=True)
+            elif done.kind == "remove":
+                for position in np.frombuffer(data, "<i8").tolist():
+                    row_of.pop(position, None)
+            elif done.kind in ("compact", "recover") and done.n_rows:
+                if len(data) != 8 * done.n_rows:
+                    return None  # an earlier release did not write it down
+                row_of = dict(zip(np.frombuffer(data, "<i8").tolist(), rows, strict=True))
+        return row_of
+
+    def _without_unusable(self, rebuilt: _Rebuilt) -> _Rebuilt:
+        """Remove points whose rows are gone."""
+        contents, positions = rebuilt.contents, rebuilt.contents.positions()
+        if rebuilt.numbers is not None or not len(positions):
+            return rebuilt
+        is_lost = ~self.remains.rows.usable(contents.row_of[positions])
+        self._note_unusable(is_lost)
+        if is_lost.any():
+            contents.remove(contents.version + 1, positions[is_lost])
+        return rebuilt._replace(positions=positions[~is_lost])
+
+    def _note_unusable(self, is_lost: Mask) -> None:
+        if is_lost.any():
+            self.lost.append(f"{int(is_lost.sum()):,} points, whose rows are not there, or not numbers")
+
+    # What is beside the points ----------------------------------------------------------------------------------------
+
+    def _beside(self, rebuilt: _Rebuilt) -> tuple[list[tuple[int, Id | None, str | None]], int]:
+        """The rows of the table of points, and how many have the ids that they had."""
+        now, before = rebuilt.contents.positions().tolist(), rebuilt.positions
+        known = [(None, None)] * len(now) if before is None else [self.points.get(p, (None, None)) for p in before]
+        ids, payloads = self._each_once([name for name, _ in known]), [text for _, text in known]
+        n_ids = len(ids) - ids.count(None)
+        if before is None or not self.is_named:
+            # Numbers are ids, too.
+            is_numbered = before is not None and now != before.tolist()
+            n_ids = 0 if before is None else len(now)
+            ids = list(before.tolist()) if before is not None and is_numbered else ids
+            had_ids = self.is_named or self.remains.about.get("is_named")
+            if now and had_ids is not False:
+                whose = "ids" if had_ids else "ids, if points had any"
+                self.lost.append(f"{whose}: they are numbered as they came")
+                n_ids = 0
+            self.is_named = is_numbered
+        elif n_ids < len(ids):
+            self.lost.append(f"{len(ids) - n_ids:,} ids: these points have new ones")
+            ids = self._filled(ids)
+        is_filed = [self.is_named or text is not None for text in payloads]
+        rows = zip(now, ids, payloads, strict=True)
+        return [row for row, is_it in zip(rows, is_filed, strict=True) if is_it], n_ids
+
+    def _each_once(self, ids: Sequence[Id | None]) -> list[Id | None]:
+        """Ids, None for those that a point has already: a removal that is lost may have come in between."""
+        found = [None if name in self._used else name for name in ids]
+        self._used |= {*found} - {None}
+        return found
+
+    def _filled(self, ids: Sequence[Id | None]) -> list[Id | None]:
+        """Ids with new ones where there are none."""
+        taken = self._used | {name for name, _ in self.points.values()}
+        is_text = any(isinstance(name, str) for name in taken)
+        new: Iterator[Id] = (f"recovered-{i}" if is_text else i for i in self._count)
+        return [next(one for one in new if one not in taken) if name is None else name for name in ids]
+
+    # Writing ----------------------------------------------------------------------------------------------------------
+
+    def _write(self, rebuilt: _Rebuilt, beside: list[tuple[int, Id | None, str | None]]) -> int:
+        """Write the files of the new store; how many names of clusters it has."""
+        contents, tables = rebuilt.contents, self.remains.tables
+        contents.store = secrets.token_hex(16)
+        before, version = contents.version, contents.version + 1
+        kept = contents.compact(version)
+        numbers = kept if rebuilt.numbers is None else rebuilt.numbers[kept]
+        about, checksum = self._about(contents, beside), 0
+        records: list[tuple[int, str]] = []
+        if isinstance(self.remains.rows, Records):
+            records = [(i, self.remains.rows.texts[number]) for i, number in enumerate(numbers.tolist())]
+        elif len(numbers):
+            checksum = self._write_vectors(self.remains.rows.file, str(about["vectors"]), numbers)
+        write_snapshot(self.work / str(about["snapshot"]), *contents.parts())
+        is_kept = dict.fromkeys(contents.followed.names, rebuilt.is_followed)
+        names = [row for row in tables["names"] if is_kept.get(row[0])]
+        if len(names) < len(tables["names"]):
+            self.lost.append(f"{len(tables['names']) - len(names):,} names of clusters")
+        history = self._history(rebuilt, before)
+        at = max((row[2] for row in tables["operations"]), default=0.0)
+        ids, by_row = {name for _, name, _ in beside}, contents.positions_by_row().astype("<i8").tobytes()
+        Database.create(
+            self.work,
+            {
+                "about": [about_row(name, value) for name, value in about.items()],
+                "operations": [*history, (version, "recover", at, 0, len(kept), checksum, by_row, None)],
+                "points": beside,
+                "records": records,
+                "removed": [row for row in tables["removed"] if row[0] not in ids],
+                "changes": [row for row in tables["changes"] if rebuilt.is_followed and row[0] <= before],
+                "names": names,
+            },
+        )
+        return len(names)
+
+    def _about(self, contents: Contents, beside: list[tuple[int, Id | None, str | None]]) -> dict[str, Any]:
+        known, rows, name = self.remains.about, self.remains.rows, vectors_name()
+        is_vectors = contents.is_fitted and not isinstance(rows, Records)
+        is_sparse = is_vectors and isinstance(rows.file, SparseRowFile)  # type: ignore[union-attr]
+        default = contents.followed[DEFAULT_CUT]
+        snapshot = snapshot_name(contents.version)
+        return {
+            "format": SPARSE_FORMAT if is_sparse else FORMAT,
+            "store": contents.store,
+            "grinch": grinch.__version__,
+            "snapshot": snapshot,
+            "vectors": name,
+            "files": [snapshot, name, name + ENDS],
+            "model": {**contents.parts()[0]["model"], "n_features": None, "feature_names": None, "fitted": None},
+            "dtype": rows.file.dtype.newbyteorder("=").name if is_vectors else known.get("dtype"),  # type: ignore[union-attr]
+            "n_features": contents.model.n_features_in_ if is_vectors else None,
+            "is_sparse": is_sparse if is_vectors else None,
+            "is_named": self.is_named if contents.is_fitted else None,
+            "id_kind": inputs.kind_of(beside[0][1]) if self.is_named and beside else None,  # type: ignore[arg-type]
+            "columns": known.get("columns") if contents.is_fitted else None,
+            "default_cut": [default.n_clusters, default.threshold],
+            "is_to_be_vacuumed": False,
+        }
+
+    def _write_vectors(self, source: Any, name: str, numbers: Counts) -> int:
+        """Copy rows to a new file; their checksum."""
+        target = type(source)(self.work / name, source.dtype, source.width)
+        step = max(disk.CHUNK * 16 // source.row_bytes, 1)
+
+        def pieces() -> Iterator[Any]:
+            for start in range(0, len(numbers), step):
+                piece = source.at(numbers[start : start + step])
+                target.append(start, piece)
+                yield piece
+
+        with closing(target):
+            return checksum_rows(pieces())
+
+    def _history(self, rebuilt: _Rebuilt, before: int) -> list[tuple[Any, ...]]:
+        """That operations were done, if all of them are known; otherwise all points came with the last of them."""
+        rows = [forgotten(row) for row in self.remains.tables["operations"] if row[0] <= before]
+        if rebuilt.numbers is None and [row[0] for row in rows] == list(range(1, before + 1)):
+            return rows
+        at = max((row[2] for row in rows), default=0.0)
+        return [(before, "adopt", at, 0, 0, 0, str(rebuilt.contents.n_given).encode(), None)] if before else []
+
+    def _copy_others(self) -> None:
+        """What makes rows of texts, and names that were given to nodes."""
+        folder = self.remains.folder
+        if (folder / inputs.TEXT_FILE).exists():
+            shutil.copyfile(folder / inputs.TEXT_FILE, self.work / inputs.TEXT_FILE)
+        if (folder / NAMES_FILE).exists():
+            shutil.copyfile(folder / NAMES_FILE, self.work / NAMES_FILE)
+            try:
+                NodeNames(self.work / NAMES_FILE).check()
+            except DamagedStore:
+                (self.work / NAMES_FILE).unlink()
+                self.lost.append(f"{NAMES_FILE} is damaged: names of nodes")
+
+    def _insert_left(self, rebuilt: _Rebuilt, store: Store) -> int:
+        """Insert rows that came after what is in the tree; how many have the ids that they had."""
+        first, numbers = rebuilt.contents.n_given, np.arange(rebuilt.first_left, self.remains.rows.count)
+        is_usable = self.remains.rows.usable(numbers)
+        if not is_usable.any():
+            return 0
+        filed = sorted(position for position in self.points if position >= first)
+        is_known = filed == list(range(first, first + len(numbers)))
+        known = [self.points[p] for p in filed] if is_known else [(None, None)] * len(numbers)
+        known = [one for one, is_it in zip(known, is_usable.tolist(), strict=True) if is_it]
+        ids = self._each_once([name for name, _ in known])
+        n_ids = len(ids) - ids.count(None)
+        is_named = self.is_named if rebuilt.contents.is_fitted else n_ids == len(ids)
+        payload = [None if text is None else json.loads(text) for _, text in known]
+        store.insert(
+            self.remains.rows.at(numbers[is_usable]), ids=self._filled(ids) if is_named else None, payload=payload
+        )
+        self.lost.append(
+            f"{len(ids):,} rows that came after the last snapshot are points now"
+            + ("" if n_ids else ", without their ids; some may be of points that were removed or replaced since")
+        )
+        return n_ids

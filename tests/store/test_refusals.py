@@ -1,0 +1,288 @@
+"""A folder that has files of a store and no readable database is refused by name, and stays as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import grinch
+from commands import run_command
+from grinch.store import DamagedStore
+from killing import kills
+
+N = 40
+
+
+def points(n=N, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 3)).astype(np.float32)
+
+
+def files(folder: Path):
+    """Every file below a folder: its bytes, and when it was last written to."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made") / "store"
+    with grinch.open(folder, n_clusters=4) as store:
+        store.insert(points(), ids=[f"p{i}" for i in range(N)], payload=[{"n": i} for i in range(N)])
+        store.remove(["p3"])
+    (folder / "my notes.txt").write_text("mine")
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    shutil.copytree(made, tmp_path / "store")
+    return tmp_path / "store"
+
+
+def drop_table(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("drop table points")
+    connection.close()
+
+
+def of_another_program(path):
+    path.unlink()
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table about (name text, value text)")
+        connection.execute("insert into about values ('what', 'bookmarks')")
+    connection.close()
+
+
+def overwrite(path, start, data):
+    with open(path, "r+b") as file:
+        file.seek(start)
+        file.write(data)
+
+
+DAMAGE = {
+    "gone": lambda path: path.unlink(),
+    "empty": lambda path: os.truncate(path, 0),
+    "a few bytes": lambda path: os.truncate(path, 10),
+    "the header alone": lambda path: os.truncate(path, 100),
+    "one page": lambda path: os.truncate(path, 4096),
+    "cut in half": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "noise": lambda path: path.write_bytes(np.random.default_rng(0).bytes(path.stat().st_size)),
+    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "first page of zeros": lambda path: overwrite(path, 0, bytes(4096)),
+    "header, then zeros": lambda path: overwrite(path, 100, bytes(path.stat().st_size - 100)),
+    "a table dropped": drop_table,
+    "of another program": of_another_program,
+}
+REFUSED = r"store/store\.sqlite is damaged: .* from a backup, or .*: grinch store recover .*/store NEW$"
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_no_readable_database_is_refused_and_nothing_changes(folder, damage):
+    DAMAGE[damage](folder / "store.sqlite")
+    before = files(folder)
+    for how in ({}, {"readonly": True}, {"n_clusters": 4}):
+        with pytest.raises(DamagedStore, match=REFUSED):
+            grinch.open(folder, **how)
+        assert files(folder) == before
+
+
+COMMANDS = (
+    ("serve", "store", "--port", 0),
+    ("serve", "store", "--port", 0, "--read-only"),
+    ("explore", "store", "--no-browser"),
+    ("explore", "store", "--export", "page.html"),
+    ("add", "store", "points.csv"),
+    ("remove", "store", "p1"),
+    ("clusters", "store"),
+    ("changes", "store"),
+    ("predict", "store", "points.csv"),
+    ("label", "store", 0, "zero"),
+    ("cuts", "store"),
+    ("recut", "store"),
+    ("refine", "store"),
+    ("store", "info", "store"),
+    ("store", "check", "store"),
+    ("store", "compact", "store"),
+    ("store", "snapshot", "store"),
+    ("store", "backup", "store", "copy"),
+    ("store", "export", "store"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(map(str, command[:2])))
+def test_every_command_refuses_it(folder, command, monkeypatch):
+    monkeypatch.setattr("grinch.serve.http.app.run", lambda *_, **__: None)
+    (folder.parent / "points.csv").write_text("a,b,c\n1,2,3\n4,5,7\n")
+    for damage in ("empty", "gone", "of another program"):
+        DAMAGE[damage](folder / "store.sqlite") if (folder / "store.sqlite").exists() else None
+        before = files(folder)
+        done = run_command(*command, cwd=folder.parent, columns=10_000)
+        assert done.returncode == 2
+        assert "store/store.sqlite is damaged" in done.stderr
+        assert "grinch store recover store NEW" in done.stderr
+        assert "a new store is made" not in done.stdout
+        assert files(folder) == before
+        (folder / "store.sqlite").touch()
+
+
+def test_what_is_in_the_log_outlasts_an_emptied_database(tmp_path):
+    """SQLite deletes the log beside an empty file."""
+    folder = tmp_path / "store"
+
+    def write_and_die():
+        grinch.open(folder).insert(points())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
+    whole = files(folder)
+    os.truncate(folder / "store.sqlite", 0)
+    before = files(folder)
+    assert len(before["store.sqlite-wal"][0]) > 4096
+    for readonly in (False, True):
+        with pytest.raises(DamagedStore, match="it is empty"):
+            grinch.open(folder, readonly=readonly)
+        assert files(folder) == before
+    (folder / "store.sqlite").write_bytes(whole["store.sqlite"][0])
+    with grinch.open(folder) as store:
+        assert len(store) == N
+
+
+def test_damage_that_is_found_late_changes_nothing(folder):
+    """Not in the header, but where the snapshot is named, or in the snapshot: after the lock is taken."""
+    with sqlite3.connect(folder / "store.sqlite") as connection:
+        connection.execute("update about set value = '\"snapshot-7-00000000.grinch\"' where name = 'snapshot'")
+    connection.close()
+    data = {name: content for name, (content, _) in files(folder).items()}
+    for readonly in (False, True):
+        with pytest.raises(DamagedStore, match=r"store\.sqlite is damaged: the checksum of a row in 'about'"):
+            grinch.open(folder, readonly=readonly)
+        assert {name: content for name, (content, _) in files(folder).items()} == data
+
+
+def test_damage_beside_the_log_of_a_writer_that_died_changes_nothing(tmp_path):
+    """The log stays as it is; only once all is read would it become a part of the database."""
+    folder = tmp_path / "store"
+
+    def write_and_die():
+        store = grinch.open(folder)
+        store.insert(points())
+        store.snapshot()
+        store.insert(points(5, 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
+    overwrite(next(folder.glob("snapshot-*")), 4096, b"damaged")
+    before = files(folder)
+    assert before["store.sqlite-wal"][0]
+    for readonly in (False, True):
+        with pytest.raises(DamagedStore, match=r"snapshot-1-\w+\.grinch is damaged"):
+            grinch.open(folder, readonly=readonly)
+        # Who writes is noted, and the index of the log is no more than that.
+        for name in before.keys() - {"writer.lock", "store.sqlite-shm"}:
+            assert files(folder)[name] == before[name], name
+        assert files(folder).keys() == before.keys()
+
+
+def test_a_reader_leaves_a_store_as_it_found_it(folder):
+    before = files(folder)
+    with grinch.open(folder, readonly=True) as store:
+        assert len(store.ids) == N - 1
+        store.check()
+    assert files(folder) == before
+
+
+def test_a_file_that_is_called_like_our_lock_is_not_emptied(tmp_path):
+    (tmp_path / "writer.lock").write_text("the author's lock")
+    with pytest.raises(FileExistsError, match="is not empty and has no store in it"):
+        grinch.open(tmp_path)
+    assert (tmp_path / "writer.lock").read_text() == "the author's lock"
+
+
+def test_a_reader_may_say_how_it_would_cut_a_new_store(folder):
+    with grinch.open(folder, readonly=True, n_clusters=7) as store:
+        assert len(store.clusters()) == 4
+
+
+def test_a_folder_with_hidden_files_can_hold_a_store(tmp_path):
+    (tmp_path / ".DS_Store").write_bytes(b"mine")
+    grinch.open(tmp_path).close()
+    assert (tmp_path / ".DS_Store").read_bytes() == b"mine"
+
+
+# What is deleted ------------------------------------------------------------------------------------------------------
+
+
+def test_only_files_that_the_store_made_are_deleted(folder, tmp_path):
+    """A snapshot and rows that look like ours, and came from elsewhere, stay whatever the store does."""
+    strange = ["snapshot-99-deadbeef.grinch", "vectors-deadbeef.bin", "vectors-deadbeef.bin.ends", "branch-00000"]
+    for name in strange:
+        (folder / name).write_text("mine")
+    with grinch.open(folder) as store:
+        store.insert(points(5, 1), ids=list("abcde"))
+        store.snapshot()
+        store.refine()
+        store.compact()
+        store.check()
+    with grinch.open(folder) as store:
+        store.check()
+    assert {name: (folder / name).read_text() for name in strange} == dict.fromkeys(strange, "mine")
+    assert (folder / "my notes.txt").read_text() == "mine"
+    ours = {path.name for path in folder.iterdir()} - {*strange, "my notes.txt", "store.sqlite", "writer.lock"}
+    assert sorted(name.split("-")[0] for name in ours) == ["snapshot", "vectors"]
+
+
+def test_an_older_database_does_not_delete_what_is_newer(folder, tmp_path):
+    """As after a restore of some of the files."""
+    shutil.copytree(folder, tmp_path / "older")
+    with grinch.open(folder) as store:
+        store.insert(points(30, 2), ids=[f"q{i}" for i in range(30)])
+        store.compact()
+    newer = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".grinch", ".bin")}
+    for path in (tmp_path / "older").iterdir():
+        shutil.copy2(path, folder)
+    with grinch.open(folder) as store:
+        assert len(store) == N - 1
+        store.insert(points(2, 3), ids=["x", "y"])
+    for name, data in newer.items():
+        assert (folder / name).read_bytes() == data
+
+
+# Stores of shards -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sharded_store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sharded") / "store"
+    with grinch.open(folder, max_points=20) as store:
+        store.insert(points(50))
+        assert len(store.branches) > 2
+    return folder
+
+
+@pytest.mark.parametrize("how", [{"max_points": 20}, {}, {"readonly": True}])
+def test_branches_are_not_deleted_without_their_manifest(sharded_store, tmp_path, how):
+    shutil.copytree(sharded_store, tmp_path / "store")
+    (tmp_path / "store" / "sharded.json").unlink()
+    before = files(tmp_path / "store")
+    with pytest.raises(DamagedStore, match=r"sharded\.json is damaged: it is not there"):
+        grinch.open(tmp_path / "store", **how)
+    assert files(tmp_path / "store") == before
+
+
+def test_an_older_manifest_deletes_no_branches(sharded_store, tmp_path):
+    folder = tmp_path / "store"
+    shutil.copytree(sharded_store, folder)
+    older = (folder / "sharded.json").read_bytes()
+    with grinch.open(folder) as store:
+        store.insert(points(60, 1))
+    branches = {path.name for path in folder.glob("branch-*")}
+    (folder / "sharded.json").write_bytes(older)
+    with pytest.raises(DamagedStore, match=r"branch-\d+ is damaged: it is not there"):
+        grinch.open(folder)
+    assert {path.name for path in folder.glob("branch-*")} == branches
