@@ -226,6 +226,28 @@ def test_rows_that_have_nothing_in_common_with_any_other_stay_out_of_large_group
     assert len(set.union(*groups)) == 3
 
 
+def groups(tree):
+    return {frozenset(tree.leaves(node).tolist()) for node in range(tree.n_leaves + 1, 2 * tree.n_leaves)}
+
+
+def test_sparse_rows_with_nothing_in_common_climb_beyond_the_caps_under_distances_too():
+    """Two groups beyond the cap, and then rows that share no column with either: all directions, and all of length 1."""
+    X = scipy.sparse.csr_matrix(np.repeat(np.eye(3), [1200, 1200, 3], axis=0))
+    tree = Grinch().fit(X).tree_
+    assert {frozenset(range(1200)), frozenset(range(1200, 2400)), frozenset(range(2400, 2403))} < groups(tree)
+
+
+@pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, np.asarray])
+@pytest.mark.parametrize("mode", ["fast", "exact"])
+def test_rows_of_length_1_have_the_same_tree_under_distances_and_cosines(rng, form, mode):
+    """Positive numbers in some columns, and in the first one always: no two pairs of rows are equally close."""
+    rows = rng.random((400, 30)) * (rng.random((400, 30)) < 0.3)
+    rows[:, 0] += 0.1
+    X = form(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    trees = [Grinch(metric=metric, mode=mode).fit(X).tree_ for metric in (None, "cosine")]
+    assert groups(trees[0]) == groups(trees[1])
+
+
 def test_rows_of_tiny_numbers_have_directions(tmp_path):
     rows = np.random.default_rng(0).integers(1, 9, size=(40, 6)) * (np.random.default_rng(1).random((40, 6)) < 0.5)
     scaled = rows.astype(np.float64)

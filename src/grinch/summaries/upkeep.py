@@ -31,7 +31,7 @@ from grinch.linkage.sparse import (
     product_with,
     unite,
 )
-from grinch.linkage.vector import COUNT, formula_score, merge_rows
+from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, COUNT, formula_score, merge_rows
 from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, SummarizedTree, SummaryArrays
 from grinch.summaries.callbacks import (
     ALLOCATE,
@@ -76,6 +76,17 @@ def score(state: SummaryArrays, u: int, v: int) -> float:
     if np.isnan(state.answers[0]):
         raise LinkageFailed
     return state.answers[0]
+
+
+@jitable
+def score_apart(state: SummaryArrays, u: int, v: int) -> float:
+    """Return what f(u, v) is if the two have nothing in common: no column in which both have a number.
+
+    That is 0 under a similarity from 0 on. Of squared distances it is known for sparse rows only: dense ones are moved.
+    """
+    if is_sparse(state) and state.formula == AVERAGE_SQEUCLIDEAN:
+        return formula_of_product(state.formula, 0.0, state.moments, u, v)
+    return 0.0
 
 
 @jitable
