@@ -211,6 +211,7 @@ def test_one_and_two_points_and_duplicates():
                 assert len(model.predict(rows)) == len(rows)
 
 
+@pytest.mark.filterwarnings("ignore::grinch.errors.SettingsWarning")
 def test_threshold_labels_and_predictions(rng):
     X = np.vstack([[10, 0] + rng.normal(size=(20, 2)) * 0.1, [0, 10] + rng.normal(size=(20, 2)) * 0.1])
     model = Grinch(metric="cosine", threshold=0.9).fit(X)

@@ -1,11 +1,14 @@
 """What was saved before a default changed goes on as it was made.
 
-The files in ``data`` were written when average linkage compared directions by default (in HAC, Euclidean distances).
+The files in ``data`` were written when average linkage compared directions by default (in HAC, Euclidean distances):
+every model of ``MADE`` with ``metric=None`` and the first 30 points, and stores to which they came as 20 and 10.
 """
 
 from __future__ import annotations
 
+import copy
 import json
+import lzma
 import pickle
 import tarfile
 from pathlib import Path
@@ -50,7 +53,7 @@ def test_a_model_keeps_the_metric_it_was_made_with(name, tmp_path):
     again = reopened(model, tmp_path)
     assert again.metric == expected.metric
     if name != "hac":
-        go_on((again, expected), [(points[30:],)])
+        go_on((again, expected), [(points[30:],)], queries=points)
         assert again.labels_.tolist() != clone(expected).set_params(metric=None).fit(points).labels_.tolist()
 
 
@@ -59,30 +62,57 @@ def test_a_store_keeps_the_metric_it_was_made_with(name, tmp_path):
     with tarfile.open(Path(__file__).parents[1] / "store" / "data" / "default_stores.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     points = S if name == "sparse" else X
-    with grinch.open(tmp_path / name, metric=None if name == "sharded" else "cosine") as store:
+    with pytest.raises(ValueError, match="was made with metric='cosine', got 'sqeuclidean'"):
+        grinch.open(tmp_path / name, metric="sqeuclidean")
+    with grinch.open(tmp_path / name, metric="cosine") as store:
         assert store.info()["metric"] == "cosine"
         store.insert(points[30:])
-    with grinch.open(tmp_path / name) as store:
+    expected = make_store(tmp_path / "expected", name, "cosine")
+    with grinch.open(tmp_path / name) as store, expected:
         assert store.info()["metric"] == "cosine"
-        if name != "sharded":
-            expected = Grinch(metric="cosine").partial_fit(points[:20]).partial_fit(points[20:30])
-            expected.partial_fit(points[30:])
-            np.testing.assert_array_equal(store.tree.child_pairs(), expected.tree_.child_pairs())
-            np.testing.assert_array_equal(store.tree.scores, expected.tree_.scores)
+        np.testing.assert_array_equal(store.tree.child_pairs(), expected.tree.child_pairs())
+        np.testing.assert_array_equal(store.tree.scores, expected.tree.scores)
+        assert store.predict(points).tolist() == expected.predict(points).tolist()
+        pairs = store.tree.child_pairs().tolist()
+    with make_store(tmp_path / "other", name, None) as other:
+        assert other.info()["metric"] == "sqeuclidean"
+        assert other.tree.child_pairs().tolist() != pairs
 
 
-def test_a_pickle_keeps_the_metric_it_was_made_with():
-    model = Grinch(metric="cosine").fit(X[:30])
-    expected = pickle.loads(pickle.dumps(model))
-    model.metric = model._fitted.parameters["metric"] = None  # as it was when that meant cosine
-    model = pickle.loads(pickle.dumps(model))
+@pytest.mark.parametrize("name", MADE)
+def test_a_pickle_keeps_the_metric_it_was_made_with(name):
+    expected, points = MADE[name]
+    expected, model = clone(expected).fit(points[:30]), pickles()[name]
+    assert model.get_params() == expected.get_params()
+    assert_same(model, expected)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.metric == expected.metric
+    if name != "hac":
+        go_on((again, expected), [(points[30:],)], queries=points)
+
+
+def test_a_pickle_of_a_model_without_points_keeps_its_metric():
+    model = pickles()["unfitted"]
     assert model.metric == "cosine"
-    go_on((model, expected), [(X[30:],)])
+    assert_same(model.fit(X), Grinch(metric="cosine").fit(X))
+
+
+def pickles():
+    return pickle.loads(lzma.decompress((DATA / "default_models.pickle.xz").read_bytes()))
+
+
+def make_store(folder, name, metric):
+    points = S if name == "sparse" else X
+    store = grinch.open(folder, metric=metric, max_points=12 if name == "sharded" else None)
+    for batch in (points[:20], points[20:30], points[30:]):
+        store.insert(batch)
+    return store
 
 
 def test_a_default_stays_one(tmp_path):
     model = Grinch().fit(X)
     assert reopened(model, tmp_path).get_params() == model.get_params()
+    assert pickle.loads(pickle.dumps(model)).get_params() == copy.deepcopy(model).get_params() == model.get_params()
     assert reopened(Grinch(), tmp_path).metric is None
     # Both as they are now, and as the tree was begun.
     model.set_params(linkage="ward")

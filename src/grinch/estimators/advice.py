@@ -1,4 +1,4 @@
-"""Warnings about settings that do not suit the points, each with what to write instead.
+"""Warnings about settings that do not suit the points (``SettingsWarning``), each with what to write instead.
 
 They look at a sample of the points that a tree begins with, and change nothing.
 """
@@ -16,11 +16,12 @@ import numpy as np
 import scipy.sparse
 
 from grinch._types import Floats, Slots
+from grinch.errors import SettingsWarning
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.pairwise import Pairwise
 
 # Fewer points say nothing about settings.
-MIN_POINTS = 50
+MIN_POINTS = 20
 # Rows, and numbers in them, that are looked at.
 MAX_ROWS, MAX_NUMBERS = 1000, 2**20
 # Columns and rows are compared by the middle of their values: rare ones (a pixel at the border) are no unit of measure.
@@ -29,6 +30,7 @@ SPREADS_DIFFER, LENGTHS_DIFFER = 1000.0, 5.0
 # Lengths that differ less are equal: rows of unit length in float32 or rounded to a few digits.
 SAME_LENGTH = 1.02
 FEW_COLUMNS = (2, 3)
+PASSED_OVER = ("grinch", "sklearn")
 # Spreads below this share of the values of a column are rounding.
 ROUNDING = 1e-6
 
@@ -46,7 +48,7 @@ def no_advice() -> Iterator[None]:
 
 
 def advise_on_points(rows: Any, linkage: object) -> None:
-    """Warn of vectors that a linkage does not suit; records, and fewer than 50 points, are not looked at."""
+    """Warn of vectors that a linkage does not suit; records, and fewer than 20 points, are not looked at."""
     is_sparse = scipy.sparse.issparse(rows)
     if _is_silent.get() or not (is_sparse or isinstance(rows, np.ndarray)) or rows.shape[0] < MIN_POINTS:
         return
@@ -115,7 +117,8 @@ def _differ(values: Floats, ratio: float) -> bool:
 
 
 def _advise_on_spreads(sample: Floats) -> None:
-    low, high = np.percentile(sample, MIDDLE, axis=0)
+    # Values that are there: between two of them there may be none, such as a fraction of a pixel's brightness.
+    low, high = np.percentile(sample, MIDDLE, axis=0, method="nearest")
     spreads = high - low
     varies = np.flatnonzero(spreads > ROUNDING * np.maximum(np.abs(low), np.abs(high)))
     if not len(varies):
@@ -147,10 +150,10 @@ def _advise_on_directions(sample: Any) -> None:
 
 
 def _warn(message: str) -> None:
-    """Warn at the line that called grinch."""
+    """Warn at the line that called grinch, if only by a method of scikit-learn's."""
     if _is_silent.get():
         return
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "grinch":
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in PASSED_OVER:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, UserWarning, stacklevel=level - 1)
+    warnings.warn(message, SettingsWarning, stacklevel=level - 1)

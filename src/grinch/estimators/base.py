@@ -31,6 +31,7 @@ from grinch.estimators.fit import Fit
 from grinch.estimators.shown import NOT_FITTED, NotShown, Shown
 from grinch.estimators.turns import Turns
 from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.named import is_average, metric_in_full
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 from grinch.tree.live_cut import LiveCut
@@ -109,6 +110,8 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
     shuffle: bool = False
     random_state: Any = None
     # Parameters that may change while a tree grows; the others are what it is built by.
+    _first_default_metric = "cosine"
+    """The default of average linkage as long as pickles and files did not say which it was."""
     _free: tuple[str, ...] = ("n_clusters", "threshold", "noise", "shuffle", "random_state", "verbose")
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
@@ -260,11 +263,22 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
         def state() -> dict[str, Any]:
             found = {name: value for name, value in state_of().items() if name != "_turns"}
+            found["_default_metric"] = metric_in_full("average")
             if "_fitted" in found and threading.active_count() > 1:
                 found["_fitted"] = copy.deepcopy(found["_fitted"])
             return found
 
         return turns_of(self).read(state, lambda shown: None)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be what was pickled; without a metric, average linkage compares as it did by default at that time."""
+        by_default = state.get("_default_metric", self._first_default_metric)
+        super().__setstate__({name: value for name, value in state.items() if name != "_default_metric"})
+        if by_default == metric_in_full("average"):
+            return
+        for parameters in (self.__dict__, self._fitted.parameters if "_fitted" in state else {}):
+            if is_average(parameters.get("linkage")) and parameters["metric"] is None:
+                parameters["metric"] = by_default
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

@@ -24,7 +24,7 @@ from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_colu
 from grinch.estimators.fit import Fit
 from grinch.estimators.shown import Shown
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import linkage_of, metric_in_full
+from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
@@ -391,15 +391,6 @@ class Grinch(IncrementalClusterer):
     def refinements_(self) -> list[Refinement]:
         """What each call of ``refine`` did and gained, since the tree was begun."""
         return self._read(lambda seen: list(seen.refinements))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        # A pickle from before squared Euclidean distance was the default of average linkage.
-        fitted: Fit | None = self.__dict__.get("_fitted")
-        if fitted is not None and fitted.parameters["metric"] is None and fitted.parameters["linkage"] == "average":
-            metric = fitted.builder.linkage.metric  # type: ignore[attr-defined]
-            if metric != metric_in_full("average"):
-                self.metric = fitted.parameters["metric"] = metric
 
     # Within -------------------------------------------------------------------------------------------------------
 

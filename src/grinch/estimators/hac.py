@@ -65,6 +65,8 @@ class HAC(TreeClusterer):
     [0, 0, 1, 1]
     """
 
+    _first_default_metric = "euclidean"
+
     def __init__(
         self,
         linkage: Any = "average",

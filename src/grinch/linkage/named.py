@@ -32,6 +32,11 @@ PAIRWISE_ONLY = tuple(name for name in SCIPY_METRICS if name not in VECTOR_LINKA
 NAMES = (*VECTOR_LINKAGES, "single", "complete")
 
 
+def is_average(linkage: Any) -> bool:
+    """Return whether a linkage is average linkage by its name."""
+    return isinstance(linkage, str) and linkage == "average"
+
+
 def metric_in_full(linkage: Any, metric: str | None = None) -> str | None:
     """Return the metric that a linkage given by name has if none is given; any other is returned as it is.
 

@@ -31,7 +31,7 @@ from grinch.estimators.hac import HAC
 from grinch.estimators.minibatch import MiniBatchHAC
 from grinch.estimators.perch import Perch
 from grinch.estimators.points import PointIds
-from grinch.linkage.named import metric_in_full
+from grinch.linkage.named import is_average, metric_in_full
 from grinch.refine.passes import Refinement
 from grinch.saving.builders import put_builder, take_builder
 from grinch.saving.checks import check_model
@@ -204,21 +204,16 @@ def _take_parameter(name: str, value: Any) -> Any:
 
 def _take_default(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return what to write for the metric of average linkage where none is given: the default may be another later."""
-    if not _is_average(parameters.get("linkage")) or parameters["metric"] is not None:
+    if not is_average(parameters.get("linkage")) or parameters["metric"] is not None:
         return {}
     return {"metric": {"default": metric_in_full("average")}}
-
-
-def _is_average(linkage: Any) -> bool:
-    return isinstance(linkage, str) and linkage == "average"
 
 
 def _put_metric(model: TreeClusterer, data: Any, linkage: Any) -> Any:
     """Return the metric of a linkage as it was saved; None only if that means the same as it did then."""
     metric = _put_parameter("metric", data, {})
-    if data == {"value": None} and _is_average(linkage):
-        # Saved before the default became squared Euclidean distance.
-        return "euclidean" if isinstance(model, HAC) else "cosine"
+    if data == {"value": None} and is_average(linkage):
+        return model._first_default_metric
     return None if data == {"default": metric_in_full(linkage)} else metric
 
 

@@ -16,6 +16,7 @@ from grinch.cuts import check_cut
 from grinch.errors import unknown_name
 from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
+from grinch.linkage.named import metric_in_full
 from grinch.store import inputs
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
@@ -106,7 +107,9 @@ def open(
         )
     check_cut(n_clusters, threshold)
     n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
-    model = Grinch(**given, verbose=verbose)
+    # By its name, for the default may be another one day.
+    in_full = metric_in_full(given.get("linkage", "average"), metric)
+    model = Grinch(**{**given, "metric": in_full}, verbose=verbose)
     found = model._check_parameters(reset=True).linkage
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
