@@ -156,4 +156,4 @@ def _warn(message: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in PASSED_OVER:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, SettingsWarning, stacklevel=level - 1)
+    warnings.warn(message, SettingsWarning, stacklevel=level)

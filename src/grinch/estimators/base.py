@@ -22,7 +22,7 @@ from grinch._checks import check_flag
 from grinch._types import Advance, count_rows
 from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
-from grinch.estimators.advice import advise_on_n_clusters, advise_on_points, advise_on_threshold
+from grinch.estimators.advice import MIN_POINTS, advise_on_n_clusters, advise_on_points, advise_on_threshold
 from grinch.estimators.automatic import automatic_cut_of
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
@@ -134,10 +134,15 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
             self._fitted = Fit(new_builder(), self._building())
             self._fitted.ids.extend(count_rows(rows), names, order)
             self._insert(rows if order is None else _taken(rows, order))
-        # The scores of a linkage written in Python may be dear.
-        if self.threshold is not None and isinstance(linkage, VectorLinkage):
-            advise_on_threshold(self.threshold, float(np.fmax.reduce(self._fitted.tree().scores)), linkage)
+        if self.threshold is not None:
+            advise_on_threshold(self.threshold, self._best_score(linkage), linkage)
         return self
+
+    def _best_score(self, linkage: VectorLinkage | Linkage) -> float | None:
+        """Return the best score in the tree; the best there can be if points are few, or scores may be dear."""
+        if not isinstance(linkage, VectorLinkage) or self.n_leaves_ < MIN_POINTS:
+            return getattr(linkage, "ceiling", None)
+        return float(np.fmax.reduce(self._fitted.tree().scores))
 
     # What was found -----------------------------------------------------------------------------------------------
 
