@@ -128,3 +128,13 @@ def test_another_default_is_written_out(tmp_path):
     manifest["parameters"]["metric"] = {"other": "dot"}
     with pytest.raises(SavedModelError, match="'other' is no kind of parameter"):
         put_together(parts._replace(manifest=manifest))
+
+
+@pytest.mark.parametrize("max_points", [None, 12])
+def test_a_store_made_by_default_knows_its_metric_by_name(tmp_path, max_points):
+    with grinch.open(tmp_path, max_points=max_points) as store:
+        store.insert(X)
+    with grinch.open(tmp_path, metric="sqeuclidean") as store:
+        assert store.info()["metric"] == "sqeuclidean"
+    with pytest.raises(ValueError, match="was made with metric='sqeuclidean', got 'cosine'"):
+        grinch.open(tmp_path, metric="cosine")
