@@ -230,9 +230,10 @@ def groups(tree):
     return {frozenset(tree.leaves(node).tolist()) for node in range(tree.n_leaves + 1, 2 * tree.n_leaves)}
 
 
-def test_sparse_rows_with_nothing_in_common_climb_beyond_the_caps_under_distances_too():
-    """Two groups beyond the cap, and then rows that share no column with either: all directions, and all of length 1."""
-    X = scipy.sparse.csr_matrix(np.repeat(np.eye(3), [1200, 1200, 3], axis=0))
+@pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, np.asarray])
+def test_rows_with_nothing_in_common_climb_beyond_the_caps_under_distances_too(form):
+    """Two groups beyond the cap, and then rows that share no column with either."""
+    X = form(np.repeat(np.eye(3) * 0.7, [1200, 1200, 3], axis=0))
     tree = Grinch().fit(X).tree_
     assert {frozenset(range(1200)), frozenset(range(1200, 2400)), frozenset(range(2400, 2403))} < groups(tree)
 

@@ -29,9 +29,10 @@ def apart():
     return (3 * rng.normal(size=(15, 16))[y] + rng.normal(size=(1_000, 16))).astype(np.float32), y
 
 
-@pytest.fixture(scope="module", params=["average", "ward"])
+@pytest.fixture(scope="module", params=[("average", "cosine"), ("ward", None)], ids=["average", "ward"])
 def fitted(request, cluster, apart):
-    return ShardedGrinch(4, cluster.client, sample_size=250, linkage=request.param).fit(apart[0])
+    linkage, metric = request.param
+    return ShardedGrinch(4, cluster.client, sample_size=250, linkage=linkage, metric=metric).fit(apart[0])
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_clusters_are_those_of_one_process(fitted, apart):
 
 def test_the_graph_and_the_heights_are_those_of_the_whole(monkeypatch, fitted, apart):
     X, _ = apart
-    metric = "cosine" if fitted.linkage == "average" else "euclidean"
+    metric = fitted.metric or "euclidean"
     rows = comparable(X, metric)
     graph, heights = seen_by(monkeypatch, fitted)
     np.testing.assert_allclose(graph.weights, weighted(graph.near, rows).weights, rtol=1e-4, atol=1e-6)
@@ -92,7 +93,7 @@ def test_the_graph_and_the_heights_are_those_of_the_whole(monkeypatch, fitted, a
 
 def test_edges_cross_branches(cluster, monkeypatch):
     X, _ = gaussian_mixture(1_500, n_classes=30, n_features=32, random_state=1)
-    model = ShardedGrinch(5, cluster.client, sample_size=400).fit(X)
+    model = ShardedGrinch(5, cluster.client, sample_size=400, metric="cosine").fit(X)
     graph, _ = seen_by(monkeypatch, model)
     branch = np.empty(len(X), np.int64)
     for i, size in enumerate(model.branch_sizes_):

@@ -30,7 +30,7 @@ def mixture():
 
 @pytest.fixture(scope="module")
 def fitted(cluster, mixture):
-    return ShardedGrinch(5, cluster.client, sample_size=500).fit(mixture[0])
+    return ShardedGrinch(5, cluster.client, sample_size=500, metric="cosine").fit(mixture[0])
 
 
 def newick(model):
@@ -40,8 +40,8 @@ def newick(model):
 @pytest.mark.parametrize(("n_shards", "n"), [(5, 2_000), at_night(2, 8_000), at_night(5, 8_000)])
 def test_shards_are_nearly_as_pure_as_one_tree(cluster, n_shards, n):
     X, y = gaussian_mixture(n, n_classes=n // 80, random_state=1)
-    whole = dendrogram_purity(Grinch().fit(X).tree_, y)
-    model = ShardedGrinch(n_shards, cluster.client, sample_size=n // 2).fit(X)
+    whole = dendrogram_purity(Grinch(metric="cosine").fit(X).tree_, y)
+    model = ShardedGrinch(n_shards, cluster.client, sample_size=n // 2, metric="cosine").fit(X)
     assert dendrogram_purity(model.tree_, y) >= whole - 0.015
     assert sum(model.branch_sizes_) == model.n_leaves_ == len(X)
     assert len(model.branch_sizes_) > n_shards
@@ -60,15 +60,15 @@ def test_shards_are_nearly_as_pure_as_one_tree(cluster, n_shards, n):
 )
 def test_shards_are_nearly_as_pure_as_one_tree_on_large_sets(cluster, name):
     X, y = shard_runs.large_set(name)
-    whole = dendrogram_purity(Grinch().fit(X).tree_, y)
+    whole = dendrogram_purity(Grinch(metric="cosine").fit(X).tree_, y)
     for n_shards in (2, 5, 20):
-        model = ShardedGrinch(n_shards, cluster.client).fit(X)
+        model = ShardedGrinch(n_shards, cluster.client, metric="cosine").fit(X)
         assert dendrogram_purity(model.tree_, y) >= whole - 0.015, n_shards
 
 
 def test_repair_brings_points_to_their_nearest_neighbours(cluster, mixture, fitted):
     X, _ = mixture
-    without = ShardedGrinch(5, cluster.client, sample_size=500, repair=False).fit(X)
+    without = ShardedGrinch(5, cluster.client, sample_size=500, repair=False, metric="cosine").fit(X)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     similar = unit @ unit.T
     np.fill_diagonal(similar, -1)
@@ -341,7 +341,7 @@ def test_moves_never_exchange_two_points_that_are_nearest_to_each_other(fitted):
 
 
 def test_a_run_does_not_go_on_with_the_stages_of_another_default(cluster, tmp_path):
-    points = np.random.default_rng(0).normal(size=(60, 3))
+    points = np.random.default_rng(0).normal(size=(60, 4))
 
     def stamp(metric):
         ShardedGrinch(2, cluster.client, metric=metric, folder=tmp_path).fit(points)

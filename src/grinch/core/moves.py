@@ -19,11 +19,11 @@ from grinch.summaries.arrays import CUSTOM
 from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
 from grinch.summaries.counters import GRAFTS, GRAFTS_TRIED, PULLS, RESTRUCTURINGS, ROTATIONS, SWAPS
 from grinch.summaries.upkeep import (
+    is_apart,
     leaves_counted,
     mark_new,
     mark_stale,
     score_all,
-    score_apart,
     sibling_score,
     similarity,
 )
@@ -116,7 +116,7 @@ def climb(state: State, x: int, c: int) -> int:
     group that it has no place in.
     """
     f, p = similarity(state, x, c), parent(state, c)
-    cap = NO_LIMIT if f == score_apart(state, x, c) else reach(state, state.rules.rotate_cap)
+    cap = NO_LIMIT if is_apart(state, x, c, f) else reach(state, state.rules.rotate_cap)
     while p != NONE and size(state, p) <= cap and better(state, sibling_score(state, p), f):
         state.counts[ROTATIONS] += 1
         c, p = p, parent(state, p)

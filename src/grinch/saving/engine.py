@@ -197,6 +197,7 @@ def _put_vectors(data: Any, source: Source, linkage: VectorLinkage) -> VectorSum
     summaries.arrays = _put_arrays(entry(data, "arrays"), source, summaries, summaries.n_features, formula)
     summaries.frame = put_frame(entry(data, "frame"), source, summaries.n_features)
     summaries._find_formula()
+    summaries.place_origin()
     return summaries
 
 

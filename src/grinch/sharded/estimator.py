@@ -39,7 +39,7 @@ from grinch.sharded.pipeline import Run, Stage, has_graph, is_kept, is_opened, r
 from grinch.sharded.record import whole_tree
 from grinch.sharded.running import Here, Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
-from grinch.sharded.stages import top, trees
+from grinch.sharded.stages import skeleton, top, trees
 from grinch.sharded.store import BranchOfFit, ShardedStore, make_sharded
 from grinch.tree import Tree
 
@@ -191,20 +191,24 @@ check_linkage, verbose
         return self
 
     def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch, is_cut: bool) -> tuple[Run, list[Any] | None]:
-        is_on_records = not isinstance(model._check_parameters(reset=True).linkage, VectorLinkage)
+        linkage = model._check_parameters(reset=True).linkage
+        is_on_records = not isinstance(linkage, VectorLinkage)
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
             rows = open_rows(X, folder, columns=self.columns, records=records, workers=workers)
             if not rows.n_rows:
                 raise ValueError("X must have at least one point; got none")
             names = check_ids(ids, rows.n_rows, (), None)
-            self._advise(rows, model)
+            advise_on_n_clusters(self.n_clusters, rows.n_rows)
+            advise_on_threshold(self.threshold, getattr(linkage, "ceiling", None), linkage)
             job = self._job(folder, rows, model)
             is_to_stay = self.folder is not None
             if is_to_stay:
                 clear_others(folder, job.stamp)
                 record.begin(job)
             run = run_stages(job, workers)
+            if not is_on_records:
+                advise_on_points(skeleton.sample_of(job), linkage)
             if is_to_stay:
                 record.finish(run, names, self.n_clusters, self.threshold)
             if is_cut and not is_opened(run):
@@ -236,13 +240,6 @@ check_linkage, verbose
                 f" own; got {self.search!r}"
             )
         return model
-
-    def _advise(self, rows: Any, model: Grinch) -> None:
-        linkage = model._check_parameters(reset=True).linkage
-        if isinstance(linkage, VectorLinkage):
-            advise_on_points(rows.read(0), linkage)
-            advise_on_threshold(self.threshold, linkage.ceiling, linkage)
-        advise_on_n_clusters(self.n_clusters, rows.n_rows)
 
     def _job(self, folder: Path, rows: Any, model: Grinch) -> Job:
         n_shards = choose_n_shards(self.n_shards, rows.n_rows)
