@@ -35,7 +35,7 @@ def rows():
 
 
 X = rows()
-S = scipy.sparse.csr_matrix(np.where(X > 0.05 * X.max(axis=1, keepdims=True), X, 0))
+S = scipy.sparse.csr_matrix(np.where(X / X.max(axis=1, keepdims=True) > 0.05, X, 0))
 MADE = {
     "dense": (Grinch(metric="cosine"), X),
     "sparse": (Grinch(metric="cosine"), S),

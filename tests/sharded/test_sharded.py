@@ -99,7 +99,7 @@ def test_the_number_of_workers_does_not_matter(fitted, mixture):
     # A thread of this process, which takes much less time to start than another process.
     options = {"threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(n_workers=1, **options) as local, Client(local) as client:
-        with_one = ShardedGrinch(5, client, sample_size=500).fit(mixture[0])
+        with_one = ShardedGrinch(5, client, sample_size=500, metric="cosine").fit(mixture[0])
     assert newick(with_one) == newick(fitted)
     assert with_one.top_.to_newick() == fitted.top_.to_newick()
 

@@ -243,8 +243,8 @@ class VectorSummaries(GrowingArrays):
         arrays, n = new_arrays(self.n_features, self.arrays.formula), len(points)
         means, moments = np.zeros((2 * n, self.n_features), np.float32), np.zeros((2 * n, 3))
         means[:n], moments[:n] = self.arrays.means[points], self.arrays.moments[points]
-        kept = {"calls": self.arrays.calls, "origin": self.arrays.origin}
-        return arrays._replace(means=means, moments=moments, **kept), None
+        calls, origin = self.arrays.calls, self.arrays.origin
+        return arrays._replace(means=means, moments=moments, calls=calls, origin=origin), None
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""

@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from grinch._types import Ids, Labels
 from grinch.cuts import collapse
-from grinch.estimators.automatic import near_by_leaf
 from grinch.estimators.advice import no_advice
+from grinch.estimators.automatic import near_by_leaf
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
