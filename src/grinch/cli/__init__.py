@@ -26,6 +26,7 @@ from grinch.cli import (
     serve,
 )
 from grinch.cli.app import app
+from grinch.errors import SettingsWarning
 from grinch.files.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
 from grinch.store.lock import StoreLocked
@@ -64,6 +65,7 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
+            warnings.simplefilter("always", SettingsWarning)
             app(prog_name="grinch")
     except (FileError, StoreLocked, ValueError, ImportError, MemoryError, OSError, sqlite3.Error) as error:
         Console(stderr=True, highlight=False).print(
