@@ -69,6 +69,7 @@ def test_texts_are_compared_by_cosine(tmp_path):
 
 
 def test_vectors_are_compared_by_position(table, tmp_path):
-    run_command("add", "points", "x.csv", "--label", "y", cwd=tmp_path)
+    add = ("add", "points", "x.csv", "--label", "y")
+    run_command(*add, cwd=tmp_path)
     assert "average (sqeuclidean)" in run_command("store", "info", "points", cwd=tmp_path).stdout
-    assert run_command("add", "points", "x.csv", "--label", "y", "--metric", "sqeuclidean", cwd=tmp_path).returncode == 0
+    assert run_command(*add, "--metric", "sqeuclidean", cwd=tmp_path).returncode == 0

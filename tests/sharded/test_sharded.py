@@ -14,7 +14,7 @@ import shard_runs
 from effort import at_night
 from grinch import Grinch
 from grinch.datasets import gaussian_mixture, paper_synthetic
-from grinch.errors import ShardError
+from grinch.errors import SettingsWarning, ShardError
 from grinch.metrics import dendrogram_purity
 from grinch.neighbors import ByKey, ByVector
 from grinch.sharded import ShardedGrinch
@@ -348,3 +348,13 @@ def test_a_run_does_not_go_on_with_the_stages_of_another_default(cluster, tmp_pa
         return json.loads((tmp_path / "run.json").read_text())["stamp"]
 
     assert stamp(None) == stamp("sqeuclidean") != stamp("cosine")
+
+
+def test_settings_that_do_not_suit_the_points_are_warned_of_once(cluster):
+    X = np.random.default_rng(0).normal(size=(200, 2)) * [1, 1e5]
+    with pytest.warns(SettingsWarning) as found:
+        ShardedGrinch(2, cluster.client, n_clusters=150).fit(X)
+    said = [str(each.message)[:20] for each in found if each.category is SettingsWarning]
+    assert said == ["n_clusters=150 is mo", "the columns of X hav"]
+    with pytest.warns(SettingsWarning, match=r"threshold=0.5 is above every score"):
+        ShardedGrinch(2, cluster.client, threshold=0.5).fit(X / [1, 1e5])
