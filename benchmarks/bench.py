@@ -55,7 +55,7 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
 
 def tree_part(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     """Microseconds an insert spends in the tree, on one core, with the neighbours found beforehand."""
-    engine = Engine(linkage_of("average"), MODES[mode], "exact", k, X.shape[1])
+    engine = Engine(linkage_of("average", "cosine"), MODES[mode], "exact", k, X.shape[1])
     engine.reserve(len(X))
     engine.summaries.write(0, X)
     batches = list(engine.search.stream(0, len(X)))
@@ -92,7 +92,7 @@ def stages(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
 
 
 def search_alone(X: np.ndarray, search: str) -> float:
-    engine = Engine(linkage_of("average"), FAST, search, 25, X.shape[1])
+    engine = Engine(linkage_of("average", "cosine"), FAST, search, 25, X.shape[1])
     engine.reserve(len(X))
     engine.summaries.write(0, X)
     finder = make_search(search, engine.summaries, 25)
@@ -115,13 +115,13 @@ def genie(data: Labelled) -> dict[str, float]:
 MEMORY = """
 import sys, numpy as np
 from grinch import Grinch
-Grinch(search={search!r}).fit(np.ones((600, 2), np.float32))
+Grinch(metric="cosine", search={search!r}).fit(np.ones((600, 2), np.float32))
 X = np.load({path!r})
 def peak():
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith("VmHWM")) * 1024
 open("/proc/self/clear_refs", "w").write("5")
 before = peak()
-Grinch(search={search!r}).fit(X)
+Grinch(metric="cosine", search={search!r}).fit(X)
 print((peak() - before) / X.nbytes)
 """
 
@@ -134,7 +134,7 @@ import numpy as np
 X = np.random.default_rng(0).normal(size=(2000, 16)).astype(np.float32)
 def fit():
     start = time.perf_counter()
-    grinch.Grinch().fit(X).labels_
+    grinch.Grinch(metric="cosine").fit(X).labels_
     return time.perf_counter() - start
 print(imported, fit(), fit())
 """
@@ -166,7 +166,7 @@ def memory(X: np.ndarray, search: str) -> float:
 
 
 def measure(sizes: list[int]) -> dict[str, Any]:
-    Grinch().fit(np.ones((3, 1)))
+    Grinch(metric="cosine").fit(np.ones((3, 1)))
     results: dict[str, Any] = {"systems": {}, "tree_part": {}, "search": {}, "memory": {}}
     for n in sizes:
         data = gaussian_mixture(n)

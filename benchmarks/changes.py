@@ -34,7 +34,7 @@ def measure(n: int) -> dict[str, Any]:
 def costs(n: int) -> dict[str, float]:
     """Seconds for as many inserts, removals and updates in a tree of n points, by turns in one process; medians."""
     X = gaussian_mixture(n + 3 * ROUNDS * COUNT).vectors
-    model = Grinch().fit(X[:n])
+    model = Grinch(metric="cosine").fit(X[:n])
     leaving = iter(np.random.default_rng(0).permutation(n))
     coming = iter(range(n, len(X)))
 
@@ -64,11 +64,11 @@ def costs(n: int) -> dict[str, float]:
 def purities(n: int) -> dict[str, float]:
     """Purity before and after a fifth of the points was removed, and of a fresh tree of those that are left."""
     X, y = gaussian_mixture(n)
-    model = Grinch().fit(X)
+    model = Grinch(metric="cosine").fit(X)
     before = dendrogram_purity(model.tree_, y)
     model.remove(np.random.default_rng(0).permutation(n)[: n // 5])
     left = model.ids_
-    fresh = Grinch().fit(X[left]).tree_
+    fresh = Grinch(metric="cosine").fit(X[left]).tree_
     return {
         "n": n,
         "before": before,

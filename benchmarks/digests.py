@@ -99,10 +99,10 @@ def vector_cases(name: str, X: np.ndarray) -> Iterator[Case]:
             model = Grinch(linkage, metric=metric, mode=rules)
             yield f"{name} {linkage} {metric} {title}", partial(model.fit, X[:N_EXACT] if "exact" in title else X)
     few = X[:N_RECORDS]
-    yield f"{name} rotate", partial(Rotate().fit, X)
-    yield f"{name} online", partial(Online().fit, X)
+    yield f"{name} rotate", partial(Rotate(metric="cosine").fit, X)
+    yield f"{name} online", partial(Online(metric="cosine").fit, X)
     yield f"{name} hac", partial(HAC(linkage="cosine").fit, few)
-    yield f"{name} mbhac", partial(MiniBatchHAC(buffer_size=60).fit, few)
+    yield f"{name} mbhac", partial(MiniBatchHAC(metric="cosine", buffer_size=60).fit, few)
     yield f"{name} perch", partial(Perch().fit, few)
     yield f"{name} birch", partial(Birch().fit, few)
 
@@ -130,8 +130,8 @@ def record_cases(name: str, X: np.ndarray) -> Iterator[Case]:
 def life_cases(name: str, X: np.ndarray) -> Iterator[Case]:
     """Points that come in pieces, leave and change; and refinement."""
 
-    def life(linkage: str) -> Grinch:
-        model = Grinch(linkage).fit(X[:300])
+    def life(linkage: str, metric: str) -> Grinch:
+        model = Grinch(linkage, metric=metric).fit(X[:300])
         for i in range(300, 380, 7):
             model.partial_fit(X[i : i + 7])
         model.remove(list(range(10, 200, 3))).update([0, 1, 2], X[5:8])
@@ -142,13 +142,13 @@ def life_cases(name: str, X: np.ndarray) -> Iterator[Case]:
         model.remove(list(range(10, 100, 3))).update([0, 1], list(X[5:7]))
         return model.partial_fit(list(X[150:200])).refine()
 
-    def refined(linkage: str, mode: str, rows: np.ndarray, passes: int) -> Grinch:
-        return Grinch(linkage, mode=mode).fit(rows).refine(passes)
+    def refined(linkage: str, metric: str, mode: str, rows: np.ndarray, passes: int) -> Grinch:
+        return Grinch(linkage, metric=metric, mode=mode).fit(rows).refine(passes)
 
-    for linkage in ("average", "ward"):
-        yield f"{name} {linkage} life", partial(life, linkage)
-        yield f"{name} {linkage} refined", partial(refined, linkage, "fast", X, 2)
-        yield f"{name} {linkage} refined exact", partial(refined, linkage, "exact", X[:200], 1)
+    for linkage, metric in (("average", "cosine"), ("ward", "sqeuclidean")):
+        yield f"{name} {linkage} life", partial(life, linkage, metric)
+        yield f"{name} {linkage} refined", partial(refined, linkage, metric, "fast", X, 2)
+        yield f"{name} {linkage} refined exact", partial(refined, linkage, metric, "exact", X[:200], 1)
     yield f"{name} batched life", record_life
 
 

@@ -72,7 +72,7 @@ def made_model(path: Path, n: int, dims: int) -> Path:
     clusters = groups[rng.integers(0, 40, 600)] + rng.normal(size=(600, dims)) * 1.2
     which = rng.choice(600, n, p=rng.dirichlet(np.full(600, 0.8)))
     rows = (clusters[which] + rng.normal(size=(n, dims)) * 0.45).astype(np.float32)
-    Grinch(linkage="average").fit(rows).save(path)
+    Grinch(metric="cosine").fit(rows).save(path)
     return path
 
 

@@ -57,7 +57,7 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def measured(X: np.ndarray, y: np.ndarray, settings: dict[str, Any], passes: int) -> tuple[float, float]:
     start = time.process_time()
-    model = Grinch(**settings).fit(X)
+    model = Grinch(metric="cosine", **settings).fit(X)
     if passes:
         model.refine(passes)
     seconds = time.process_time() - start
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/frontier.json"))
     parser.add_argument("--draw", type=Path, help="a PNG file for the picture")
     options = parser.parse_args()
-    Grinch().fit(np.ones((3, 1)))
+    Grinch(metric="cosine").fit(np.ones((3, 1)))
     asked = options.only.split(",")
     results: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     for name in NAMES:

@@ -46,7 +46,7 @@ def days(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, Any]:
     order = np.random.default_rng(seed).permutation(len(X))
     X, y = X[order], y[order]
     parts = np.array_split(np.arange(len(X)), DAYS)
-    model, followed = Grinch().partial_fit(X[parts[0]]), Followed()
+    model, followed = Grinch(metric="cosine").partial_fit(X[parts[0]]), Followed()
     scores = model.tree_.scores[model.tree_.internal_nodes()]
     how: dict[str, dict[str, Any]] = {
         "n_clusters": {"n_clusters": len(np.unique(y))},
@@ -123,7 +123,7 @@ def _how(followed: Followed, name: str) -> dict[str, Any]:
 def times(n: int = 100_000, commits: int = 60) -> dict[str, Any]:
     """Milliseconds of a commit of 100 points, and of inserting them, for each kind of cut."""
     X, _ = gaussian_mixture(n + 3 * 100 * (commits + 5), n_classes=n // 50, n_features=64, random_state=0)
-    model = Grinch().partial_fit(X[:n])
+    model = Grinch(metric="cosine").partial_fit(X[:n])
     scores = model.tree_.scores[model.tree_.internal_nodes()]
     how: dict[str, dict[str, Any]] = {
         "n_clusters": {"n_clusters": n // 50},

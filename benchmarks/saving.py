@@ -24,7 +24,7 @@ ATTEMPTS = 3
 
 
 def measured(title: str, X: np.ndarray, linkage: str) -> dict[str, Any]:
-    model = grinch.Grinch(linkage=linkage).fit(X)
+    model = grinch.Grinch(linkage, metric="cosine" if linkage == "average" else None).fit(X)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.grinch"
         save, load = [], []

@@ -41,7 +41,7 @@ def warm_up() -> None:
     from grinch import Grinch
 
     X = mixture(20_000)[0]
-    model = Grinch(n_clusters=10).fit(X[:-9])
+    model = Grinch(metric="cosine", n_clusters=10).fit(X[:-9])
     for i in range(1, 10):
         model.partial_fit(X[-i : len(X) - i + 1]).labels_  # noqa: B018
         model.predict(X[:1])
@@ -71,7 +71,7 @@ def tree_part(n: int) -> dict[str, float]:
     from grinch.refine.polish import Polisher
 
     X, y = mixture(n)
-    engine = Engine(linkage_of("average"), FAST, "auto", N_NEIGHBORS, X.shape[1], gardener=Polisher())
+    engine = Engine(linkage_of("average", "cosine"), FAST, "auto", N_NEIGHBORS, X.shape[1], gardener=Polisher())
     engine.reserve(n)
     engine.summaries.write(0, X)
     began = time.process_time()
@@ -97,7 +97,7 @@ def fit(n: int) -> dict[str, float]:
     Path("/proc/self/clear_refs").write_text("5")
     before = peak()
     began, cpu = time.perf_counter(), time.process_time()
-    model = Grinch().fit(X)
+    model = Grinch(metric="cosine").fit(X)
     result = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
     result["memory"] = (peak() - before) / X.nbytes
     return {**result, "purity": purity(model.tree_, y)}
@@ -111,10 +111,10 @@ def after(n: int) -> dict[str, Any]:
 
     warm_up()
     X, y = mixture(n)
-    small = Grinch().fit(X[:20_000]).refine()
+    small = Grinch(metric="cosine").fit(X[:20_000]).refine()
     assert len(small.labels_)
     result: dict[str, Any] = {}
-    model = Grinch()
+    model = Grinch(metric="cosine")
 
     def clocked(name: str, action: Callable[[], Any]) -> None:
         began, cpu = time.perf_counter(), time.process_time()
@@ -144,7 +144,7 @@ def five() -> dict[str, float]:
         Path("/proc/self/clear_refs").write_text("5")
         before = peak()
         began, cpu = time.perf_counter(), time.process_time()
-        model = Grinch().fit(np.load(path, mmap_mode="r"))
+        model = Grinch(metric="cosine").fit(np.load(path, mmap_mode="r"))
         result = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
         result["memory"] = (peak() - before) / size
         return {**result, "purity": purity(model.tree_, y)}
@@ -166,7 +166,7 @@ def single(n: int) -> dict[str, dict[str, float]]:
 
     warm_up()
     X = mixture(n + 8_000)[0]
-    model = Grinch(n_clusters=100).fit(X[:n])
+    model = Grinch(metric="cosine", n_clusters=100).fit(X[:n])
     rows = iter(np.split(X[n:], 8_000))
     model.partial_fit(next(rows)).predict(X[:1])
     inserts = [timed(lambda: model.partial_fit(next(rows))) for _ in range(3_000)]
@@ -188,7 +188,7 @@ def stream(n: int) -> dict[str, dict[str, float]]:
 
     warm_up()
     X = mixture(2 * n)[0]
-    model, rows = Grinch(n_clusters=100).fit(X[:n]), iter(np.split(X[n:], n))
+    model, rows = Grinch(metric="cosine", n_clusters=100).fit(X[:n]), iter(np.split(X[n:], n))
     return {"partial_fit": spread([timed(lambda: model.partial_fit(next(rows))) for _ in range(n)])}
 
 
@@ -198,7 +198,7 @@ def window(n: int) -> dict[str, Any]:
 
     warm_up()
     X = mixture(n)[0]
-    model = Grinch(n_clusters=10).fit(X[:2_000])
+    model = Grinch(metric="cosine", n_clusters=10).fit(X[:2_000])
     inserts, removals, memory = np.zeros(n - 2_000), np.zeros(n - 2_000), {}
     for i in range(2_000, n):
         inserts[i - 2_000] = timed(lambda: model.partial_fit(X[i : i + 1]))  # noqa: B023
@@ -237,7 +237,7 @@ def adjusted(labels: np.ndarray, y: np.ndarray) -> float:
 def run_grinch(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     from grinch import Grinch
 
-    model = Grinch(n_clusters=1000).fit(X)
+    model = Grinch(metric="cosine", n_clusters=1000).fit(X)
     return model.labels_, model.tree_.to_scipy()
 
 

@@ -140,7 +140,7 @@ def rows(n: int, seed: int) -> Any:
 def make_store(folder: Path, n: int) -> None:
     import grinch
 
-    with grinch.open(folder, n_clusters=CLASSES) as store:
+    with grinch.open(folder, metric="cosine", n_clusters=CLASSES) as store:
         for start in range(0, n, 10_000):
             size = min(10_000, n - start)
             store.insert(rows(size, start + 1), ids=[f"p{start + i}" for i in range(size)])
@@ -155,7 +155,7 @@ def bare(folder: Path, n: int, seconds: float) -> dict[str, Any]:
     with grinch.open(folder) as store:
         found["store.predict"] = timed(lambda i: store.predict(X[i : i + 1]), seconds)
         found["store.insert"] = timed(lambda i: store.insert(X[i : i + 1], ids=[f"bare-{i}"]), seconds)
-    model = grinch.Grinch(n_clusters=CLASSES).fit(rows(n, 1))
+    model = grinch.Grinch(metric="cosine", n_clusters=CLASSES).fit(rows(n, 1))
     found["model.predict"] = timed(lambda i: model.predict(X[i : i + 1]), seconds)
     found["model.partial_fit"] = timed(lambda i: model.partial_fit(X[i : i + 1]), seconds)
     return found

@@ -84,11 +84,11 @@ def million(who: str, points: int | None, folder: Path) -> dict[str, Any]:
     about = {"points": len(X), "dims": X.shape[1]}
     if who == "plain":
         began, cpu = time.perf_counter(), time.process_time()
-        model = Grinch().fit(X)
+        model = Grinch(metric="cosine").fit(X)
         found = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu, "memory": peak()}
         return {**about, **found, "purity": purity(model.tree_, y)}
     warm_up_workers(X)
-    sharded = ShardedGrinch(n_workers=int(who), folder=folder / "run")
+    sharded = ShardedGrinch(metric="cosine", n_workers=int(who), folder=folder / "run")
     return {**about, **fitted(sharded, X), "purity": purity(sharded.tree_, y), "tree": digest_of(sharded.tree_)}
 
 
@@ -102,7 +102,7 @@ def ten_million(_: str, points: int | None, folder: Path) -> dict[str, Any]:
     files.mkdir()
     y = write_parquet(files, n, n_features)
     size = sum(path.stat().st_size for path in files.iterdir())
-    sharded = ShardedGrinch(n_workers=2, memory_limit="6GB", columns="vector", folder=folder / "run")
+    sharded = ShardedGrinch(metric="cosine", n_workers=2, memory_limit="6GB", columns="vector", folder=folder / "run")
     found = {"points": n, "dims": n_features, "files": size, **fitted(sharded, str(files / "*.parquet"))}
     found["folder"] = sum(path.stat().st_size for path in (folder / "run").rglob("*") if path.is_file())
     began = time.perf_counter()
@@ -117,9 +117,10 @@ def of_set(name: str, points: int | None, folder: Path) -> dict[str, Any]:
     from grinch.sharded import ShardedGrinch
 
     X, y = points_of(name, points)
-    found: dict[str, Any] = {"points": len(X), "dims": X.shape[1], "whole": purity(Grinch().fit(X).tree_, y)}
+    whole = purity(Grinch(metric="cosine").fit(X).tree_, y)
+    found: dict[str, Any] = {"points": len(X), "dims": X.shape[1], "whole": whole}
     for n_shards in SHARDS:
-        model = ShardedGrinch(n_shards=n_shards, n_workers=2, folder=folder / str(n_shards)).fit(X)
+        model = ShardedGrinch(metric="cosine", n_shards=n_shards, n_workers=2, folder=folder / str(n_shards)).fit(X)
         found[str(n_shards)] = purity(model.tree_, y)
         found[f"{n_shards}, moved"] = model.n_moved_ / len(X)
     return found
@@ -136,7 +137,7 @@ def model_run(name: str, points: int | None, folder: Path) -> dict[str, Any]:
     files = folder / "points"
     files.mkdir()
     write_parquet(files, n, run.dims)
-    asked = ShardedGrinch(n_shards=run.shards, sample_size=sample)
+    asked = ShardedGrinch(metric="cosine", n_shards=run.shards, sample_size=sample)
     sharded_model.measure(asked, open_rows(_small(folder), folder / "warm"), folder / "warm")
     stages = sharded_model.measure(asked, open_rows(files, folder / "run", columns="vector"), folder / "run")
     return {"points": n, "dims": run.dims, "shards": run.shards, "sample": sample, "stages": stages}
@@ -152,7 +153,7 @@ def warm_up_workers(X: np.ndarray) -> None:
     """What workers compile is on disk from here on."""
     from grinch.sharded import ShardedGrinch
 
-    ShardedGrinch(n_shards=2, n_workers=1).fit(X[:4_000])
+    ShardedGrinch(metric="cosine", n_shards=2, n_workers=1).fit(X[:4_000])
 
 
 def fitted(model: Any, X: Any) -> dict[str, Any]:

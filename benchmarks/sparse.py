@@ -172,7 +172,7 @@ def _fit(system: str, X: Any, k: int) -> tuple[Any, np.ndarray]:
         model: Any = Birch(n_clusters=k)
     else:
         whole = system == "sparse, whole means"
-        model = Grinch(n_clusters=k, mode=Rules.fast(most_entries=float("inf")) if whole else "fast")
+        model = Grinch(metric="cosine", n_clusters=k, mode=Rules.fast(most_entries=float("inf")) if whole else "fast")
     model.fit(X)
     return model.tree_, model.labels_
 
@@ -217,10 +217,10 @@ def memory(name: str) -> dict[str, Any]:
     """What a fitted model takes: its rows, the means of internal nodes, the index, and what every node has."""
     from grinch import Grinch
 
-    Grinch().fit(corpus(700, 2_000, 10)[0])
+    Grinch(metric="cosine").fit(corpus(700, 2_000, 10)[0])
     X, _ = points_of(name)
     before = _counted_from_here()
-    engine: Any = Grinch().fit(X)._engine()
+    engine: Any = Grinch(metric="cosine").fit(X)._engine()
     most, arrays, first = peak() - before, engine.summaries.arrays, engine.summaries.capacity
     rows = arrays.leaf_columns.nbytes + arrays.leaf_values.nbytes
     # malloc keeps eight bytes of its own with every block, in steps of sixteen.
@@ -250,7 +250,9 @@ def _engine(X: Any, y: np.ndarray, most_entries: int | None = None, most_points:
     from grinch.refine.polish import Polisher
 
     rules = FAST if most_entries is None else FAST._replace(most_entries=most_entries)
-    engine: Any = Engine(linkage_of("average"), rules, "auto", 25, X.shape[1], gardener=Polisher(), is_sparse=True)
+    engine: Any = Engine(
+        linkage_of("average", "cosine"), rules, "auto", 25, X.shape[1], gardener=Polisher(), is_sparse=True
+    )
     if most_points is not None:
         engine.search.most_points = most_points
     cpu = time.process_time()

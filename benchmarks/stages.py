@@ -84,7 +84,7 @@ def measure(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     for name in ("rotate", "graft", "restructure"):
         setattr(moves, name, with_clock(getattr(moves, name), name))
     upkeep.refresh = with_upkeep_clock(upkeep.refresh)
-    engine = Engine(linkage_of("average"), MODES[mode], "exact", k, X.shape[1])
+    engine = Engine(linkage_of("average", "cosine"), MODES[mode], "exact", k, X.shape[1])
     engine.reserve(len(X))
     engine.summaries.write(0, X)
     engine.summaries.arrays = engine.summaries.arrays._replace(counts=np.zeros(FIRST + len(STAGES), np.int64))

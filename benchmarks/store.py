@@ -38,7 +38,7 @@ def warm_up(place: Path) -> None:
     import grinch
 
     X = mixture(20_000)[0]
-    with grinch.open(place / "warm") as store:
+    with grinch.open(place / "warm", metric="cosine") as store:
         store.insert(X[:18_000])
         for i in range(18_000, 18_010):
             store.insert(X[i : i + 1])
@@ -74,8 +74,8 @@ def rates(place: Path, n: int) -> dict[str, Any]:
         for attempt in range(3):
             for name in seconds:
                 folder = place / f"{name}-{size}-{attempt}"
-                with grinch.open(folder) as store:
-                    model = grinch.Grinch()
+                with grinch.open(folder, metric="cosine") as store:
+                    model = grinch.Grinch(metric="cosine")
                     insert = store.insert if name == "store" else model.partial_fit
                     for batch in batches(X, 0, n - measured, 10_000):
                         insert(batch)
@@ -106,7 +106,7 @@ def reopen(place: Path, n: int) -> dict[str, Any]:
     X = mixture(n + 1000)[0]
     made: list[float] = []
     if not folder.exists():
-        with timed(made), grinch.open(folder) as store:
+        with timed(made), grinch.open(folder, metric="cosine") as store:
             for batch in batches(X, 0, n, 10_000):
                 store.insert(batch)
     found: dict[str, Any] = {"points": n, "seconds to make it": round(made[0], 1) if made else None}
@@ -134,7 +134,7 @@ def _opened(folder: Path, is_cold: bool = False, readonly: bool = False) -> dict
             os.close(file)
     code = """
 import sys, time, tempfile, numpy as np, grinch
-with grinch.open(tempfile.mkdtemp()) as warm:
+with grinch.open(tempfile.mkdtemp(), metric="cosine") as warm:
     warm.insert(np.eye(64, dtype=np.float32)); warm.labels()
 began = time.perf_counter()
 store = grinch.open(sys.argv[1], readonly=sys.argv[2] == "True")
@@ -158,7 +158,7 @@ def size(place: Path, n: int) -> dict[str, Any]:
     X = mixture(n)[0]
     found: dict[str, Any] = {"points": n}
     for name, ids in (("numbered", None), ("ids of 12 characters", [f"ticket-{i:05}" for i in range(n)])):
-        with grinch.open(place / name) as store:
+        with grinch.open(place / name, metric="cosine") as store:
             for first in range(0, n, 10_000):
                 store.insert(X[first : first + 10_000], ids=ids and ids[first : first + 10_000])
         with grinch.open(place / name, readonly=True) as store:
@@ -174,7 +174,7 @@ def stall(place: Path, n: int) -> dict[str, Any]:
     from grinch.store import session
 
     X = mixture(n + 3000)[0]
-    with grinch.open(place / "stall") as store:
+    with grinch.open(place / "stall", metric="cosine") as store:
         for batch in batches(X, 0, n, 10_000):
             store.insert(batch)
         store.snapshot()
@@ -216,7 +216,7 @@ def follow(place: Path, n: int) -> dict[str, Any]:
     X = mixture(n + 3000)[0]
     found: dict[str, Any] = {"points": n}
     for title, n_clusters in (("automatic cut", None), ("n_clusters=1000", 1000)):
-        with grinch.open(place / "follow", n_clusters=n_clusters) as store:
+        with grinch.open(place / "follow", metric="cosine", n_clusters=n_clusters) as store:
             for batch in batches(X, 0, n, 10_000):
                 store.insert(batch)
             matching: list[float] = []

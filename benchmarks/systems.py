@@ -38,7 +38,9 @@ def measure(data: Labelled) -> dict[str, dict[str, float]]:
     for title, method, linkage, orders, most in SYSTEMS:
         if len(data.labels) > most:
             continue
-        (row,) = compare(data.vectors, data.labels, [method], linkage=linkage, orders=orders, time_limit=900)
+        (row,) = compare(
+            data.vectors, data.labels, [method], linkage=linkage, metric="cosine", orders=orders, time_limit=900
+        )
         if row.failure:
             continue
         rows[title] = {name: float(np.mean(values)) for name, values in row.figures.items()}

@@ -83,7 +83,7 @@ def split(tree: Tree, node: int, smallest: int) -> tuple[int, int] | None:
 
 def draw_digits(path: Path) -> None:
     X, y = load_digits(return_X_y=True)
-    tree = Grinch().fit(X).tree_
+    tree = Grinch(metric="cosine").fit(X).tree_
     purity, hac = (dendrogram_purity(t, y) for t in (tree, HAC(linkage="average", metric="cosine").fit(X).tree_))
     top = large_groups(tree, SMALLEST)
     groups = flat(top)
@@ -137,7 +137,7 @@ def draw_group(ax: Axes, group: Group, tree: Tree, X: Any, y: Any, last_row: int
 
 def draw_dendrogram(path: Path) -> None:
     X, y = load_digits(return_X_y=True)
-    model = Grinch().fit(X)
+    model = Grinch(metric="cosine").fit(X)
     names = [f"digit {digit}" for digit in y]
     ax = plot_dendrogram(model.tree_, names, n_clusters=30, clusters=model.labels_, vectors=X)
     ax.figure.savefig(path, dpi=100)
@@ -145,7 +145,7 @@ def draw_dendrogram(path: Path) -> None:
 
 def draw_icicle(path: Path) -> None:
     X, y = load_digits(return_X_y=True)
-    model = Grinch().fit(X)
+    model = Grinch(metric="cosine").fit(X)
     ax = plot_icicle(model.tree_, [f"digit {digit}" for digit in y], max_nodes=50, clusters=model.labels_)
     ax.figure.savefig(path, dpi=100)
 
@@ -178,7 +178,7 @@ def draw_docstrings(path: Path) -> None:
     order = np.random.default_rng(0).permutation(len(found.texts)).tolist()
     texts, packages = ([column[i] for i in order] for column in (found.texts, found.packages))
     X = TextVectors().fit_transform(texts)
-    tree = Grinch().fit(X).tree_
+    tree = Grinch(metric="cosine").fit(X).tree_
     title = f"{len(texts):,} docstrings of {len(set(packages))} packages: the main branches of their tree"
     ax = plot_dendrogram(tree, packages, n_clusters=42, texts=texts, vectors=X, title=title)
     ax.figure.savefig(path, dpi=110)

@@ -39,6 +39,14 @@ def cause_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
+class SettingsWarning(UserWarning):
+    """Settings that do not suit the points, with what to write instead; the fit goes on as it was asked for.
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore", SettingsWarning)
+    """
+
+
 class LinkageError(ValueError):
     """A linkage of the user's own that raised, or returned something that is no score.
 

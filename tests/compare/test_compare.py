@@ -29,7 +29,7 @@ def rows_of(path):
 def test_figures_are_those_of_the_methods(blobs):
     X, y = blobs
     hac, small = compare(X, y, ["hac", "mb-hac:buffer_size=30"], orders=2)
-    tree = HAC(metric="cosine").fit(X).tree_
+    tree = HAC().fit(X).tree_
     assert hac.method == "hac"
     assert hac.failure == ""
     assert hac.figures["purity"] == pytest.approx([dendrogram_purity(tree, y)] * 2)

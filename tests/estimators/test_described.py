@@ -70,10 +70,10 @@ def products(X, labels, queries):
 
 
 VECTORS = [
-    (Grinch("average"), to_directions),
+    (Grinch("average", metric="cosine"), to_directions),
     (Grinch("cosine"), to_sums),
     (Grinch("average", metric="dot"), products),
-    (Grinch("average", metric="sqeuclidean"), to_means),
+    (Grinch("average"), to_means),
     (Grinch("ward"), to_means),
     (Grinch("centroid"), to_means),
     (Grinch("single"), to_means),
@@ -85,7 +85,7 @@ VECTORS = [
     (HAC("cosine"), to_sums),
     (HAC("average", metric="dot"), products),
     (MiniBatchHAC("ward", buffer_size=30, shuffle=True, random_state=1), to_means),
-    (MiniBatchHAC(buffer_size=30), to_directions),
+    (MiniBatchHAC(metric="cosine", buffer_size=30), to_directions),
     (Perch(), to_means),
     (Perch(metric="cosine"), to_directions),
     (Birch(shuffle=True, random_state=2), to_means),
@@ -239,7 +239,7 @@ def test_points_that_belong_nowhere_are_left_out(name, rng, monkeypatch):
 
     before = model.transform(X)
     monkeypatch.setattr(model, "_node_labels", cut)
-    np.testing.assert_allclose(model.transform(X), before[:, 1:])
+    np.testing.assert_allclose(model.transform(X), before[:, 1:], atol=1e-6)
     table = model.summary([f"w{i}" for i in range(40)])
     assert table["size"].tolist() == np.bincount(model._node_labels(model._fitted)[:40] + 1)[1:].tolist()
     assert model.cluster_tree().n_clusters == len(table) == 4
@@ -283,7 +283,7 @@ def test_a_single_cluster_a_single_point_and_none(rng):
     assert model.summary()["size"].tolist() == [9]
     assert np.isnan(model.summary()["parent_score"][0])
     assert model.score(rng.normal(size=(4, 3))) == 0.0
-    alone = Grinch().fit([[1.0, 2.0]])
+    alone = Grinch(metric="cosine").fit([[1.0, 2.0]])
     assert alone.summary()["exemplars"].tolist() == [[0]]
     assert alone.transform([[1.0, 2.0], [2.0, -1.0]]).round(6).tolist() == [[0.0], [1.0]]
     empty = alone.remove([0])
@@ -319,7 +319,7 @@ def test_merges_that_are_forbidden_or_demanded_have_a_score():
 
 
 def test_points_that_no_cluster_takes_are_clusters_of_their_own_in_a_score():
-    model = Grinch(threshold=0.9).fit([[1.0, 0], [1, 0.01], [0, 1], [0.01, 1]])
+    model = Grinch(metric="cosine", threshold=0.9).fit([[1.0, 0], [1, 0.01], [0, 1], [0.01, 1]])
     rows = [[1, 0.0], [1, 1], [1, 1.1], [0, 1]]
     assert model.predict(rows).tolist() == [0, -1, -1, 1]
     assert model.score(rows, [0, 1, 2, 3]) == 1.0
@@ -404,7 +404,7 @@ def test_bad_questions_are_refused(rng, monkeypatch):
 
 def test_keywords_from_the_names_of_columns():
     X = np.array([[3.0, 0, 1, 0], [2, 0, 1, 0], [0, 4, 1, 1], [0, 3, 1, 0]])
-    for system in (Grinch(n_clusters=2), HAC(n_clusters=2)):
+    for system in (Grinch(n_clusters=2), Grinch("ward", n_clusters=2), HAC(n_clusters=2)):
         table = system.fit(X).summary(terms=["cat", "stock", None, "rare"])
         assert table["keywords"].tolist() == [["cat"], ["stock", "rare"]]
     with pytest.raises(ValueError, match="names must have one entry for each of the 4 columns"):

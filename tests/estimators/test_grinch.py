@@ -211,9 +211,10 @@ def test_one_and_two_points_and_duplicates():
                 assert len(model.predict(rows)) == len(rows)
 
 
+@pytest.mark.filterwarnings("ignore::grinch.errors.SettingsWarning")
 def test_threshold_labels_and_predictions(rng):
     X = np.vstack([[10, 0] + rng.normal(size=(20, 2)) * 0.1, [0, 10] + rng.normal(size=(20, 2)) * 0.1])
-    model = Grinch(threshold=0.9).fit(X)
+    model = Grinch(metric="cosine", threshold=0.9).fit(X)
     assert adjusted_rand_score(np.repeat([0, 1], 20), model.labels_) == 1
     assert model.predict([[5, 0.01], [0.02, 3], [-1, -1]]).tolist() == [model.labels_[0], model.labels_[20], -1]
     assert model.set_params(threshold=-2.0).labels_.max() == 0

@@ -110,7 +110,7 @@ TestWard = machine(linkage="ward")
 TestInfinite = machine(linkage=infinitely_apart)
 
 
-@pytest.mark.parametrize("k", [at_night(1), 2, at_night(8), 300])
+@pytest.mark.parametrize("k", [at_night(1), 2, at_night(8), 250])
 @pytest.mark.parametrize("estimator", [Grinch, at_night(Rotate), at_night(Online)])
 def test_single_points(rng, estimator, k):
     """Enough points for the tree to be polished, and to grow several times."""

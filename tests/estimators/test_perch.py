@@ -68,7 +68,7 @@ def test_cuts_by_every_cost_and_by_threshold(rng):
 
 
 def test_cosine_goes_by_direction(rng):
-    directions = np.eye(3)[rng.integers(0, 3, 60)] + 0.05 * rng.normal(size=(60, 3))
+    directions = np.eye(4)[rng.integers(0, 3, 60)] + 0.05 * rng.normal(size=(60, 4))
     X = directions * rng.uniform(0.1, 10, (60, 1))
     y = directions.argmax(axis=1)
     assert dendrogram_purity(Perch(metric="cosine").fit(X).tree_, y) == 1.0

@@ -21,8 +21,8 @@ def test_the_registry_says_what_it_takes():
     with pytest.raises(ValueError, match="takes no linkage of your own"):
         make_system("birch", linkage=lambda a, b: 0.0)
     assert isinstance(make_system("grinch"), Grinch)
-    assert make_system("hac").metric == "cosine"
-    assert make_system("hac", linkage="ward").metric == "sqeuclidean"
+    assert make_system("hac", metric="cosine").metric == "cosine"
+    assert make_system("hac", linkage="ward", metric="euclidean").metric == "sqeuclidean"
     assert make_system("perch", linkage="ward").metric == "euclidean"
     assert make_system("birch", linkage="single", metric="cosine").metric == "cosine"
 
@@ -30,7 +30,7 @@ def test_the_registry_says_what_it_takes():
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("linkage", ["average", "cosine", "centroid", "ward", "single", "complete"])
 def test_every_method_runs_with_every_linkage_by_name(name, linkage, rng):
-    tree = cluster_with(name, rng.normal(size=(30, 3)), linkage=linkage, **SMALL.get(name, {})).tree_
+    tree = cluster_with(name, rng.normal(size=(30, 4)), linkage=linkage, **SMALL.get(name, {})).tree_
     tree.check()
     assert tree.n_leaves == 30
 

@@ -26,7 +26,8 @@ def summaries_of(model):
 @pytest.mark.parametrize("linkage", ["cosine", "average", "tanimoto"])
 def test_the_papers_synthetic_data_are_recovered(seed, linkage):
     X, y = paper_synthetic(n_classes=25, random_state=seed, sparse=True)
-    model = Grinch(linkage=linkage, mode="exact").fit(X)
+    metric = "cosine" if linkage == "average" else None
+    model = Grinch(linkage=linkage, metric=metric, mode="exact").fit(X)
     assert isinstance(summaries_of(model), SparseSummaries)
     assert dendrogram_purity(model.tree_, y) == 1.0
 
@@ -219,18 +220,41 @@ def test_hellinger_compares_shares_by_their_roots():
 def test_rows_that_have_nothing_in_common_with_any_other_stay_out_of_large_groups(form):
     rows = np.repeat(np.eye(4, dtype=np.float32), [1200, 1200, 3, 0], axis=0)
     rows[-1] = 0  # nothing at all
-    labels = Grinch().fit(form(rows)).labels_
+    labels = Grinch(metric="cosine").fit(form(rows)).labels_
     groups = [set(labels[:1200].tolist()), set(labels[1200:2400].tolist()), set(labels[2400:2402].tolist())]
     assert [len(group) for group in groups] == [1, 1, 1]
     assert len(set.union(*groups)) == 3
+
+
+def groups(tree):
+    return {frozenset(tree.leaves(node).tolist()) for node in range(tree.n_leaves + 1, 2 * tree.n_leaves)}
+
+
+@pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, np.asarray])
+def test_rows_with_nothing_in_common_climb_beyond_the_caps_under_distances_too(form):
+    """Two groups beyond the cap, and then rows that share no column with either."""
+    X = form(np.repeat(np.eye(3) * 0.7, [1200, 1200, 3], axis=0))
+    tree = Grinch().fit(X).tree_
+    assert {frozenset(range(1200)), frozenset(range(1200, 2400)), frozenset(range(2400, 2403))} < groups(tree)
+
+
+@pytest.mark.parametrize("form", [scipy.sparse.csr_matrix, np.asarray])
+@pytest.mark.parametrize("mode", ["fast", "exact"])
+def test_rows_of_length_1_have_the_same_tree_under_distances_and_cosines(rng, form, mode):
+    """Positive numbers in some columns, and in the first one always: no two pairs of rows are equally close."""
+    rows = rng.random((400, 30)) * (rng.random((400, 30)) < 0.3)
+    rows[:, 0] += 0.1
+    X = form(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    trees = [Grinch(metric=metric, mode=mode).fit(X).tree_ for metric in (None, "cosine")]
+    assert groups(trees[0]) == groups(trees[1])
 
 
 def test_rows_of_tiny_numbers_have_directions(tmp_path):
     rows = np.random.default_rng(0).integers(1, 9, size=(40, 6)) * (np.random.default_rng(1).random((40, 6)) < 0.5)
     scaled = rows.astype(np.float64)
     scaled[::4] *= 1e-200
-    model = Grinch().fit(scipy.sparse.csr_matrix(scaled))
-    expected = Grinch().fit(scipy.sparse.csr_matrix(rows.astype(np.float64)))
+    model = Grinch(metric="cosine").fit(scipy.sparse.csr_matrix(scaled))
+    expected = Grinch(metric="cosine").fit(scipy.sparse.csr_matrix(rows.astype(np.float64)))
     np.testing.assert_allclose(model.tree_.scores, expected.tree_.scores, rtol=1e-5)
     model.save(tmp_path / "model.grinch")
     assert grinch.load(tmp_path / "model.grinch").n_leaves_ == 40

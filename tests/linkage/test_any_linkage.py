@@ -305,7 +305,7 @@ def test_any_chunking_gives_the_same_tree_with_sources():
 
 def test_bad_sources():
     with pytest.raises(
-        ValueError, match="metric must be one of 'cosine', 'dot', 'sqeuclidean', 'hellinger'; got 'cosin'"
+        ValueError, match="metric must be one of 'sqeuclidean', 'cosine', 'dot', 'hellinger'; got 'cosin'"
     ):
         ByVector(as_circle, metric="cosin")
     with pytest.raises(ValueError, match="n must be a whole number of at least 1; got 0"):

@@ -42,7 +42,7 @@ def every_merge(model):
 @pytest.mark.parametrize("metric", ["euclidean", at_night("cityblock"), "cosine", at_night("canberra")])
 @pytest.mark.parametrize("name", ["single", "complete", "average"])
 def test_pairwise_scores_are_those_of_all_pairs(rng, name, metric, mode):
-    X = rng.normal(size=(40, 3)) + 2
+    X = rng.normal(size=(40, 4)) + 2
     distances = cdist(X, X, metric)
     linkage = Pairwise(name, distance=metric)
     models = [Grinch(linkage=linkage, mode=mode).fit(list(X))]

@@ -24,7 +24,7 @@ from grinch.neighbors.exact import ExactSearch
 from grinch.summaries import VectorSummaries
 
 NAMES = [f"{linkage.name}-{linkage.metric}" for linkage in DENSE]
-COSINE = linkage_of("average")
+COSINE = linkage_of("average", "cosine")
 
 
 def store_of(X, linkage=COSINE):

@@ -18,6 +18,7 @@ from grinch.summaries import SparseSummaries
 from grinch.summaries.upkeep import vector_score
 from grinch.tree.links import NONE
 
+MEAN_COSINE = VECTOR_LINKAGES["average"]["cosine"]
 LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
 
 
@@ -80,7 +81,7 @@ def test_chunks_do_not_matter_with_few_columns_either(cuts, most_points):
     X = rows(1500, 50, 0.06, 2)
     answers = []
     for ends in ([1500], sorted({*cuts, 1500})):
-        search, start, found = SparseSearch(summaries_of(LINKAGES[1], X), 6, most_points=most_points), 0, []
+        search, start, found = SparseSearch(summaries_of(MEAN_COSINE, X), 6, most_points=most_points), 0, []
         for end in ends:
             found += [part.candidates for part in search.stream(start, end)]
             start = end
@@ -96,7 +97,7 @@ def test_few_columns_find_most_of_the_nearest():
     columns = np.concatenate([common, rare], axis=1)
     X = scipy.sparse.csr_matrix((np.ones(columns.size), (np.repeat(np.arange(2000), 16), columns.ravel())))
     X.data = np.minimum(X.data, 1.0)
-    summaries = summaries_of(LINKAGES[1], X)
+    summaries = summaries_of(MEAN_COSINE, X)
     exact, brief = SparseSearch(summaries, 10), SparseSearch(summaries, 10, most_points=300)
     slots = np.arange(0, 2000, 10)
     near, found = (

@@ -11,15 +11,15 @@ from grinch.refine.copies import copies_in_order, is_full_of_copies
 from grinch.tree.links import NONE
 
 
-def engine_of(X, linkage="average"):
-    engine = Engine(linkage_of(linkage), FAST, n_neighbors=5, n_features=X.shape[1])
+def engine_of(X, linkage="average", metric=None):
+    engine = Engine(linkage_of(linkage, metric), FAST, n_neighbors=5, n_features=X.shape[1])
     engine.insert(X)
     return engine
 
 
 def test_who_looks_the_same():
     X = np.array([[1.0, 0], [0, 1], [2, 0], [1, 1e-3], [1, 1e-9], [0, 0]])
-    look = engine_of(X).summaries.look(len(X))
+    look = engine_of(X, metric="cosine").summaries.look(len(X))
     assert look[0] == look[2] == look[4]
     assert len(set(look.tolist())) == 4
     look = engine_of(X, "ward").summaries.look(len(X))

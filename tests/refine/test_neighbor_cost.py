@@ -22,10 +22,14 @@ from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, NONE, OFFSET, PARENT, RIGHT, copied, leaves_under, nodes_in, sibling, swap
 
 
-def rough_engine(rng, n=120, n_features=4, linkage="average", compiled=True):
+def rough_engine(rng, n=120, n_features=4, linkage="average", metric=None, compiled=True):
     """A tree that leaves much to do."""
     engine = Engine(
-        linkage_of(linkage), FAST._replace(graft=False), n_neighbors=10, n_features=n_features, compiled=compiled
+        linkage_of(linkage, metric),
+        FAST._replace(graft=False),
+        n_neighbors=10,
+        n_features=n_features,
+        compiled=compiled,
     )
     engine.insert(rng.normal(size=(n, n_features)))
     return engine
@@ -129,7 +133,7 @@ def test_in_the_end_no_swap_is_left_that_pays_and_has_enough_pairs(rng):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_no_swap_is_made_that_the_linkage_objects_to(rng, compiled, monkeypatch):
     """Every swap is looked at: what the two that come together score, and what is parted."""
-    engine = rough_engine(rng, 60, compiled=compiled)
+    engine = rough_engine(rng, 60, metric="cosine", compiled=compiled)
     graph, seen = graph_of(neighbors_of(engine, 6), least_part=0.0), []
     rows = engine.summaries.arrays.means
 
@@ -175,7 +179,7 @@ def test_compiled_or_not_the_swaps_are_the_same(rng):
 
 
 def test_the_score_of_identical_points_is_known_or_the_highest_there_is(rng):
-    assert score_of_identical(rough_engine(rng)) == 1.0
+    assert score_of_identical(rough_engine(rng, metric="cosine")) == 1.0
     assert score_of_identical(rough_engine(rng, linkage="ward")) == 0.0
     engine = Engine(FunctionLinkage(lambda a, b: 3.0 - abs(sum(a) / len(a) - sum(b) / len(b))), FAST, n_neighbors=5)
     engine.insert(rng.normal(size=30).tolist())

@@ -326,17 +326,17 @@ def test_slots_are_used_again(rng):
 
 
 @pytest.mark.parametrize("search", ["exact", "index"])
-@pytest.mark.parametrize("linkage", ["average", "ward"])
-def test_search_finds_what_is_there_and_nothing_else(rng, search, linkage):
+@pytest.mark.parametrize(("linkage", "metric"), [("average", "cosine"), ("ward", None)])
+def test_search_finds_what_is_there_and_nothing_else(rng, search, linkage, metric):
     X = np.repeat(rng.normal(size=(300, 5)), 3, axis=0).astype(np.float32)[rng.permutation(900)]
-    model = Grinch(linkage=linkage, search=search, n_neighbors=10).fit(X)
+    model = Grinch(linkage=linkage, metric=metric, search=search, n_neighbors=10).fit(X)
     gone = rng.permutation(900)[:400]
     model.remove(gone)
     engine = model._fitted.builder
     slots = engine.slots()
     assert sorted(slots.tolist()) == sorted(set(range(900)) - set(gone.tolist()))
     rows = engine.summaries.arrays.means[slots].astype(np.float64)
-    near = rows @ rows.T if linkage == "average" else -((rows[:, None] - rows) ** 2).sum(axis=2)
+    near = rows @ rows.T if metric == "cosine" else -((rows[:, None] - rows) ** 2).sum(axis=2)
     np.fill_diagonal(near, -np.inf)
     best = -np.sort(-near, axis=1)[:, :10]
     hits = 0

@@ -22,8 +22,8 @@ NEW = points(60, seed=7)[0]
         {"n_clusters": 4},
         {"n_clusters": 30},
         {},
-        {"threshold": 0.6},
-        {"threshold": 0.999},
+        {"metric": "cosine", "threshold": 0.6},
+        {"metric": "cosine", "threshold": 0.999},
         {"linkage": "ward", "n_clusters": 7},
     ],
 )

@@ -83,7 +83,7 @@ BY_NAME += [("average", metric) for metric in PAIRWISE_ONLY]
 @pytest.mark.parametrize(("name", "metric"), BY_NAME)
 def test_vectors_are_compared_as_their_linkage_does(name, metric, tmp_path):
     X = np.eye(4, dtype=np.float32) + 1
-    first = "cosine" if name in ("cosine", "average", "tanimoto") else "euclidean"
+    first = "cosine" if name in ("cosine", "tanimoto") else "euclidean"
     expected = "cosine" if (metric or first) in DIRECTIONS else "euclidean"
     assert MemorySource(Grinch(linkage=name, metric=metric).fit(X)).metric() == expected
     with grinch.open(tmp_path / "store", linkage=name, metric=metric) as store:
@@ -95,7 +95,7 @@ def test_vectors_are_compared_as_their_linkage_does(name, metric, tmp_path):
 @pytest.mark.parametrize("name", list(SYSTEMS))
 def test_vectors_are_compared_as_each_system_does(name, kind):
     source = MemorySource(cluster_with(name, np.eye(6) + 1, linkage=kind, **SMALL.get(name, {})))
-    assert source.metric() == ("cosine" if kind in ("average", "cosine") else "euclidean")
+    assert source.metric() == ("cosine" if kind == "cosine" else "euclidean")
 
 
 def test_hac_compares_by_distance_unless_it_is_told_otherwise():

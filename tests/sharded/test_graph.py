@@ -31,7 +31,12 @@ def apart():
 
 @pytest.fixture(scope="module", params=["average", "ward"])
 def fitted(request, cluster, apart):
-    return ShardedGrinch(4, cluster.client, sample_size=250, linkage=request.param).fit(apart[0])
+    return new_model(cluster, request.param).fit(apart[0])
+
+
+def new_model(cluster, linkage):
+    metric = "cosine" if linkage == "average" else None
+    return ShardedGrinch(4, cluster.client, sample_size=250, linkage=linkage, metric=metric)
 
 
 @pytest.fixture
@@ -71,7 +76,7 @@ def test_clusters_are_those_of_one_process(fitted, apart):
 
 def test_the_graph_and_the_heights_are_those_of_the_whole(monkeypatch, fitted, apart):
     X, _ = apart
-    metric = "cosine" if fitted.linkage == "average" else "euclidean"
+    metric = fitted.metric or "euclidean"
     rows = comparable(X, metric)
     graph, heights = seen_by(monkeypatch, fitted)
     np.testing.assert_allclose(graph.weights, weighted(graph.near, rows).weights, rtol=1e-4, atol=1e-6)
@@ -92,7 +97,7 @@ def test_the_graph_and_the_heights_are_those_of_the_whole(monkeypatch, fitted, a
 
 def test_edges_cross_branches(cluster, monkeypatch):
     X, _ = gaussian_mixture(1_500, n_classes=30, n_features=32, random_state=1)
-    model = ShardedGrinch(5, cluster.client, sample_size=400).fit(X)
+    model = ShardedGrinch(5, cluster.client, sample_size=400, metric="cosine").fit(X)
     graph, _ = seen_by(monkeypatch, model)
     branch = np.empty(len(X), np.int64)
     for i, size in enumerate(model.branch_sizes_):
@@ -108,11 +113,11 @@ def test_edges_cross_branches(cluster, monkeypatch):
 
 @pytest.mark.parametrize("fitted", ["average", at_night("ward")], indirect=True)
 def test_workers_find_what_this_process_finds(cluster, fitted, apart, monkeypatch):
-    model = ShardedGrinch(4, cluster.client, sample_size=250, linkage=fitted.linkage)
+    model = new_model(cluster, fitted.linkage)
     assert model.fit_predict(apart[0]).tolist() == fitted.labels_.tolist()
     assert model.stages_[near.JOINING].tasks == 4
     monkeypatch.setattr("grinch.sharded.estimator.MOST_HERE", 0)
-    again = ShardedGrinch(4, cluster.client, sample_size=250, linkage=fitted.linkage).fit(apart[0])
+    again = new_model(cluster, fitted.linkage).fit(apart[0])
     assert near.JOINING not in again.stages_
     assert again.labels_.tolist() == fitted.labels_.tolist()
 

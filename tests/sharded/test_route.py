@@ -16,7 +16,7 @@ def test_few_neighbours_are_found_in_small_cells(tmp_path):
     X, _ = gaussian_mixture(6_000, n_classes=60, random_state=0)
     known, asked = X[:5_000], X[5_000:]
     assert len(known) > route.SEARCHED_WHOLE_UP_TO
-    model = ShardedGrinch(2)
+    model = ShardedGrinch(2, metric="cosine")
     job = model._job(tmp_path, open_rows(X, tmp_path), model._checked_model())
     found = route.new_engine(job, known, 5).look_up(asked, limit=len(known)).slots
     unit, units = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (asked, known))

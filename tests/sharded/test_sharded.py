@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -12,7 +14,7 @@ import shard_runs
 from effort import at_night
 from grinch import Grinch
 from grinch.datasets import gaussian_mixture, paper_synthetic
-from grinch.errors import ShardError
+from grinch.errors import SettingsWarning, ShardError
 from grinch.metrics import dendrogram_purity
 from grinch.neighbors import ByKey, ByVector
 from grinch.sharded import ShardedGrinch
@@ -28,7 +30,7 @@ def mixture():
 
 @pytest.fixture(scope="module")
 def fitted(cluster, mixture):
-    return ShardedGrinch(5, cluster.client, sample_size=500).fit(mixture[0])
+    return ShardedGrinch(5, cluster.client, sample_size=500, metric="cosine").fit(mixture[0])
 
 
 def newick(model):
@@ -38,8 +40,8 @@ def newick(model):
 @pytest.mark.parametrize(("n_shards", "n"), [(5, 2_000), at_night(2, 8_000), at_night(5, 8_000)])
 def test_shards_are_nearly_as_pure_as_one_tree(cluster, n_shards, n):
     X, y = gaussian_mixture(n, n_classes=n // 80, random_state=1)
-    whole = dendrogram_purity(Grinch().fit(X).tree_, y)
-    model = ShardedGrinch(n_shards, cluster.client, sample_size=n // 2).fit(X)
+    whole = dendrogram_purity(Grinch(metric="cosine").fit(X).tree_, y)
+    model = ShardedGrinch(n_shards, cluster.client, sample_size=n // 2, metric="cosine").fit(X)
     assert dendrogram_purity(model.tree_, y) >= whole - 0.015
     assert sum(model.branch_sizes_) == model.n_leaves_ == len(X)
     assert len(model.branch_sizes_) > n_shards
@@ -58,15 +60,15 @@ def test_shards_are_nearly_as_pure_as_one_tree(cluster, n_shards, n):
 )
 def test_shards_are_nearly_as_pure_as_one_tree_on_large_sets(cluster, name):
     X, y = shard_runs.large_set(name)
-    whole = dendrogram_purity(Grinch().fit(X).tree_, y)
+    whole = dendrogram_purity(Grinch(metric="cosine").fit(X).tree_, y)
     for n_shards in (2, 5, 20):
-        model = ShardedGrinch(n_shards, cluster.client).fit(X)
+        model = ShardedGrinch(n_shards, cluster.client, metric="cosine").fit(X)
         assert dendrogram_purity(model.tree_, y) >= whole - 0.015, n_shards
 
 
 def test_repair_brings_points_to_their_nearest_neighbours(cluster, mixture, fitted):
     X, _ = mixture
-    without = ShardedGrinch(5, cluster.client, sample_size=500, repair=False).fit(X)
+    without = ShardedGrinch(5, cluster.client, sample_size=500, repair=False, metric="cosine").fit(X)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     similar = unit @ unit.T
     np.fill_diagonal(similar, -1)
@@ -97,7 +99,7 @@ def test_the_number_of_workers_does_not_matter(fitted, mixture):
     # A thread of this process, which takes much less time to start than another process.
     options = {"threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(n_workers=1, **options) as local, Client(local) as client:
-        with_one = ShardedGrinch(5, client, sample_size=500).fit(mixture[0])
+        with_one = ShardedGrinch(5, client, sample_size=500, metric="cosine").fit(mixture[0])
     assert newick(with_one) == newick(fitted)
     assert with_one.top_.to_newick() == fitted.top_.to_newick()
 
@@ -336,3 +338,23 @@ def test_moves_never_exchange_two_points_that_are_nearest_to_each_other(fitted):
     leaving = [exchange.moves_from(run.job, shard) for shard in range(plan.n_shards)]
     numbers = np.concatenate([moves.numbers for moves in leaving])
     assert len(set(numbers.tolist())) == len(numbers) == fitted.n_moved_
+
+
+def test_a_run_does_not_go_on_with_the_stages_of_another_default(cluster, tmp_path):
+    points = np.random.default_rng(0).normal(size=(60, 4))
+
+    def stamp(metric):
+        ShardedGrinch(2, cluster.client, metric=metric, folder=tmp_path).fit(points)
+        return json.loads((tmp_path / "run.json").read_text())["stamp"]
+
+    assert stamp(None) == stamp("sqeuclidean") != stamp("cosine")
+
+
+def test_settings_that_do_not_suit_the_points_are_warned_of_once(cluster):
+    X = np.random.default_rng(0).normal(size=(200, 2)) * [1, 1e5]
+    with pytest.warns(SettingsWarning) as found:
+        ShardedGrinch(2, cluster.client, n_clusters=150).fit(X)
+    said = [str(each.message)[:20] for each in found if each.category is SettingsWarning]
+    assert said == ["n_clusters=150 is mo", "the columns of X hav"]
+    with pytest.warns(SettingsWarning, match=r"threshold=0.5 is above every score"):
+        ShardedGrinch(2, cluster.client, threshold=0.5).fit(X / [1, 1e5])

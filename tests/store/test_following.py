@@ -408,7 +408,7 @@ def test_beside_a_large_cluster_little_is_written():
 
 def test_the_resolution_is_kept_until_the_next_recut():
     X = load_digits().data[np.random.default_rng(0).permutation(1797)]
-    model = Grinch().partial_fit(X[:400])
+    model = Grinch(metric="cosine").partial_fit(X[:400])
     followed = Followed()
     followed.add("auto", model=model)
     assert followed.would_recut("auto", model) == Recut(model.n_clusters_, model.n_clusters_, 1.0)

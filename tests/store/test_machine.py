@@ -32,7 +32,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(
         linkage=st.sampled_from(["average", "ward"]),
-        cut=st.sampled_from([{}, {"n_clusters": 4}, {"threshold": 0.5}]),
+        cut=st.sampled_from([{}, {"n_clusters": 4}, {"threshold": -0.5}]),
         is_sparse=st.booleans(),
     )
     def begin(self, linkage, cut, is_sparse):

@@ -482,7 +482,9 @@ def test_a_linkage_that_nothing_says_is_asked_for(earlier):
     snapshot_of(earlier).unlink()
     with pytest.raises(ValueError, match="linkage must be given"):
         recover(earlier, earlier.with_name("new"))
-    _, found = recovered(earlier, linkage="average")
+    with pytest.raises(ValueError, match=r"metric must be given.*'cosine' was the default"):
+        recover(earlier, earlier.with_name("new"), linkage="average")
+    _, found = recovered(earlier, linkage="average", metric="cosine")
     same(found, truth)
 
 

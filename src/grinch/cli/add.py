@@ -32,6 +32,7 @@ from grinch.cli.texts import (
     TextOptions,
     as_points,
     is_of_texts,
+    metric_of_texts,
     note_on_unknown,
     note_on_words,
     said_of,
@@ -133,6 +134,8 @@ def add(
     is_new = not is_store(store)
     if is_new and dtype is None and points.is_text:
         dtype = "float32"
+    if is_new and made_by is not None:
+        metric = metric_of_texts(linkage, metric)
     if dtype == "float32":
         _check_range(points)
     settings = {"linkage": linkage, "metric": metric, "n_clusters": clusters, "threshold": threshold, "dtype": dtype}

@@ -75,7 +75,7 @@ FILE_HELP = (
     " - for CSV on the standard input."
 )
 METRIC_HELP = (
-    "For --linkage average: cosine (default), dot, sqeuclidean, hellinger (for counts); for average, single and"
+    "For --linkage average: sqeuclidean (default), cosine, dot, hellinger (for counts); for average, single and"
     " complete also any distance that scipy knows, such as euclidean or cityblock."
 )
 LINKAGE_HELP = f"How similar two groups are: {', '.join(get_args(LinkageName))}."

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import scipy.sparse
 import typer
 
 from grinch.cli.app import LINKAGE_HELP, METRIC_HELP, LinkageName, Out, app, console, make_folder, say, title_of
@@ -24,6 +25,7 @@ from grinch.cli.texts import (
     TextOptions,
     are_wordless,
     as_points,
+    metric_of_texts,
     named_branches,
     note_on_words,
     said_of,
@@ -71,6 +73,14 @@ def cluster(
     ] = "grinch",
     linkage: Annotated[LinkageName, typer.Option(metavar="NAME", help=LINKAGE_HELP)] = "average",
     metric: Annotated[str | None, typer.Option(metavar="NAME", help=METRIC_HELP)] = None,
+    scale: Annotated[
+        bool,
+        typer.Option(
+            "--scale",
+            help="Standardise columns first, for those in different units: each to deviation 1, and mean 0 unless FILE"
+            " is sparse. For a store, scale the files before grinch add.",
+        ),
+    ] = False,
     layer: Annotated[
         str | None,
         typer.Option(
@@ -174,10 +184,17 @@ def cluster(
     if texts.are_for(file):
         many.refuse_texts()
         made_by = texts.new_rows()
+        if scale:
+            raise ValueError("--scale standardises columns of numbers, and FILE has texts: leave it out")
+        metric = metric_of_texts(linkage, metric)
         found = read_texts(file, text, label, id, asked.keep)
         points = as_points(found, made_by.fit_transform(found.texts))
     elif not many.are_asked_for:
         points = read_points(file, label, id, *asked[2:])
+        if scale:
+            points = points._replace(vectors=_standardised(points.vectors))
+    elif scale:
+        raise ValueError("--scale is for one process: leave it out with --workers and --dask, or scale FILE before")
     model = make_system(
         method,
         linkage=linkage,
@@ -219,6 +236,13 @@ def as_layer(given: str | None) -> str | int | None:
     (2, 'coarse')
     """
     return int(given) if given is not None and given.isdecimal() else given
+
+
+def _standardised(vectors: Any) -> Any:
+    """Return vectors with columns of deviation 1, and of mean 0 where that does not fill a sparse matrix."""
+    from sklearn.preprocessing import StandardScaler
+
+    return StandardScaler(with_mean=not scipy.sparse.issparse(vectors)).fit_transform(vectors)
 
 
 def _inserted(points: Points, n: int) -> Points:

@@ -50,12 +50,12 @@ def _digits(out: Path, seed: int) -> None:
     points = Points(vectors[order], None, digits[order])
     console.print(
         f"The handwritten digits of scikit-learn: {len(vectors):,} images of 8 x 8 pixels, in random order.\n"
-        "Average linkage under cosine similarity.\n"
+        "Average linkage of squared Euclidean distances.\n"
     )
     model = Grinch(verbose=True)
     seconds = fit_points(model, points)
     start = time.perf_counter()
-    hac = Tree.from_scipy(linkage(points.vectors, "average", metric="cosine").clip(0))
+    hac = Tree.from_scipy(linkage(points.vectors, "average", metric="sqeuclidean"))
     hac_seconds = time.perf_counter() - start
     purities = [_shuffled_purity(vectors, digits, other) for other in range(5)]
     beside = {
@@ -90,7 +90,7 @@ def _docstrings(out: Path, seed: int) -> None:
         f"{len(texts):,} docstrings of {', '.join(sorted(set(found.packages)))}, in random order;"
         f" {points.vectors.shape[1]:,} words. Average linkage under cosine similarity of TF-IDF.\n"
     )
-    model = Grinch(verbose=True)
+    model = Grinch(metric="cosine", verbose=True)
     seconds = fit_points(model, points)
     flat = model.labels_
     report("grinch", model, flat, points, seconds, {})

@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from grinch import Grinch
 from grinch.cli.app import console
+from grinch.estimators.advice import no_advice
 from grinch.estimators.base import TreeClusterer
 from grinch.files.read import Points
 
@@ -17,7 +18,8 @@ def fit_points(model: TreeClusterer, points: Points, passes: int = 0) -> float:
     if passes and not isinstance(model, Grinch):
         raise ValueError(f"--refine is for grinch, rotate and online; {type(model).__name__} has nothing to refine by")
     # Enough points for all that a fit of theirs compiles.
-    small = clone(model).set_params(verbose=False).fit(points.vectors[:60])
+    with no_advice():
+        small = clone(model).set_params(verbose=False).fit(points.vectors[:60])
     if passes:
         small.refine()
     assert len(small.labels_)

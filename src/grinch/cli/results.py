@@ -22,6 +22,7 @@ from grinch.estimators.base import TreeClusterer
 from grinch.export.writers import write_clusters, write_layers, write_newick, write_scipy, write_tsv
 from grinch.files.read import Points
 from grinch.files.write import harmless, replacing
+from grinch.linkage.named import metric_in_full
 from grinch.metrics import dendrogram_purity, pairwise_f1
 
 WRITTEN = {
@@ -157,8 +158,11 @@ def _summary(
 
 
 def settings_of(model: Any) -> dict[str, Any]:
-    """The parameters of a model as JSON has them."""
-    return {name: _readable(value) for name, value in model.get_params().items()}
+    """The parameters of a model as JSON has them, with the metric by its name."""
+    found = {name: _readable(value) for name, value in model.get_params().items()}
+    if "linkage" in found:
+        found["metric"] = metric_in_full(found["linkage"], found["metric"])
+    return found
 
 
 def _readable(value: Any) -> Any:

@@ -137,6 +137,14 @@ def _encoder(name: str) -> EncodedTexts:
     return EncodedTexts(find_encoder(name), name)
 
 
+def metric_of_texts(linkage: str | None, metric: str | None) -> str | None:
+    """Return the metric to compare texts by if none is given: average linkage compares them by direction.
+
+    Their rows are of length 1, but those of texts without known words, which are not to be near all others.
+    """
+    return "cosine" if metric is None and linkage in (None, "average") else metric
+
+
 def is_of_texts(store: Path) -> bool:
     """Whether the points of a store are texts."""
     return (store / TEXT_FILE).exists()

@@ -18,7 +18,15 @@ from grinch.core.state import State
 from grinch.summaries.arrays import CUSTOM
 from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
 from grinch.summaries.counters import GRAFTS, GRAFTS_TRIED, PULLS, RESTRUCTURINGS, ROTATIONS, SWAPS
-from grinch.summaries.upkeep import leaves_counted, mark_new, mark_stale, score_all, sibling_score, similarity
+from grinch.summaries.upkeep import (
+    is_apart,
+    leaves_counted,
+    mark_new,
+    mark_stale,
+    score_all,
+    sibling_score,
+    similarity,
+)
 from grinch.tree.links import (
     LEAVES,
     NO_LIMIT,
@@ -104,11 +112,11 @@ def climb(state: State, x: int, c: int) -> int:
     """Up from c while it prefers its own sibling to x.
 
     Departure: rotating x with its aunt again and again is the same as this walk, so it is done before x is attached
-    and nothing has to be swapped. And where x has nothing in common with its nearest neighbour (0, under a similarity
-    from 0 on), no cap keeps it in a group that it has no place in.
+    and nothing has to be swapped. And where x has nothing in common with its nearest neighbour, no cap keeps it in a
+    group that it has no place in.
     """
     f, p = similarity(state, x, c), parent(state, c)
-    cap = NO_LIMIT if f == 0.0 else reach(state, state.rules.rotate_cap)
+    cap = NO_LIMIT if is_apart(state, x, c, f) else reach(state, state.rules.rotate_cap)
     while p != NONE and size(state, p) <= cap and better(state, sibling_score(state, p), f):
         state.counts[ROTATIONS] += 1
         c, p = p, parent(state, p)

@@ -49,6 +49,7 @@ class State(NamedTuple):
     lag: int
     most_entries: int
     is_reading: bool
+    origin: Vectors32
     rules: Rules
 
 

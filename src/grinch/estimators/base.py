@@ -23,6 +23,7 @@ from grinch._types import Advance, count_rows
 from grinch.cuts.choice import Choice
 from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
+from grinch.estimators.advice import MIN_POINTS, advise_on_n_clusters, advise_on_points, advise_on_threshold
 from grinch.estimators.automatic import automatic_cut_of, rows_of
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
@@ -31,6 +32,7 @@ from grinch.estimators.fit import Fit
 from grinch.estimators.shown import NOT_FITTED, NotShown, Shown
 from grinch.estimators.turns import Turns
 from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.named import is_average, metric_in_full
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 from grinch.tree.live_cut import Asked, LiveCut
@@ -91,10 +93,11 @@ def parameters_of(estimator: type[BaseEstimator]) -> list[str]:
 
 
 class Prepared(NamedTuple):
-    """A fit before anything is stored: the points as the builder takes them, and how to make the builder."""
+    """A fit before anything is stored: the points as the builder takes them, how to make it, and the linkage."""
 
     rows: Any
     new_builder: Callable[[], Builder]
+    linkage: VectorLinkage | Linkage
 
 
 class TreeClusterer(Described, ClusterMixin, BaseEstimator):
@@ -114,6 +117,8 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
     shuffle: bool = False
     random_state: Any = None
     # Parameters that may change while a tree grows; the others are what it is built by.
+    _first_default_metric = "cosine"
+    """The default of average linkage as long as pickles and files did not say which it was."""
     _free: tuple[str, ...] = (*CUT_BY, "shuffle", "random_state", "verbose")
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
@@ -127,14 +132,24 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         face = self._face()
         with self._unchanged_if_refused():
-            rows, new_builder = self._validate(X, reset=True)
+            rows, new_builder, linkage = self._validate(X, reset=True)
             names = check_ids(ids, count_rows(rows), (), None)
+            advise_on_points(rows, linkage)
+            advise_on_n_clusters(self.n_clusters, count_rows(rows))
             order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
             self._begin(count_rows(rows), is_growing=True, face=face)
             self._fitted = Fit(new_builder(), self._building())
             self._fitted.ids.extend(count_rows(rows), names, order)
             self._insert(rows if order is None else _taken(rows, order))
+        if self.threshold is not None:
+            advise_on_threshold(self.threshold, self._best_score(linkage), linkage)
         return self
+
+    def _best_score(self, linkage: VectorLinkage | Linkage) -> float | None:
+        """Return the best score in the tree; the best there can be if points are few, or scores may be dear."""
+        if not isinstance(linkage, VectorLinkage) or self.n_leaves_ < MIN_POINTS:
+            return getattr(linkage, "ceiling", None)
+        return float(np.fmax.reduce(self._fitted.tree().scores))
 
     # What was found -----------------------------------------------------------------------------------------------
 
@@ -202,7 +217,7 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
         >>> import grinch, tempfile
         >>> path = tempfile.mkdtemp() + "/model.grinch"
-        >>> grinch.Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).save(path)
+        >>> grinch.Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]]).save(path)
         >>> grinch.load(path).partial_fit([[3, 0.2]]).labels_.tolist()
         [0, 1, 0, 1, 0]
         """
@@ -262,11 +277,22 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
         def state() -> dict[str, Any]:
             found = {name: value for name, value in state_of().items() if name != "_turns"}
+            found["_default_metric"] = metric_in_full("average")
             if "_fitted" in found and threading.active_count() > 1:
                 found["_fitted"] = copy.deepcopy(found["_fitted"])
             return found
 
         return turns_of(self).read(state, lambda shown: None)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Be what was pickled; without a metric, average linkage compares as it did by default at that time."""
+        by_default = state.get("_default_metric", self._first_default_metric)
+        super().__setstate__({name: value for name, value in state.items() if name != "_default_metric"})
+        if by_default == metric_in_full("average"):
+            return
+        for parameters in (self.__dict__, self._fitted.parameters if "_fitted" in state else {}):
+            if is_average(parameters.get("linkage")) and parameters["metric"] is None:
+                parameters["metric"] = by_default
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
@@ -422,10 +448,12 @@ class IncrementalClusterer(TreeClusterer):
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()
         with self._unchanged_if_refused():
-            rows, new_builder = self._validate(X, reset=first)
+            rows, new_builder, linkage = self._validate(X, reset=first)
             known: Container[Any] = () if ids is None or first else self._fitted.slot_of()
             names = check_ids(ids, count_rows(rows), known, None if first else self._fitted.is_named())
             if first:
+                advise_on_points(rows, linkage)
+                advise_on_threshold(self.threshold, getattr(linkage, "ceiling", None), linkage)
                 self._fitted = Fit(new_builder(), self._building())
             self._check_same_building()
             self._begin(count_rows(rows), is_growing=True)

@@ -9,11 +9,11 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch.baselines.birch import BirchBuilder
+from grinch.baselines.perch import METRICS
 from grinch.errors import unknown_name
 from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_vectors
-
-METRICS = ("euclidean", "cosine")
+from grinch.linkage.named import linkage_of
 
 
 class Birch(IncrementalClusterer):
@@ -81,4 +81,7 @@ class Birch(IncrementalClusterer):
         check_count("branching_factor", self.branching_factor, 2)
         self._choice()
         rows = check_vectors(self, X, reset)
-        return Prepared(rows, lambda: BirchBuilder(self.radius, self.branching_factor, self.metric == "cosine"))
+        linkage = linkage_of(*METRICS[self.metric])
+        return Prepared(
+            rows, lambda: BirchBuilder(self.radius, self.branching_factor, self.metric == "cosine"), linkage
+        )

@@ -83,7 +83,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Examples
         --------
         >>> from grinch import Grinch
-        >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4], [3, 0.2]]
+        >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8], [3, 0.2]]
         >>> model = Grinch(n_clusters=2).fit(X, ids=["a", "b", "c", "d", "e"])
         >>> model.summary(["red", "blue", "red", "blue", "red"])[["cluster", "size", "exemplars", "keywords"]]
            cluster  size  exemplars keywords
@@ -108,7 +108,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         :func:`grinch.plots.plot_clusters`; ``to_networkx()`` makes a graph of it.
 
         >>> from grinch import Grinch
-        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
         >>> model.cluster_tree()
         <ClusterTree with 2 clusters of 4 points>
         """
@@ -304,7 +304,7 @@ def _terms(kept: Kept, labels: Labels, terms: Any, n: int) -> list[list[str]]:
     """The columns that stand out in each cluster, by their names."""
     if not kept.is_vectors:
         raise ValueError("terms are names of columns, and the points of this model are records, which have none")
-    found = cuts.cluster_terms(kept.rows, labels, terms, n)
+    found = cuts.cluster_terms(kept.as_given(), labels, terms, n)
     return [found[cluster] for cluster in range(len(found))]
 
 

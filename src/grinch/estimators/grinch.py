@@ -57,10 +57,10 @@ class Grinch(IncrementalClusterer):
         ``merge`` and ``score`` (see :mod:`grinch.linkage`); or a function that ``numba.njit`` compiled, of two
         :class:`~grinch.linkage.VectorGroup`.
     metric : str, optional
-        For ``"average"``: ``"cosine"`` (default), ``"dot"``, ``"sqeuclidean"``, ``"hellinger"`` (for counts: the cosine
-        of their square roots), or a distance that scipy knows; for ``"single"`` and ``"complete"`` a distance that
-        scipy knows (default ``"euclidean"``); for a compiled linkage, by what neighbours are looked for (default
-        ``"cosine"``).
+        For ``"average"``: ``"sqeuclidean"`` (default), ``"cosine"`` (only directions count; on rows of length 1 it is
+        the same linkage), ``"dot"``, ``"hellinger"`` (for counts: the cosine of their square roots), or a distance that
+        scipy knows; for ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a
+        compiled linkage, by what neighbours are looked for (default ``"cosine"``).
     mode : {"fast", "paper", "exact"} or Rules, default="fast"
         Which moves are made and how far they reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's
         approximations, ``"exact"`` without any, which carries the paper's guarantee; or rules of your own, such as
@@ -127,8 +127,8 @@ class Grinch(IncrementalClusterer):
     --------
     >>> import numpy as np
     >>> from grinch import Grinch
-    >>> X = np.array([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
-    >>> model = Grinch(linkage="cosine", n_clusters=2).fit(X)
+    >>> X = np.array([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
+    >>> model = Grinch(n_clusters=2).fit(X)
     >>> model.labels_.tolist()
     [0, 1, 0, 1]
     >>> model.partial_fit([[3, 0.2]]).labels_.tolist()
@@ -195,14 +195,14 @@ class Grinch(IncrementalClusterer):
         Leaf ``i`` of the tree is row ``i``. Nothing of it changes, but its scores become those of the linkage.
 
         >>> from scipy.cluster.hierarchy import linkage
-        >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4]]
+        >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8]]
         >>> model = Grinch(n_clusters=2).fit_tree(X, Tree.from_scipy(linkage(X)))
         >>> model.partial_fit([[3, 0.2]]).n_leaves_
         5
         """
         face = self._face()
         with self._unchanged_if_refused():
-            rows, new_builder = self._validate(X, reset=True)
+            rows, new_builder, _ = self._validate(X, reset=True)
             if not isinstance(tree, Tree) or tree.n_leaves != count_rows(rows):
                 raise ValueError(
                     f"tree must be a grinch.Tree with a leaf for each of the {count_rows(rows)} rows of X; got {tree!r}"
@@ -305,7 +305,7 @@ class Grinch(IncrementalClusterer):
         ``ids`` are those of ``ids_``: as they were given with the points, or the points' positions. Those of the
         remaining points stay, and no position is given twice. The cost is that of inserting as many points.
 
-        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
         >>> model.remove([1]).ids_
         [0, 2, 3]
         >>> model.labels_.tolist()
@@ -321,7 +321,7 @@ class Grinch(IncrementalClusterer):
     def update(self, ids: Any, X: Any) -> Self:
         """Change points: row ``i`` of X becomes the point ``ids[i]``, which is placed again.
 
-        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+        >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
         >>> model.update([1], [[3, 0]]).labels_.tolist()
         [0, 0, 0, 1]
         """
@@ -445,7 +445,7 @@ class Grinch(IncrementalClusterer):
                 is_sparse=_stays_sparse(linkage) and scipy.sparse.issparse(rows),
             )
 
-        return Prepared(rows, new_engine)
+        return Prepared(rows, new_engine, linkage)
 
     def _keeps_sparse(self) -> bool:
         fitted: Fit | None = self.__dict__.get("_fitted")
@@ -503,7 +503,7 @@ class Rotate(Grinch):
     Examples
     --------
     >>> from grinch import Rotate
-    >>> Rotate(n_clusters=2).fit_predict([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).tolist()
+    >>> Rotate(n_clusters=2).fit_predict([[1, 0], [0, 9], [2, 0.1], [0.1, 8]]).tolist()
     [0, 1, 0, 1]
     """
 
@@ -553,7 +553,7 @@ class Online(Rotate):
     Examples
     --------
     >>> from grinch import Online
-    >>> Online(n_clusters=2).fit_predict([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]).tolist()
+    >>> Online(n_clusters=2).fit_predict([[1, 0], [0, 9], [2, 0.1], [0.1, 8]]).tolist()
     [0, 1, 0, 1]
     """
 

@@ -9,7 +9,7 @@ from grinch._types import count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
 from grinch.baselines.hac import BEST_FIRST, CHAIN, OF_MEANS, SCIPY, SCIPY_BYTES_PER_PAIR, HACBuilder
 from grinch.estimators.base import Prepared, TreeClusterer
-from grinch.linkage.named import linkage_of
+from grinch.linkage.named import linkage_of, metric_in_full
 
 SCIPY_LINKAGES = ("single", "complete", "average", "ward", "centroid")
 # Merging two nodes that are each other's nearest may bring their union closer to a third.
@@ -29,8 +29,9 @@ class HAC(TreeClusterer):
         ``"single"``, ``"complete"``, ``"average"``, ``"ward"`` or ``"centroid"``, as scipy has them; or any linkage
         that :class:`~grinch.Grinch` takes, such as ``"cosine"`` or a function of two lists of records.
     metric : str, optional
-        For scipy's names, a distance that scipy knows (default ``"euclidean"``, the only one for Ward and centroid);
-        for ``"average"`` also ``"dot"`` and ``"hellinger"``.
+        For ``"average"``: ``"sqeuclidean"`` (default), ``"cosine"``, ``"dot"``, ``"hellinger"``, or a distance that
+        scipy knows; for ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); Ward and
+        centroid are Euclidean.
     lean : bool, default=False
         Use O(n) memory, by chains of nearest neighbours: slower, and the same tree for reducible linkages (single,
         complete, average and Ward are; for one of your own you have to know).
@@ -62,6 +63,8 @@ class HAC(TreeClusterer):
     >>> HAC(linkage=lambda a, b: -abs(min(a) - min(b)), n_clusters=2).fit_predict([0.0, 1.0, 7.0, 9.0]).tolist()
     [0, 0, 1, 1]
     """
+
+    _first_default_metric = "euclidean"
 
     def __init__(
         self,
@@ -110,16 +113,14 @@ class HAC(TreeClusterer):
                 return HACBuilder(SCIPY, self.linkage, metric)
             return HACBuilder(CHAIN if self.lean else BEST_FIRST, linkage, as_roots=self._is_scipys())
 
-        return Prepared(rows, new_builder)
+        return Prepared(rows, new_builder, linkage)
 
     def _is_scipys(self) -> bool:
         return isinstance(self.linkage, str) and self.linkage in SCIPY_LINKAGES and self.metric not in NOT_SCIPYS
 
     def _resolve_metric(self) -> str | None:
         """The metric as Grinch names it."""
-        metric = self.metric
-        if not isinstance(self.linkage, str):
-            return metric
-        if self.linkage in OF_MEANS and metric in (None, "euclidean", "sqeuclidean"):
+        is_of_means = isinstance(self.linkage, str) and self.linkage in OF_MEANS
+        if is_of_means and self.metric == "euclidean":
             return "sqeuclidean"
-        return metric or "euclidean" if self.linkage in SCIPY_LINKAGES else metric
+        return metric_in_full(self.linkage, self.metric)

@@ -24,7 +24,7 @@ class MiniBatchHAC(IncrementalClusterer):
     linkage : str, Linkage or callable, default="average"
         Any linkage that :class:`~grinch.Grinch` takes.
     metric : str, optional
-        As in :class:`~grinch.Grinch`: for ``"average"`` the default is ``"cosine"``.
+        As in :class:`~grinch.Grinch`: for ``"average"`` the default is ``"sqeuclidean"``.
     buffer_size : int, default=2000
         How many nodes wait to be merged at a time, at least 2.
     n_clusters, threshold, cut, layer, min_cluster_size, noise, shuffle, random_state, verbose
@@ -33,7 +33,7 @@ class MiniBatchHAC(IncrementalClusterer):
     Examples
     --------
     >>> from grinch import MiniBatchHAC
-    >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4], [3, 0.2]]
+    >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8], [3, 0.2]]
     >>> MiniBatchHAC(buffer_size=3, n_clusters=2).fit_predict(X).tolist()
     [0, 1, 0, 1, 0]
     """
@@ -75,4 +75,4 @@ class MiniBatchHAC(IncrementalClusterer):
         n = count_rows(rows) + (0 if reset else self.n_leaves_)
         check_room_for_pairs(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
         n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
-        return Prepared(rows, lambda: BufferBuilder(linkage, n_features, size))
+        return Prepared(rows, lambda: BufferBuilder(linkage, n_features, size), linkage)

@@ -13,6 +13,7 @@ from grinch.cuts.costs import COSTS
 from grinch.errors import unknown_name
 from grinch.estimators.base import IncrementalClusterer, Prepared, Seen
 from grinch.estimators.checks import check_vectors
+from grinch.linkage.named import linkage_of
 from grinch.tree import Tree
 
 SEARCHES = ("exact", "beam")
@@ -111,7 +112,8 @@ class Perch(IncrementalClusterer):
             max_leaves=int(self.max_leaves or 0),
             beam_width=int(self.beam_width) if self.search == "beam" else 0,
         )
-        return Prepared(rows, lambda: PerchBuilder(rules, self.metric, rows.shape[1], int(self.exact_leaves)))
+        linkage = linkage_of(*METRICS[self.metric])
+        return Prepared(rows, lambda: PerchBuilder(rules, self.metric, rows.shape[1], int(self.exact_leaves)), linkage)
 
     def _cut_besides(self) -> tuple[Any, ...]:
         return (self.cost,)

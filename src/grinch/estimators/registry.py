@@ -53,17 +53,17 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
         One of ``SYSTEMS``: "grinch", "rotate", "online", "perch", "perch-b", "perch-c", "perch-bc", "mb-hac", "hac",
         "birch".
     linkage, metric
-        As in :class:`~grinch.Grinch`, the same for all systems: average linkage under cosine if nothing is said. PERCH
-        and BIRCH know no linkage; they go by the Euclidean distance of the points, or of their directions under a
-        linkage of cosines.
+        As in :class:`~grinch.Grinch`, the same for all systems: average linkage of squared Euclidean distances if
+        nothing is said. PERCH and BIRCH know no linkage; they go by the Euclidean distance of the points, or of their
+        directions under a linkage of cosines.
     **settings
         Parameters of the estimator; for "grinch" also single rules of its mode, such as ``cap=100``.
 
     Examples
     --------
     >>> make_system("mb-hac", buffer_size=50)
-    MiniBatchHAC(buffer_size=50, metric='cosine')
-    >>> make_system("perch-b")
+    MiniBatchHAC(buffer_size=50)
+    >>> make_system("perch-b", metric="cosine")
     Perch(balance=True, metric='cosine')
     >>> make_system("grinch", mode="exact", pull=False).mode == Rules.exact(pull=False)
     True
@@ -82,9 +82,7 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
     resolved = linkage_of(linkage, metric)
     kind: dict[str, Any]
     if system.takes_linkage:
-        # In full, because HAC's own default is another metric.
-        is_vector = isinstance(linkage, str) and isinstance(resolved, VectorLinkage)
-        kind = {"linkage": linkage, "metric": resolved.metric if is_vector else metric}  # type: ignore[union-attr]
+        kind = {"linkage": linkage, "metric": metric}
     elif isinstance(resolved, VectorLinkage):
         kind = {"metric": "euclidean" if resolved.is_euclidean else "cosine"}
     elif isinstance(linkage, str):
@@ -116,7 +114,7 @@ def cluster_with(
     Examples
     --------
     >>> from grinch import cluster_with
-    >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4]]
+    >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8]]
     >>> for method in ("grinch", "hac", "perch"):
     ...     cluster_with(method, X, n_clusters=2).labels_.tolist()
     [0, 1, 0, 1]

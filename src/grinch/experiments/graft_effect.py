@@ -49,7 +49,7 @@ def run(setting: Setting) -> Result:
 def changes_by_grafts(source: Source, seed: int) -> dict[str, list[float]]:
     """The purity after each point's grafts minus that before them."""
     X, y = in_order(source, "random", seed)
-    model = Grinch()
+    model = Grinch(metric="cosine")
     changes: list[float] = []
     model.partial_fit(X[:1])
     for i in range(1, len(y)):

@@ -47,7 +47,7 @@ def run(setting: Setting) -> Result:
 
 def purity_per_point(source: Source, system: System, seed: int) -> dict[str, list[float]]:
     X, y = in_order(source, "random", seed)
-    running, model = RunningPurity(y), make_system(system.method, **system.settings)
+    running, model = RunningPurity(y), make_system(system.method, metric=system.metric, **system.settings)
     for i in range(len(y)):
         running.update(model.partial_fit(X[i : i + 1]).tree_)
     return {

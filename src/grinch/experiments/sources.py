@@ -40,12 +40,12 @@ class Source(NamedTuple):
 
 
 class System(NamedTuple):
-    """A system by the name of its method, with settings."""
+    """A system by the name of its method, with settings; average linkage is the paper's, of cosines."""
 
     method: str
     linkage: str = "average"
     settings: Mapping[str, Any] = NO_SETTINGS
-    metric: str | None = None
+    metric: str = "cosine"
 
 
 @lru_cache(maxsize=1)

@@ -16,9 +16,9 @@ from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, CO
 VECTOR_LINKAGES: dict[str, dict[str, VectorLinkage]] = {
     "cosine": {"cosine": VectorLinkage("cosine", "cosine", COSINE, "cosine", 1.0)},
     "average": {
+        "sqeuclidean": VectorLinkage("average", "sqeuclidean", AVERAGE_SQEUCLIDEAN, "sqeuclidean", 0.0),
         "cosine": VectorLinkage("average", "cosine", AVERAGE_DOT, "dot", 1.0),
         "dot": VectorLinkage("average", "dot", AVERAGE_DOT, "dot", None),
-        "sqeuclidean": VectorLinkage("average", "sqeuclidean", AVERAGE_SQEUCLIDEAN, "sqeuclidean", 0.0),
         "hellinger": VectorLinkage("average", "hellinger", AVERAGE_DOT, "dot", 1.0),
     },
     "centroid": {"sqeuclidean": VectorLinkage("centroid", "sqeuclidean", CENTROID, "sqeuclidean", 0.0)},
@@ -30,6 +30,22 @@ VECTOR_LINKAGES: dict[str, dict[str, VectorLinkage]] = {
 # closed form.
 PAIRWISE_ONLY = tuple(name for name in SCIPY_METRICS if name not in VECTOR_LINKAGES["average"])
 NAMES = (*VECTOR_LINKAGES, "single", "complete")
+
+
+def is_average(linkage: Any) -> bool:
+    """Return whether a linkage is average linkage by its name."""
+    return isinstance(linkage, str) and linkage == "average"
+
+
+def metric_in_full(linkage: Any, metric: str | None = None) -> str | None:
+    """Return the metric that a linkage given by name has if none is given; any other is returned as it is.
+
+    >>> metric_in_full("average"), metric_in_full("single"), metric_in_full("average", "cosine")
+    ('sqeuclidean', 'euclidean', 'cosine')
+    """
+    if metric is not None or not isinstance(linkage, str) or linkage not in NAMES:
+        return metric
+    return next(iter(VECTOR_LINKAGES.get(linkage, ("euclidean",))))
 
 
 def linkage_of(linkage: Any, metric: str | None = None) -> VectorLinkage | Linkage:
@@ -66,13 +82,11 @@ def linkage_of(linkage: Any, metric: str | None = None) -> VectorLinkage | Linka
 def _by_name(name: str, metric: str | None) -> VectorLinkage | Linkage:
     if name not in NAMES:
         raise unknown_name("linkage", name, NAMES, " (or a Linkage object, or a function of two lists)")
-    metrics = VECTOR_LINKAGES.get(name, {})
+    metric, metrics = metric_in_full(name, metric), VECTOR_LINKAGES.get(name, {})
     if name in ("single", "complete") or (name == "average" and metric in PAIRWISE_ONLY):
-        if metric is not None and metric not in SCIPY_METRICS:
+        if metric not in SCIPY_METRICS:
             raise unknown_name("metric", metric, SCIPY_METRICS, f" for linkage={name!r}")
-        return Pairwise(name, distance=metric or "euclidean")
-    if metric is None:
-        return next(iter(metrics.values()))
+        return Pairwise(name, distance=metric)
     if metric not in metrics:
         accepted = (*metrics, *PAIRWISE_ONLY) if name == "average" else metrics
         raise unknown_name("metric", metric, accepted, f" for linkage={name!r}")

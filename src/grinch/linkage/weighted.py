@@ -11,7 +11,7 @@ import scipy.sparse
 
 from grinch.errors import unknown_name
 from grinch.linkage.base import Linkage
-from grinch.linkage.named import VECTOR_LINKAGES
+from grinch.linkage.named import VECTOR_LINKAGES, metric_in_full
 
 Scores = npt.NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class VectorMeans:
             raise unknown_name("name", name, VECTOR_LINKAGES)
         if metric is not None and metric not in VECTOR_LINKAGES[name]:
             raise unknown_name("metric", metric, VECTOR_LINKAGES[name], f" for {name!r}")
-        self.name, self.metric = name, metric or next(iter(VECTOR_LINKAGES[name]))
+        self.name, self.metric = name, metric_in_full(name, metric)
 
     def leaf(self, record: Any) -> Means:
         if scipy.sparse.issparse(record):

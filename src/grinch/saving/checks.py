@@ -45,7 +45,7 @@ def check_model(model: Any) -> None:
     """Raise if anything of a model is inconsistent; the work is in proportion to its points.
 
     >>> from grinch import Grinch
-    >>> model = Grinch().fit([[1.0, 0], [0, 1], [5, 0.1]])
+    >>> model = Grinch().fit([[1.0, 0], [0, 9], [2, 0.1]])
     >>> check_model(model)
     >>> model._fitted.builder.links.table[0, 0] = 99
     >>> check_model(model)

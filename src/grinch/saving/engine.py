@@ -29,7 +29,7 @@ from grinch.saving.schema import Source, Taken, check_part, entry, put_fields, s
 from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
 from grinch.summaries.arrays import CUSTOM, PYTHON, Arrays, enlarged, new_arrays
 from grinch.summaries.frame import Frame
-from grinch.tree.links import CHANGED_IN, MOVED, NOTED, OFFSET, Links
+from grinch.tree.links import CHANGED_IN, MOVED, NOTED, OFFSET, USED, Links
 
 # Arrays of summaries that are kept; the others are room to work in, and addresses.
 KEPT = {
@@ -175,7 +175,8 @@ def take_summaries(summaries: Summaries, links: Links | None, out: Taken, prefix
         found = take_fields("vector_summaries", summaries, out, prefix)
         formula = summaries.arrays.formula
         found["formula"] = FORMULAS[formula] if formula < len(FORMULAS) else "custom"
-        found["frame"] = take_frame(summaries.frame, summaries.n_features, out, f"{prefix}.frame")
+        count = summaries.capacity if links is None else int(links.head[USED])
+        found["frame"] = take_frame(summaries.frame, count, summaries.n_features, out, f"{prefix}.frame")
     return found | {"arrays": arrays}
 
 
@@ -196,6 +197,7 @@ def _put_vectors(data: Any, source: Source, linkage: VectorLinkage) -> VectorSum
     summaries.arrays = _put_arrays(entry(data, "arrays"), source, summaries, summaries.n_features, formula)
     summaries.frame = put_frame(entry(data, "frame"), source, summaries.n_features)
     summaries._find_formula()
+    summaries.place_origin()
     return summaries
 
 
@@ -222,11 +224,13 @@ def _put_arrays(data: Any, source: Source, summaries: Summaries, n_features: int
     return new_arrays(0, formula)._replace(**kept, **room)
 
 
-def take_frame(frame: Frame, n_features: int, out: Taken, prefix: str) -> dict[str, Any]:
-    rows = np.array(frame.rows, np.float64).reshape(len(frame.rows), n_features)
+def take_frame(frame: Frame, count: int, n_features: int, out: Taken, prefix: str) -> dict[str, Any]:
+    """The frame of the first ``count`` vectors: of a fit that was interrupted it knows some that never came."""
+    positions = [position for position in frame.positions if position < count]
+    rows = np.array(frame.rows[: len(positions)], np.float64).reshape(len(positions), n_features)
     found = take_fields("frame", frame, out, prefix)
     found["origin"] = None if frame.origin is None else out.keep(f"{prefix}.origin", frame.origin)
-    found["positions"] = out.keep(f"{prefix}.positions", np.array(frame.positions, np.int64))
+    found["positions"] = out.keep(f"{prefix}.positions", np.array(positions, np.int64))
     found["rows"] = out.keep(f"{prefix}.rows", rows)
     return found
 

@@ -5,7 +5,7 @@ the model itself holds them. Taking a model apart copies no array; putting one t
 that memory maps (copy-on-write, ``mode="c"``) are a model at once, however many points there are.
 
 >>> from grinch import Grinch
->>> model = Grinch(n_clusters=2).fit([[1.0, 0], [0, 1], [5, 0.1], [0.1, 4]])
+>>> model = Grinch(n_clusters=2).fit([[1.0, 0], [0, 9], [2, 0.1], [0.1, 8]])
 >>> parts = take_apart(model)
 >>> parts.manifest["class"], parts.arrays["builder.links.head"] is model._fitted.builder.links.head
 ('Grinch', True)
@@ -31,6 +31,7 @@ from grinch.estimators.hac import HAC
 from grinch.estimators.minibatch import MiniBatchHAC
 from grinch.estimators.perch import Perch
 from grinch.estimators.points import PointIds
+from grinch.linkage.named import is_average, metric_in_full
 from grinch.refine.passes import Refinement
 from grinch.saving.builders import put_builder, take_builder
 from grinch.saving.checks import check_model
@@ -75,7 +76,8 @@ def _take_apart(model: TreeClusterer) -> Parts:
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "class": type(model).__name__,
-        "parameters": {name: _take_parameter(name, getattr(model, name)) for name in parameters_of(type(model))},
+        "parameters": {name: _take_parameter(name, getattr(model, name)) for name in parameters_of(type(model))}
+        | _take_default(model.__dict__),
         "n_features": number_out(model.__dict__.get("n_features_in_")),
         "feature_names": None,
         "fitted": None,
@@ -112,6 +114,8 @@ def put_together(parts: Parts, *, linkage: Any = None, search: Any = None, n_kno
     parameters = entry(manifest, "parameters")
     for parameter in parameters_of(kind):
         setattr(model, parameter, _put_parameter(parameter, entry({**BEFORE, **parameters}, parameter), given))
+    if "linkage" in parameters_of(kind):
+        model.metric = _put_metric(model, parameters["metric"], model.linkage)
     n_features, names = number_in(entry(manifest, "n_features")), entry(manifest, "feature_names")
     if n_features is not None:
         if type(n_features) is not int or n_features < 0:
@@ -122,7 +126,7 @@ def put_together(parts: Parts, *, linkage: Any = None, search: Any = None, n_kno
             raise SavedModelError("'feature_names' must be a text for each feature")
         model.feature_names_in_ = np.array(names, object)
     if entry(manifest, "fitted") is not None:
-        model._fitted = _put_fit(model, manifest["fitted"], source, given)
+        model._fitted = _put_fit(model, manifest, source, given)
         if n_known is not None and model._fitted.ids.n_slots != n_known:
             raise SavedModelError(f"there must be {n_known} points; there are {model._fitted.ids.n_slots}")
     return model
@@ -136,7 +140,7 @@ def _take_fit(model: TreeClusterer, fit: Fit, out: Taken) -> dict[str, Any]:
     found["parameters"] = {
         name: {"as_now": True} if value is getattr(model, name) else _take_parameter(name, value)
         for name, value in fit.parameters.items()
-    }
+    } | _take_default(fit.parameters)
     found["builder"] = take_builder(fit.builder, out, "builder")
     found["ids"] = _take_ids(fit.ids, out)
     found["refinements"] = [
@@ -145,13 +149,18 @@ def _take_fit(model: TreeClusterer, fit: Fit, out: Taken) -> dict[str, Any]:
     return found
 
 
-def _put_fit(model: TreeClusterer, data: Any, source: Source, given: dict[str, Any]) -> Fit:
+def _put_fit(model: TreeClusterer, manifest: dict[str, Any], source: Source, given: dict[str, Any]) -> Fit:
+    data = manifest["fitted"]
     check_part("fit", data)
     parameters: dict[str, Any] = {}
     for name in model._building():
         saved = entry(entry(data, "parameters"), name)
         is_now = saved == {"as_now": True}
         parameters[name] = getattr(model, name) if is_now else _put_parameter(name, saved, given)
+    if "linkage" in parameters:
+        saved = data["parameters"]["metric"]
+        saved = manifest["parameters"]["metric"] if saved == {"as_now": True} else saved
+        parameters["metric"] = _put_metric(model, saved, parameters["linkage"])
     builder = put_builder(type(model), entry(data, "builder"), source, parameters)
     fit = Fit(builder, parameters)
     fit.ids = _put_ids(entry(data, "ids"), source)
@@ -196,6 +205,21 @@ def _take_parameter(name: str, value: Any) -> Any:
         raise NotSavable(f"parameter {name} cannot be written to a file: {error}") from None
 
 
+def _take_default(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return what to write for the metric of average linkage where none is given: the default may be another later."""
+    if not is_average(parameters.get("linkage")) or parameters["metric"] is not None:
+        return {}
+    return {"metric": {"default": metric_in_full("average")}}
+
+
+def _put_metric(model: TreeClusterer, data: Any, linkage: Any) -> Any:
+    """Return the metric of a linkage as it was saved; None only if that means the same as it did then."""
+    metric = _put_parameter("metric", data, {})
+    if data == {"value": None} and is_average(linkage):
+        return model._first_default_metric
+    return None if data == {"default": metric_in_full(linkage)} else metric
+
+
 def _put_parameter(name: str, data: Any, given: dict[str, Any]) -> Any:
     if name == "linkage":
         return put_linkage(data, given["linkage"])
@@ -210,7 +234,7 @@ def _put_parameter(name: str, data: Any, given: dict[str, Any]) -> Any:
         state = np.random.RandomState()
         state.set_state(decode(content))
         return state
-    if kind != "value":
+    if kind not in ("value", "default"):
         raise SavedModelError(f"{kind!r:.60} is no kind of parameter")
     return decode(content)
 

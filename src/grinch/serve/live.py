@@ -41,7 +41,7 @@ class Live:
     >>> import grinch, tempfile
     >>> live = Live(grinch.open(tempfile.mkdtemp()))
     >>> with live.changing(3):
-    ...     live.store.insert([[1, 0], [0, 1], [5, 0.1]])
+    ...     live.store.insert([[1, 0], [0, 9], [2, 0.1]])
     1
     >>> live.read(len)
     3

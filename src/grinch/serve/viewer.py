@@ -64,7 +64,7 @@ class Viewer:
     --------
     >>> from grinch import Grinch
     >>> from grinch.serve.sources import MemorySource
-    >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]])
+    >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
     >>> viewer = Viewer(MemorySource(model, payload=["ape", "bee", "cat", "dog"]))
     >>> about = viewer.about()
     >>> about["n"], about["cut"]

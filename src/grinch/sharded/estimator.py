@@ -22,11 +22,13 @@ from grinch._checks import available_memory, check_flag
 from grinch._types import Labels
 from grinch.core.rules import N_NEIGHBORS, Rules
 from grinch.errors import ShardError
+from grinch.estimators.advice import advise_on_n_clusters, advise_on_points, advise_on_threshold
 from grinch.estimators.base import CUT_BY
 from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
 from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import metric_in_full
 from grinch.sharded import record
 from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
@@ -38,7 +40,7 @@ from grinch.sharded.pipeline import Run, Stage, has_graph, is_kept, is_opened, r
 from grinch.sharded.record import whole_tree
 from grinch.sharded.running import Here, Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
-from grinch.sharded.stages import top, trees
+from grinch.sharded.stages import skeleton, top, trees
 from grinch.sharded.store import BranchOfFit, ShardedStore, make_sharded
 from grinch.tree import Tree
 
@@ -196,19 +198,24 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return self
 
     def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch, is_cut: bool) -> tuple[Run, list[Any] | None]:
-        is_on_records = not isinstance(model._check_parameters(reset=True).linkage, VectorLinkage)
+        linkage = model._check_parameters(reset=True).linkage
+        is_on_records = not isinstance(linkage, VectorLinkage)
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
             rows = open_rows(X, folder, columns=self.columns, records=records, workers=workers)
             if not rows.n_rows:
                 raise ValueError("X must have at least one point; got none")
             names = check_ids(ids, rows.n_rows, (), None)
+            advise_on_n_clusters(self.n_clusters, rows.n_rows)
+            advise_on_threshold(self.threshold, getattr(linkage, "ceiling", None), linkage)
             job = self._job(folder, rows, model)
             is_to_stay = self.folder is not None
             if is_to_stay:
                 clear_others(folder, job.stamp)
                 record.begin(job)
             run = run_stages(job, workers)
+            if not is_on_records:
+                advise_on_points(skeleton.sample_of(job), linkage)
             if is_to_stay:
                 record.finish(run, names, self.n_clusters, self.threshold)
             if is_cut and not is_opened(run):
@@ -245,6 +252,8 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         n_shards = choose_n_shards(self.n_shards, rows.n_rows)
         size = choose_sample_size(self.sample_size, rows.n_rows, n_shards)
         built_by = {name: value for name, value in model.get_params().items() if name not in NOT_BUILT_BY}
+        # A default that changes must not find the stages of another.
+        built_by["metric"] = metric_in_full(self.linkage, self.metric)
         seed = int(self.random_state)
         stamp = digest(repr((grinch.__version__, rows.stamp, n_shards, size, seed, self.repair, _named(built_by))))
         return Job(stages_folder(folder, stamp), rows, model, n_shards, size, seed, bool(self.repair), stamp)

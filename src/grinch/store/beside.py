@@ -33,9 +33,9 @@ class Beside(Looking):
 
     >>> import grinch, tempfile
     >>> with grinch.open(tempfile.mkdtemp(), n_clusters=2) as store:
-    ...     _ = store.insert([[1, 0], [0, 1], [5, 0.1]], ids=["a", "b", "c"])
+    ...     _ = store.insert([[1, 0], [0, 9], [2, 0.1]], ids=["a", "b", "c"])
     ...     beside = Beside(store)
-    ...     _ = store.insert([[0.1, 4]], ids=["d"])
+    ...     _ = store.insert([[0.1, 8]], ids=["d"])
     ...     beside.version, beside.clusters(), beside.close()
     (1, {0: ['a', 'c'], 1: ['b']}, None)
     """

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from grinch._types import Counts
+from grinch.estimators.advice import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.saving.parts import Parts, put_together, take_apart
 from grinch.store import disk
@@ -197,7 +198,8 @@ class Contents:
         """Do an operation of the log again; ``rows_of`` finds the rows that came with it."""
         data = done.data or b""
         if done.kind == "insert":
-            self.insert(done.version, rows_of(done), done.first_row)
+            with no_advice():  # it was given when they came
+                self.insert(done.version, rows_of(done), done.first_row)
         elif done.kind == "remove":
             self.remove(done.version, np.frombuffer(data, "<i8"))
         elif done.kind == "update":

@@ -1,11 +1,11 @@
 """Named cuts of one model, followed from version to version: clusters with ids that stay, and what changed.
 
 >>> from grinch import Grinch
->>> model, followed = Grinch().fit([[1, 0], [0, 1], [5, 0.1], [0.1, 4]]), Followed()
+>>> model, followed = Grinch().fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]]), Followed()
 >>> followed.add("two", n_clusters=2, model=model)
 >>> followed.labels("two", model).tolist()
 [0, 1, 0, 1]
->>> for change in followed.commit(model.partial_fit([[0, 2], [0.2, 3]]), version=1):
+>>> for change in followed.commit(model.partial_fit([[0, 7], [0.2, 10]]), version=1):
 ...     print(change.kind, change.cluster, change.size, change.exemplars)
 grew 1 4 (4, 5)
 """

@@ -145,7 +145,7 @@ class Looking(Reading):
 
         >>> import grinch, tempfile
         >>> with grinch.open(tempfile.mkdtemp()) as store:
-        ...     _ = store.insert([[1, 0], [0, 1]]), store.insert([[5, 0.1]])
+        ...     _ = store.insert([[1, 0], [0, 9]]), store.insert([[2, 0.1]])
         ...     store.arrived().tolist()
         [1, 1, 2]
         """

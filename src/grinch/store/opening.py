@@ -14,7 +14,9 @@ import numpy as np
 import grinch
 from grinch.cuts import check_cut
 from grinch.errors import unknown_name
+from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
+from grinch.linkage.named import metric_in_full
 from grinch.store import inputs
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
@@ -76,12 +78,12 @@ def open(
     >>> import grinch, tempfile
     >>> folder = tempfile.mkdtemp()
     >>> with grinch.open(folder, n_clusters=2) as store:
-    ...     store.insert([[1, 0], [0, 1], [5, 0.1]], ids=["a", "b", "c"])
+    ...     store.insert([[1, 0], [0, 9], [2, 0.1]], ids=["a", "b", "c"])
     ...     store.clusters()
     1
     {0: ['a', 'c'], 1: ['b']}
     >>> with grinch.open(folder) as store:
-    ...     store.insert([[0.1, 4]], ids=["d"])
+    ...     store.insert([[0.1, 8]], ids=["d"])
     ...     store.clusters()
     2
     {0: ['a', 'c'], 1: ['b', 'd']}
@@ -105,8 +107,10 @@ def open(
         )
     check_cut(n_clusters, threshold)
     n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
-    model = Grinch(**given, verbose=verbose)
-    model._check_parameters(reset=True)
+    # By its name, for the default may be another one day.
+    in_full = metric_in_full(given.get("linkage", "average"), metric)
+    model = Grinch(**{**given, "metric": in_full}, verbose=verbose)
+    found = model._check_parameters(reset=True).linkage
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
     asked = (None, None, None) if readonly else (n_clusters, threshold, dtype)
@@ -126,6 +130,7 @@ def open(
         if not is_store(folder):
             _create(folder)
         if not is_made and not _is_made(folder, *asked):
+            advise_on_threshold(threshold, getattr(found, "ceiling", None), found)
             _finish(folder, model, n_clusters, threshold, dtype)
         return Store(folder, lock, given, verbose)
     except BaseException:

@@ -16,6 +16,7 @@ import numpy as np
 
 from grinch._types import Counts, Mask
 from grinch.estimators.grinch import Grinch
+from grinch.linkage.named import is_average
 from grinch.saving.checks import check_model
 from grinch.saving.parts import Parts, put_together
 from grinch.store import disk, inputs
@@ -145,11 +146,16 @@ class Remains:
     def empty(self, *, all_cuts: bool) -> Contents:
         """Return the store as it was made, without points; with the cut called "default", or all that are known."""
         made = self._manifest.get("model") or self.about.get("model")
-        if self._given.get("linkage") is not None or (made is None and self._given):
-            model = Grinch(**self._given)
-        elif made is not None:
+        if made is not None:
             unfitted = {**made, "n_features": None, "feature_names": None, "fitted": None}
             model = put_together(Parts(unfitted, {}), **self.own)
+        elif self._given:
+            if is_average(self._given.get("linkage", "average")) and self._given.get("metric") is None:
+                raise ValueError(
+                    "metric must be given with average linkage, for it is not known how old the store in"
+                    f" {str(self.folder)!r} is: 'cosine' was the default once, and 'sqeuclidean' is"
+                )
+            model = Grinch(**self._given)
         else:
             raise ValueError(
                 f"linkage must be given, and metric, mode, n_neighbors and search unless they are the default ones: no"

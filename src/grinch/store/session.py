@@ -19,6 +19,7 @@ import numpy as np
 from grinch._types import Counts, count_rows
 from grinch.errors import LinkageError
 from grinch.estimators.grinch import Grinch
+from grinch.linkage.named import metric_in_full
 from grinch.saving.checks import check_model
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
@@ -301,7 +302,7 @@ class Session:
 
     def _check_given(self, model: Grinch) -> None:
         """What was given to open the store must be what it was made with."""
-        known = model.get_params()
+        known = {**model.get_params(), "metric": metric_in_full(model.linkage, model.metric)}
         for name, value in self._given.items():
             if isinstance(value, (str, int, tuple)) and value != known[name]:
                 raise ValueError(

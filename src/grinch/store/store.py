@@ -44,11 +44,11 @@ class Store(Looking):
     --------
     >>> import grinch, tempfile
     >>> store = grinch.open(tempfile.mkdtemp(), n_clusters=2)
-    >>> store.insert([[1, 0], [0, 1], [5, 0.1]], ids=["a", "b", "c"], payload=[{"title": "A"}, None, "C"])
+    >>> store.insert([[1, 0], [0, 9], [2, 0.1]], ids=["a", "b", "c"], payload=[{"title": "A"}, None, "C"])
     1
     >>> store.label(0, "first")
     2
-    >>> store.insert([[0.1, 4]], ids=["d"])
+    >>> store.insert([[0.1, 8]], ids=["d"])
     3
     >>> [(change.kind, change.cluster, change.size) for change in store.changes(since=2)]
     [('grew', 1, 2)]
@@ -130,7 +130,7 @@ class Store(Looking):
         For a store to which no points have come. Leaf ``i`` of the tree is row ``i``; all else is as in :meth:`insert`.
 
         >>> import grinch, tempfile
-        >>> X = [[1, 0], [0, 1], [5, 0.1], [0.1, 4]]
+        >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8]]
         >>> with grinch.open(tempfile.mkdtemp()) as store:
         ...     _ = store.adopt(X, grinch.Tree.from_newick("((0,1),(2,3));"))
         ...     store.tree.to_newick(lengths=False)

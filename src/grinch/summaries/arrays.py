@@ -20,6 +20,7 @@ STALE, LARGE = 1, 2
 # Numbers of formulas besides the named ones: a compiled function of the user's own, and a linkage written in Python.
 CUSTOM, PYTHON = len(FORMULAS), len(FORMULAS) + 1
 
+NO_ORIGIN: Vectors32 = np.zeros(0, np.float32)
 
 Enlarge = Callable[[npt.NDArray[Any], int, int, float], npt.NDArray[Any]]
 """What :func:`enlarged` does."""
@@ -42,7 +43,8 @@ class Arrays(NamedTuple):
     more than ``most_entries``. ``formula`` is the
     number of a formula, ``calls`` has the addresses of what is no formula, ``reply`` what a callback said, and
     ``blamed`` the two nodes for which a compiled function gave no number. ``is_reading`` tells compiled code that a
-    reader asks, for whom large nodes stay as they are.
+    reader asks, for whom large nodes stay as they are. ``origin`` is where dense vectors are measured from, as they are
+    stored, where it counts whether vectors have nothing in common; it is empty elsewhere.
     """
 
     means: Vectors32
@@ -72,6 +74,7 @@ class Arrays(NamedTuple):
     lag: int
     most_entries: int
     is_reading: bool = False
+    origin: Vectors32 = NO_ORIGIN
 
 
 class SummaryArrays(Protocol):
@@ -131,6 +134,8 @@ class SummaryArrays(Protocol):
     def most_entries(self) -> int: ...
     @property
     def is_reading(self) -> bool: ...
+    @property
+    def origin(self) -> Vectors32: ...
 
 
 class SummarizedTree(TreeArrays, SummaryArrays, Protocol):

@@ -30,6 +30,16 @@ class Kept(NamedTuple):
     def is_vectors(self) -> bool:
         return isinstance(self.linkage, VectorLinkage) or is_over_vectors(self.linkage)
 
+    def as_given(self) -> Any:
+        """Return the vectors as they were before they were moved and scaled; what rounding made of 0 is 0 again."""
+        if self.origin is None and self.scale == 1.0:
+            return self.rows
+        origin = np.zeros(self.rows.shape[1]) if self.origin is None else self.origin
+        rows = self.rows / self.scale + origin
+        longest = np.maximum(np.abs(origin), np.abs(rows).max(axis=0, initial=0.0))
+        rows[np.abs(rows) <= 4 * np.finfo(np.float32).eps * longest] = 0.0
+        return rows
+
     def taken(self, order: Slots) -> Kept:
         """The same points in another order."""
         return self._replace(rows=[self.rows[i] for i in order] if isinstance(self.rows, list) else self.rows[order])

@@ -31,7 +31,7 @@ from grinch.linkage.sparse import (
     product_with,
     unite,
 )
-from grinch.linkage.vector import COUNT, formula_score, merge_rows
+from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, COUNT, formula_score, merge_rows
 from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, SummarizedTree, SummaryArrays
 from grinch.summaries.callbacks import (
     ALLOCATE,
@@ -48,6 +48,9 @@ from grinch.summaries.callbacks import (
 from grinch.summaries.counters import MERGES, SCORES
 from grinch.summaries.memory import float32_at, int32_at
 from grinch.tree.links import LIMIT, NONE, ROOT, left, parent, right, size, write_down
+
+# Products below this part of the squared length are 0 but for rounding in float32.
+RIGHT_ANGLE = 1e-6
 
 
 @jitable
@@ -76,6 +79,27 @@ def score(state: SummaryArrays, u: int, v: int) -> float:
     if np.isnan(state.answers[0]):
         raise LinkageFailed
     return state.answers[0]
+
+
+@jitable
+def is_apart(state: SummaryArrays, u: int, v: int, f: float) -> bool:
+    """Return whether u and v, whose score is f, have nothing in common: their product is 0.
+
+    Under a similarity from 0 on, f is 0 then. Under mean squared distance it is that of the same lengths at a right
+    angle; of dense vectors that is asked as seen from zero, and as far as rounding lets anyone tell.
+    """
+    if state.formula != AVERAGE_SQEUCLIDEAN:
+        return f == 0.0
+    if is_sparse(state):
+        return f == formula_of_product(state.formula, 0.0, state.moments, u, v)
+    product, square_u, square_v = 0.0, 0.0, 0.0
+    for i in range(state.origin.shape[0]):
+        origin = np.float64(state.origin[i])
+        a, b = origin + state.means[u, i], origin + state.means[v, i]
+        product += a * b
+        square_u += a * a
+        square_v += b * b
+    return state.origin.shape[0] > 0 and abs(product) <= RIGHT_ANGLE * max(square_u, square_v)
 
 
 @jitable

@@ -13,7 +13,7 @@ import scipy.sparse
 from grinch._types import Counts, Floats, Slots, Vectors32
 from grinch.errors import LinkageError
 from grinch.linkage.base import VectorLinkage
-from grinch.linkage.vector import COSINE, COUNT, LENGTH
+from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, COSINE, COUNT, LENGTH
 from grinch.summaries.arrays import CUSTOM, Arrays, GrowingArrays, new_arrays
 from grinch.summaries.callbacks import FORMULA, N_CALLS
 from grinch.summaries.frame import BOUND, PIECE, SHORTEST, Frame, row_lengths
@@ -55,6 +55,7 @@ class VectorSummaries(GrowingArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._find_formula()
+        self.place_origin()
 
     def _find_formula(self) -> None:
         """Where the user's own function is differs from process to process."""
@@ -85,6 +86,7 @@ class VectorSummaries(GrowingArrays):
             piece = _wide(rows[done:stop], self.linkage.is_of_roots)
             if not frame.keeps_origin(at + done, piece, self.arrays.gone):
                 break
+            self.place_origin()
             lengths = row_lengths(self._centre(piece))
             fitting = frame.count_scalable(lengths)
             if fitting:
@@ -125,6 +127,7 @@ class VectorSummaries(GrowingArrays):
 
         lengths = np.concatenate([row_lengths(differences(start)) for start in starts]) if count else np.zeros(0)
         frame.move(change, lengths)
+        self.place_origin()
         self.longest, self.is_whole = 0.0, True
         for start in starts:
             self._put(start, differences(start), lengths[start : start + PIECE])
@@ -136,6 +139,13 @@ class VectorSummaries(GrowingArrays):
     def origin(self) -> Floats | None:
         """Where vectors are measured from, where only differences count."""
         return self.frame.origin
+
+    def place_origin(self) -> None:
+        """Tell compiled code where vectors are measured from, where it asks."""
+        if self.linkage.formula == AVERAGE_SQEUCLIDEAN and self.frame.origin is not None:
+            origin = (self.frame.origin * self.frame.scale).astype(np.float32)
+            if not np.array_equal(origin, self.arrays.origin):
+                self.arrays = self.arrays._replace(origin=origin)
 
     def in_units(self, scores: Floats) -> Floats:
         """Scores of stored vectors in the user's units."""
@@ -233,7 +243,8 @@ class VectorSummaries(GrowingArrays):
         arrays, n = new_arrays(self.n_features, self.arrays.formula), len(points)
         means, moments = np.zeros((2 * n, self.n_features), np.float32), np.zeros((2 * n, 3))
         means[:n], moments[:n] = self.arrays.means[points], self.arrays.moments[points]
-        return arrays._replace(means=means, moments=moments, calls=self.arrays.calls), None
+        calls, origin = self.arrays.calls, self.arrays.origin
+        return arrays._replace(means=means, moments=moments, calls=calls, origin=origin), None
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""

@@ -25,7 +25,7 @@ def points(seed, n, groups=range(6)):
     return (GROUPS[of] + rng.normal(size=(n, 8)) * 0.3).astype(np.float32), of
 
 
-@pytest.mark.parametrize("how", [{"n_clusters": 5}, {"threshold": 0.7}])
+@pytest.mark.parametrize("how", [{"n_clusters": 5}, {"threshold": -0.7}])
 def test_one_branch_has_the_ids_and_changes_of_a_plain_store(tmp_path, how):
     with (
         grinch.open(tmp_path / "one", max_points=1000, **how) as one,

@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from grinch._types import Ids, Labels
 from grinch.cuts import collapse
+from grinch.estimators.advice import no_advice
 from grinch.estimators.automatic import near_by_leaf
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
@@ -59,7 +60,8 @@ def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
 def run(job: Job) -> dict[str, int]:
     """Fit the sample, choose branches, deal them to shards."""
     rows = sampled(job)
-    model = _model(job).fit(rows)
+    with no_advice():
+        model = _model(job).fit(rows)
     tree = model.tree_
     branches = _branches(tree, job.n_shards)
     found = np.full(tree.n_leaves, -1, np.int64)

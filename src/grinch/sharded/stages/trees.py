@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
 from grinch._types import Floats, Labels, count_rows
+from grinch.estimators.advice import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
@@ -94,7 +95,8 @@ def _model(job: Job, plan: skeleton.Skeleton) -> Grinch:
 
 
 def _build(job: Job, model: Grinch, branch: int, numbers: Labels, rows: Any) -> int:
-    merges = merges_of(clone(model).fit(rows).tree_)
+    with no_advice():
+        merges = merges_of(clone(model).fit(rows).tree_)
     mean, moments = _summary(job, rows)
     written = write_rows(job.path(STAGE, f"{branch_name(branch)}.rows"), rows)
     return written + write_arrays(

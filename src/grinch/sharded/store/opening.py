@@ -13,7 +13,9 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Counts, Labels, count_rows
 from grinch.cuts import check_cut
+from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
+from grinch.linkage.base import VectorLinkage
 from grinch.sharded.store import unfinished
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.building import new_branch, vector_linkage
@@ -187,13 +189,18 @@ def _listed(values: Sequence[Any] | None) -> list[Any] | None:
 
 def _router(given: dict[str, Any]) -> Router:
     """How points are sent to branches, under what is given to make a store; raises for what it cannot be."""
+    return Router(_linkage(given))
+
+
+def _linkage(given: dict[str, Any]) -> VectorLinkage:
     model = Grinch(**{name: given[name] for name in ("linkage", "metric") if given.get(name) is not None})
-    return Router(vector_linkage(model.linkage, model.metric))
+    return vector_linkage(model.linkage, model.metric)
 
 
 def _create(folder: Path, max_points: int, settings: dict[str, Any]) -> None:
     """A store of one branch without points; it is there once the manifest is."""
-    router = _router(settings)
+    router, linkage = _router(settings), _linkage(settings)
+    advise_on_threshold(settings["threshold"], linkage.ceiling, linkage)
     _clear(folder)
     (name,) = Manifest(max_points).new_names(1)
     unfinished.note(folder, [name])

@@ -38,8 +38,8 @@ class ShardedStore(Looking):
     --------
     >>> import grinch, tempfile
     >>> store = grinch.open(tempfile.mkdtemp(), max_points=3)
-    >>> _ = store.insert([[1, 0], [0, 1], [5, 0.1]], ids=["a", "b", "c"], payload=[{"title": "A"}, None, "C"])
-    >>> _ = store.insert([[0.1, 4]], ids=["d"])
+    >>> _ = store.insert([[1, 0], [0, 9], [2, 0.1]], ids=["a", "b", "c"], payload=[{"title": "A"}, None, "C"])
+    >>> _ = store.insert([[0.1, 8]], ids=["d"])
     >>> store.branches
     {'branch-00001': 2, 'branch-00002': 2}
     >>> store.clusters(n_clusters=2)

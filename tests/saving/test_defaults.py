@@ -1,0 +1,140 @@
+"""What was saved before a default changed goes on as it was made.
+
+The files in ``data`` were written when average linkage compared directions by default (in HAC, Euclidean distances):
+every model of ``MADE`` with ``metric=None`` and the first 30 points, and stores to which they came as 20 and 10.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import lzma
+import pickle
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+
+import grinch
+from grinch import HAC, Grinch, MiniBatchHAC
+from grinch.errors import SavedModelError
+from grinch.saving import put_together, take_apart
+from twins import assert_same, go_on, reopened
+
+DATA = Path(__file__).parent / "data"
+
+
+def rows():
+    """Three directions, at lengths from 1 to 1,000: what is near by direction is far by distance."""
+    rng = np.random.default_rng(0)
+    directions = np.eye(4)[rng.integers(0, 3, 40)] + 0.05 * rng.random((40, 4))
+    return (directions * 10 ** rng.uniform(0, 3, (40, 1))).astype(np.float32)
+
+
+X = rows()
+S = scipy.sparse.csr_matrix(np.where(X / X.max(axis=1, keepdims=True) > 0.05, X, 0))
+MADE = {
+    "dense": (Grinch(metric="cosine"), X),
+    "sparse": (Grinch(metric="cosine"), S),
+    "minibatch": (MiniBatchHAC(metric="cosine", buffer_size=8), X),
+    "hac": (HAC(metric="euclidean"), X),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_model_keeps_the_metric_it_was_made_with(name, tmp_path):
+    expected, points = MADE[name]
+    expected, model = clone(expected).fit(points[:30]), grinch.load(DATA / f"default_{name}.grinch")
+    assert model.get_params() == clone(model).get_params() == expected.get_params()
+    assert_same(model, expected)
+    again = reopened(model, tmp_path)
+    assert again.metric == expected.metric
+    if name != "hac":
+        go_on((again, expected), [(points[30:],)], queries=points)
+        assert again.labels_.tolist() != clone(expected).set_params(metric=None).fit(points).labels_.tolist()
+
+
+@pytest.mark.parametrize("name", ["dense", "sparse", "sharded"])
+def test_a_store_keeps_the_metric_it_was_made_with(name, tmp_path):
+    with tarfile.open(Path(__file__).parents[1] / "store" / "data" / "default_stores.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    points = S if name == "sparse" else X
+    with pytest.raises(ValueError, match="was made with metric='cosine', got 'sqeuclidean'"):
+        grinch.open(tmp_path / name, metric="sqeuclidean")
+    with grinch.open(tmp_path / name, metric="cosine") as store:
+        assert store.info()["metric"] == "cosine"
+        store.insert(points[30:])
+    expected = make_store(tmp_path / "expected", name, "cosine")
+    with grinch.open(tmp_path / name) as store, expected:
+        assert store.info()["metric"] == "cosine"
+        np.testing.assert_array_equal(store.tree.child_pairs(), expected.tree.child_pairs())
+        np.testing.assert_array_equal(store.tree.scores, expected.tree.scores)
+        assert store.predict(points).tolist() == expected.predict(points).tolist()
+        pairs = store.tree.child_pairs().tolist()
+    with make_store(tmp_path / "other", name, None) as other:
+        assert other.info()["metric"] == "sqeuclidean"
+        assert other.tree.child_pairs().tolist() != pairs
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_pickle_keeps_the_metric_it_was_made_with(name):
+    expected, points = MADE[name]
+    expected, model = clone(expected).fit(points[:30]), pickles()[name]
+    assert model.get_params() == expected.get_params()
+    assert_same(model, expected)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.metric == expected.metric
+    if name != "hac":
+        go_on((again, expected), [(points[30:],)], queries=points)
+
+
+def test_a_pickle_of_a_model_without_points_keeps_its_metric():
+    model = pickles()["unfitted"]
+    assert model.metric == "cosine"
+    assert_same(model.fit(X), Grinch(metric="cosine").fit(X))
+
+
+def pickles():
+    return pickle.loads(lzma.decompress((DATA / "default_models.pickle.xz").read_bytes()))
+
+
+def make_store(folder, name, metric):
+    points = S if name == "sparse" else X
+    store = grinch.open(folder, metric=metric, max_points=12 if name == "sharded" else None)
+    for batch in (points[:20], points[20:30], points[30:]):
+        store.insert(batch)
+    return store
+
+
+def test_a_default_stays_one(tmp_path):
+    model = Grinch().fit(X)
+    assert reopened(model, tmp_path).get_params() == model.get_params()
+    assert pickle.loads(pickle.dumps(model)).get_params() == copy.deepcopy(model).get_params() == model.get_params()
+    assert reopened(Grinch(), tmp_path).metric is None
+    # Both as they are now, and as the tree was begun.
+    model.set_params(linkage="ward")
+    twin = reopened(model, tmp_path).set_params(linkage="average")
+    go_on((model.set_params(linkage="average"), twin), [(X[:5],)])
+
+
+def test_another_default_is_written_out(tmp_path):
+    """By a version in which no metric means something else, a file is read as what it meant when it was written."""
+    parts = take_apart(Grinch().fit(X))
+    manifest = json.loads(json.dumps(parts.manifest).replace('{"default": "sqeuclidean"}', '{"default": "dot"}'))
+    assert put_together(parts._replace(manifest={**manifest, "fitted": None})).metric == "dot"
+    manifest["parameters"]["metric"] = {"other": "dot"}
+    with pytest.raises(SavedModelError, match="'other' is no kind of parameter"):
+        put_together(parts._replace(manifest=manifest))
+
+
+@pytest.mark.parametrize("max_points", [None, 12])
+def test_a_store_made_by_default_knows_its_metric_by_name(tmp_path, max_points):
+    with grinch.open(tmp_path, max_points=max_points) as store:
+        store.insert(X)
+    with grinch.open(tmp_path, metric="sqeuclidean") as store:
+        assert store.info()["metric"] == "sqeuclidean"
+    with pytest.raises(ValueError, match="was made with metric='sqeuclidean', got 'cosine'"):
+        grinch.open(tmp_path, metric="cosine")
