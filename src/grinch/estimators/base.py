@@ -116,9 +116,9 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
     verbose: bool | int
     shuffle: bool = False
     random_state: Any = None
-    # Parameters that may change while a tree grows; the others are what it is built by.
     _first_default_metric = "cosine"
     """The default of average linkage as long as pickles and files did not say which it was."""
+    # Parameters that may change while a tree grows; the others are what it is built by.
     _free: tuple[str, ...] = (*CUT_BY, "shuffle", "random_state", "verbose")
 
     def _validate(self, X: Any, reset: bool) -> Prepared:
