@@ -30,6 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Rooms that compiled code comes from; a change anywhere else compiles nothing again.
 COMPILED = (
     "_bounds.py",
+    "_by_reference.py",
     "_compile.py",
     "_sparse_rows.py",
     "sharded/",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from grinch._by_reference import by_reference
 from grinch._types import Counts, Flags, Floats, Ids, Vectors32
 from grinch.core.rules import Rules
 from grinch.summaries.arrays import Arrays
 from grinch.tree.links import Links
 
 
+@by_reference
 class State(NamedTuple):
     """A tree, the summaries of its nodes, and the rules.
 

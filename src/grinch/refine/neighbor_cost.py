@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Flags, Ids, as_id
 from grinch.refine.neighbor_graph import Graph
@@ -50,6 +51,7 @@ class Swaps(NamedTuple):
     after: float
 
 
+@by_reference
 class Counted(NamedTuple):
     """What is counted of a tree, and scratch space.
 

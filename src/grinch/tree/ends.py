@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable
 from grinch._types import Counts, Floats, Ids, as_id
 from grinch.tree.links import NONE, ROOT, Links, is_leaf, left, right
@@ -18,6 +19,7 @@ from grinch.tree.links import NONE, ROOT, Links, is_leaf, left, right
 LAST_RANK = 2**62
 
 
+@by_reference
 class Ends(NamedTuple):
     """The nodes that a cut leaves whole, in any order, and what is needed to find them.
 

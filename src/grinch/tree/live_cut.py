@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._types import Floats, Ids, Labels, Slots, as_id
 from grinch.tree import walks
@@ -40,6 +41,7 @@ MOST_MOVED, MOST_ABOVE = 4096, 2**14
 Ask = Callable[[Slots], Floats]
 
 
+@by_reference
 class Marked(NamedTuple):
     """What is known by node, or by leaf slot.
 
