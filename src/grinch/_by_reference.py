@@ -6,6 +6,7 @@ each of hundreds of calls. Most of the time of compiling went into that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from llvmlite import ir
@@ -15,9 +16,11 @@ from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
     infer_getattr,
+    lower_builtin,
     lower_getattr_generic,
     models,
     register_model,
+    type_callable,
     typeof_impl,
     unbox,
 )
@@ -46,6 +49,33 @@ def by_reference(of: T) -> T:
         return Reference(of, tuple(typeof_impl(field, context) for field in value))
 
     return of
+
+
+def narrowing(to: type) -> Callable[[Any], Any]:
+    """Return a function that takes a tuple for its part with the fields of another class, which stand in one row.
+
+    What is called with the part is compiled once, whatever the whole is.
+    """
+    names: tuple[str, ...] = to._fields  # type: ignore[attr-defined]
+
+    def narrow(whole: Any) -> Any:
+        return whole
+
+    @type_callable(narrow)  # type: ignore[untyped-decorator]
+    def typed(context: Any) -> Any:
+        def typer(kind: Reference) -> Reference:
+            at = kind.field(names[0])
+            return Reference(to, kind.fields[at : at + len(names)])
+
+        return typer
+
+    @lower_builtin(narrow, Reference)  # type: ignore[untyped-decorator]
+    def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (kind,) = signature.args
+        place = builder.bitcast(args[0], _memory(context, kind).as_pointer())
+        return builder.bitcast(cgutils.gep_inbounds(builder, place, 0, kind.field(names[0])), cgutils.voidptr_t)
+
+    return narrow
 
 
 register_model(Reference)(models.OpaqueModel)

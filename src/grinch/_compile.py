@@ -48,29 +48,31 @@ COMPILED = (
 )
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
 NO_COUNTS: dict[str, bool] = {"_nrt": False}
-# Python is the only one to call what is compiled here.
-FROM_PYTHON: dict[str, bool] = {"no_cfunc_wrapper": True}
+# Nothing here is called from C.
+OPTIONS: dict[str, bool] = {"nogil": True, "no_cfunc_wrapper": True, **CHECKS}
+# A part is compiled once for all callers with the same options, so entries have those of parts.
+PART: dict[str, bool] = {"no_cpython_wrapper": True, **OPTIONS, **NO_COUNTS}
 
 
 def jitable(function: F) -> F:
     """A plain Python function that compiled code can call too; it must not allocate arrays."""
-    jittable: F = register_jitable(**NO_COUNTS, **CHECKS, pipeline_class=_PartCompiler)(function)
+    jittable: F = register_jitable(pipeline_class=_PartCompiler, **PART)(function)
     return jittable
 
 
 def kernel(function: F) -> F:
     """A compiled function on arrays that releases the GIL and allocates nothing; sums may be reordered into lanes."""
-    return _cached(njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, **FROM_PYTHON, **NO_COUNTS, **CHECKS)(function))
+    return _cached(njit(fastmath={"reassoc", "contract", "nsz"}, **OPTIONS, **NO_COUNTS)(function))
 
 
 def entry(function: F) -> F:
     """A compiled function through which Python enters the moves; it releases the GIL and allocates nothing."""
-    return _cached(njit(nogil=True, pipeline_class=_EntryCompiler, **FROM_PYTHON, **NO_COUNTS, **CHECKS)(function))
+    return _cached(njit(pipeline_class=_EntryCompiler, **PART)(function))
 
 
 def compiled(function: F) -> F:
     """A compiled function that releases the GIL; it may allocate arrays, and sums stay in their order."""
-    return _cached(njit(nogil=True, **FROM_PYTHON, **CHECKS)(function))
+    return _cached(njit(**OPTIONS)(function))
 
 
 # Parts of an entry ----------------------------------------------------------------------------------------------------
@@ -98,7 +100,7 @@ class _LowerPart(NativeLowering):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.flags.no_compile = state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
+        state.flags.no_compile = True
         super().run_pass(state)
         # The key by which callers find the code: any built-in function will do, and nobody calls it.
         key: Any = [].append
@@ -138,6 +140,7 @@ class _LowerEntry(NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         state.library = _Entry(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
+        state.flags.no_cpython_wrapper = False
         super().run_pass(state)
         return True
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from grinch._by_reference import by_reference
+from grinch._by_reference import by_reference, narrowing
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
 from grinch.linkage.vector import FORMULAS
 from grinch.summaries.callbacks import N_CALLS
@@ -74,6 +74,9 @@ class Arrays(NamedTuple):
     lag: int
     most_entries: int
     is_reading: bool = False
+
+
+arrays_of: Callable[[SummaryArrays], Arrays] = narrowing(Arrays)
 
 
 class SummaryArrays(Protocol):

@@ -20,9 +20,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import lower_builtin, type_callable
 
-from grinch._compile import NO_COUNTS
 from grinch._types import Counts
 
 # Entries of the addresses that a state carries.
@@ -60,39 +59,24 @@ def call(address: int, numbers: tuple[int, ...]) -> None:
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(numbers))(int(address))(*numbers)
 
 
-def _intrinsic_call(answer: Any, llvm_answer: Any) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
-    def called(typingctx: Any, address: Any, numbers: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values = cgutils.unpack_tuple(builder, args[1], signature.args[1].count)
-            function = ir.FunctionType(llvm_answer, [ir.IntType(64)] * len(values))
-            found = builder.call(builder.inttoptr(args[0], function.as_pointer()), values)
-            return context.get_dummy_value() if answer is types.void else found
+def _lower(function: Callable[..., Any], answer: Any, llvm_answer: Any) -> None:
+    """Let compiled code call addresses by this function."""
 
-        return answer(types.int64, types.UniTuple(types.int64, len(numbers))), codegen
+    @type_callable(function)  # type: ignore[untyped-decorator]
+    def typed(context: Any) -> Any:
+        return lambda address, numbers: answer(types.int64, types.UniTuple(types.int64, len(numbers)))
 
-    return called
-
-
-_compiled_call_float = _intrinsic_call(types.float64, ir.DoubleType())
-_compiled_call_int = _intrinsic_call(types.int64, ir.IntType(64))
-_compiled_call = _intrinsic_call(types.void, ir.VoidType())
+    @lower_builtin(function, types.int64, types.UniTuple)  # type: ignore[untyped-decorator]
+    def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = cgutils.unpack_tuple(builder, args[1], signature.args[1].count)
+        kind = ir.FunctionType(llvm_answer, [ir.IntType(64)] * len(values))
+        found = builder.call(builder.inttoptr(args[0], kind.as_pointer()), values)
+        return context.get_dummy_value() if answer is types.void else found
 
 
-# numba compares the names and annotations of an overload with those of the function it returns.
-@overload(call_float, jit_options=NO_COUNTS)
-def _overloaded_call_float(address, numbers):  # type: ignore[no-untyped-def]
-    return lambda address, numbers: _compiled_call_float(address, numbers)
-
-
-@overload(call_int, jit_options=NO_COUNTS)
-def _overloaded_call_int(address, numbers):  # type: ignore[no-untyped-def]
-    return lambda address, numbers: _compiled_call_int(address, numbers)
-
-
-@overload(call, jit_options=NO_COUNTS)
-def _overloaded_call(address, numbers):  # type: ignore[no-untyped-def]
-    return lambda address, numbers: _compiled_call(address, numbers)
+_lower(call_float, types.float64, ir.DoubleType())
+_lower(call_int, types.int64, ir.IntType(64))
+_lower(call, types.void, ir.VoidType())
 
 
 class Callbacks:

@@ -32,7 +32,7 @@ from grinch.linkage.sparse import (
     unite,
 )
 from grinch.linkage.vector import COUNT, formula_score, merge_rows
-from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, SummarizedTree, SummaryArrays
+from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, SummarizedTree, SummaryArrays, arrays_of
 from grinch.summaries.callbacks import (
     ALLOCATE,
     FORMULA,
@@ -161,7 +161,7 @@ def refresh(state: SummarizedTree, v: int) -> None:
         elif state.stale[b] & STALE:
             node = b
         else:
-            merge(state, node, a, b)
+            merge(arrays_of(state), node, a, b)
             state.stale[node] = 0
             if is_large(state, node):
                 state.stale[node] = LARGE
@@ -199,7 +199,7 @@ def similarity(state: SummarizedTree, u: int, v: int) -> float:
     make_ready(state, u)
     make_ready(state, v)
     state.counts[SCORES] += 1
-    return score(state, u, v)
+    return score(arrays_of(state), u, v)
 
 
 @jitable
@@ -211,12 +211,13 @@ def score_all(state: SummarizedTree, v: int, nodes: Ids, n: int) -> None:
     for i in range(n):
         refresh(state, as_id(nodes[i]))
     state.counts[SCORES] += n
-    if is_sparse(state):
-        score_sparse_rows(state, v, nodes, n)
+    arrays = arrays_of(state)
+    if is_sparse(arrays):
+        score_sparse_rows(arrays, v, nodes, n)
         return
     if state.formula != PYTHON:
         for i in range(n):
-            state.answers[i] = vector_score(state, v, as_id(nodes[i]))
+            state.answers[i] = vector_score(arrays, v, as_id(nodes[i]))
         return
     for i in range(n):
         state.nodes[i] = nodes[i]
