@@ -126,6 +126,13 @@ def _read(context: Any, builder: Any, kind: Reference, value: Any, name: str) ->
     return context.data_model_manager[field].from_data(builder, loaded)
 
 
+def read_item(context: Any, builder: Any, kind: Reference, value: Any, name: str, i: int) -> Any:
+    """Read entry i of an array that is a field."""
+    array_type = kind.fields[kind.field(name)]
+    array = context.make_array(array_type)(context, builder, _read(context, builder, kind, value, name))
+    return builder.load(cgutils.gep(builder, array.data, i))
+
+
 def _read_array(context: Any, builder: Any, kind: types.Array, place: Any, i: int) -> Any:
     """Read what there is to know of an array; the rest follows from it, or is not needed where nothing is counted."""
     members = context.data_model_manager[kind]

@@ -70,6 +70,19 @@ def entry(function: F) -> F:
     return _cached(njit(pipeline_class=_EntryCompiler, **PART)(function))
 
 
+def addressed(function: Callable[..., Any], signature: Any) -> Callable[[], int]:
+    """Return what gives the address of a function for compiled code to call; it is compiled when that is first asked."""
+    dispatcher = _cached(njit(pipeline_class=_AddressedCompiler, **PART)(function))
+
+    @cache
+    def address() -> int:
+        dispatcher.compile(signature)
+        (result,) = dispatcher.overloads.values()
+        return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+
+    return address
+
+
 def compiled(function: F) -> F:
     """A compiled function that releases the GIL; it may allocate arrays, and sums stay in their order."""
     return _cached(njit(**OPTIONS)(function))
@@ -143,6 +156,24 @@ class _LowerEntry(NativeLowering):  # type: ignore[misc]
         state.flags.no_cpython_wrapper = False
         super().run_pass(state)
         return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerAddressed(_LowerEntry):
+    """The pass above, for a function that is called by its address and not from Python."""
+
+    _name = "grinch_lower_addressed"
+
+    def run_pass(self, state: Any) -> bool:
+        state.flags.no_cfunc_wrapper = False
+        return super().run_pass(state)
+
+
+class _AddressedCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler with the pass above."""
+
+    def define_pipelines(self) -> list[Any]:
+        return _with(_LowerAddressed, super().define_pipelines())
 
 
 class _EntryCompiler(Compiler):  # type: ignore[misc]

@@ -19,7 +19,7 @@ from grinch.linkage.vector import TANIMOTO
 from grinch.neighbors.topk import offer_block
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.memory import float32_at, int32_at
-from grinch.summaries.upkeep import row_of
+from grinch.summaries.sparse_upkeep import row_of
 
 # Points whose products with a query are added up together: they stay in the first-level cache.
 BLOCK = 4096

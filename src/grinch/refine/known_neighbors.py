@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grinch._compile import kernel
+from grinch._compile import entry
 from grinch._types import Counts, Ids, Mask, Slots, Vectors32, as_id
 from grinch.core.engine import Engine
 from grinch.core.entries import known_to, put_in_order, score_found
@@ -105,7 +105,7 @@ def _packed(near: Ids, is_kept: Mask) -> tuple[Ids, Slots]:
     return packed, order
 
 
-@kernel
+@entry
 def meet_all(table: Ids, near: Ids, scores: Vectors32, met: Counts, stop: int) -> None:
     """Let the points from slot ``met[0]`` to ``stop`` be known to the neighbours they found.
 

@@ -14,19 +14,23 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.typing.templates import ConcreteTemplate, infer_global
 from numba.extending import lower_builtin, type_callable
 
+from grinch._by_reference import read_item
+from grinch._compile import addressed
 from grinch._types import Counts
 
+F = TypeVar("F", bound=Callable[..., Any])
 # Entries of the addresses that a state carries.
-FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND, ALLOCATE, RELEASE = range(7)
-N_CALLS = RELEASE + 1
+FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND, ALLOCATE, RELEASE, SPARSE_SCORE, SPARSE_SCORE_ALL, SPARSE_MERGE = range(10)
+N_CALLS = SPARSE_MERGE + 1
 
 
 _NUMBER = ctypes.c_int64
@@ -77,6 +81,37 @@ def _lower(function: Callable[..., Any], answer: Any, llvm_answer: Any) -> None:
 _lower(call_float, types.float64, ir.DoubleType())
 _lower(call_int, types.int64, ir.IntType(64))
 _lower(call, types.void, ir.VoidType())
+
+
+_outlined: dict[int, Callable[[], int]] = {}
+
+
+def outlined(which: int, signature: Any) -> Callable[[F], F]:
+    """Let compiled code call a function on arrays by the address in their ``calls``: it is no part of its callers.
+
+    It is compiled when its address is asked for (:func:`outlined_addresses`). It must not raise.
+    """
+
+    def decorate(function: F) -> F:
+        _outlined[which] = addressed(function, signature)
+
+        template = type(function.__name__, (ConcreteTemplate,), {"key": function, "cases": [signature]})
+        infer_global(function, types.Function(template))
+
+        @lower_builtin(function, *signature.args)  # type: ignore[untyped-decorator]
+        def lowered(context: Any, builder: Any, _: Any, args: Any) -> Any:
+            address = read_item(context, builder, signature.args[0], args[0], "calls", which)
+            answer, *kinds = (context.get_value_type(kind) for kind in (signature.return_type, *signature.args))
+            return builder.call(builder.inttoptr(address, ir.FunctionType(answer, kinds).as_pointer()), args)
+
+        return function
+
+    return decorate
+
+
+def outlined_addresses() -> dict[int, int]:
+    """Return the addresses of these functions, which are compiled now if they have not been before."""
+    return {which: address() for which, address in _outlined.items()}
 
 
 class Callbacks:

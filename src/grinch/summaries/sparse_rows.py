@@ -14,7 +14,7 @@ from grinch.linkage.sparse import formula_of_product, keep_largest, unite
 from grinch.linkage.vector import COUNT
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.memory import float32_at, int32_at
-from grinch.summaries.upkeep import put_row, row_of
+from grinch.summaries.sparse_upkeep import put_row, row_of
 from grinch.tree.links import LEFT, NONE, RIGHT
 
 
