@@ -42,7 +42,10 @@ class Reference(types.Type):  # type: ignore[misc]
 
 
 def by_reference(of: T) -> T:
-    """Let compiled code take the tuples of this class by reference: it may read their fields, and nothing else."""
+    """Let compiled code take the tuples of this class by reference: it may read their fields, and nothing else.
+
+    That is for functions without reference counts, which are all but those marked ``compiled``.
+    """
 
     @typeof_impl.register(of)
     def typeof(value: Any, context: Any) -> Reference:

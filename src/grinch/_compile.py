@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 import secrets
 import sys
 import threading
@@ -194,6 +195,9 @@ def _with(lowering: type[NativeLowering], pipelines: list[Any]) -> list[Any]:
 # Kept from process to process -----------------------------------------------------------------------------------------
 
 
+_caches: list[FunctionCache] = []
+
+
 @cache
 def source_digest() -> str:
     """A digest of all sources that anything compiled comes from: the key of everything that is kept."""
@@ -205,10 +209,17 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
+def compiled_folder() -> str:
+    """Return the folder that compiled code is kept in; each module has one of its own in there."""
+    folders = {str(cache.cache_path) for cache in _caches}
+    return os.path.commonpath(folders) if folders else "no folder: none can be written, set NUMBA_CACHE_DIR to one"
+
+
 def _cached(dispatcher: Any) -> Any:
     """Give a compiled function a cache that every source of the package is part of the key of."""
     try:
         dispatcher._cache = _PackageCache(dispatcher.py_func)
+        _caches.append(dispatcher._cache)
     except (RuntimeError, OSError):  # no folder can be written
         _say_uncached()
         dispatcher._cache = _NoCache()

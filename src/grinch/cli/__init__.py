@@ -22,6 +22,7 @@ from grinch.cli import (
     predict,
     remove,
     serve,
+    warmup,
 )
 from grinch.cli.app import app
 from grinch.files.read import FileError
@@ -47,6 +48,7 @@ ORDER = (
     cuts.refine,
     explore.explore,
     serve.serve,
+    warmup.warmup,
     bench.bench,
     bench.report,
 )
