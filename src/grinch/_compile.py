@@ -209,10 +209,9 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
-def compiled_folder() -> str:
-    """Return the folder that compiled code is kept in; each module has one of its own in there."""
-    folders = {str(cache.cache_path) for cache in _caches}
-    return os.path.commonpath(folders) if folders else "no folder: none can be written, set NUMBA_CACHE_DIR to one"
+def compiled_folder() -> str | None:
+    """Return the folder that compiled code is in, by module; None where none can be written."""
+    return os.path.commonpath([cache.cache_path for cache in _caches]) if _caches else None
 
 
 def _cached(dispatcher: Any) -> Any:
@@ -278,7 +277,7 @@ class _Notice:
 
     def _say(self) -> None:
         self.seconds = float("inf")  # said once
-        message = "grinch: compiling for this machine; this can take a minute, once (the result is kept)"
+        message = "grinch: compiling what this call needs; that is kept (grinch warmup compiles everything at once)"
         print(message, file=sys.stderr, flush=True)
 
 
