@@ -1,7 +1,7 @@
 """How long the first calls take from an empty cache of compiled code: each step after those before it, in one process.
 
-    python benchmarks/starting.py            print a table
-    python benchmarks/starting.py --write    and write benchmarks/starting.json
+python benchmarks/starting.py            print a table
+python benchmarks/starting.py --write    and write benchmarks/starting.json
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STEPS = {
     "refine": "model.refine()",
     "save": "model.save(folder + '/model.grinch')",
     "fit, sparse": "Grinch(metric='cosine').fit(S).labels_",
-    "store": "store = grinch.open(folder + '/store'); store.insert(X[:300]); store.remove(store.ids[:2]); store.close()",
+    "store": "store = grinch.open(folder + '/store'); store.insert(X[:300]); store.remove(store.ids[:2])",
 }
 PROGRAM = """
 import json, sys, time

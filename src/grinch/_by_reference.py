@@ -47,7 +47,7 @@ def by_reference(of: T) -> T:
     That is for functions without reference counts, which are all but those marked ``compiled``.
     """
 
-    @typeof_impl.register(of)
+    @typeof_impl.register(of)  # type: ignore[untyped-decorator]
     def typeof(value: Any, context: Any) -> Reference:
         return Reference(of, tuple(typeof_impl(field, context) for field in value))
 
@@ -84,7 +84,7 @@ def narrowing(to: type) -> Callable[[Any], Any]:
 register_model(Reference)(models.OpaqueModel)
 
 
-@unbox(Reference)
+@unbox(Reference)  # type: ignore[untyped-decorator]
 def _unbox(kind: Reference, value: Any, c: Any) -> NativeValue:
     """Write the fields of a Python tuple to the stack. Arrays are borrowed from the tuple, which outlives the call."""
     place = cgutils.alloca_once(c.builder, _memory(c.context, kind))
@@ -119,7 +119,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
         return kind.fields[at] if at >= 0 else None
 
 
-@lower_getattr_generic(Reference)
+@lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
 def _read(context: Any, builder: Any, kind: Reference, value: Any, name: str) -> Any:
     i = kind.field(name)
     field, place = kind.fields[i], builder.bitcast(value, _memory(context, kind).as_pointer())

@@ -20,7 +20,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.extending import register_jitable
 
 from grinch._bounds import CHECKS, IS_CHECKED
@@ -72,7 +72,7 @@ def entry(function: F) -> F:
 
 
 def addressed(function: Callable[..., Any], signature: Any) -> Callable[[], int]:
-    """Return what gives the address of a function for compiled code to call; it is compiled when that is first asked."""
+    """Return a function that compiles the given one and returns its address, for other compiled code to call."""
     dispatcher = _cached(njit(pipeline_class=_AddressedCompiler, **PART)(function))
 
     @cache
@@ -185,9 +185,10 @@ class _EntryCompiler(Compiler):  # type: ignore[misc]
 
 
 def _with(lowering: type[NativeLowering], pipelines: list[Any]) -> list[Any]:
-    """The same pipeline with another pass for the lowering."""
+    """The same pipeline with another pass for the lowering, and without one for expressions of whole arrays."""
     (pipeline,) = pipelines
-    pipeline.passes = [(lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+    passes = [(lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+    pipeline.passes = [(step, why) for step, why in passes if step is not NopythonRewrites]
     pipeline.finalize()
     return [pipeline]
 

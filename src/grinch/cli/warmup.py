@@ -86,7 +86,9 @@ def warmup(
             KINDS[kind]()
         console.print(f"{time.perf_counter() - start:.1f} s", markup=False)
     place = compiled_folder() or "no folder: none can be written. Set NUMBA_CACHE_DIR to one"
-    console.print(f"{time.perf_counter() - begin:.0f} s in all. Compiled code is in {place}", markup=False, soft_wrap=True)
+    console.print(
+        f"{time.perf_counter() - begin:.0f} s in all. Compiled code is in {place}", markup=False, soft_wrap=True
+    )
 
 
 def _points(n: int = N_POINTS) -> Any:

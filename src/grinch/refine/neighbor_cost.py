@@ -137,9 +137,8 @@ class NeighborCost:
         if len(self._counted.preorder) != n_nodes:
             self._counted = self._counted._replace(preorder=walks.no_nodes(n_nodes), queue=walks.no_nodes(n_nodes))
         state = state_of(links)
-        fill_tree(state, self._counted)
         parted = walks.no_nodes(len(self.graph.ends))
-        find_parted(self.graph, self._counted.paths, parted)
+        find_parted(state, self.graph, self._counted, parted)
         # Pairs that part at the same node are looked at together, so they are kept together.
         order = np.argsort(parted, kind="stable")
         self._counted.edges[:, :2], self._counted.edges[:, WEIGHT] = self.graph.ends[order], self.graph.weights[order]
@@ -148,17 +147,12 @@ class NeighborCost:
 
 
 @entry
-def fill_tree(tree: State, counted: Counted) -> None:
-    """Count the leaves under each node, and lay out the tree in heavy paths."""
-    offset, preorder = tree.head[OFFSET], counted.preorder
+def find_parted(tree: State, graph: Graph, counted: Counted, parted: Ids) -> None:
+    """Count the leaves under each node, lay out the tree in heavy paths, and find the place where each pair parts."""
+    offset, preorder, paths = tree.head[OFFSET], counted.preorder, counted.paths
     walks.fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
     walks.fill_sizes(tree.table, preorder, offset, counted.sizes)
-    fill_paths(tree.table, preorder, offset, counted.sizes, counted.paths)
-
-
-@entry
-def find_parted(graph: Graph, paths: Paths, parted: Ids) -> None:
-    """The place where each pair parts, its lowest common ancestor."""
+    fill_paths(tree.table, preorder, offset, counted.sizes, paths)
     for e in range(graph.ends.shape[0]):
         u, v = graph.ends[e]
         parted[e] = place_of_common_ancestor(paths, paths.places[u], paths.places[v])

@@ -29,7 +29,9 @@ from grinch._types import Counts
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Entries of the addresses that a state carries.
-FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND, ALLOCATE, RELEASE, SPARSE_SCORE, SPARSE_SCORE_ALL, SPARSE_MERGE = range(10)
+FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND, ALLOCATE, RELEASE, SPARSE_SCORE, SPARSE_SCORE_ALL, SPARSE_MERGE = (
+    range(10)
+)
 N_CALLS = SPARSE_MERGE + 1
 
 

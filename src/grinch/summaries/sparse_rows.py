@@ -84,7 +84,7 @@ def _has_both(table: Ids, kept: Flags, offset: int, v: int) -> bool:
 
 @jitable
 def _unite_children(arrays: Arrays, table: Ids, v: int) -> int:
-    """The row of a node from those of its children, as :func:`grinch.summaries.sparse_upkeep.merge_sparse_rows` makes it."""
+    """Make the row of a node from those of its children, as ``sparse_upkeep.merge_sparse_rows`` does."""
     a, b = as_id(table[v, LEFT]), as_id(table[v, RIGHT])
     if arrays.moments[a, COUNT] < arrays.moments[b, COUNT]:
         a, b = b, a
