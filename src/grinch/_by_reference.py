@@ -6,6 +6,7 @@ each of hundreds of calls. Most of the time of compiling went into that.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -33,7 +34,9 @@ class Reference(types.Type):  # type: ignore[misc]
 
     def __init__(self, of: type, fields: tuple[types.Type, ...]):
         self.of, self.fields = of, fields
-        super().__init__(f"Reference({of.__module__}.{of.__qualname__}, {fields})")
+        # Short, for it is part of the name of every function that takes it.
+        digest = hashlib.sha256(f"{of.__module__} {fields}".encode()).hexdigest()
+        super().__init__(f"Reference({of.__qualname__}-{digest[:16]})")
 
     def field(self, name: str) -> int:
         """Return the position of a field, or -1."""
