@@ -66,11 +66,12 @@ def _run(cache: str) -> list[Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
+    is_written = parser.parse_args().write
     found = measure()
     print(f"{'':16} cold cpu    wall  warm cpu    wall")
     for name, seconds in found.items():
         print(f"{name:16} " + " ".join(f"{value:8.2f}" for value in seconds.values()))
-    if parser.parse_args().write:
+    if is_written:
         FILE.write_text(json.dumps(found, indent=1) + "\n")
 
 

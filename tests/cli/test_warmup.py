@@ -107,5 +107,6 @@ def test_a_first_fit_compiles_what_it_needs_and_nothing_twice(tmp_path):
 def test_a_kind_that_does_not_exist(tmp_path):
     done = run_command("warmup", "denes", cwd=tmp_path)
     assert done.returncode == 2
-    assert "KIND must be one of 'dense'" in done.stderr and "did you mean 'dense'?" in done.stderr
+    assert "KIND must be one of 'dense'" in done.stderr
+    assert "did you mean 'dense'?" in done.stderr
     assert not list(Path(tmp_path).iterdir())
