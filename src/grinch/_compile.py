@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import os
 import secrets
 import sys
 import threading
@@ -18,7 +20,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.extending import register_jitable
 
 from grinch._bounds import CHECKS, IS_CHECKED
@@ -30,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Rooms that compiled code comes from; a change anywhere else compiles nothing again.
 COMPILED = (
     "_bounds.py",
+    "_by_reference.py",
     "_compile.py",
     "_sparse_rows.py",
     "sharded/",
@@ -46,27 +49,44 @@ COMPILED = (
 )
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
 NO_COUNTS: dict[str, bool] = {"_nrt": False}
+# Nothing here is called from C.
+OPTIONS: dict[str, bool] = {"nogil": True, "no_cfunc_wrapper": True, **CHECKS}
+# A part is compiled once for all callers with the same options, so entries have those of parts.
+PART: dict[str, bool] = {"no_cpython_wrapper": True, **OPTIONS, **NO_COUNTS}
 
 
 def jitable(function: F) -> F:
     """A plain Python function that compiled code can call too; it must not allocate arrays."""
-    jittable: F = register_jitable(**NO_COUNTS, **CHECKS, pipeline_class=_PartCompiler)(function)
+    jittable: F = register_jitable(pipeline_class=_PartCompiler, **PART)(function)
     return jittable
 
 
 def kernel(function: F) -> F:
     """A compiled function on arrays that releases the GIL and allocates nothing; sums may be reordered into lanes."""
-    return _cached(njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, **NO_COUNTS, **CHECKS)(function))
+    return _cached(njit(fastmath={"reassoc", "contract", "nsz"}, **OPTIONS, **NO_COUNTS)(function))
 
 
 def entry(function: F) -> F:
     """A compiled function through which Python enters the moves; it releases the GIL and allocates nothing."""
-    return _cached(njit(nogil=True, pipeline_class=_EntryCompiler, **NO_COUNTS, **CHECKS)(function))
+    return _cached(njit(pipeline_class=_EntryCompiler, **PART)(function))
+
+
+def addressed(function: Callable[..., Any], signature: Any) -> Callable[[], int]:
+    """Return a function that compiles the given one and returns its address, for other compiled code to call."""
+    dispatcher = _cached(njit(pipeline_class=_AddressedCompiler, **PART)(function))
+
+    @cache
+    def address() -> int:
+        dispatcher.compile(signature)
+        (result,) = dispatcher.overloads.values()
+        return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+
+    return address
 
 
 def compiled(function: F) -> F:
     """A compiled function that releases the GIL; it may allocate arrays, and sums stay in their order."""
-    return _cached(njit(nogil=True, **CHECKS)(function))
+    return _cached(njit(**OPTIONS)(function))
 
 
 # Parts of an entry ----------------------------------------------------------------------------------------------------
@@ -94,7 +114,7 @@ class _LowerPart(NativeLowering):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.flags.no_compile = state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
+        state.flags.no_compile = True
         super().run_pass(state)
         # The key by which callers find the code: any built-in function will do, and nobody calls it.
         key: Any = [].append
@@ -134,8 +154,27 @@ class _LowerEntry(NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         state.library = _Entry(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
+        state.flags.no_cpython_wrapper = False
         super().run_pass(state)
         return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerAddressed(_LowerEntry):
+    """The pass above, for a function that is called by its address and not from Python."""
+
+    _name = "grinch_lower_addressed"
+
+    def run_pass(self, state: Any) -> bool:
+        state.flags.no_cfunc_wrapper = False
+        return super().run_pass(state)
+
+
+class _AddressedCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler with the pass above."""
+
+    def define_pipelines(self) -> list[Any]:
+        return _with(_LowerAddressed, super().define_pipelines())
 
 
 class _EntryCompiler(Compiler):  # type: ignore[misc]
@@ -146,14 +185,18 @@ class _EntryCompiler(Compiler):  # type: ignore[misc]
 
 
 def _with(lowering: type[NativeLowering], pipelines: list[Any]) -> list[Any]:
-    """The same pipeline with another pass for the lowering."""
+    """The same pipeline with another pass for the lowering, and without one for expressions of whole arrays."""
     (pipeline,) = pipelines
-    pipeline.passes = [(lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+    passes = [(lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+    pipeline.passes = [(step, why) for step, why in passes if step is not NopythonRewrites]
     pipeline.finalize()
     return [pipeline]
 
 
 # Kept from process to process -----------------------------------------------------------------------------------------
+
+
+_caches: list[FunctionCache] = []
 
 
 @cache
@@ -167,10 +210,16 @@ def source_digest() -> str:
     return digest.hexdigest()
 
 
+def compiled_folder() -> str | None:
+    """Return the folder that compiled code is in, by module; None where none can be written."""
+    return os.path.commonpath([cache.cache_path for cache in _caches]) if _caches else None
+
+
 def _cached(dispatcher: Any) -> Any:
     """Give a compiled function a cache that every source of the package is part of the key of."""
     try:
         dispatcher._cache = _PackageCache(dispatcher.py_func)
+        _caches.append(dispatcher._cache)
     except (RuntimeError, OSError):  # no folder can be written
         _say_uncached()
         dispatcher._cache = _NoCache()
@@ -178,11 +227,23 @@ def _cached(dispatcher: Any) -> Any:
 
     def compile_uninterrupted(signature: Any) -> Any:
         """LLVM is left with dangling pointers where an exception cuts it short: the process crashes sooner or later."""
-        with uninterrupted():
+        with uninterrupted(), _no_garbage_collection():
             return compile_whole(signature)
 
     dispatcher.compile = compile_uninterrupted
     return dispatcher
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Leave reference cycles alone for a while: looking for them takes a tenth of the time of compiling."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @cache
@@ -217,7 +278,7 @@ class _Notice:
 
     def _say(self) -> None:
         self.seconds = float("inf")  # said once
-        message = "grinch: compiling for this machine; this can take a minute, once (the result is kept)"
+        message = "grinch: compiling what this call needs; that is kept (grinch warmup compiles everything at once)"
         print(message, file=sys.stderr, flush=True)
 
 

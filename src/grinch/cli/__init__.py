@@ -24,6 +24,7 @@ from grinch.cli import (
     predict,
     remove,
     serve,
+    warmup,
 )
 from grinch.cli.app import app
 from grinch.errors import SettingsWarning
@@ -50,6 +51,7 @@ ORDER = (
     cuts.refine,
     explore.explore,
     serve.serve,
+    warmup.warmup,
     bench.bench,
     bench.report,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from grinch._compile import jitable
 from grinch._types import Ids, as_id
 from grinch.core.state import State
-from grinch.summaries.arrays import CUSTOM
+from grinch.summaries.arrays import CUSTOM, arrays_of
 from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
 from grinch.summaries.counters import GRAFTS, GRAFTS_TRIED, PULLS, RESTRUCTURINGS, ROTATIONS, SWAPS
 from grinch.summaries.upkeep import (
@@ -116,7 +116,7 @@ def climb(state: State, x: int, c: int) -> int:
     group that it has no place in.
     """
     f, p = similarity(state, x, c), parent(state, c)
-    cap = NO_LIMIT if is_apart(state, x, c, f) else reach(state, state.rules.rotate_cap)
+    cap = NO_LIMIT if is_apart(arrays_of(state), x, c, f) else reach(state, state.rules.rotate_cap)
     while p != NONE and size(state, p) <= cap and better(state, sibling_score(state, p), f):
         state.counts[ROTATIONS] += 1
         c, p = p, parent(state, p)

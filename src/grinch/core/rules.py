@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grinch._by_reference import by_reference
 from grinch.errors import unknown_name
 from grinch.tree.links import NO_LIMIT
 
@@ -18,6 +19,7 @@ CAPPED = ("rotate", "graft", "restructure")
 NEED_GRAFTS = ("balanced_ties", "release", "polish")
 
 
+@by_reference
 class Rules(NamedTuple):
     """Which moves are made and how far they reach; what ``Grinch(mode=...)`` takes besides the name of a mode.
 

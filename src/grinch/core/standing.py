@@ -20,6 +20,7 @@ from grinch.core.places import SPARE, Places
 from grinch.core.rules import Rules
 from grinch.core.state import State
 from grinch.summaries import SparseSummaries, VectorSummaries
+from grinch.summaries.arrays import arrays_of
 from grinch.summaries.upkeep import is_apart
 from grinch.tree import Tree, walks
 from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, Links, new_links
@@ -82,7 +83,7 @@ class Standing:
         start = np.flatnonzero(old == leaf)
         place = np.array([[start[0], NONE]], np.int32)
         entries.score_pairs(state, queries, start, score)
-        is_unlimited = is_apart(state, int(queries[0]), int(start[0]), score[0]) and top != self.tree.root
+        is_unlimited = is_apart(arrays_of(state), int(queries[0]), int(start[0]), score[0]) and top != self.tree.root
         entries.place_all(state, queries, place, score)
         node = int(old[place[0, 1]])
         # With nothing in common there is no cap, and the walk goes on above.

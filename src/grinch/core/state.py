@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from grinch._by_reference import by_reference
 from grinch._types import Counts, Flags, Floats, Ids, Vectors32
-from grinch.core.rules import Rules
-from grinch.summaries.arrays import Arrays
+from grinch.core.rules import EXACT, Rules
+from grinch.summaries.arrays import Arrays, new_arrays
 from grinch.tree.links import Links
 
 
+@by_reference
 class State(NamedTuple):
     """A tree, the summaries of its nodes, and the rules.
 
@@ -54,3 +56,10 @@ class State(NamedTuple):
 
 
 assert State._fields == (*Links._fields, *Arrays._fields, "rules")
+
+_NO_SUMMARIES = new_arrays(0, 0)
+
+
+def state_of(links: Links) -> State:
+    """Return a tree as a state without summaries: functions on trees are compiled for states alone."""
+    return State(*links, *_NO_SUMMARIES, EXACT)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, Vectors32, as_id
 from grinch.linkage.vector import LENGTH, dot, squared_distance
@@ -33,6 +34,7 @@ TILE, TOGETHER = 256, 8
 _HIGHEST_BYTE = 127.0
 
 
+@by_reference
 class Cells(NamedTuple):
     """Cells and their members.
 
@@ -53,6 +55,7 @@ class Cells(NamedTuple):
     head: Counts
 
 
+@by_reference
 class Metric(NamedTuple):
     """What near means: whether vectors count by their direction alone, and whether by product instead of distance."""
 
@@ -60,6 +63,7 @@ class Metric(NamedTuple):
     is_product: bool
 
 
+@by_reference
 class Workspace(NamedTuple):
     """What one thread at a time writes to: vectors, a step, scores of cells and of members, and cells chosen."""
 
@@ -74,6 +78,7 @@ class Workspace(NamedTuple):
     around_scores: Floats
 
 
+@by_reference
 class SplitSpace(NamedTuple):
     """What dividing a cell writes to: its members, their places along a line, on which side and in which order."""
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._sparse_rows import first_not_below
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
@@ -18,12 +19,13 @@ from grinch.linkage.vector import TANIMOTO
 from grinch.neighbors.topk import offer_block
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.memory import float32_at, int32_at
-from grinch.summaries.upkeep import row_of
+from grinch.summaries.sparse_upkeep import row_of
 
 # Points whose products with a query are added up together: they stay in the first-level cache.
 BLOCK = 4096
 
 
+@by_reference
 class Segment(NamedTuple):
     """Points from ``first`` on up to ``end``: ``starts`` says by column where its points (``slots``) begin."""
 
@@ -105,6 +107,7 @@ def _join(
 # What is asked of it ------------------------------------------------------------------------------------------------
 
 
+@by_reference
 class Queries(NamedTuple):
     """Points that are looked up, each among those before its limit.
 
@@ -117,6 +120,7 @@ class Queries(NamedTuple):
     is_used: Flags
 
 
+@by_reference
 class Heaps(NamedTuple):
     """The best that was offered to each query, as in :mod:`grinch.neighbors.topk`, with the products as scratch.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grinch._compile import jitable, kernel
+from grinch._compile import entry, jitable, kernel
 from grinch._types import Floats, Ids, Numbers, Slots, Vectors32, as_id
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.upkeep import vector_score
@@ -96,7 +96,7 @@ def _rank(arrays: Arrays, x: int, names: Ids, found: Ids, scores: Floats) -> int
     return filled
 
 
-@kernel
+@entry
 def rank(arrays: Arrays, queries: Slots, proposed: Ids, found: Ids, scores: Floats) -> None:
     """Score the proposed candidates of each query with the linkage and keep the best, padded with NONE."""
     for r in range(queries.shape[0]):
@@ -104,7 +104,7 @@ def rank(arrays: Arrays, queries: Slots, proposed: Ids, found: Ids, scores: Floa
         found[r, filled:] = NONE
 
 
-@kernel
+@entry
 def settle(
     arrays: Arrays,
     queries: Slots,

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from grinch._compile import entry, jitable, kernel
+from grinch._compile import entry
 from grinch._types import Counts, Ids, Mask, Slots, Vectors32, as_id
 from grinch.core.engine import Engine
-from grinch.core.state import State
-from grinch.summaries.upkeep import score_all
+from grinch.core.entries import known_to, put_in_order, score_found
 from grinch.tree.links import NONE, SIZE
 
 
@@ -50,7 +49,7 @@ class KnownNeighbors:
         self.near[first:stop, : rows.shape[1]] = rows
         self.near[first:stop, rows.shape[1] :] = NONE
         # Before they are in the tree, so that none of them gets in where the linkage raises anything.
-        engine.run(score_found, self.near, self.scores, first, stop)
+        engine.run(score_found, np.arange(first, stop), self.near[first:stop], self.scores[first:stop])
 
     def give_up(self) -> None:
         """There are points whose neighbours will never be known."""
@@ -107,17 +106,6 @@ def _packed(near: Ids, is_kept: Mask) -> tuple[Ids, Slots]:
 
 
 @entry
-def score_found(state: State, near: Ids, scores: Vectors32, first: int, stop: int) -> None:
-    """Ask how near the neighbours are that the points from slot ``first`` on found."""
-    for x in range(first, stop):
-        n = known_to(near, x)
-        score_all(state, x, near[x], n)
-        for i in range(n):
-            # The search has put them in order, but not always by this very score.
-            put_in_order(near, scores, x, as_id(near[x, i]), float(np.float32(state.answers[i])), i)
-
-
-@kernel
 def meet_all(table: Ids, near: Ids, scores: Vectors32, met: Counts, stop: int) -> None:
     """Let the points from slot ``met[0]`` to ``stop`` be known to the neighbours they found.
 
@@ -131,21 +119,3 @@ def meet_all(table: Ids, near: Ids, scores: Vectors32, met: Counts, stop: int) -
             if table[leaf, SIZE] != NONE and (near[leaf, last] == NONE or f > scores[leaf, last]):
                 put_in_order(near, scores, leaf, x, f, min(known_to(near, leaf), last))
         met[0] += 1
-
-
-@jitable
-def known_to(near: Ids, x: int) -> int:
-    """How many neighbours x has."""
-    n = near.shape[1]
-    while n > 0 and near[x, n - 1] == NONE:
-        n -= 1
-    return n
-
-
-@jitable
-def put_in_order(near: Ids, scores: Vectors32, x: int, leaf: int, f: float, at: int) -> None:
-    """Make a leaf a neighbour of x, in column ``at`` or before those that score less; what was in ``at`` is dropped."""
-    while at > 0 and scores[x, at - 1] < f:
-        near[x, at], scores[x, at] = near[x, at - 1], scores[x, at - 1]
-        at -= 1
-    near[x, at], scores[x, at] = leaf, f

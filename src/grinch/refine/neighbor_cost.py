@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grinch._compile import jitable, kernel
+from grinch._by_reference import by_reference
+from grinch._compile import entry, jitable, kernel
 from grinch._types import Counts, Flags, Ids, as_id
+from grinch.core.state import State, state_of
 from grinch.refine.neighbor_graph import Graph
 from grinch.tree import walks
 from grinch.tree.links import (
@@ -50,6 +52,7 @@ class Swaps(NamedTuple):
     after: float
 
 
+@by_reference
 class Counted(NamedTuple):
     """What is counted of a tree, and scratch space.
 
@@ -114,7 +117,7 @@ class NeighborCost:
 
         Once, or up to ``most`` times as long as anything is swapped.
         """
-        return self.swept(links, lambda graph, counted: sweep_tree(links, graph, counted, most))
+        return self.swept(links, lambda graph, counted: sweep_tree(state_of(links), graph, counted, most))
 
     def swept(self, links: Links, task: Callable[[Graph, Counted], tuple[int, int]]) -> Swaps:
         """What a sweep does; ``task`` makes it, and returns how many swaps it made and what they gain."""
@@ -133,28 +136,23 @@ class NeighborCost:
         n_nodes = 2 * int(links.head[LEAVES]) - 1
         if len(self._counted.preorder) != n_nodes:
             self._counted = self._counted._replace(preorder=walks.no_nodes(n_nodes), queue=walks.no_nodes(n_nodes))
-        fill_tree(links, self._counted)
+        state = state_of(links)
         parted = walks.no_nodes(len(self.graph.ends))
-        find_parted(self.graph, self._counted.paths, parted)
+        find_parted(state, self.graph, self._counted, parted)
         # Pairs that part at the same node are looked at together, so they are kept together.
         order = np.argsort(parted, kind="stable")
         self._counted.edges[:, :2], self._counted.edges[:, WEIGHT] = self.graph.ends[order], self.graph.weights[order]
-        self._total = int(count_pairs(links, self._counted, parted[order]))
+        self._total = int(count_pairs(state, self._counted, parted[order]))
         self._parents = links.table[:, PARENT].copy()
 
 
-@kernel
-def fill_tree(tree: Links, counted: Counted) -> None:
-    """Count the leaves under each node, and lay out the tree in heavy paths."""
-    offset, preorder = tree.head[OFFSET], counted.preorder
+@entry
+def find_parted(tree: State, graph: Graph, counted: Counted, parted: Ids) -> None:
+    """Count the leaves under each node, lay out the tree in heavy paths, and find the place where each pair parts."""
+    offset, preorder, paths = tree.head[OFFSET], counted.preorder, counted.paths
     walks.fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
     walks.fill_sizes(tree.table, preorder, offset, counted.sizes)
-    fill_paths(tree.table, preorder, offset, counted.sizes, counted.paths)
-
-
-@kernel
-def find_parted(graph: Graph, paths: Paths, parted: Ids) -> None:
-    """The place where each pair parts, its lowest common ancestor."""
+    fill_paths(tree.table, preorder, offset, counted.sizes, paths)
     for e in range(graph.ends.shape[0]):
         u, v = graph.ends[e]
         parted[e] = place_of_common_ancestor(paths, paths.places[u], paths.places[v])
@@ -179,20 +177,20 @@ def fill_others(graph: Graph, first_other: Counts, others: Ids) -> None:
     first_other[first_other.shape[0] - 1] = others.shape[0]
 
 
-@kernel
-def count_pairs(tree: Links, counted: Counted, parted: Ids) -> int:
+@entry
+def count_pairs(tree: State, counted: Counted, parted: Ids) -> int:
     """Count all pairs by the places where they part, and let all nodes wait for a swap; returns the cost."""
     counted.last_edge[:] = NONE
     counted.pairs[:] = 0
     for e in range(parted.shape[0] - 1, -1, -1):
-        v = counted.paths.nodes[parted[e]]
+        v = as_id(counted.paths.nodes[parted[e]])
         hang(counted, e, v)
         counted.pairs[v] += counted.edges[e, WEIGHT]
     counted.marks[:] = WAITING
     number_leaves(tree, counted)
     total = 0
     for i in range(counted.preorder.shape[0]):
-        v = counted.preorder[i]
+        v = as_id(counted.preorder[i])
         total += counted.pairs[v] * counted.sizes[v]
         if not is_leaf(tree, v):
             count_aunt_pairs(tree, counted, v)
@@ -224,8 +222,8 @@ def hang_all(counted: Counted, last: int, v: int) -> None:
         counted.edges[other, NEXT] = first
 
 
-@kernel
-def sweep_tree(tree: Links, graph: Graph, counted: Counted, most: int) -> tuple[int, int]:
+@entry
+def sweep_tree(tree: State, graph: Graph, counted: Counted, most: int) -> tuple[int, int]:
     """Sweep up to ``most`` times; returns how many swaps were made and what they gain."""
     made, gain = 0, 0
     for _ in range(most):

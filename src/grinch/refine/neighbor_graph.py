@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
+from grinch._by_reference import by_reference
 from grinch._compile import kernel
 from grinch._types import Floats, Ids, Slots
 from grinch.tree.links import NONE
@@ -27,6 +28,7 @@ LEAST_PART = 1 / 200
 FAR_APART = 4096
 
 
+@by_reference
 class Graph(NamedTuple):
     """Pairs of neighbours, each once.
 

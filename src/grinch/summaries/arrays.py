@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from grinch._by_reference import by_reference, narrowing
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
 from grinch.linkage.vector import FORMULAS
 from grinch.summaries.callbacks import N_CALLS
@@ -26,6 +27,7 @@ Enlarge = Callable[[npt.NDArray[Any], int, int, float], npt.NDArray[Any]]
 """What :func:`enlarged` does."""
 
 
+@by_reference
 class Arrays(NamedTuple):
     """What compiled code sees of the summaries.
 
@@ -75,6 +77,9 @@ class Arrays(NamedTuple):
     most_entries: int
     is_reading: bool = False
     origin: Vectors32 = NO_ORIGIN
+
+
+arrays_of: Callable[[SummaryArrays], Arrays] = narrowing(Arrays)
 
 
 class SummaryArrays(Protocol):

@@ -14,20 +14,25 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.extending import lower_builtin, type_callable
 
-from grinch._compile import NO_COUNTS
+from grinch._by_reference import read_item
+from grinch._compile import addressed
 from grinch._types import Counts
 
+F = TypeVar("F", bound=Callable[..., Any])
 # Entries of the addresses that a state carries.
-FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND, ALLOCATE, RELEASE = range(7)
-N_CALLS = RELEASE + 1
+FORMULA, SCORE, SCORE_ALL, MERGE, LEAVES_AROUND, ALLOCATE, RELEASE, SPARSE_SCORE, SPARSE_SCORE_ALL, SPARSE_MERGE = (
+    range(10)
+)
+N_CALLS = SPARSE_MERGE + 1
 
 
 _NUMBER = ctypes.c_int64
@@ -60,39 +65,55 @@ def call(address: int, numbers: tuple[int, ...]) -> None:
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(numbers))(int(address))(*numbers)
 
 
-def _intrinsic_call(answer: Any, llvm_answer: Any) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
-    def called(typingctx: Any, address: Any, numbers: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values = cgutils.unpack_tuple(builder, args[1], signature.args[1].count)
-            function = ir.FunctionType(llvm_answer, [ir.IntType(64)] * len(values))
-            found = builder.call(builder.inttoptr(args[0], function.as_pointer()), values)
-            return context.get_dummy_value() if answer is types.void else found
+def _lower(function: Callable[..., Any], answer: Any, llvm_answer: Any) -> None:
+    """Let compiled code call addresses by this function."""
 
-        return answer(types.int64, types.UniTuple(types.int64, len(numbers))), codegen
+    @type_callable(function)  # type: ignore[untyped-decorator]
+    def typed(context: Any) -> Any:
+        return lambda address, numbers: answer(types.int64, types.UniTuple(types.int64, len(numbers)))
 
-    return called
-
-
-_compiled_call_float = _intrinsic_call(types.float64, ir.DoubleType())
-_compiled_call_int = _intrinsic_call(types.int64, ir.IntType(64))
-_compiled_call = _intrinsic_call(types.void, ir.VoidType())
+    @lower_builtin(function, types.int64, types.UniTuple)  # type: ignore[untyped-decorator]
+    def lowered(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = cgutils.unpack_tuple(builder, args[1], signature.args[1].count)
+        kind = ir.FunctionType(llvm_answer, [ir.IntType(64)] * len(values))
+        found = builder.call(builder.inttoptr(args[0], kind.as_pointer()), values)
+        return context.get_dummy_value() if answer is types.void else found
 
 
-# numba compares the names and annotations of an overload with those of the function it returns.
-@overload(call_float, jit_options=NO_COUNTS)
-def _overloaded_call_float(address, numbers):  # type: ignore[no-untyped-def]
-    return lambda address, numbers: _compiled_call_float(address, numbers)
+_lower(call_float, types.float64, ir.DoubleType())
+_lower(call_int, types.int64, ir.IntType(64))
+_lower(call, types.void, ir.VoidType())
 
 
-@overload(call_int, jit_options=NO_COUNTS)
-def _overloaded_call_int(address, numbers):  # type: ignore[no-untyped-def]
-    return lambda address, numbers: _compiled_call_int(address, numbers)
+_outlined: dict[int, Callable[[], int]] = {}
 
 
-@overload(call, jit_options=NO_COUNTS)
-def _overloaded_call(address, numbers):  # type: ignore[no-untyped-def]
-    return lambda address, numbers: _compiled_call(address, numbers)
+def outlined(which: int, signature: Any) -> Callable[[F], F]:
+    """Let compiled code call a function on arrays by the address in their ``calls``: it is no part of its callers.
+
+    It is compiled when its address is asked for (:func:`outlined_addresses`). It must not raise.
+    """
+
+    def decorate(function: F) -> F:
+        _outlined[which] = addressed(function, signature)
+
+        template = type(function.__name__, (ConcreteTemplate,), {"key": function, "cases": [signature]})
+        infer_global(function, types.Function(template))
+
+        @lower_builtin(function, *signature.args)  # type: ignore[untyped-decorator]
+        def lowered(context: Any, builder: Any, _: Any, args: Any) -> Any:
+            address = read_item(context, builder, signature.args[0], args[0], "calls", which)
+            answer, *kinds = (context.get_value_type(kind) for kind in (signature.return_type, *signature.args))
+            return builder.call(builder.inttoptr(address, ir.FunctionType(answer, kinds).as_pointer()), args)
+
+        return function
+
+    return decorate
+
+
+def outlined_addresses() -> dict[int, int]:
+    """Return the addresses of these functions, which are compiled now if they have not been before."""
+    return {which: address() for which, address in _outlined.items()}
 
 
 class Callbacks:

@@ -16,7 +16,7 @@ from numba.extending import lower_builtin, type_callable
 from numba.np.arrayobj import populate_array
 
 from grinch._types import Counts, Ids, Vectors32
-from grinch.summaries.callbacks import ALLOCATE, N_CALLS, RELEASE
+from grinch.summaries.callbacks import ALLOCATE, N_CALLS, RELEASE, outlined_addresses
 
 _library = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
 _allocate, _release = _library.malloc, _library.free
@@ -25,8 +25,10 @@ _release.restype, _release.argtypes = None, [ctypes.c_void_p]
 
 
 def addresses() -> Counts:
-    """The addresses that compiled code calls for memory, among those of all that it may call."""
+    """Return the addresses that compiled code calls for sparse rows and memory, among those of all that it may call."""
     found = np.zeros(N_CALLS, np.int64)
+    for which, address in outlined_addresses().items():
+        found[which] = address
     found[ALLOCATE] = ctypes.cast(_allocate, ctypes.c_void_p).value or 0
     found[RELEASE] = ctypes.cast(_release, ctypes.c_void_p).value or 0
     return found

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from grinch._compile import compiled
+from grinch._compile import entry, jitable
 from grinch._sparse_rows import product_of
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
 from grinch.linkage.sparse import formula_of_product, keep_largest, unite
 from grinch.linkage.vector import COUNT
 from grinch.summaries.arrays import Arrays
+from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.memory import float32_at, int32_at
-from grinch.summaries.upkeep import put_row, row_of
+from grinch.summaries.sparse_upkeep import put_row, row_of
 from grinch.tree.links import LEFT, NONE, RIGHT
 
 
-@compiled
+@entry
 def gather_rows(arrays: Arrays, nodes: Slots, columns: Ids, values: Vectors32) -> None:
     """Copy the rows of some nodes, one after the other."""
     at = 0
@@ -30,7 +31,7 @@ def gather_rows(arrays: Arrays, nodes: Slots, columns: Ids, values: Vectors32) -
             at += 1
 
 
-@compiled
+@entry
 def find_apart(arrays: Arrays, table: Ids, kept: Flags, is_apart: Flags) -> None:
     """Mark, among the internal rows that are kept, those that the children do not give to the last bit."""
     offset = arrays.gone.shape[0]
@@ -40,7 +41,7 @@ def find_apart(arrays: Arrays, table: Ids, kept: Flags, is_apart: Flags) -> None
             is_apart[i] = not _has_both(table, kept, offset, v) or not _is_united(arrays, table, v)
 
 
-@compiled
+@entry
 def make_rows(
     arrays: Arrays,
     table: Ids,
@@ -69,20 +70,21 @@ def make_rows(
             n = _unite_children(arrays, table, v)
         else:
             return False
-        put_row(arrays, v, n)
+        if not put_row(arrays, v, n):
+            raise LinkageFailed
     return True
 
 
-@compiled
+@jitable
 def _has_both(table: Ids, kept: Flags, offset: int, v: int) -> bool:
     """Whether the rows of both children are known."""
     a, b = table[v, LEFT], table[v, RIGHT]
     return (a < offset or kept[a - offset] != 0) and (b < offset or kept[b - offset] != 0)
 
 
-@compiled
+@jitable
 def _unite_children(arrays: Arrays, table: Ids, v: int) -> int:
-    """The row of a node from those of its children, as :func:`grinch.summaries.upkeep.merge_sparse_rows` makes it."""
+    """Make the row of a node from those of its children, as ``sparse_upkeep.merge_sparse_rows`` does."""
     a, b = as_id(table[v, LEFT]), as_id(table[v, RIGHT])
     if arrays.moments[a, COUNT] < arrays.moments[b, COUNT]:
         a, b = b, a
@@ -103,7 +105,7 @@ def _unite_children(arrays: Arrays, table: Ids, v: int) -> int:
     return n
 
 
-@compiled
+@jitable
 def _is_united(arrays: Arrays, table: Ids, v: int) -> bool:
     """Whether the row of a node is the one that its children give."""
     n = _unite_children(arrays, table, v)
@@ -118,7 +120,7 @@ def _is_united(arrays: Arrays, table: Ids, v: int) -> bool:
     return differ == 0
 
 
-@compiled
+@entry
 def predict_scores(
     formula: int, starts: Counts, columns: Ids, values: Vectors32, moments: Floats, near: Ids, scores: Vectors32
 ) -> None:

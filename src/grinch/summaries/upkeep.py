@@ -22,31 +22,13 @@ from __future__ import annotations
 import numpy as np
 
 from grinch._compile import jitable
-from grinch._sparse_rows import product_of
 from grinch._types import Ids, as_id
-from grinch.linkage.sparse import (
-    formula_of_product,
-    keep_largest,
-    merge_moments,
-    product_with,
-    unite,
-)
-from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, COUNT, formula_score, merge_rows
-from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, SummarizedTree, SummaryArrays
-from grinch.summaries.callbacks import (
-    ALLOCATE,
-    FORMULA,
-    MERGE,
-    RELEASE,
-    SCORE,
-    SCORE_ALL,
-    LinkageFailed,
-    call,
-    call_float,
-    call_int,
-)
+from grinch.linkage.sparse import formula_of_product
+from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, formula_score, merge_rows
+from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, Arrays, SummarizedTree, arrays_of
+from grinch.summaries.callbacks import FORMULA, MERGE, SCORE, SCORE_ALL, LinkageFailed, call, call_float
 from grinch.summaries.counters import MERGES, SCORES
-from grinch.summaries.memory import float32_at, int32_at
+from grinch.summaries.sparse_upkeep import is_sparse, merge_sparse_rows, score_sparse_row, score_sparse_rows
 from grinch.tree.links import LIMIT, NONE, ROOT, left, parent, right, size, write_down
 
 # Products below this part of the squared length are 0 but for rounding in float32.
@@ -54,10 +36,10 @@ RIGHT_ANGLE = 1e-6
 
 
 @jitable
-def vector_score(state: SummaryArrays, u: int, v: int) -> float:
+def vector_score(state: Arrays, u: int, v: int) -> float:
     """f(u, v) for two rows of vectors: by a formula, or by a compiled function of the user's own."""
     if is_sparse(state):
-        return formula_of_product(state.formula, sparse_product(state, u, v), state.moments, u, v)
+        return score_sparse_row(state, u, v)
     if state.formula != CUSTOM:
         return formula_score(state.formula, state.means, state.moments, u, v)
     rows = as_id(state.means[u].ctypes.data), as_id(state.moments[u].ctypes.data)
@@ -70,7 +52,7 @@ def vector_score(state: SummaryArrays, u: int, v: int) -> float:
 
 
 @jitable
-def score(state: SummaryArrays, u: int, v: int) -> float:
+def score(state: Arrays, u: int, v: int) -> float:
     """f(u, v) from two fresh summaries."""
     if state.formula != PYTHON:
         return vector_score(state, u, v)
@@ -82,7 +64,7 @@ def score(state: SummaryArrays, u: int, v: int) -> float:
 
 
 @jitable
-def is_apart(state: SummaryArrays, u: int, v: int, f: float) -> bool:
+def is_apart(state: Arrays, u: int, v: int, f: float) -> bool:
     """Return whether u and v, whose score is f, have nothing in common: their product is 0.
 
     Under a similarity from 0 on, f is 0 then. Under mean squared distance it is that of the same lengths at a right
@@ -103,11 +85,12 @@ def is_apart(state: SummaryArrays, u: int, v: int, f: float) -> bool:
 
 
 @jitable
-def merge(state: SummaryArrays, p: int, left: int, right: int) -> None:
+def merge(state: Arrays, p: int, left: int, right: int) -> None:
     """Make p's summary from its children's."""
     state.counts[MERGES] += 1
     if is_sparse(state):
-        merge_sparse_rows(state, p, left, right)
+        if not merge_sparse_rows(state, p, left, right):
+            raise LinkageFailed
     elif state.formula != PYTHON:
         merge_rows(state.formula, state.means, state.moments, p, left, right)
     else:
@@ -185,7 +168,7 @@ def refresh(state: SummarizedTree, v: int) -> None:
         elif state.stale[b] & STALE:
             node = b
         else:
-            merge(state, node, a, b)
+            merge(arrays_of(state), node, a, b)
             state.stale[node] = 0
             if is_large(state, node):
                 state.stale[node] = LARGE
@@ -223,7 +206,7 @@ def similarity(state: SummarizedTree, u: int, v: int) -> float:
     make_ready(state, u)
     make_ready(state, v)
     state.counts[SCORES] += 1
-    return score(state, u, v)
+    return score(arrays_of(state), u, v)
 
 
 @jitable
@@ -235,12 +218,13 @@ def score_all(state: SummarizedTree, v: int, nodes: Ids, n: int) -> None:
     for i in range(n):
         refresh(state, as_id(nodes[i]))
     state.counts[SCORES] += n
-    if is_sparse(state):
-        score_sparse_rows(state, v, nodes, n)
+    arrays = arrays_of(state)
+    if is_sparse(arrays):
+        score_sparse_rows(arrays, v, nodes, n)
         return
     if state.formula != PYTHON:
         for i in range(n):
-            state.answers[i] = vector_score(state, v, as_id(nodes[i]))
+            state.answers[i] = vector_score(arrays, v, as_id(nodes[i]))
         return
     for i in range(n):
         state.nodes[i] = nodes[i]
@@ -263,96 +247,3 @@ def sibling_score(state: SummarizedTree, p: int) -> float:
         if not is_left_alone(state, p):
             state.sibling_scores[p] = known
     return known
-
-
-# Sparse rows --------------------------------------------------------------------------------------------------------
-
-
-@jitable
-def is_sparse(state: SummaryArrays) -> bool:
-    return state.row_sizes.shape[0] > 0
-
-
-@jitable
-def row_of(state: SummaryArrays, v: int) -> tuple[int, int, int]:
-    """A node's sparse row: the addresses of its columns and of their values, and how many there are."""
-    start, n = as_id(state.row_starts[v]), as_id(state.row_sizes[v])
-    if v >= state.gone.shape[0]:
-        return start, start + 4 * n, n
-    if start < 0:
-        at = 4 * (-1 - start)
-        return as_id(state.query_columns.ctypes.data) + at, as_id(state.query_values.ctypes.data) + at, n
-    at = 4 * start
-    return as_id(state.leaf_columns.ctypes.data) + at, as_id(state.leaf_values.ctypes.data) + at, n
-
-
-@jitable
-def sparse_product(state: SummaryArrays, u: int, v: int) -> float:
-    """The product of the rows of two nodes."""
-    columns, values, n = row_of(state, u)
-    others, other_values, m = row_of(state, v)
-    return product_of(int32_at(columns, n), float32_at(values, n), int32_at(others, m), float32_at(other_values, m))
-
-
-@jitable
-def score_sparse_rows(state: SummaryArrays, v: int, nodes: Ids, n: int) -> None:
-    """f(v, node) for the first n of ``nodes``: where there is room, v is spread out over all columns to meet them."""
-    at_columns, at_values, size = row_of(state, v)
-    columns, values = int32_at(at_columns, size), float32_at(at_values, size)
-    has_room = state.spread_out.shape[0] > 0
-    if has_room:
-        for i in range(size):
-            state.spread_out[columns[i]] = values[i]
-    for i in range(n):
-        node = as_id(nodes[i])
-        if has_room:
-            others, other_values, m = row_of(state, node)
-            product = product_with(state.spread_out, int32_at(others, m), float32_at(other_values, m))
-        else:
-            product = sparse_product(state, v, node)
-        state.answers[i] = formula_of_product(state.formula, product, state.moments, v, node)
-    if has_room:
-        for i in range(size):
-            state.spread_out[columns[i]] = 0
-
-
-@jitable
-def merge_sparse_rows(state: SummaryArrays, p: int, left: int, right: int) -> None:
-    """Make p's row from its children's, in short if it is too long."""
-    if state.moments[left, COUNT] < state.moments[right, COUNT]:
-        left, right = right, left
-    share = state.moments[right, COUNT] / (state.moments[left, COUNT] + state.moments[right, COUNT])
-    columns, values, n = row_of(state, left)
-    others, other_values, m = row_of(state, right)
-    n, product = unite(
-        int32_at(columns, n),
-        float32_at(values, n),
-        int32_at(others, m),
-        float32_at(other_values, m),
-        share,
-        state.united_columns,
-        state.united_values,
-    )
-    n, dropped = keep_largest(state.united_columns, state.united_values, n, state.most_entries, state.united_sizes)
-    merge_moments(state.moments, p, left, right, product, np.sqrt(dropped))
-    put_row(state, p, n)
-
-
-@jitable
-def put_row(state: SummaryArrays, p: int, n: int) -> None:
-    """Make the first n united entries the row of internal node p, in the block it has if that is of the same size."""
-    if state.row_sizes[p] != n:
-        if state.row_starts[p] != 0:
-            call(state.calls[RELEASE], (as_id(state.row_starts[p]),))
-        state.row_starts[p], state.row_sizes[p] = 0, 0
-        if n > 0:
-            address = call_int(state.calls[ALLOCATE], (8 * n,))
-            if address == 0:
-                raise LinkageFailed
-            state.row_starts[p], state.row_sizes[p] = address, n
-    at_columns, at_values, size = row_of(state, p)
-    columns, values = int32_at(at_columns, size), float32_at(at_values, size)
-    for i in range(size):
-        columns[i] = state.united_columns[i]
-    for i in range(size):
-        values[i] = state.united_values[i]

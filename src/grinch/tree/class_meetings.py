@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch._compile import kernel
+from grinch._compile import jitable, kernel
 from grinch._labels import label_codes
-from grinch._types import Floats, Ids, Labels
+from grinch._sparse_rows import first_not_below
+from grinch._types import Floats, Ids, Labels, as_id
 from grinch.errors import unknown_name
 from grinch.tree import Tree, walks
 
@@ -115,8 +116,8 @@ def _meet(codes: Labels, depths: Ids, by_class: Ids, by_leaf: Ids, found: Ids) -
             continue
         if count[c] > 0:
             # The first of them since the last leaf of the class is where that leaf and this one meet.
-            gap = shallow[np.searchsorted(shallow[:n_shallow], last[c])]
-            n_found, reach = _close(c, depths[gap], depths, by_class, by_leaf, found, n_found)
+            gap = shallow[first_not_below(shallow[:n_shallow], last[c], 0)]
+            n_found, reach = _close(c, as_id(depths[gap]), depths, by_class, by_leaf, found, n_found)
             meet[p], member[p], first[p], below[p] = gap, count[c] - 1, reach, top[c]
             top[c] = p
         count[c] += 1
@@ -126,7 +127,7 @@ def _meet(codes: Labels, depths: Ids, by_class: Ids, by_leaf: Ids, found: Ids) -
     return n_found
 
 
-@kernel
+@jitable
 def _close(c: int, depth: int, depths: Ids, by_class: Ids, by_leaf: Ids, found: Ids, n_found: int) -> tuple[int, int]:
     """Close the meetings of class c below ``depth``: all members so far that follow them are their right sides.
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, as_id
 from grinch.tree.links import NONE, ROOT, Links, is_leaf, left, parent, right
@@ -24,6 +25,7 @@ TAKEN = 2
 LAST_RANK = 2**62
 
 
+@by_reference
 class Splits(NamedTuple):
     """What is known of a node as a split, by node.
 
@@ -42,6 +44,7 @@ def new_splits(n: int) -> Splits:
     return Splits(np.full(n, -np.inf), np.ones(n, np.int64), np.full(n, NEVER), np.full(n, NEVER))
 
 
+@by_reference
 class Ends(NamedTuple):
     """The nodes that a cut leaves whole, and the number of the cluster of each; and what is needed to find them.
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable
 from grinch._types import Counts, Flags, Ids, as_id
 from grinch.tree.rows import reorder_rows
@@ -32,6 +33,7 @@ ROOT, LEAVES, USED, OFFSET, LIMIT, CHANGE, NOTED, OLD_ROOT, OLD_LEAVES, OLD_USED
 NODE, ROW, CHANGED_IN = 0, slice(1, 5), 5
 
 
+@by_reference
 class Links(NamedTuple):
     """One int32 row per node (parent, left, right, size), and what is known of the tree as a whole.
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._types import Floats, Ids, Labels, Slots, as_id
 from grinch.tree import walks
@@ -46,6 +47,7 @@ class Asked(NamedTuple):
     min_size: int = 1
 
 
+@by_reference
 class Marked(NamedTuple):
     """Where a cut goes, by node or by leaf slot.
 

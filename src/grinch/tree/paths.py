@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._types import Ids
 from grinch.tree import walks
@@ -18,6 +19,7 @@ from grinch.tree.links import LEFT, NONE, RIGHT
 from grinch.tree.tree import Tree
 
 
+@by_reference
 class Paths(NamedTuple):
     """Places of nodes: parents before children, the larger child next to its parent.
 
