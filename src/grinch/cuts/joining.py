@@ -17,10 +17,10 @@ from grinch.cuts.graph import NeighborGraph
 from grinch.tree import NONE, Tree
 
 # A group is small if it has a smaller share than this of the points of the cluster that a typical point is in.
-SMALL = 0.15
+SMALL = 0.2
 # It joins a cluster if its points are no farther from those of the cluster than this many times as far as the latter
 # are from each other, in squares.
-REACH = 2.0
+REACH = 1.5
 # Groups, or pairs of them, that are looked at together.
 PIECE = 4096
 

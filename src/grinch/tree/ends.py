@@ -21,6 +21,8 @@ from grinch.tree.links import NONE, ROOT, Links, is_leaf, left, parent, right
 NEVER = -1.0
 # Marks of nodes above the cut; the others are 1.
 TAKEN = 2
+# Of the room between two ranks, what is beside the way down gets such a part.
+NARROW = 128
 # Ranks are from 0 up to this.
 LAST_RANK = 2**62
 
@@ -151,23 +153,33 @@ def _take_splits(tree: Links, keys: Floats, best: Floats, least: float, most: in
         i = as_id(ends.heap[0])
         waiting = _pop(keys, best, ends, waiting)
         v = as_id(ends.found[i])
-        if ends.is_below[i] == 0:
-            n_taken += 1
-            n_above += _mark_above(tree, ends.is_above, v)
-            continue
-        if _room_after(ends, i) < 3:
-            _spread(ends, n)
-        ends.is_below[i] = 0
-        if keys[v] >= least:
-            waiting = _push(keys, best, ends, waiting, i)
-        step, last = _room_after(ends, i) // 3, i
-        for child in (left(tree, v), right(tree, v)):
-            if not is_leaf(tree, child) and best[child] >= least:
-                ends.found[n], ends.is_below[n], ends.ranks[n] = child, 1, ends.ranks[last] + step
-                ends.after[n], ends.after[last] = ends.after[last], n
-                waiting = _push(keys, best, ends, waiting, n)
-                last = n
-                n += 1
+        # Down to the split of the greatest key; what is passed waits.
+        while ends.is_below[i] == 1:
+            if _room_after(ends, i) < 2 * NARROW:
+                _spread(ends, n)
+            ends.is_below[i] = 0
+            is_taken = keys[v] == best[v]
+            if not is_taken and keys[v] >= least:
+                waiting = _push(keys, best, ends, waiting, i)
+            room, last, onward = _room_after(ends, i), i, i
+            step = room // 3 if is_taken else room // NARROW
+            for child in (left(tree, v), right(tree, v)):
+                if not is_leaf(tree, child) and best[child] >= least:
+                    ends.found[n], ends.is_below[n] = child, 1
+                    # The way down may be long, so it gets nearly all of the room.
+                    is_past = not is_taken and last != i and onward == last
+                    ends.ranks[n] = ends.ranks[i] + (room - step if is_past else step * (1 if last == i else 2))
+                    ends.after[n], ends.after[last] = ends.after[last], n
+                    last = n
+                    # If both sides had the greatest key, v would be a split of that key itself.
+                    if not is_taken and best[child] == best[v]:
+                        onward = n
+                    else:
+                        waiting = _push(keys, best, ends, waiting, n)
+                    n += 1
+            i, v = onward, as_id(ends.found[onward])
+        n_taken += 1
+        n_above += _mark_above(tree, ends.is_above, v)
     return n_above
 
 
