@@ -25,7 +25,7 @@ MOST_LAYERS = 8
 # A cut whose quality is a smaller share than this of that of the best is no layer.
 LEAST_SHARE = 1 / 4
 # Of the three measures of a cut. Heights say least: a choice that depends less on them depends less on chance.
-WEIGHTS = (1.0, 1.0, 0.5)
+WEIGHTS = (1.0, 1.25, 0.6)
 # How much it counts which share of the points is in a cluster at all: a point that is alone is no mistake by itself,
 # and two that are put together only because they are left over are one.
 CLUSTERED = 0.4

@@ -20,7 +20,7 @@ from grinch.tree import NONE, Tree
 SMALL = 0.2
 # It joins a cluster if its points are no farther from those of the cluster than this many times as far as the latter
 # are from each other, in squares.
-REACH = 1.5
+REACH = 1.7
 # Groups, or pairs of them, that are looked at together.
 PIECE = 4096
 
