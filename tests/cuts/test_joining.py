@@ -25,7 +25,7 @@ def members(labels, number):
     return np.flatnonzero(labels == number)
 
 
-def blob_tree(rng, n=240, k=60):
+def blob_tree(rng, n=240, k=40):
     """Clusters in many dimensions, and a cut that leaves many of their points alone."""
     X = np.concatenate([rng.normal(size=(n // 3, 12)) + 3 * i for i in range(3)]).astype(np.float32)
     tree = Tree.from_scipy(sch.linkage(X, "average"))
