@@ -155,6 +155,29 @@ def test_errors_are_one_line_and_exit_with_2(tmp_path):
     assert "cap must be a whole number of leaves" in done.stderr
     done = run("cluster", "nan.csv", "-k", 3, "-t", 0.5, cwd=tmp_path, expect=2)
     assert "two ways to cut" in done.stderr
+    done = run("cluster", "nan.csv", "--layer", "finest", cwd=tmp_path, expect=2)
+    assert "layer must be one of 'auto', 'fine', 'coarse', or the number of a layer; got 'finest'" in done.stderr
+    done = run("cluster", "nan.csv", "--cut", "height", cwd=tmp_path, expect=2)
+    assert "give it with --clusters" in done.stderr
+
+
+def test_layers_and_least_sizes(tmp_path):
+    rng = np.random.default_rng(0)
+    groups = [rng.normal(size=(20, 3)) + 60 * rng.normal(size=3) + 8 * offset for offset in np.eye(3) for _ in range(4)]
+    points = np.concatenate([*groups, rng.normal(size=(4, 3)) * 200])
+    np.savetxt(tmp_path / "points.csv", points, delimiter=",", header="a,b,c", comments="")
+    model = grinch.Grinch().fit(np.float32(points))
+    asked = {
+        ("--layer", "coarse"): model.layers_[-1],
+        ("--layer", "0"): model.layers_[0],
+        ("--min-size", "8"): model.set_params(min_cluster_size=8).labels_,
+        ("-k", "4"): grinch.Grinch(n_clusters=4).fit(np.float32(points)).labels_,
+        ("-k", "4", "--cut", "height"): grinch.Grinch(n_clusters=4, cut="height").fit(np.float32(points)).labels_,
+    }
+    for options, labels in asked.items():
+        run("cluster", "points.csv", "--no-picture", *options, cwd=tmp_path)
+        found = pd.read_csv(tmp_path / "grinch-out" / "clusters.csv")["cluster"]
+        assert found.tolist() == labels.tolist(), options
 
 
 def test_missing_labels_bad_folders_and_double_ids(table, tmp_path):
