@@ -30,7 +30,7 @@ def test_the_readme_has_examples():
 
 def test_there_are_two_commands_for_a_fresh_machine_and_how_long_they_take():
     commands = re.findall(r"^make .*$", README.read_text(encoding="utf-8"), flags=re.M)
-    named = [re.match(r"make (\w+) +# \d+ minutes?\b", command)[1] for command in commands]
+    named = [re.match(r"make (\w+) +# \d+ (?:minutes?|seconds)\b", command)[1] for command in commands]
     assert named == ["run", "check"]
     made = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{name}:", made, flags=re.M) for name in named)

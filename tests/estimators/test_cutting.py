@@ -95,7 +95,7 @@ def test_clusters_are_large_enough(seed, least, how, noise):
 
 def test_small_groups_are_noise_if_that_is_asked_for():
     rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 30, rng.normal(size=(3, 2)) + [0, 200]])
+    X = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 30, rng.normal(size=(3, 2)) + 200])
     model = Grinch(min_cluster_size=10).fit(X)
     assert model.labels_.max() == 1
     labels = model.set_params(noise=True).labels_

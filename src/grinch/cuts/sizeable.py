@@ -34,9 +34,9 @@ def cut_sizeable(tree: Tree, n_clusters: int, min_size: int = 1) -> Labels:
     Examples
     --------
     >>> from scipy.cluster.hierarchy import linkage
-    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [7.5], [19.0]]))
+    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [2.0], [9.0], [9.5], [10.0], [19.0]]))
     >>> cut_sizeable(tree, 2).tolist()
-    [0, 0, 1, 1, 1]
+    [0, 0, 0, 1, 1, 1, 1]
     """
     check_n_clusters(n_clusters)
     check_count("min_size", min_size, 1)
