@@ -116,8 +116,8 @@ def one_removed(model: Grinch, followed: Followed, seed: int, times: int = 20) -
 
 
 def _how(followed: Followed, name: str) -> dict[str, Any]:
-    cut = followed._cuts[name]
-    return {"n_clusters": cut.n_clusters, "threshold": cut.threshold}
+    how = followed[name].how
+    return {"n_clusters": how.n_clusters, "threshold": how.threshold}
 
 
 def times(n: int = 100_000, commits: int = 60) -> dict[str, Any]:
