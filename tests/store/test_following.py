@@ -516,3 +516,22 @@ def test_what_is_refused():
         other.attach(Grinch().fit(X[:50]))
     with pytest.raises(ValueError, match="format 99"):
         Followed.from_state({**state, "format": 99}, arrays)
+
+
+def test_an_automatic_cut_of_an_earlier_release_goes_on():
+    """It had no parts: each was a cluster."""
+    X = load_digits().data[:700]
+    model, followed = Grinch().fit(X[:400]), Followed()
+    followed.add("auto", model=model)
+    state, arrays = followed.state()
+    (cut,) = state["cuts"]
+    earlier = {name: cut[name] for name in ("name", "n_clusters", "threshold", "number", "drift")}
+    earlier["next_id"] = cut["next_part"]
+    arrays["cut0.owners"] = arrays.pop("cut0.parts").copy()
+    again = Followed.from_state({**state, "format": 1, "cuts": [earlier]}, arrays)
+    again.attach(model)
+    before = again.labels("auto", model)
+    again.commit(model.partial_fit(X[400:]), 1)
+    assert (again.labels("auto", model)[:400] == before).mean() > 0.8
+    again.recut("auto", model, 2)
+    assert same_partition(again.labels("auto", model), model.labels_)

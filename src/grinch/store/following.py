@@ -178,10 +178,11 @@ class ClusterIds:
         clusters: Slots | None
         ends, clusters = self._ends(subject, region)
         if clusters is None:
-            ends = follow_cut.without_same(links, ends, subject.follower, array, was_above)
-        if self.is_automatic:
-            ends, clusters = self._follow_parts(subject, ends)
-        if clusters is not None:
+            by_end = self.array(subject, self.noted[-1])
+            ends = follow_cut.without_same(links, ends, subject.follower, by_end, was_above)
+            if self.is_automatic:
+                ends, clusters = self._follow_parts(subject, ends, removed[0])
+        else:
             ends, clusters = follow_cut.without_same_clusters(links, ends, clusters, owners, removed[0])
         changes, born, ended = self._tell(subject, ends, clusters, version, removed)
         came, left, since = len(region.came) - int(is_again.sum()), len(removed[0]), self.drift
@@ -253,11 +254,15 @@ class ClusterIds:
         of_subtrees[subtrees[: engine.n_leaves]] = labels
         return ends, of_subtrees[subtrees[fitted.public_ids(numbers[ends])]].astype(np.intp)
 
-    def _follow_parts(self, subject: Subject, changed: Slots) -> tuple[Slots, Slots]:
-        """Give parts that may have changed their ids; returns all parts, and the clusters that they stay in."""
+    def _follow_parts(self, subject: Subject, changed: Slots, lost: Labels) -> tuple[Slots, Slots]:
+        """Give parts that may have changed their ids; returns the parts of all clusters that have, and these clusters.
+
+        ``lost`` are clusters that points were removed from.
+        """
         parts, owners = self.array(subject, "parts"), self.array(subject, "owners")
         pieces, ids, self.next_part = settle(subject, parts, changed, None, self.next_part)
-        others = np.setdiff1d(follow_cut.all_ends(subject.engine.links, self.array(subject, "marks")), changed)
+        others = follow_cut.other_ends(subject.engine.links, self.array(subject, "marks"), changed)
+        others = others[np.isin(owners[others], np.unique(np.append(owners[pieces.nodes], lost)))]
         # Numbers below 0 are for new parts.
         clusters = np.concatenate([-1 - np.arange(len(changed)), owners[others]])
         stays = np.flatnonzero(pieces.owners == ids[pieces.ends])
@@ -404,7 +409,7 @@ def automatic_labels(subject: Subject, how: Choice) -> tuple[npt.NDArray[np.bool
     """
     found, tree = subject.model._automatic(subject.fitted), subject.fitted.tree()
     number = min(how.layer_number(found), len(found.layers) - 1)
-    layer = (how if how.layer == "auto" else replace(how, layer=number)).layer_of(found, rows_of(subject.fitted))
+    layer = replace(how, layer=number).layer_of(found, rows_of(subject.fitted))
     labels = cuts.labels_of(tree, layer.is_split, layer.becomes)
     # Clusters of a layer are made of those of a finer one; what is whole in the layer itself stays whole if it can.
     values = np.full(tree.n_ids, -np.inf)

@@ -518,25 +518,25 @@ def from_whole(links: Links, is_split: Mask, numbers: Slots, marks: Flags) -> Sl
     return found[: _ends_of(links, nodes, marks, found)] if len(nodes) else np.array([root])
 
 
-def all_ends(links: Links, marks: Flags) -> Slots:
-    """Return the nodes that a cut leaves whole, by the marks of those above it."""
-    n = int(links.head[LEAVES])
-    found = np.empty(n, np.intp)
-    return found[: _fill_ends(links, marks, np.empty(n + 1, np.intp), found) if n else 0]
+def other_ends(links: Links, marks: Flags, some: Slots) -> Slots:
+    """Return the nodes that a cut leaves whole, by the marks of those above it; but for some of them."""
+    n, is_known = int(links.head[LEAVES]), np.zeros(len(links.table), np.uint8)
+    found, is_known[some] = np.empty(n, np.intp), 1
+    return found[: _fill_others(links, marks, is_known, np.empty(n + 1, np.intp), found) if n else 0]
 
 
 @kernel
-def _fill_ends(tree: Links, marks: Flags, stack: Slots, found: Slots) -> int:
+def _fill_others(tree: Links, marks: Flags, is_known: Flags, stack: Slots, found: Slots) -> int:
     stack[0], n, count = tree.head[ROOT], 1, 0
     while n > 0:
         n -= 1
         v = stack[n]
-        if is_leaf(tree, v) or marks[v] == 0:
-            found[count] = v
-            count += 1
-        else:
+        if not is_leaf(tree, v) and marks[v] == 1:
             stack[n], stack[n + 1] = right(tree, v), left(tree, v)
             n += 2
+        elif is_known[v] == 0:
+            found[count] = v
+            count += 1
     return count
 
 
