@@ -90,7 +90,7 @@ def own(model: Grinch, n_clusters: int | None = None, threshold: float | None = 
     """The labels that the model has by itself."""
     if threshold is not None:
         return cuts.cut_threshold(model.tree_, threshold)
-    return model.labels_ if n_clusters is None else cuts.cut_n_clusters(model.tree_, n_clusters)
+    return model.labels_ if n_clusters is None else cuts.cut_sizeable(model.tree_, n_clusters)
 
 
 def one_removed(model: Grinch, followed: Followed, seed: int, times: int = 20) -> dict[str, dict[str, float]]:
@@ -116,8 +116,8 @@ def one_removed(model: Grinch, followed: Followed, seed: int, times: int = 20) -
 
 
 def _how(followed: Followed, name: str) -> dict[str, Any]:
-    cut = followed._cuts[name]
-    return {"n_clusters": cut.n_clusters, "threshold": cut.threshold}
+    how = followed[name].how
+    return {"n_clusters": how.n_clusters, "threshold": how.threshold}
 
 
 def times(n: int = 100_000, commits: int = 60) -> dict[str, Any]:

@@ -384,6 +384,19 @@ def test_names_cuts_and_predictions(run, table, tmp_path):
     assert (tmp_path / "found.csv").read_text().splitlines() == lines
 
 
+def test_layers(run, table, tmp_path):
+    run("add", "pets", "monday.csv", *OPTIONS, "-q", "--layer", "coarse")
+    assert "automatic, coarse" in run("cuts", "pets").stdout
+    assert "automatic, layer 0" in run("cuts", "pets", "--add", "fine", "--layer", "0").stdout
+    assert "--layer are for a cut to add" in run("cuts", "pets", "--layer", "0", expect=2).stderr
+    assert "layer must be one of" in run("cuts", "pets", "--add", "b", "--layer", "finest", expect=2).stderr
+    assert "is cut in another way" in run("add", "pets", "tuesday.csv", *OPTIONS, "--layer", "fine", expect=2).stderr
+    with grinch.open(tmp_path / "pets", readonly=True) as store:
+        layers = [layer for layer, _ in store.layers()]
+        assert len(set(store.labels().tolist())) == layers[-1].max() + 1
+        assert len(set(store.labels("fine").tolist())) == layers[0].max() + 1
+
+
 def test_clusters_and_changes_are_shown_by_what_is_kept_with_points(run, table, tmp_path, monkeypatch):
     run("add", "pets", "monday.csv", *OPTIONS, "-q")
     run("add", "pets", "tuesday.csv", *OPTIONS, "-q", "--batch", 20)

@@ -25,9 +25,13 @@ from partitions import changes_between, ids_after
 CUTS: dict[str, dict[str, Any]] = {
     "one": {"n_clusters": 1},
     "three": {"n_clusters": 3},
+    "many": {"n_clusters": 9},
+    "high": {"n_clusters": 3, "cut": "height"},
     "near": {"threshold": 0.6},
     "far": {"threshold": -0.2},
     "auto": {},
+    "coarse": {"layer": "coarse"},
+    "second": {"layer": 1},
 }
 # Few distinct values, for duplicates and ties; and many, for trees of some depth.
 few = hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.just(2)), elements=st.sampled_from([-1, 0, 0.5, 2, 3]))
@@ -43,13 +47,22 @@ def same_partition(one, other):
     return len(pairs) == len(set(one.tolist())) == len(set(other.tolist()))
 
 
-def own_labels(model, n_clusters=None, threshold=None):
-    """The labels that the model itself would have."""
+def own_labels(model, n_clusters=None, threshold=None, cut="sizeable", layer="auto"):
+    """The labels that the model itself would have; of too few layers, the coarsest."""
     if threshold is not None:
         return cuts.cut_threshold(model.tree_, threshold)
     if n_clusters is not None:
-        return cuts.cut_n_clusters(model.tree_, n_clusters)
-    return model.labels_
+        return (cuts.cut_sizeable if cut == "sizeable" else cuts.cut_n_clusters)(model.tree_, n_clusters)
+    layer = layer if isinstance(layer, str) else min(layer, len(model.layers_) - 1)
+    try:
+        return model.set_params(layer=layer).labels_
+    finally:
+        model.set_params(layer="auto")
+
+
+def is_followed(how):
+    """Whether a cut is always as if it had just been made."""
+    return "n_clusters" in how or "threshold" in how
 
 
 def reloaded(model, followed):
@@ -83,7 +96,8 @@ class Following(RuleBasedStateMachine):
             self.clusters = {name: self.now(name) for name in CUTS}
             self.next_ids = {name: max(self.clusters[name].values()) + 1 for name in CUTS}
             self.since = dict.fromkeys(self.sets(), 0)
-            assert same_partition(self.followed.labels("auto", self.model), self.model.labels_)
+            for name, how in CUTS.items():
+                assert same_partition(self.followed.labels(name, self.model), own_labels(self.model, **how))
             assert list(dict.fromkeys(self.clusters["near"].values())) == list(range(self.next_ids["near"]))
         self.commit(twin=False)
         self.twin, self.twin_followed = reloaded(self.model, self.followed)
@@ -151,19 +165,19 @@ class Following(RuleBasedStateMachine):
     def reload(self):
         self.twin, self.twin_followed = reloaded(self.twin, self.twin_followed)
 
-    @rule()
-    def recut(self):
+    @rule(name=st.sampled_from(["auto", "coarse", "second"]))
+    def recut(self, name):
         self.version += 1
-        before = self.now("auto")
-        would = self.followed.would_recut("auto", self.model)
-        changes = self.followed.recut("auto", self.model, self.version)
-        assert self.twin_followed.recut("auto", self.twin, self.version) == changes
-        labels = self.followed.labels("auto", self.model)
-        assert same_partition(labels, self.model.labels_)
+        before = self.now(name)
+        would = self.followed.would_recut(name, self.model)
+        changes = self.followed.recut(name, self.model, self.version)
+        assert self.twin_followed.recut(name, self.twin, self.version) == changes
+        labels = self.followed.labels(name, self.model)
+        assert same_partition(labels, own_labels(self.model, **CUTS[name]))
         assert would.n_clusters == len(set(labels.tolist()))
-        self.check_ids("auto", before, changes)
+        self.check_ids(name, before, changes)
         # At once again, all is as it should be.
-        assert self.followed.recut("auto", self.model, self.version) == []
+        assert self.followed.recut(name, self.model, self.version) == []
 
     # What there should be -----------------------------------------------------------------------------------------
 
@@ -220,7 +234,7 @@ class Following(RuleBasedStateMachine):
         if not hasattr(self, "twin_followed"):
             return
         for name, how in CUTS.items():
-            if how:
+            if is_followed(how):
                 assert same_partition(self.followed.labels(name, self.model), own_labels(self.model, **how))
             members = self.followed.members(name, self.model)
             assert {p: c for c, points in members.items() for p in points.tolist()} == self.clusters[name]
@@ -231,7 +245,10 @@ class Following(RuleBasedStateMachine):
         if not hasattr(self, "twin_followed") or self.model.n_leaves_ == 0:
             return
         links, arrays = self.model._engine().links, self.followed._follower.arrays
-        marks, owners, levels, exempt = (arrays[f"cut4.{name}"] for name in ("marks", "owners", "levels", "exempt"))
+        number = self.followed["auto"].number
+        marks, owners, levels, exempt = (
+            arrays[f"cut{number}.{name}"] for name in ("marks", "parts", "levels", "exempt")
+        )
         _, internal = nodes_in(links)
         for v in internal.tolist():
             p, below = links.table[v, PARENT], leaves_under(links, v)
@@ -255,10 +272,10 @@ class Following(RuleBasedStateMachine):
             return
         X = np.array([[1, 0.2], [-1, 1], [0.5, 0.5], [3, -2]], np.float32)
         for name, how in CUTS.items():
-            if how:
+            if is_followed(how):
                 expected = self.twin.set_params(**how).predict(X)
                 labels, own = self.followed.labels(name, self.model), self.twin.labels_
-                self.twin.set_params(n_clusters=None, threshold=None)
+                self.twin.set_params(n_clusters=None, threshold=None, cut="sizeable")
                 id_of = {-1: -1, **dict(zip(own.tolist(), labels.tolist(), strict=True))}
                 found = self.followed.cluster_of_places(name, self.model, X)
                 assert found.tolist() == [id_of[label] for label in expected.tolist()]
@@ -345,7 +362,7 @@ def test_a_tree_that_outgrows_its_room_and_is_put_in_order(monkeypatch, most):
             model.remove(list(range(0, 3000, 7)))
         followed.commit(model, version)
         for name, how in CUTS.items():
-            if how:
+            if is_followed(how):
                 assert same_partition(followed.labels(name, model), own_labels(model, **how))
     state = followed.state()[1]
     engine = model._engine()
@@ -370,22 +387,24 @@ def test_records_that_are_infinitely_far_apart():
         model.partial_fit(records[first : first + 10])
         followed.commit(model, version)
         for name, how in CUTS.items():
-            if how:
+            if is_followed(how):
                 assert same_partition(followed.labels(name, model), own_labels(model, **how))
     followed.recut("auto", model, 100)
-    assert same_partition(followed.labels("auto", model), model.labels_)
+    assert same_partition(followed.labels("auto", model), own_labels(model))
 
 
 def test_a_tree_as_deep_as_it_has_points():
     X = np.cumsum(np.linspace(1, 2, 800))[:, None].astype(np.float32)
     model = Grinch(metric="euclidean", mode="paper", n_neighbors=3).partial_fit(X[:700])
     followed = Followed()
-    for name, how in {"k": {"n_clusters": 7}, "t": {"threshold": -50.0}, "auto": {}}.items():
+    high = {"n_clusters": 7, "cut": "height"}
+    for name, how in {"k": {"n_clusters": 7}, "high": high, "t": {"threshold": -50.0}, "auto": {}}.items():
         followed.add(name, **how, model=model)
     for version, first in enumerate(range(700, 800, 20), 1):
         model.partial_fit(X[first : first + 20])
         followed.commit(model, version)
-    assert same_partition(followed.labels("k", model), cuts.cut_n_clusters(model.tree_, 7))
+    assert same_partition(followed.labels("k", model), cuts.cut_sizeable(model.tree_, 7))
+    assert same_partition(followed.labels("high", model), cuts.cut_n_clusters(model.tree_, 7))
     assert same_partition(followed.labels("t", model), cuts.cut_threshold(model.tree_, -50.0))
 
 
@@ -411,7 +430,8 @@ def test_the_resolution_is_kept_until_the_next_recut():
     model = Grinch(metric="cosine").partial_fit(X[:400])
     followed = Followed()
     followed.add("auto", model=model)
-    assert followed.would_recut("auto", model) == Recut(model.n_clusters_, model.n_clusters_, 1.0)
+    own = int(own_labels(model).max()) + 1
+    assert followed.would_recut("auto", model) == Recut(own, own, 1.0)
     assert followed.drift("auto") == (400, 0, 0, 0, 0)
     for version, first in enumerate(range(400, 1797, 50), 1):
         model.partial_fit(X[first : first + 50])
@@ -420,7 +440,7 @@ def test_the_resolution_is_kept_until_the_next_recut():
     assert (drift.points, drift.came, drift.left) == (400, 1397, 0)
     assert drift.share == pytest.approx(1397 / 400)
     would = followed.would_recut("auto", model)
-    assert would.n_clusters == model.n_clusters_
+    assert would.n_clusters == own_labels(model).max() + 1
     assert 0.5 < would.agreement < 1
     before = followed.labels("auto", model)
     changes = followed.recut("auto", model, 100)
@@ -444,7 +464,7 @@ def test_few_points_are_cut_again_as_they_double():
         followed.commit(model, version)
         if version in (1, 2, 4, 8, 16, 32, 64, 128, 256):
             assert followed.drift("auto").points == version
-            assert same_partition(followed.labels("auto", model), model.labels_)
+            assert same_partition(followed.labels("auto", model), own_labels(model))
     assert followed.drift("auto").points == FEW
 
 
@@ -496,3 +516,22 @@ def test_what_is_refused():
         other.attach(Grinch().fit(X[:50]))
     with pytest.raises(ValueError, match="format 99"):
         Followed.from_state({**state, "format": 99}, arrays)
+
+
+def test_an_automatic_cut_of_an_earlier_release_goes_on():
+    """It had no parts: each was a cluster."""
+    X = load_digits().data[:700]
+    model, followed = Grinch().fit(X[:400]), Followed()
+    followed.add("auto", model=model)
+    state, arrays = followed.state()
+    (cut,) = state["cuts"]
+    earlier = {name: cut[name] for name in ("name", "n_clusters", "threshold", "number", "drift")}
+    earlier["next_id"] = cut["next_part"]
+    arrays["cut0.owners"] = arrays.pop("cut0.parts").copy()
+    again = Followed.from_state({**state, "format": 1, "cuts": [earlier]}, arrays)
+    again.attach(model)
+    before = again.labels("auto", model)
+    again.commit(model.partial_fit(X[400:]), 1)
+    assert (again.labels("auto", model)[:400] == before).mean() > 0.8
+    again.recut("auto", model, 2)
+    assert same_partition(again.labels("auto", model), model.labels_)

@@ -32,7 +32,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(
         linkage=st.sampled_from(["average", "ward"]),
-        cut=st.sampled_from([{}, {"n_clusters": 4}, {"threshold": -0.5}]),
+        cut=st.sampled_from(
+            [{}, {"layer": "coarse"}, {"n_clusters": 4}, {"n_clusters": 4, "cut": "height"}, {"threshold": -0.5}]
+        ),
         is_sparse=st.booleans(),
     )
     def begin(self, linkage, cut, is_sparse):
@@ -41,7 +43,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.linkage = linkage
         self.store = grinch.open(self.folder, linkage=linkage, **cut)
         self.model, self.followed = Grinch(linkage=linkage), Followed()
-        self.followed.add("default", model=self.model, **{"n_clusters": None, "threshold": None, **cut})
+        self.followed.add("default", model=self.model, **cut)
         self.version, self.given, self.rows, self.payloads, self.changes = 0, 0, {}, {}, []
 
     def points(self, seed, n):

@@ -20,7 +20,7 @@ from grinch.cli.app import FILE_HELP, app, console, say, title_of
 from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns
 from grinch.cli.ids import as_kind, check_different
-from grinch.cli.options import DtypeName, NewClusters, NewLinkage, NewMetric, NewThreshold
+from grinch.cli.options import DtypeName, NewClusters, NewLayer, NewLinkage, NewMetric, NewThreshold, as_layer
 from grinch.cli.store import StorePath, count_of, open_or_create
 from grinch.cli.texts import (
     Characters,
@@ -89,6 +89,7 @@ def add(
     metric: NewMetric = None,
     clusters: NewClusters = None,
     threshold: NewThreshold = None,
+    layer: NewLayer = None,
     dtype: Annotated[
         DtypeName | None,
         typer.Option(
@@ -138,7 +139,8 @@ def add(
         metric = metric_of_texts(linkage, metric)
     if dtype == "float32":
         _check_range(points)
-    settings = {"linkage": linkage, "metric": metric, "n_clusters": clusters, "threshold": threshold, "dtype": dtype}
+    cut = {"n_clusters": clusters, "threshold": threshold, "layer": as_layer(layer)}
+    settings = {"linkage": linkage, "metric": metric, **cut, "dtype": dtype}
     with open_or_create(store, **settings) as opened:
         ids = None if points.ids is None else as_kind(points.ids.tolist(), opened.id_kind)
         check_columns(opened, points)

@@ -12,7 +12,7 @@ import typer
 from grinch.cli.app import LINKAGE_HELP, METRIC_HELP, LinkageName, Out, app, console, make_folder, say, title_of
 from grinch.cli.fitting import fit_points
 from grinch.cli.ids import check_different
-from grinch.cli.options import Columns, Dask, Memory, Shards, Work, Workers
+from grinch.cli.options import Columns, Dask, Memory, Shards, Work, Workers, as_layer
 from grinch.cli.report import print_branches, report
 from grinch.cli.results import write_results
 from grinch.cli.sharded import ManyWorkers, cluster_by_many
@@ -227,15 +227,6 @@ def cluster(
     if made_by is not None:
         made_by.save(out / TEXT_FILE)
     write_results(model, flat, points, seconds, out, picture, branches)
-
-
-def as_layer(given: str | None) -> str | int | None:
-    """A layer by its name or its number.
-
-    >>> as_layer("2"), as_layer("coarse")
-    (2, 'coarse')
-    """
-    return int(given) if given is not None and given.isdecimal() else given
 
 
 def _standardised(vectors: Any) -> Any:

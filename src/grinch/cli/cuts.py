@@ -11,6 +11,7 @@ from rich.table import Table
 
 from grinch.cli.app import app, say, screen
 from grinch.cli.changes import print_kinds
+from grinch.cli.options import LAYER_HELP, as_layer
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
 from grinch.files.read import FileError
 
@@ -79,6 +80,7 @@ def cuts(
         float | None,
         typer.Option("--threshold", "-t", metavar="SCORE", help="With --add: cut where two sides score below this."),
     ] = None,
+    layer: Annotated[str | None, typer.Option("--layer", metavar="LAYER", help=f"With --add: {LAYER_HELP}")] = None,
     drop: Annotated[str | None, typer.Option(metavar="NAME", help="Follow this cut no longer.")] = None,
 ) -> None:
     """List the cuts of STORE: the ways it is divided into clusters, each of which is followed from version to version.
@@ -86,14 +88,16 @@ def cuts(
     Every store has one called default; --add follows another (automatic without --clusters and --threshold), and
     grinch clusters, changes and predict take it as --cut NAME.
     """
-    if add is None and (clusters is not None or threshold is not None):
-        raise FileError("--clusters and --threshold are for a cut to add: give its name with --add")
+    how = {"n_clusters": clusters, "threshold": threshold, "layer": as_layer(layer)}
+    how = {name: value for name, value in how.items() if value is not None}
+    if add is None and how:
+        raise FileError("--clusters, --threshold and --layer are for a cut to add: give its name with --add")
     is_changing = add is not None or drop is not None
     with open_existing(store, readonly=not is_changing) as opened:
         if drop is not None:
             opened.drop_cut(drop)
         if add is not None:
-            opened.add_cut(add, n_clusters=clusters, threshold=threshold)
+            opened.add_cut(add, **how)
         found, version = opened.cuts(), opened.version
     say(f"{count_of(len(found), 'cut')}, version {version}")
     say("")
@@ -110,5 +114,8 @@ def cuts(
 
 def _how(about: dict[str, Any]) -> str:
     if about["kind"] == "n_clusters":
-        return f"into {about['n_clusters']:,}"
-    return f"at {about['threshold']:g}" if about["kind"] == "threshold" else "automatic"
+        return f"into {about['n_clusters']:,}" + ", by height" * (about.get("cut") == "height")
+    if about["kind"] == "threshold":
+        return f"at {about['threshold']:g}"
+    layer = about.get("layer", "auto")
+    return "automatic" + (f", layer {layer}" if isinstance(layer, int) else f", {layer}" * (layer != "auto"))

@@ -11,6 +11,8 @@ from grinch.cli.app import LINKAGE_HELP, LinkageName
 
 DtypeName = Literal["float32", "float64"]
 
+LAYER_HELP = "which layer the automatic cut is: auto (the best), fine, coarse, or a number from 0, the finest."
+
 # What a new store is made with.
 NewLinkage = Annotated[
     LinkageName | None, typer.Option(metavar="NAME", help=f"{LINKAGE_HELP} For a new store; average by default.")
@@ -27,6 +29,20 @@ NewThreshold = Annotated[
     float | None,
     typer.Option("--threshold", "-t", metavar="SCORE", help="For a new store: cut where two sides score below this."),
 ]
+NewLayer = Annotated[
+    str | None,
+    typer.Option("--layer", metavar="LAYER", help=f"For a new store: {LAYER_HELP}"),
+]
+
+
+def as_layer(given: str | None) -> str | int | None:
+    """Return a layer by its name or its number.
+
+    >>> as_layer("2"), as_layer("coarse")
+    (2, 'coarse')
+    """
+    return int(given) if given is not None and given.isdecimal() else given
+
 
 # Which fields of the payload are what, for the page.
 TextField = Annotated[str | None, typer.Option(metavar="FIELD", help="What people read: shown, and searched.")]

@@ -17,10 +17,12 @@ from grinch.cli.options import (
     ImageFolder,
     LabelField,
     NewClusters,
+    NewLayer,
     NewLinkage,
     NewMetric,
     NewThreshold,
     TextField,
+    as_layer,
 )
 from grinch.cli.store import open_existing, open_or_create
 from grinch.files.read import FileError
@@ -60,6 +62,7 @@ def serve(
     metric: NewMetric = None,
     clusters: NewClusters = None,
     threshold: NewThreshold = None,
+    layer: NewLayer = None,
     dtype: Annotated[DtypeName | None, typer.Option(help="For a new store: how numbers are kept.")] = None,
     max_points: Annotated[
         int | None,
@@ -87,7 +90,7 @@ def serve(
       grinch serve model.grinch --port 0
     """  # noqa: D301 (\b is for the help page)
     settings = _settings(host, token_file, allow_host or [], max_body, read_only)
-    cut = {"n_clusters": clusters, "threshold": threshold}
+    cut = {"n_clusters": clusters, "threshold": threshold, "layer": as_layer(layer)}
     new = {"linkage": linkage, "metric": metric, **cut, "dtype": dtype, "max_points": max_points}
     from grinch.serve.http.app import listen, make_app, run
     from grinch.serve.http.service import Service

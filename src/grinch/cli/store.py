@@ -93,10 +93,10 @@ def _said_for_commands(path: Path) -> Iterator[None]:
             ) from error
         raise
     except ValueError as error:
-        if "n_clusters and threshold are for a new store" in str(error):
+        if "n_clusters, threshold, cut and layer are for a new store" in str(error):
             raise FileError(
-                f"--clusters and --threshold are for a new store, and {str(path)!r} is cut in another way. Follow"
-                f" another cut with: grinch cuts {path} --add NAME --clusters N"
+                f"--clusters, --threshold and --layer are for a new store, and {str(path)!r} is cut in another way."
+                f" Follow another cut with: grinch cuts {path} --add NAME --clusters N"
             ) from None
         raise
 

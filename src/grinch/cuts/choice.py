@@ -46,7 +46,8 @@ class Choice:
         check_count("min_cluster_size", self.min_cluster_size, 1)
         if self.cut not in CUTS:
             raise unknown_name("cut", self.cut, CUTS)
-        if self.layer not in LAYERS and (isinstance(self.layer, bool) or not isinstance(self.layer, int | np.integer)):
+        is_number = isinstance(self.layer, int | np.integer) and not isinstance(self.layer, bool) and self.layer >= 0
+        if self.layer not in LAYERS and not is_number:
             named = ", ".join(map(repr, LAYERS))
             raise ValueError(f"layer must be one of {named}, or the number of a layer; got {self.layer!r}")
         if self.layer != "auto" and not self.is_automatic:
@@ -65,17 +66,19 @@ class Choice:
         is_by_tree = self.cut == "sizeable" or self.min_cluster_size == 1
         return self.n_clusters is not None and not self.noise and is_by_tree
 
+    def layer_number(self, found: AutomaticCut) -> int:
+        """The number of the layer that is meant; there may be no such layer."""
+        if isinstance(self.layer, str):
+            return {"auto": found.chosen, "fine": 0, "coarse": len(found.layers) - 1}[self.layer]
+        return int(self.layer)
+
     def layer_of(self, found: AutomaticCut, rows: Any) -> Layer:
         """The layer that is meant, with small groups joined to clusters."""
-        most = len(found.layers) - 1
-        if self.layer == "auto":
-            return found.best_joined(rows, self.min_cluster_size)
-        if isinstance(self.layer, str):
-            number = 0 if self.layer == "fine" else most
-        else:
-            number = int(self.layer)
-        if not 0 <= number <= most:
+        number, most = self.layer_number(found), len(found.layers) - 1
+        if number > most:
             raise ValueError(f"layer must be from 0, the finest, to {most}, the coarsest; got {self.layer}")
+        if number == found.chosen:
+            return found.best_joined(rows, self.min_cluster_size)
         return found.joined(rows, self.min_cluster_size)[number]
 
 

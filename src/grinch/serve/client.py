@@ -218,9 +218,18 @@ class Client:
         """The cuts that are followed, by name."""
         return self._get("/v1/info", lambda said: dict(said["cuts"]))
 
-    def add_cut(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None) -> int:
-        """Follow another cut of the tree from now on; the version afterwards."""
-        body = {"name": name, "n_clusters": n_clusters, "threshold": threshold}
+    def add_cut(
+        self,
+        name: str,
+        *,
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        cut: str | None = None,
+        layer: str | int | None = None,
+    ) -> int:
+        """Follow another cut of the tree from now on (:meth:`grinch.store.Store.add_cut`); the version afterwards."""
+        given = {"name": name, "n_clusters": n_clusters, "threshold": threshold, "cut": cut, "layer": layer}
+        body = {name: value for name, value in given.items() if value is not None}
         return self._post("/v1/cuts", body, is_safe=False, parse=_version)
 
     def drop_cut(self, name: str) -> int:

@@ -28,7 +28,8 @@ def warm_up(store: AnyStore) -> None:
     settings = {name: about[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")}
     if not all(isinstance(settings[name], str) for name in ("linkage", "mode", "search")):
         return  # what users wrote themselves may do anything when it is called
-    cut = {name: about["cuts"]["default"][name] for name in ("n_clusters", "threshold")}
+    default = about["cuts"]["default"]
+    cut = {name: default.get(name) for name in ("n_clusters", "threshold", "cut", "layer")}
     rows = _rows(min(store.n_features or 8, MOST_COLUMNS), about["is_sparse"])
     # Without room for it the service works as well.
     with (

@@ -28,7 +28,7 @@ from grinch.store import disk
 from grinch.store.changes import Change
 from grinch.store.damage import damaged
 from grinch.store.database import Id, Operation
-from grinch.store.following import Followed
+from grinch.store.following import Followed, how_of
 from grinch.store.snapshots import Snapshot
 from grinch.summaries import SparseSummaries
 from grinch.summaries.arrays import enlarged
@@ -163,9 +163,9 @@ class Contents:
         self._committed(version)
         return kept
 
-    def add_cut(self, version: int, name: str, n_clusters: int | None, threshold: float | None) -> list[Change]:
+    def add_cut(self, version: int, name: str, how: Mapping[str, Any]) -> list[Change]:
         self.n_begun += 1
-        self.followed.add(name, n_clusters=n_clusters, threshold=threshold, model=self.model)
+        self.followed.add(name, **how, model=self.model)
         return [*self._committed(version), *self._born(version, name)]
 
     def _born(self, version: int, name: str) -> list[Change]:
@@ -205,7 +205,8 @@ class Contents:
         elif done.kind == "update":
             self.update(done.version, np.frombuffer(data, "<i8"), rows_of(done), done.first_row)
         elif done.kind == "add_cut":
-            self.add_cut(done.version, **json.loads(data))
+            said = json.loads(data)
+            self.add_cut(done.version, said["name"], how_of(said))
         elif done.kind == "drop_cut":
             self.drop_cut(done.version, **json.loads(data))
         elif done.kind == "recut":

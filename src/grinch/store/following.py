@@ -12,7 +12,8 @@ grew 1 4 (4, 5)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,11 +24,14 @@ from sklearn.metrics import adjusted_rand_score
 from grinch import cuts
 from grinch._types import Counts, Labels, Slots, count_rows
 from grinch.core.engine import Engine
+from grinch.cuts.choice import Choice
+from grinch.estimators.automatic import rows_of
 from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch
 from grinch.store.changes import NOWHERE, Change, Parts, find_changes
 from grinch.store.identity import NO_CLUSTER, match
 from grinch.tree import follow_cut
+from grinch.tree.ends import NEVER, Splits
 from grinch.tree.follow import Follower, Region
 from grinch.tree.follow_cut import ABOVE, NEW, Local, Pieces
 
@@ -35,7 +39,10 @@ from grinch.tree.follow_cut import ABOVE, NEW, Local, Pieces
 FEW = 256
 # How many points a change shows.
 FEW_POINTS = 3
-FORMAT = 1
+# Format 1 knew neither cut nor layer.
+FORMAT, FORMATS = 2, (1, 2)
+# What says how a cut is made.
+CUT_BY = ("n_clusters", "threshold", "cut", "layer")
 
 
 class Drift(NamedTuple):
@@ -82,21 +89,32 @@ class ClusterIds:
     ----------
     name : str
         What it is called.
-    n_clusters, threshold : int, float, optional
-        How to cut, as :class:`grinch.Grinch` does; without both, the automatic cut.
+    how : Choice
+        How to cut, as :class:`grinch.Grinch` does.
+
+    A cluster of an automatic cut may have several parts, each of which is a node: small groups join clusters when the
+    cut is made. As the tree changes, parts stay in their cluster, and a new part is a cluster of its own.
     """
 
-    def __init__(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None):
-        cuts.check_cut(n_clusters, threshold)
-        self.name, self.n_clusters, self.threshold = name, n_clusters, threshold
+    def __init__(self, name: str, how: Choice):
+        self.name, self.how = name, how
         self.number = 0
         """By which its arrays are called."""
-        self.next_id = 0
+        self.next_id = self.next_part = 0
         self.drift = Drift(0, 0, 0, 0, 0)
 
     @property
     def is_automatic(self) -> bool:
-        return self.n_clusters is None and self.threshold is None
+        return self.how.is_automatic
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """How it is made, as it is written."""
+        return {name: getattr(self.how, name) for name in CUT_BY}
+
+    @property
+    def is_sizeable(self) -> bool:
+        return self.how.n_clusters is not None and self.how.cut == "sizeable"
 
     def array(self, subject: Subject, name: str) -> npt.NDArray[Any]:
         return subject.follower.arrays[self.called(name)]
@@ -106,11 +124,18 @@ class ClusterIds:
 
     def kept(self) -> dict[str, Any]:
         """The names and types of the arrays by node that it keeps."""
-        if self.n_clusters is not None:
+        if self.is_sizeable:
+            return {"owners": np.int64, "lows": np.float64, "keys": np.float64, "best": np.float64}
+        if self.how.n_clusters is not None:
             return {"owners": np.int64, "keys": np.float64}
-        if self.threshold is not None:
+        if self.how.threshold is not None:
             return {"owners": np.int64, "marks": np.uint8}
-        return {"owners": np.int64, "marks": np.uint8, "levels": np.float64, "exempt": np.uint8}
+        return {"owners": np.int64, "parts": np.int64, "marks": np.uint8, "levels": np.float64, "exempt": np.uint8}
+
+    @property
+    def noted(self) -> list[str]:
+        """Which of its arrays have ids of what points are in; the last one is by the nodes of the cut."""
+        return ["owners", "parts"] if self.is_automatic else ["owners"]
 
     # Cutting ------------------------------------------------------------------------------------------------------
 
@@ -122,22 +147,23 @@ class ClusterIds:
         slots, none = subject.engine.slots(), np.empty(0, np.int64)
         region = Region(nodes, follower.arrays["oldest"][nodes], slots, np.full(len(slots), -1), none, {})
         self._follow_new(subject, slots)
-        ends = self._recut(subject) if self.is_automatic else self._ends(subject, region)
-        self._settle(subject, ends)
+        ends, clusters = self._recut(subject) if self.is_automatic else self._ends(subject, region)
+        self._settle(subject, ends, clusters)
         if self.is_automatic:
             self._choose_levels(subject, ends)
 
     def update(self, subject: Subject, region: Region, version: int) -> list[Change]:
         """Follow the tree to where it is."""
-        owners, n = self.array(subject, "owners"), subject.engine.n_leaves
-        was = region.left_by[self.called("owners")]
-        owners[region.came] = NEW
-        is_again = region.came_from >= 0
-        owners[region.came[is_again]] = was[region.came_from[is_again]]
+        links, n = subject.engine.links, subject.engine.n_leaves
+        owners, was = self.array(subject, "owners"), region.left_by[self.called("owners")]
+        is_again, was_above = region.came_from >= 0, np.zeros(len(owners), np.uint8)
+        for name in self.noted:
+            array, before = self.array(subject, name), region.left_by[self.called(name)]
+            array[region.came] = NEW
+            array[region.came[is_again]] = before[region.came_from[is_again]]
+            was_above[region.nodes] = array[region.nodes] == ABOVE
+            follow_cut.raise_owners(links, region.nodes, array)
         self._follow_new(subject, region.came)
-        was_above = np.zeros(len(owners), np.uint8)
-        was_above[region.nodes] = owners[region.nodes] == ABOVE
-        follow_cut.raise_owners(subject.engine.links, region.nodes, owners)
         is_removed = np.ones(len(was), np.bool_)
         is_removed[region.came_from[is_again]] = False
         removed = was[is_removed], region.left[is_removed]
@@ -145,85 +171,122 @@ class ClusterIds:
         is_other = len(region.came) == n
         is_small = self.drift.points < FEW and n >= 2 * self.drift.points
         if self.is_automatic and n and (is_other or is_small):
-            ends = self._recut(subject)
-            changes, _, _ = self._tell(subject, ends, version, removed)
+            ends, joined = self._recut(subject)
+            changes, _, _ = self._tell(subject, ends, joined, version, removed)
             self._choose_levels(subject, ends)
             return changes
-        ends = self._ends(subject, region)
-        ends = follow_cut.without_same(subject.engine.links, ends, subject.follower, owners, was_above)
-        changes, born, ended = self._tell(subject, ends, version, removed)
-        came, left = len(region.came) - int(is_again.sum()), len(removed[0])
-        before = self.drift
-        self.drift = Drift(
-            before.points, before.came + came, before.left + left, before.born + born, before.ended + ended
-        )
+        clusters: Slots | None
+        ends, clusters = self._ends(subject, region)
+        if clusters is None:
+            by_end = self.array(subject, self.noted[-1])
+            ends = follow_cut.without_same(links, ends, subject.follower, by_end, was_above)
+            if self.is_automatic:
+                ends, clusters = self._follow_parts(subject, ends, removed[0])
+        else:
+            ends, clusters = follow_cut.without_same_clusters(links, ends, clusters, owners, removed[0])
+        changes, born, ended = self._tell(subject, ends, clusters, version, removed)
+        came, left, since = len(region.came) - int(is_again.sum()), len(removed[0]), self.drift
+        self.drift = Drift(since.points, since.came + came, since.left + left, since.born + born, since.ended + ended)
         return changes
 
     def recut(self, subject: Subject, version: int) -> list[Change]:
         """Make the automatic cut again; other cuts are always as if they had just been made."""
         if not self.is_automatic:
             return []
-        ends, owners, nothing = self._recut(subject), self.array(subject, "owners"), np.empty(0, np.int64)
-        changed = follow_cut.without_same(subject.engine.links, ends, subject.follower, owners, None)
-        changes, _, _ = self._tell(subject, changed, version, (nothing, nothing))
+        (ends, clusters), owners, nothing = self._recut(subject), self.array(subject, "owners"), np.empty(0, np.int64)
+        changed = follow_cut.without_same_clusters(subject.engine.links, ends, clusters, owners, nothing)
+        changes, _, _ = self._tell(subject, *changed, version, (nothing, nothing))
         self._choose_levels(subject, ends)
         return changes
 
     def _follow_new(self, subject: Subject, slots: Slots) -> None:
-        if self.n_clusters is not None:
+        if self.is_sizeable:
+            splits = self._splits(subject)
+            splits.lows[slots], splits.keys[slots], splits.best[slots] = -np.inf, NEVER, NEVER
+        elif self.how.n_clusters is not None:
             self.array(subject, "keys")[slots] = -np.inf
         if self.is_automatic:
             self.array(subject, "levels")[slots] = np.nan
 
-    def _ends(self, subject: Subject, region: Region) -> Slots:
-        """The clusters, or those of them that are in the region or at its edge."""
+    def _ends(self, subject: Subject, region: Region) -> tuple[Slots, Slots | None]:
+        """Return the nodes that are whole in the cut, and the number of the cluster of each where several are one.
+
+        Where each is a cluster, only those that are in the region or at its edge.
+        """
         links, follower = subject.engine.links, subject.follower
-        if self.n_clusters is not None:
-            given = getattr(subject.engine.linkage, "ceiling", None)
-            ceiling = np.inf if given is None else float(given)
-            keys = self.array(subject, "keys")
-            return follow_cut.cut_into(links, region.nodes, follower, keys, ceiling, self.n_clusters)
-        marks, owners = self.array(subject, "marks"), self.array(subject, "owners")
-        if self.threshold is not None:
-            return follow_cut.cut_by_height(links, region, follower, marks, owners, float(self.threshold))
+        if self.how.n_clusters is not None:
+            ceiling = getattr(subject.engine.linkage, "ceiling", None)
+            if self.is_sizeable:
+                splits = self._splits(subject)
+                return follow_cut.cut_sizeable(links, region.nodes, follower, splits, ceiling, self.how.n_clusters)
+            highest, keys = np.inf if ceiling is None else float(ceiling), self.array(subject, "keys")
+            return follow_cut.cut_into(links, region.nodes, follower, keys, highest, self.how.n_clusters), None
+        marks, owners = self.array(subject, "marks"), self.array(subject, self.noted[-1])
+        if self.how.threshold is not None:
+            threshold = float(self.how.threshold)
+            return follow_cut.cut_by_height(links, region, follower, marks, owners, threshold), None
         local = self._local(subject)
         follow_cut.raise_levels(links, region.nodes, follower, local)
-        return follow_cut.cut_by_height(links, region, follower, marks, owners, 0.0, local)
+        return follow_cut.cut_by_height(links, region, follower, marks, owners, 0.0, local), None
+
+    def _splits(self, subject: Subject) -> Splits:
+        lows, keys, best = (self.array(subject, name) for name in ("lows", "keys", "best"))
+        return Splits(lows, subject.follower.arrays["counts"], keys, best)
 
     def _local(self, subject: Subject) -> Local:
         # Only where it is written to does memory cost anything.
         below = np.zeros(2 * subject.follower.capacity, np.uint8)
         return Local(self.array(subject, "levels"), self.array(subject, "exempt"), below)
 
-    def _recut(self, subject: Subject) -> Slots:
-        """Mark the nodes of the automatic cut of the model; returns its clusters."""
-        engine = subject.engine
+    def _recut(self, subject: Subject) -> tuple[Slots, Slots]:
+        """Mark the nodes of the automatic cut of the model; returns its parts, numbered from 0, and their clusters."""
+        engine, fitted = subject.engine, subject.fitted
         if engine.n_leaves == 0:
-            return np.empty(0, np.intp)
-        is_split = automatic_splits(subject)
+            return np.empty(0, np.intp), np.empty(0, np.intp)
+        is_split, labels = automatic_labels(subject, self.how)
         numbers = engine.numbered(np.arange(2 * subject.follower.capacity, dtype=np.int32))
-        return follow_cut.from_whole(engine.links, is_split, numbers, self.array(subject, "marks"))
+        ends = follow_cut.from_whole(engine.links, is_split, numbers, self.array(subject, "marks"))
+        parts, some = self.array(subject, "parts"), np.arange(len(ends))
+        parts[:] = NEW
+        follow_cut.relabel(engine.links, ends, some, ends, some, parts)
+        self.next_part = len(ends)
+        subtrees, of_subtrees = fitted.tree().number_subtrees(is_split), np.empty(len(ends), np.int64)
+        of_subtrees[subtrees[: engine.n_leaves]] = labels
+        return ends, of_subtrees[subtrees[fitted.public_ids(numbers[ends])]].astype(np.intp)
+
+    def _follow_parts(self, subject: Subject, changed: Slots, lost: Labels) -> tuple[Slots, Slots]:
+        """Give parts that may have changed their ids; returns the parts of all clusters that have, and these clusters.
+
+        ``lost`` are clusters that points were removed from.
+        """
+        parts, owners = self.array(subject, "parts"), self.array(subject, "owners")
+        pieces, ids, self.next_part = settle(subject, parts, changed, None, self.next_part)
+        others = follow_cut.other_ends(subject.engine.links, self.array(subject, "marks"), changed)
+        others = others[np.isin(owners[others], np.unique(np.append(owners[pieces.nodes], lost)))]
+        # Numbers below 0 are for new parts.
+        clusters = np.concatenate([-1 - np.arange(len(changed)), owners[others]])
+        stays = np.flatnonzero(pieces.owners == ids[pieces.ends])
+        clusters[pieces.ends[stays]] = owners[pieces.nodes[stays]]
+        return np.concatenate([changed, others]), np.unique(clusters, return_inverse=True)[1]
 
     def _choose_levels(self, subject: Subject, ends: Slots) -> None:
-        """Let each cluster keep the resolution that it has now."""
+        """Let each part keep the resolution that it has now."""
         links, follower, slots = subject.engine.links, subject.follower, subject.engine.slots()
         self.drift = Drift(len(slots), 0, 0, 0, 0)
         if not len(slots):
             return
-        owners, local = self.array(subject, "owners"), self._local(subject)
-        by_id = ends[np.argsort(owners[ends])]
-        levels = follow_cut.choose_levels(links, by_id, follower)
-        local.levels[slots] = levels[np.searchsorted(owners[by_id], owners[slots])]
+        local = self._local(subject)
+        local.levels[slots] = follow_cut.choose_levels(links, ends, follower)[self.array(subject, "parts")[slots]]
         follow_cut.raise_levels(links, follower.all_nodes(links), follower, local)
         follow_cut.exempt_others(links, ends, follower, self.array(subject, "marks"), local)
 
     # Ids ----------------------------------------------------------------------------------------------------------
 
     def _tell(
-        self, subject: Subject, ends: Slots, version: int, removed: tuple[Labels, Counts]
+        self, subject: Subject, ends: Slots, clusters: Slots | None, version: int, removed: tuple[Labels, Counts]
     ) -> tuple[list[Change], int, int]:
         """Give the clusters their ids; returns what changed, and how many clusters were born and ended."""
-        pieces, ids = self._settle(subject, ends)
+        pieces, ids = self._settle(subject, ends, clusters)
         counts = subject.follower.arrays["counts"][pieces.nodes].astype(np.int64)
         old = np.where(pieces.owners == NEW, NOWHERE, pieces.owners)
         told = Told(subject, old, ids[pieces.ends], counts, pieces.nodes, *removed)
@@ -231,21 +294,8 @@ class ClusterIds:
         kinds = [change.kind for change in changes]
         return changes, kinds.count("born"), kinds.count("dissolved")
 
-    def _settle(self, subject: Subject, ends: Slots) -> tuple[Pieces, Labels]:
-        """Give these clusters their ids; returns where their points were, and the ids."""
-        links, arrays, owners = subject.engine.links, subject.follower.arrays, self.array(subject, "owners")
-        if not len(ends):
-            nothing = np.empty(0, np.intp)
-            return Pieces(nothing, nothing, np.empty(0, np.int64)), np.empty(0, np.int64)
-        pieces, oldest = follow_cut.pieces_of(links, ends, owners), arrays["oldest"][ends]
-        is_known = pieces.owners >= 0
-        counts = arrays["counts"][pieces.nodes[is_known]].astype(np.int64)
-        old, new, counts = _summed(pieces.owners[is_known], pieces.ends[is_known], counts)
-        ids = match(old, new, counts, oldest)
-        fresh = np.flatnonzero(ids == NO_CLUSTER)
-        ids[fresh[np.argsort(oldest[fresh])]] = self.next_id + np.arange(len(fresh))
-        self.next_id += len(fresh)
-        follow_cut.relabel(links, ends, ids, pieces.nodes, pieces.ends, owners)
+    def _settle(self, subject: Subject, ends: Slots, clusters: Slots | None) -> tuple[Pieces, Labels]:
+        pieces, ids, self.next_id = settle(subject, self.array(subject, "owners"), ends, clusters, self.next_id)
         return pieces, ids
 
     # Saving -------------------------------------------------------------------------------------------------------
@@ -253,18 +303,43 @@ class ClusterIds:
     def state(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "n_clusters": self.n_clusters,
-            "threshold": self.threshold,
+            **self.parameters,
             "number": self.number,
             "next_id": self.next_id,
+            "next_part": self.next_part,
             "drift": list(self.drift),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ClusterIds:
-        cut = cls(state["name"], n_clusters=state["n_clusters"], threshold=state["threshold"])
+        cut = cls(state["name"], Choice(**how_of(state)))
         cut.number, cut.next_id, cut.drift = state["number"], state["next_id"], Drift(*state["drift"])
+        cut.next_part = state.get("next_part", cut.next_id)
         return cut
+
+
+def settle(
+    subject: Subject, owners: Labels, ends: Slots, clusters: Slots | None, next_id: int
+) -> tuple[Pieces, Labels, int]:
+    """Give the clusters of these nodes their ids; returns where their points were, the ids by node, and the next id.
+
+    Without ``clusters``, the number of the cluster of each node, each is one.
+    """
+    links, arrays = subject.engine.links, subject.follower.arrays
+    if not len(ends):
+        nothing = np.empty(0, np.intp)
+        return Pieces(nothing, nothing, np.empty(0, np.int64)), np.empty(0, np.int64), next_id
+    clusters = np.arange(len(ends)) if clusters is None else clusters
+    pieces, oldest = follow_cut.pieces_of(links, ends, owners), np.full(clusters.max() + 1, np.iinfo(np.int64).max)
+    np.minimum.at(oldest, clusters, arrays["oldest"][ends])
+    is_known = pieces.owners >= 0
+    counts = arrays["counts"][pieces.nodes[is_known]].astype(np.int64)
+    old, new, counts = _summed(pieces.owners[is_known], clusters[pieces.ends[is_known]], counts)
+    ids = match(old, new, counts, oldest)
+    fresh = np.flatnonzero(ids == NO_CLUSTER)
+    ids[fresh[np.argsort(oldest[fresh])]] = next_id + np.arange(len(fresh))
+    follow_cut.relabel(links, ends, ids[clusters], pieces.nodes, pieces.ends, owners)
+    return pieces, ids[clusters], next_id + len(fresh)
 
 
 class Told(NamedTuple):
@@ -321,9 +396,28 @@ def _summed(old: Labels, new: Slots, counts: Counts) -> tuple[Labels, Slots, Cou
     return old[starts], new[starts], np.add.reduceat(counts[order], starts)
 
 
-def automatic_splits(subject: Subject) -> npt.NDArray[np.bool_]:
-    """By node of the model's tree, whether the automatic cut goes through it."""
-    return subject.model._automatic(subject.fitted).is_split
+def how_of(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a cut is made from what was written of it; earlier releases cut by height, and wrote no layer."""
+    known = {"cut": "height", "layer": "auto", **written}
+    return {name: known[name] for name in CUT_BY}
+
+
+def automatic_labels(subject: Subject, how: Choice) -> tuple[npt.NDArray[np.bool_], Labels]:
+    """Return where the automatic cut goes through the model's tree, by node, and the cluster of each point.
+
+    Where there are fewer layers than ``how`` asks for, it is the coarsest.
+    """
+    found, tree = subject.model._automatic(subject.fitted), subject.fitted.tree()
+    number = min(how.layer_number(found), len(found.layers) - 1)
+    layer = replace(how, layer=number).layer_of(found, rows_of(subject.fitted))
+    labels = cuts.labels_of(tree, layer.is_split, layer.becomes)
+    # Clusters of a layer are made of those of a finer one; what is whole in the layer itself stays whole if it can.
+    values = np.full(tree.n_ids, -np.inf)
+    values[: tree.n_leaves] = labels
+    highest = tree.max_upward(values)
+    values[: tree.n_leaves] = -labels
+    is_mixed = highest != -tree.max_upward(values)
+    return found.layers[number].is_split | (layer.is_split & is_mixed), labels
 
 
 class Followed:
@@ -350,11 +444,11 @@ class Followed:
     def __getitem__(self, name: str) -> ClusterIds:
         return self._cuts[self._known(name)]
 
-    def add(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None, model: Grinch) -> None:
-        """Follow one more cut, as ``Grinch(n_clusters=..., threshold=...)`` makes it; the work is that of a cut."""
+    def add(self, name: str, *, model: Grinch, **how: Any) -> None:
+        """Follow one more cut, made as a :class:`grinch.cuts.Choice` of these says; the work is that of a cut."""
         if name in self._cuts:
             raise ValueError(f"there is a cut called {name!r} already; drop it first, or choose another name")
-        cut = ClusterIds(name, n_clusters=n_clusters, threshold=threshold)
+        cut = ClusterIds(name, Choice(**how))
         cut.number, cut.next_id = self._next_number, self._retired.pop(name, 0)
         self._next_number += 1
         subject = self._subject(model)
@@ -368,7 +462,8 @@ class Followed:
         cut = self._cuts.pop(self._known(name))
         self._retired[name] = cut.next_id
         if self._follower is not None:
-            self._follower.noted.remove(cut.called("owners"))
+            for array in cut.noted:
+                self._follower.noted.remove(cut.called(array))
             for array in cut.kept():
                 self._follower.drop(cut.called(array))
 
@@ -398,7 +493,7 @@ class Followed:
         count = len(np.unique(now))
         if subject is None or not cut.is_automatic:
             return Recut(count, count, 1.0)
-        labels = cuts.labels_of(subject.fitted.tree(), automatic_splits(subject))
+        _, labels = automatic_labels(subject, cut.how)
         return Recut(int(labels.max(initial=-1)) + 1, count, float(adjusted_rand_score(now, labels)))
 
     def drift(self, name: str) -> Drift:
@@ -437,11 +532,11 @@ class Followed:
             return np.full(count_rows(rows), NO_CLUSTER, np.int64)
         places, owners = subject.engine.place(rows), cut.array(subject, "owners")
         found = owners[places.sibling]
-        if cut.threshold is None:
+        if cut.how.threshold is None:
             nearest = np.where(places.nearest < 0, NO_CLUSTER, owners[places.nearest])
             return np.where(found < 0, nearest, found)
         above = follow_cut.owners_above(subject.engine.links, places.sibling, owners)
-        is_refused = (above == ABOVE) & (places.score < cut.threshold)
+        is_refused = (above == ABOVE) & (places.score < cut.how.threshold)
         return np.where((found < 0) | is_refused, NO_CLUSTER, found)
 
     def touched(self, model: Grinch, since: int) -> Counts:
@@ -469,15 +564,18 @@ class Followed:
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Followed:
         """The other way round. The arrays are written to from now on; :meth:`attach` says which model they are of."""
-        if state["format"] != FORMAT:
-            raise ValueError(f"this was saved in format {state['format']!r}; this version reads format {FORMAT}")
+        if state["format"] not in FORMATS:
+            raise ValueError(f"this was saved in format {state['format']!r}; this version reads formats {FORMATS}")
         followed = cls()
         followed.version, followed._next_number = state["version"], state["next_number"]
         followed._retired = dict(state["retired"])
         followed._cuts = {cut["name"]: ClusterIds.from_state(cut) for cut in state["cuts"]}
         if arrays:
             followed._follower = Follower.of(dict(arrays))
-            followed._follower.noted = [cut.called("owners") for cut in followed._cuts.values()]
+            for cut in followed._cuts.values():
+                followed._follower.noted += map(cut.called, cut.noted)
+                if cut.called(cut.noted[-1]) not in arrays:  # format 1: each part is a cluster
+                    followed._follower.arrays[cut.called("parts")] = arrays[cut.called("owners")].copy()
         return followed
 
     def attach(self, model: Grinch) -> None:
@@ -499,7 +597,7 @@ class Followed:
         return name
 
     def _keep(self, cut: ClusterIds, follower: Follower) -> None:
-        follower.noted.append(cut.called("owners"))
+        follower.noted += map(cut.called, cut.noted)
         for name, dtype in cut.kept().items():
             follower.add(cut.called(name), dtype)
 

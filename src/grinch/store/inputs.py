@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from grinch.cuts import Choice
 from grinch.estimators.checks import hinting_at_columns
 from grinch.estimators.grinch import Grinch, _stays_sparse
 from grinch.saving import plain
@@ -167,6 +168,14 @@ def check_text(what: str, text: Any) -> str:
 def plain_cut(n_clusters: Any, threshold: Any) -> tuple[int | None, float | None]:
     """Where a cut goes, as JSON has it; it was checked before."""
     return None if n_clusters is None else int(n_clusters), None if threshold is None else float(threshold)
+
+
+def check_how(n_clusters: Any, threshold: Any, cut: Any, layer: Any) -> dict[str, Any]:
+    """Return how a cut is to be made, as JSON has it."""
+    Choice(n_clusters, threshold, cut, layer)
+    n_clusters, threshold = plain_cut(n_clusters, threshold)
+    layer = layer if isinstance(layer, str) else int(layer)
+    return {"n_clusters": n_clusters, "threshold": threshold, "cut": str(cut), "layer": layer}
 
 
 def check_payload(payload: Any, n: int) -> list[str | None] | None:

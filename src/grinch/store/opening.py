@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import grinch
-from grinch.cuts import check_cut
 from grinch.errors import unknown_name
 from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
@@ -21,7 +20,7 @@ from grinch.store import inputs
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
-from grinch.store.following import Followed
+from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.lock import WriterLock, holder
 from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import OUR_NAMES, snapshot_name, vectors_name
@@ -45,6 +44,8 @@ def open(
     search: Any = None,
     n_clusters: int | None = None,
     threshold: float | None = None,
+    cut: str | None = None,
+    layer: str | int | None = None,
     dtype: str | None = None,
     verbose: bool | int = False,
 ) -> Store:
@@ -64,8 +65,8 @@ def open(
     linkage, metric, mode, n_neighbors, search
         As in :class:`~grinch.Grinch`, for a new store. One that is there knows its own; what is given must be the same.
         A linkage (or a search) of your own is to be given again unless its module is imported.
-    n_clusters, threshold
-        For a new store, where the cut called "default" goes; without them it is automatic. There may be others
+    n_clusters, threshold, cut, layer
+        As in :class:`~grinch.Grinch`, for a new store: how the cut called "default" is made. There may be others
         (:meth:`Store.add_cut`).
     dtype : {"float32", "float64"}, optional
         For a new store, how vectors are kept. Without it, as the first ones come: float32 if they are in float32 or
@@ -94,6 +95,8 @@ def open(
     if dtype is not None and dtype not in DTYPES:
         raise unknown_name("dtype", dtype, DTYPES)
     if max_points is not None or (folder / SHARDED).exists():
+        if cut is not None or layer is not None:
+            raise ValueError(f"a sharded store takes neither cut nor layer; got cut={cut!r}, layer={layer!r}")
         # By name, for sharded stores know plain ones, and not the other way round.
         return import_module("grinch.sharded.store").open_sharded(
             folder,
@@ -105,16 +108,16 @@ def open(
             verbose=verbose,
             **given,
         )
-    check_cut(n_clusters, threshold)
-    n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
+    how = inputs.check_how(n_clusters, threshold, cut or "sizeable", "auto" if layer is None else layer)
     # By its name, for the default may be another one day.
     in_full = metric_in_full(given.get("linkage", "average"), metric)
     model = Grinch(**{**given, "metric": in_full}, verbose=verbose)
     found = model._check_parameters(reset=True).linkage
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
-    asked = (None, None, None) if readonly else (n_clusters, threshold, dtype)
-    is_made = is_store(folder) and _is_made(folder, *asked)
+    asked = {"n_clusters": n_clusters, "threshold": threshold, "cut": cut, "layer": layer}
+    asked = {name: how[name] for name, value in asked.items() if value is not None and not readonly}
+    is_made = is_store(folder) and _is_made(folder, asked, None if readonly else dtype)
     if readonly:
         if not is_made:
             raise FileNotFoundError(f"folder {str(folder)!r} has no store to read; leave readonly out to make one")
@@ -129,9 +132,9 @@ def open(
         # Somebody may have made it since.
         if not is_store(folder):
             _create(folder)
-        if not is_made and not _is_made(folder, *asked):
+        if not is_made and not _is_made(folder, asked, dtype):
             advise_on_threshold(threshold, getattr(found, "ceiling", None), found)
-            _finish(folder, model, n_clusters, threshold, dtype)
+            _finish(folder, model, how, dtype)
         return Store(folder, lock, given, verbose)
     except BaseException:
         lock.release()
@@ -154,7 +157,7 @@ def _is_passed_over(path: Path) -> bool:
     return is_lock or path.name.startswith(".")
 
 
-def _is_made(folder: Path, n_clusters: int | None, threshold: float | None, dtype: str | None) -> bool:
+def _is_made(folder: Path, asked: dict[str, Any], dtype: str | None) -> bool:
     """Whether the store in a folder was made to the end; raises if it is damaged, or made with something else."""
     if not (folder / FILE).exists() and any(BRANCH_NAME.fullmatch(path.name) for path in folder.iterdir()):
         raise damaged(
@@ -165,7 +168,7 @@ def _is_made(folder: Path, n_clusters: int | None, threshold: float | None, dtyp
         database.check_format()
         if database.get("snapshot") is None:
             return False
-        _check_same(database, n_clusters, threshold, dtype)
+        _check_same(database, asked, dtype)
         return True
 
 
@@ -189,10 +192,10 @@ def _create(folder: Path) -> None:
     Database.create(folder, {"about": [about_row(name, value) for name, value in about.items()]})
 
 
-def _finish(folder: Path, model: Grinch, n_clusters: int | None, threshold: float | None, dtype: str | None) -> None:
+def _finish(folder: Path, model: Grinch, how: dict[str, Any], dtype: str | None) -> None:
     """Make a new store to the end: with an empty model, and how it is cut."""
     followed = Followed()
-    followed.add(DEFAULT_CUT, n_clusters=n_clusters, threshold=threshold, model=model)
+    followed.add(DEFAULT_CUT, **how, model=model)
     with closing(Database(folder, readonly=False)) as database:
         (name,) = database.get("files")
         contents = Contents(model, followed, folder, database.get("store"))
@@ -201,17 +204,18 @@ def _finish(folder: Path, model: Grinch, n_clusters: int | None, threshold: floa
             # Also where the snapshot is lost, a store knows how it was made.
             database.set("model", contents.parts()[0]["model"])
             database.set("dtype", dtype)
-            database.set("default_cut", [n_clusters, threshold])
+            database.set("default_cut", [how[name] for name in CUT_BY])
             database.set("snapshot", name)
 
 
-def _check_same(database: Database, n_clusters: int | None, threshold: float | None, dtype: str | None) -> None:
+def _check_same(database: Database, asked: dict[str, Any], dtype: str | None) -> None:
     kept = database.get("dtype")
     if dtype is not None and kept is not None and np.dtype(dtype) != np.dtype(kept):
         raise ValueError(f"dtype cannot change: the store keeps {kept}, got {dtype!r}. Leave it out")
-    default = database.get("default_cut")
-    if (n_clusters is not None or threshold is not None) and [n_clusters, threshold] != default:
+    made = how_of(dict(zip(CUT_BY, database.get("default_cut"), strict=False)))
+    if asked != {name: made[name] for name in asked}:
+        said = ", ".join(f"{name}={value!r}" for name, value in made.items())
         raise ValueError(
-            f"n_clusters and threshold are for a new store; this one was made with n_clusters={default[0]},"
-            f" threshold={default[1]}. Leave them out, and use store.add_cut(name, ...) for another cut"
+            f"n_clusters, threshold, cut and layer are for a new store; this one was made with {said}. Leave them out,"
+            " and use store.add_cut(name, ...) for another cut"
         )

@@ -149,9 +149,8 @@ class Reading(Session):
     def _about_cut(self, contents: Contents, name: str) -> dict[str, Any]:
         cut, drift = contents.followed[name], contents.followed.drift(name)
         return {
-            "kind": "automatic" if cut.is_automatic else "n_clusters" if cut.threshold is None else "threshold",
-            "n_clusters": cut.n_clusters,
-            "threshold": cut.threshold,
+            "kind": "automatic" if cut.is_automatic else "n_clusters" if cut.how.threshold is None else "threshold",
+            **cut.parameters,
             "clusters": len(np.unique(self.labels(name))),
             "points_changed": drift.came + drift.left,
             "is_recut_advised": self._is_recut_advised(contents, name),

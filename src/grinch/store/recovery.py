@@ -394,7 +394,7 @@ class _Recovery:
             "is_named": self.is_named if contents.is_fitted else None,
             "id_kind": inputs.kind_of(beside[0][1]) if self.is_named and beside else None,  # type: ignore[arg-type]
             "columns": known.get("columns") if contents.is_fitted else None,
-            "default_cut": [default.n_clusters, default.threshold],
+            "default_cut": list(default.parameters.values()),
             "is_to_be_vacuumed": False,
         }
 

@@ -23,7 +23,7 @@ from grinch.store import disk, inputs
 from grinch.store.contents import Contents
 from grinch.store.damage import DamagedStore, LaterFormat, damaged, reading
 from grinch.store.database import BESIDE, FILE, TABLES, Database, Operation
-from grinch.store.following import Followed
+from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.opening import DTYPES
 from grinch.store.reading import DEFAULT_CUT
 from grinch.store.salvage import salvage
@@ -167,11 +167,11 @@ class Remains:
         return Contents(model, followed, self._work, "")
 
     def _cuts(self, all_cuts: bool) -> dict[str, dict[str, Any]]:
-        n_clusters, threshold = self.about.get("default_cut") or (None, None)
-        found = {DEFAULT_CUT: {"n_clusters": n_clusters, "threshold": threshold}}
+        default = self.about.get("default_cut") or (None, None)
+        found = {DEFAULT_CUT: how_of(dict(zip(CUT_BY, default, strict=False)))}
         if all_cuts:
             for cut in self._manifest.get("followed", {}).get("cuts", []):
-                found[cut["name"]] = {"n_clusters": cut["n_clusters"], "threshold": cut["threshold"]}
+                found[cut["name"]] = how_of(cut)
         return found
 
     # The rows of the points -------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from grinch._checks import check_count, check_flag
 from grinch._types import Counts, Slots, count_rows
-from grinch.cuts import check_cut
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
 from grinch.store.checking import check_rows, check_store
@@ -220,20 +219,30 @@ class Store(Looking):
             self._counts(version)
             return version
 
-    def add_cut(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None) -> int:
-        """Follow another cut of the tree from now on: into a number of clusters, at a threshold, or automatic."""
+    def add_cut(
+        self,
+        name: str,
+        *,
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        cut: str = "sizeable",
+        layer: str | int = "auto",
+    ) -> int:
+        """Follow another cut of the tree from now on; returns the version afterwards.
+
+        How it is made is as in :class:`grinch.Grinch`: into a number of clusters, at a threshold, or automatic. An
+        automatic cut whose ``layer`` is a number is the coarsest as long as there are fewer layers.
+        """
         with self._turn:
             contents = self._writable()
-            check_cut(n_clusters, threshold)
-            n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
+            how = inputs.check_how(n_clusters, threshold, cut, layer)
             name = inputs.check_text("name", name)
             if name in contents.followed.names:
                 raise ValueError(f"name must be a text that no cut is called by yet; got {name!r}")
             # A later cut of the same name is another one, and its clusters have other ids.
             with self._changing(0) as version:
-                how = {"name": name, "n_clusters": n_clusters, "threshold": threshold}
-                done = Operation(version, "add_cut", data=json.dumps(how).encode())
-                self._done(done, contents.add_cut(version, **how))  # type: ignore[arg-type]
+                done = Operation(version, "add_cut", data=json.dumps({"name": name, **how}).encode())
+                self._done(done, contents.add_cut(version, name, how))
             return version
 
     def drop_cut(self, name: str) -> int:

@@ -36,7 +36,7 @@ class Splits(NamedTuple):
     """
 
     lows: Floats
-    counts: Counts
+    counts: Numbers
     keys: Floats
     best: Floats
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Flags, Floats, Ids, Labels, Mask, Slots, as_id
-from grinch.tree.ends import Ends, find_ends, new_ends
+from grinch.tree.ends import Ends, Splits, find_ends, new_ends, raise_splits
 from grinch.tree.follow import Follower, Region
 from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, is_leaf, left, parent, right
 from grinch.tree.live_cut import all_internal
@@ -57,6 +57,26 @@ def cut_into(links: Links, nodes: Slots, follower: Follower, keys: Floats, ceili
     _raise_keys(links, follower.arrays["scores"][nodes], ceiling, nodes, keys)
     ends, counts = new_ends(int(links.head[LEAVES]), len(links.table)), follower.arrays["counts"]
     return ends.nodes[: _find_ends(links, keys, counts, n_clusters, ends) if len(ends.nodes) else 0].astype(np.intp)
+
+
+def cut_sizeable(
+    links: Links, nodes: Slots, follower: Follower, splits: Splits, ceiling: float | None, n_clusters: int
+) -> tuple[Slots, Slots]:
+    """Return the nodes that the cut by sizeable splits leaves whole after a change of these nodes; and their clusters.
+
+    Without a ceiling, heights count from the best score in the tree: one change changes all keys.
+    """
+    scores, highest = follower.arrays["scores"], np.inf if ceiling is None else float(ceiling)
+    base = -highest
+    if ceiling is None:
+        nodes = all_internal(links)
+        raise_splits(links, scores[nodes], highest, 0.0, 1, nodes, splits)
+        base = float(np.min(splits.lows[nodes], initial=np.inf, where=np.isfinite(splits.lows[nodes])))
+        base = base if np.isfinite(base) else 0.0
+    raise_splits(links, scores[nodes], highest, base, 1, nodes, splits)
+    ends = new_ends(int(links.head[LEAVES]), len(links.table))
+    n = _find_sizeable(links, splits, n_clusters, ends) if len(ends.nodes) else 0
+    return ends.nodes[:n].astype(np.intp), ends.clusters[:n].astype(np.intp)
 
 
 def cut_by_height(
@@ -117,6 +137,11 @@ def _raise_keys(tree: Links, scores: Floats, ceiling: float, nodes: Slots, keys:
 @kernel
 def _find_ends(tree: Links, keys: Floats, counts: Ids, n_clusters: int, ends: Ends) -> int:
     return find_ends(tree, keys, keys, counts, -np.inf, n_clusters, ends)[1]
+
+
+@kernel
+def _find_sizeable(tree: Links, splits: Splits, n_clusters: int, ends: Ends) -> int:
+    return find_ends(tree, splits.keys, splits.best, splits.counts, 0.0, n_clusters, ends)[1]
 
 
 @jitable
@@ -356,6 +381,27 @@ def without_same(links: Links, ends: Slots, follower: Follower, owners: Labels, 
     return ends[~is_same | (owners[ends] < 0)]
 
 
+def without_same_clusters(
+    links: Links, ends: Slots, clusters: Slots, owners: Labels, lost: Labels
+) -> tuple[Slots, Slots]:
+    """Return the ends of the clusters that may have changed, and their clusters, numbered from 0 again.
+
+    A cluster is the same if all its points were in one cluster before that has no others, and is not among ``lost``,
+    those that points were removed from.
+    """
+    of_ends, n = owners[ends], int(clusters.max(initial=-1)) + 1
+    lowest, highest = np.full(n, np.iinfo(np.int64).max), np.full(n, NEW)
+    np.minimum.at(lowest, clusters, of_ends)
+    np.maximum.at(highest, clusters, of_ends)
+    is_changed = (lowest < 0) | (lowest != highest)
+    again, counts = np.unique(lowest[~is_changed], return_counts=True)
+    within = pieces_of(links, ends[of_ends < 0], owners).owners
+    touched = np.concatenate([lost, within, of_ends[is_changed[clusters]], again[counts > 1]])
+    is_changed |= np.isin(lowest, touched)
+    some = is_changed[clusters]
+    return ends[some], (np.cumsum(is_changed) - 1)[clusters[some]]
+
+
 def owners_above(links: Links, nodes: Ids, owners: Labels) -> Labels:
     """The owners of the parents of these nodes; ABOVE for the root."""
     above = links.table[nodes, PARENT]
@@ -470,6 +516,28 @@ def from_whole(links: Links, is_split: Mask, numbers: Slots, marks: Flags) -> Sl
     nodes = all_internal(links)
     marks[nodes] = is_split[numbers[nodes]]
     return found[: _ends_of(links, nodes, marks, found)] if len(nodes) else np.array([root])
+
+
+def other_ends(links: Links, marks: Flags, some: Slots) -> Slots:
+    """Return the nodes that a cut leaves whole, by the marks of those above it; but for some of them."""
+    n, is_known = int(links.head[LEAVES]), np.zeros(len(links.table), np.uint8)
+    found, is_known[some] = np.empty(n, np.intp), 1
+    return found[: _fill_others(links, marks, is_known, np.empty(n + 1, np.intp), found) if n else 0]
+
+
+@kernel
+def _fill_others(tree: Links, marks: Flags, is_known: Flags, stack: Slots, found: Slots) -> int:
+    stack[0], n, count = tree.head[ROOT], 1, 0
+    while n > 0:
+        n -= 1
+        v = stack[n]
+        if not is_leaf(tree, v) and marks[v] == 1:
+            stack[n], stack[n + 1] = right(tree, v), left(tree, v)
+            n += 2
+        elif is_known[v] == 0:
+            found[count] = v
+            count += 1
+    return count
 
 
 @kernel

@@ -97,8 +97,8 @@ def _add_clusters(routes: APIRouter, service: Service) -> None:
     @routes.post("/cuts", **changed)  # type: ignore[arg-type]
     async def add_cut(body: Annotated[models.CutGiven, Body()]) -> Any:
         """Follow another cut of the tree from now on."""
-        how = {"n_clusters": body.n_clusters, "threshold": body.threshold}
-        return await _make(service, lambda store: store.add_cut(body.name, **how), await _much(service))  # type: ignore[arg-type]
+        how = body.model_dump(exclude_none=True)
+        return await _make(service, lambda store: store.add_cut(**how), await _much(service))
 
     @routes.post("/cuts/drop", **changed)  # type: ignore[arg-type]
     async def drop_cut(body: Annotated[models.CutNamed, Body()]) -> Any:

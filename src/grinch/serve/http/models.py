@@ -82,6 +82,8 @@ class CutGiven(Given):
     name: CutName
     n_clusters: int | None = Field(default=None, ge=1, le=LARGEST)
     threshold: float | None = Field(default=None, allow_inf_nan=False)
+    cut: Literal["sizeable", "height"] | None = None
+    layer: Literal["auto", "fine", "coarse"] | Annotated[int, Field(ge=0, le=LARGEST)] | None = None
 
 
 class CutNamed(Given):

@@ -142,10 +142,20 @@ class Following(Reading):
                 self._file.rename(Change(version, cut, "renamed", int(cluster), (), size, 0), name)
             return self.version
 
-    def add_cut(self, name: str, *, n_clusters: int | None = None, threshold: float | None = None) -> int:
+    def add_cut(
+        self,
+        name: str,
+        *,
+        n_clusters: int | None = None,
+        threshold: float | None = None,
+        cut: str = "height",
+        layer: str | int = "auto",
+    ) -> int:
         """Follow another cut of the tree from now on: into a number of clusters, at a threshold, or automatic."""
         with self._turn:
             self._writable()
+            if (cut, layer) != ("height", "auto"):
+                raise ValueError(f"a sharded store takes neither cut nor layer; got cut={cut!r}, layer={layer!r}")
             cuts.check_cut(n_clusters, threshold)
             n_clusters, threshold = inputs.plain_cut(n_clusters, threshold)
             name, file = inputs.check_text("name", name), self._file
