@@ -116,8 +116,8 @@ def test_layers_nest_after_joining(seed, min_size):
     labels = [labels_of(tree, layer.is_split, layer.becomes) for layer in layers]
     assert len(labels) > 1
     best = found.best_joined(comparable(X, "euclidean"), min_size)
-    np.testing.assert_array_equal(labels[found.chosen], labels_of(tree, best.is_split, best.becomes))
+    assert any((one == labels_of(tree, best.is_split, best.becomes)).all() for one in labels)
     for fine, coarse in pairwise(labels):
         assert len(np.unique(np.stack([fine, coarse]), axis=1).T) == fine.max() + 1
-        assert fine.max() >= coarse.max()
+        assert fine.max() > coarse.max() > 0
     assert all(np.bincount(one).min() >= min_size for one in labels)

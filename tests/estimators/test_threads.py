@@ -361,7 +361,7 @@ def test_readers_are_not_held_up_by_a_long_insert(rng):
     for thread in threads:
         thread.join()
     assert failures == []
-    np.testing.assert_array_equal(model.labels_, cuts.cut_n_clusters(model.tree_, 4))
+    np.testing.assert_array_equal(model.labels_, cuts.cut_sizeable(model.tree_, 4))
     assert model.tree_.to_newick() == Grinch().fit(X).tree_.to_newick()
 
 

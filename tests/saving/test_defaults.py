@@ -37,10 +37,10 @@ def rows():
 X = rows()
 S = scipy.sparse.csr_matrix(np.where(X / X.max(axis=1, keepdims=True) > 0.05, X, 0))
 MADE = {
-    "dense": (Grinch(metric="cosine"), X),
-    "sparse": (Grinch(metric="cosine"), S),
-    "minibatch": (MiniBatchHAC(metric="cosine", buffer_size=8), X),
-    "hac": (HAC(metric="euclidean"), X),
+    "dense": (Grinch(metric="cosine", cut="height"), X),
+    "sparse": (Grinch(metric="cosine", cut="height"), S),
+    "minibatch": (MiniBatchHAC(metric="cosine", buffer_size=8, cut="height"), X),
+    "hac": (HAC(metric="euclidean", cut="height"), X),
 }
 
 

@@ -20,7 +20,7 @@ N = 300
 @pytest.fixture(scope="module")
 def viewer():
     X, payload = news(N)
-    return Viewer(MemorySource(Grinch(n_clusters=8).fit(X), payload=payload))
+    return Viewer(MemorySource(Grinch(n_clusters=8, cut="height").fit(X), payload=payload))
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_cuts_there_are_none_of_are_refused(name):
 
 @pytest.mark.parametrize("noise", [False, True])
 def test_the_cut_of_labels_has_their_clusters(noise):
-    model = Grinch(n_clusters=9, noise=noise).fit(points(150)[0])
+    model = Grinch(n_clusters=9, cut="height", noise=noise).fit(points(150)[0])
     labels = model.labels_
     assert not noise or (labels < 0).any()
     scene = scene_of(model.tree_, **{"flat": labels})

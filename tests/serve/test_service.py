@@ -366,7 +366,7 @@ def test_what_is_read_is_what_the_store_says(unchanging):
     assert unchanging.post("/v1/predict", {"X": []})[1]["clusters"] == []
     assert unchanging.get("/v1/cut")[1]["labels"] == store.labels().tolist()
     assert unchanging.get("/v1/cut?name=default")[1]["labels"] == store.labels().tolist()
-    assert unchanging.get("/v1/cut?n_clusters=5")[1]["labels"] == grinch.cuts.cut_n_clusters(store.tree, 5).tolist()
+    assert unchanging.get("/v1/cut?n_clusters=5")[1]["labels"] == grinch.cuts.cut_sizeable(store.tree, 5).tolist()
     assert unchanging.get("/v1/cut?threshold=0.2")[1]["labels"] == grinch.cuts.cut_threshold(store.tree, 0.2).tolist()
     layers = store._now().model.layers_
     assert unchanging.get("/v1/cut?layer=0")[1]["labels"] == layers[0].tolist()

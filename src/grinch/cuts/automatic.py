@@ -25,7 +25,7 @@ MOST_LAYERS = 8
 # A cut whose quality is a smaller share than this of that of the best is no layer.
 LEAST_SHARE = 1 / 4
 # Of the three measures of a cut. Heights say least: a choice that depends less on them depends less on chance.
-WEIGHTS = (1.0, 1.25, 0.6)
+WEIGHTS = (1.0, 0.75, 0.5)
 # How much it counts which share of the points is in a cluster at all: a point that is alone is no mistake by itself,
 # and two that are put together only because they are left over are one.
 CLUSTERED = 0.4
@@ -37,12 +37,14 @@ HIGHEST = 1e150
 class Layer:
     """A cut: by node id, whether it goes through it; and its quality as a share of that of the best one.
 
-    ``becomes``: which of the subtrees that it leaves whole are one cluster (:mod:`grinch.cuts.joining`).
+    ``becomes``: which of the subtrees that it leaves whole are one cluster (:mod:`grinch.cuts.joining`); ``as_found``:
+    where it went through the tree before small groups joined.
     """
 
     is_split: Mask
     persistence: float
     becomes: Labels | None = None
+    as_found: Mask | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class AutomaticCut:
         """Return the best layer with small groups joined to clusters (:func:`grinch.cuts.joining.joined`)."""
         best = self.layers[self.chosen]
         is_split, becomes = joined(self.tree, best.is_split, rows, self.graph, min_size)
-        return replace(best, is_split=is_split, becomes=becomes)
+        return replace(best, is_split=is_split, becomes=becomes, as_found=best.is_split)
 
     def joined(self, rows: Any, min_size: int = 1) -> list[Layer]:
         """Return the layers with small groups joined to clusters, each still within the next."""
@@ -77,14 +79,18 @@ class AutomaticCut:
         own = self.tree.number_subtrees(best.is_split)[: self.tree.n_leaves]
         layers, becomes = [best], best.becomes
         assert becomes is not None
+        # Once small groups have joined, two layers may be the same, or one cluster be left.
         for coarser in self.layers[self.chosen + 1 :]:
             above = labels_of(self.tree, *join(coarser.is_split))[np.unique(own, return_index=True)[1]]
-            becomes = _coarsened(becomes, np.bincount(own), above)
-            layers.append(replace(coarser, is_split=best.is_split, becomes=becomes))
+            found = _coarsened(becomes, np.bincount(own), above)
+            if 1 < len(np.unique(found)) < len(np.unique(becomes)):
+                becomes = found
+                layers.append(replace(coarser, is_split=best.is_split, becomes=becomes, as_found=coarser.is_split))
         for finer in self.layers[: self.chosen][::-1]:
             within = labels_of(self.tree, layers[0].is_split, layers[0].becomes)
             is_split, becomes = join(finer.is_split, within=within)
-            layers.insert(0, replace(finer, is_split=is_split, becomes=becomes))
+            if len(np.unique(becomes)) > int(within.max()) + 1:
+                layers.insert(0, replace(finer, is_split=is_split, becomes=becomes, as_found=finer.is_split))
         return layers
 
 

@@ -66,20 +66,16 @@ class Choice:
         is_by_tree = self.cut == "sizeable" or self.min_cluster_size == 1
         return self.n_clusters is not None and not self.noise and is_by_tree
 
-    def layer_number(self, found: AutomaticCut) -> int:
-        """The number of the layer that is meant; there may be no such layer."""
-        if isinstance(self.layer, str):
-            return {"auto": found.chosen, "fine": 0, "coarse": len(found.layers) - 1}[self.layer]
-        return int(self.layer)
-
-    def layer_of(self, found: AutomaticCut, rows: Any) -> Layer:
-        """The layer that is meant, with small groups joined to clusters."""
-        number, most = self.layer_number(found), len(found.layers) - 1
-        if number > most:
-            raise ValueError(f"layer must be from 0, the finest, to {most}, the coarsest; got {self.layer}")
-        if number == found.chosen:
+    def layer_of(self, found: AutomaticCut, rows: Any, *, or_coarsest: bool = False) -> Layer:
+        """The layer that is meant, with small groups joined to clusters; with fewer layers, perhaps the coarsest."""
+        if self.layer == "auto":
             return found.best_joined(rows, self.min_cluster_size)
-        return found.joined(rows, self.min_cluster_size)[number]
+        layers = found.joined(rows, self.min_cluster_size)
+        most = len(layers) - 1
+        number = {"fine": 0, "coarse": most}[self.layer] if isinstance(self.layer, str) else int(self.layer)
+        if number > most and not or_coarsest:
+            raise ValueError(f"layer must be from 0, the finest, to {most}, the coarsest; got {self.layer}")
+        return layers[min(number, most)]
 
 
 def flat_labels(

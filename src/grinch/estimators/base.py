@@ -174,16 +174,14 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         """
 
         def labels(seen: Seen) -> list[npt.NDArray[np.int64]]:
-            found, least = self._automatic(seen), self._choice().min_cluster_size
-            layers = found.joined(rows_of(seen), least)
-            return [cuts.labels_of(seen.tree(), layer.is_split, layer.becomes) for layer in layers]
+            return [cuts.labels_of(seen.tree(), layer.is_split, layer.becomes) for layer in self._layers(seen)]
 
         return self._read(labels)
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
         """How good each layer is, as a share of the best one: how long its clusters last and how far they are apart."""
-        return self._read(lambda seen: np.array([layer.persistence for layer in self._automatic(seen).layers]))
+        return self._read(lambda seen: np.array([layer.persistence for layer in self._layers(seen)]))
 
     @property
     def ids_(self) -> list[Any]:
@@ -427,6 +425,9 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
             )
 
         return seen.node_labels((choice, *self._cut_besides()), found)
+
+    def _layers(self, seen: Seen) -> list[cuts.Layer]:
+        return self._automatic(seen).joined(rows_of(seen), self._choice().min_cluster_size)
 
     def _automatic(self, seen: Seen) -> cuts.AutomaticCut:
         return seen.automatic(automatic_cut_of)

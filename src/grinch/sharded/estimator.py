@@ -314,13 +314,15 @@ refine_passes, shuffle, random_state, check_linkage, verbose
     @property
     def layers_(self) -> list[Labels]:
         """Flat clusters at each resolution that lasts, finest first; each has the clusters of the finer ones whole."""
-        layers = self._automatic().joined(None, self.min_cluster_size)
-        return [cuts.labels_of(self.tree_, layer.is_split, layer.becomes) for layer in layers]
+        return [cuts.labels_of(self.tree_, layer.is_split, layer.becomes) for layer in self._layers()]
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
         """How long the clusters of each layer last, from 0 to 1."""
-        return np.array([layer.persistence for layer in self._automatic().layers])
+        return np.array([layer.persistence for layer in self._layers()])
+
+    def _layers(self) -> list[cuts.Layer]:
+        return self._automatic().joined(None, self.min_cluster_size)
 
     def _automatic(self) -> cuts.AutomaticCut:
         """The cut whose clusters last longest. Who is near whom is found by workers, as the tree was."""

@@ -13,7 +13,6 @@ grew 1 4 (4, 5)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -408,8 +407,7 @@ def automatic_labels(subject: Subject, how: Choice) -> tuple[npt.NDArray[np.bool
     Where there are fewer layers than ``how`` asks for, it is the coarsest.
     """
     found, tree = subject.model._automatic(subject.fitted), subject.fitted.tree()
-    number = min(how.layer_number(found), len(found.layers) - 1)
-    layer = replace(how, layer=number).layer_of(found, rows_of(subject.fitted))
+    layer = how.layer_of(found, rows_of(subject.fitted), or_coarsest=True)
     labels = cuts.labels_of(tree, layer.is_split, layer.becomes)
     # Clusters of a layer are made of those of a finer one; what is whole in the layer itself stays whole if it can.
     values = np.full(tree.n_ids, -np.inf)
@@ -417,7 +415,8 @@ def automatic_labels(subject: Subject, how: Choice) -> tuple[npt.NDArray[np.bool
     highest = tree.max_upward(values)
     values[: tree.n_leaves] = -labels
     is_mixed = highest != -tree.max_upward(values)
-    return found.layers[number].is_split | (layer.is_split & is_mixed), labels
+    assert layer.as_found is not None
+    return layer.as_found | (layer.is_split & is_mixed), labels
 
 
 class Followed:

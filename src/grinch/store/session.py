@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -192,7 +193,7 @@ class Session:
 
     def _while_others_write(self, look: Callable[[], Found]) -> Found:
         """Look at files; for a reader, at later ones if those that counted were taken away meanwhile."""
-        for _ in range(20):
+        for attempt in range(20):
             try:
                 return look()
             except FileNotFoundError as error:
@@ -200,6 +201,8 @@ class Session:
                 if not self.is_readonly:
                     break
                 self._db.look_again()
+                # A writer that is ahead once may be ahead again.
+                time.sleep(0.002 * attempt)
         raise damaged(Path(missing.filename or self.folder), "it is not there")
 
     def _restore(self, one: Operation) -> None:
