@@ -241,9 +241,9 @@ def wins() -> str:
     sets, sizes = read("frontier.json"), read("results.json")["systems"]["20000"]
     default, refined = (sum(gain(rows, name) > 0 for rows in sets.values()) for name in ("default", "refined once"))
     return (
-        f"Grinch's trees are purer than those of agglomerative clustering (HAC) on {default} of {len(sets)} data sets"
-        f" as the\npoints arrive, and on {refined} after one call of `refine`. 20,000 points take"
-        f" {seconds(sizes['grinch']['seconds'])} (HAC: {seconds(sizes['HAC']['seconds'])}).\n"
+        "Under average linkage of cosines, Grinch's trees are purer than those of agglomerative clustering (HAC) on"
+        f" {default} of\n{len(sets)} data sets as the points arrive, and on {refined} after one call of `refine`."
+        f" 20,000 points take {seconds(sizes['grinch']['seconds'])} (HAC: {seconds(sizes['HAC']['seconds'])}).\n"
     )
 
 
@@ -396,12 +396,20 @@ def cuts() -> str:
     )
 
 
+def _cut_means(names: Sequence[str]) -> str:
+    results, means = read("cuts.json"), []
+    for method in ("HDBSCAN", "EVoC", "PLSCAN", "default", "refined"):
+        found = [results[name][method].get("ari", 0.0) for name in names if name in results]
+        means.append(f"{method} {share(sum(found) / len(found))}")
+    return f"\nMeans: {', '.join(means)}.\n"
+
+
 def cuts_choosing() -> str:
-    return _cut_rows(sets.CHOOSING)
+    return _cut_rows(sets.CHOOSING) + _cut_means(sets.CHOOSING)
 
 
 def cuts_reporting() -> str:
-    return _cut_rows(sets.REPORTING)
+    return _cut_rows(sets.REPORTING) + _cut_means(sets.REPORTING)
 
 
 # From defaults.json -------------------------------------------------------------------------------------------------
