@@ -23,8 +23,8 @@ import numpy as np
 
 from grinch._compile import jitable
 from grinch._types import Ids, as_id
-from grinch.linkage.sparse import formula_of_product
-from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, formula_score, merge_rows
+from grinch.linkage.sparse import SQUARE
+from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, SPREAD, formula_score, merge_rows
 from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, Arrays, SummarizedTree, arrays_of
 from grinch.summaries.callbacks import FORMULA, MERGE, SCORE, SCORE_ALL, LinkageFailed, call, call_float
 from grinch.summaries.counters import MERGES, SCORES
@@ -73,7 +73,9 @@ def is_apart(state: Arrays, u: int, v: int, f: float) -> bool:
     if state.formula != AVERAGE_SQEUCLIDEAN:
         return f == 0.0
     if is_sparse(state):
-        return f == formula_of_product(state.formula, 0.0, state.moments, u, v)
+        # As the formula of sparse rows has it, which is compiled only where there are some.
+        squares = state.moments[u, SQUARE] + state.moments[v, SQUARE]
+        return f == -(squares + state.moments[u, SPREAD] + state.moments[v, SPREAD])
     product, square_u, square_v = 0.0, 0.0, 0.0
     for i in range(state.origin.shape[0]):
         origin = np.float64(state.origin[i])

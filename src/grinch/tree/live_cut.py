@@ -259,7 +259,9 @@ def number_along(tree: Links, order: Slots, marked: Marked, numbers: Labels) -> 
 def fill_labels(marked: Marked, numbers: Labels, labels: Labels) -> None:
     for slot in range(labels.shape[0]):
         end = marked.labels[slot]
-        labels[slot] = NONE if end == NONE else numbers[marked.clusters[end]]
+        cluster = NONE if end == NONE else as_id(marked.clusters[end])
+        # An empty slot may have an end of long ago, of a cluster that there is no more.
+        labels[slot] = numbers[cluster] if 0 <= cluster < numbers.shape[0] else NONE
 
 
 @kernel
