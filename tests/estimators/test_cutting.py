@@ -90,6 +90,7 @@ def test_clusters_are_large_enough(seed, least, how, noise):
         assert min(np.bincount(fine).min(), np.bincount(coarse).min()) >= least
     labels = model.set_params(noise=noise).labels_
     assert labels.min() >= (-1 if noise else 0)
+    assert np.bincount(labels[labels >= 0], minlength=1).min() >= (least if (labels >= 0).any() else 0)
     assert set(labels[labels >= 0]) == set(range(labels.max() + 1))
 
 

@@ -105,4 +105,4 @@ def flat_labels(
         sizes = np.bincount(tree.number_subtrees(is_split)[: tree.n_leaves], minlength=len(becomes))
         becomes = np.where(sizes < least, -1, becomes)
     labels = node_labels(tree, is_split, becomes)
-    return without_noise(tree, labels, automatic().graph, rows()) if choice.noise else labels
+    return without_noise(tree, labels, automatic().graph, rows(), max(least, 2)) if choice.noise else labels

@@ -25,13 +25,16 @@ KNOWN_SIZE, KNOWN_ISOLATION = 0.5, 0.7
 LOWER = 0.16
 
 
-def without_noise(tree: Tree, labels: Labels, graph: NeighborGraph | None, rows: Any = None) -> Labels:
+def without_noise(
+    tree: Tree, labels: Labels, graph: NeighborGraph | None, rows: Any = None, min_size: int = 2
+) -> Labels:
     """Cluster numbers by node id, as from :func:`grinch.cuts.node_labels`, with -1 for points that belong nowhere.
 
     Those are the points that are alone in their cluster; those with less than a quarter of their neighbours (by the
     weights of ``graph``) in their own cluster, or of as many neighbours as it can hold; and, where ``rows`` are known
     (as from :func:`grinch.cuts.graph.comparable`), those that are much farther from their neighbours than is usual in
-    their cluster. In a cluster that is small or hardly stands apart, what is usual in the others counts.
+    their cluster. In a cluster that is small or hardly stands apart, what is usual in the others counts. A cluster that
+    is left with fewer than ``min_size`` points belongs nowhere as a whole.
 
     >>> from grinch.cuts import node_labels
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
@@ -49,6 +52,7 @@ def without_noise(tree: Tree, labels: Labels, graph: NeighborGraph | None, rows:
             is_noise |= share_inside(graph, own) < LEAST_SHARE * room
             if rows is not None and graph.near.shape[1]:
                 is_noise |= _is_sparse(tree, own, graph, rows)
+        is_noise |= np.bincount(own[~is_noise], minlength=len(sizes))[own] < min_size
     kept = labels.copy()
     kept[:n][is_noise] = NONE
     left = np.zeros(int(own.max(initial=-1)) + 2, np.bool_)  # one more, where -1 points
