@@ -227,7 +227,7 @@ def _cached(dispatcher: Any) -> Any:
 
     def compile_uninterrupted(signature: Any) -> Any:
         """LLVM is left with dangling pointers where an exception cuts it short: the process crashes sooner or later."""
-        with uninterrupted(), _no_garbage_collection():
+        with uninterrupted(), no_garbage_collection():
             return compile_whole(signature)
 
     dispatcher.compile = compile_uninterrupted
@@ -235,8 +235,8 @@ def _cached(dispatcher: Any) -> Any:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Leave reference cycles alone for a while: looking for them takes a tenth of the time of compiling."""
+def no_garbage_collection() -> Iterator[None]:
+    """Leave reference cycles alone for a while: where thousands of objects are made, looking for them takes long."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

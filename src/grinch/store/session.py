@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import secrets
@@ -17,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from grinch._compile import no_garbage_collection
 from grinch._types import Counts, count_rows
 from grinch.errors import LinkageError
 from grinch.estimators.grinch import Grinch
@@ -332,7 +332,7 @@ class Session:
         n_begun = contents.n_begun
         self._announce(*new_files)
         try:
-            with self._db.changing(), no_collections():
+            with self._db.changing(), no_garbage_collection():
                 self._check_alone(contents)
                 yield contents.version + 1
         except BaseException as error:
@@ -527,18 +527,6 @@ class Session:
             if self._db.vacuum():
                 with self._db.changing():
                     self._db.set("is_to_be_vacuumed", False)
-
-
-@contextmanager
-def no_collections() -> Iterator[None]:
-    """Let Python not look for unused objects: thousands of records are made, and each look is at all there are."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _identity(path: Path) -> list[int]:
