@@ -1,57 +1,41 @@
-"""Bytes that are on disk when a function returns: the few calls on which durability rests."""
+"""Rows of numbers in files, and copies of files."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-# Bytes that are looked at, written and summed up at a time.
-CHUNK = 2**20
-# File systems whose files are in memory.
-IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
+from grinch.saving.disk import (
+    CHUNK,
+    as_bytes,
+    checksum,
+    is_in_memory,
+    mapped,
+    naming,
+    sync,
+    sync_folder,
+    write_at,
+)
 
-
-def write_at(file: int, data: npt.NDArray[Any] | bytes, offset: int) -> None:
-    """Write all of it, however little the system takes at a time."""
-    left = as_bytes(data)
-    while left:
-        written = os.pwrite(file, left, offset)
-        left, offset = left[written:], offset + written
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let an error of the system say which file it is about: one of an open file does not."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno and not error.filename:
-            error.filename = str(path)
-        raise
-
-
-def sync(file: int) -> None:
-    """All that was written to the file is on disk, and the file's length."""
-    getattr(os, "fdatasync", os.fsync)(file)
-
-
-def sync_folder(folder: Path) -> None:
-    """The names in a folder are on disk; Windows has no such call."""
-    if os.name == "nt":
-        return
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+__all__ = [
+    "CHUNK",
+    "RowFile",
+    "as_bytes",
+    "checksum",
+    "copy_file",
+    "is_in_memory",
+    "mapped",
+    "naming",
+    "sizes_in",
+    "sync",
+    "sync_folder",
+    "write_at",
+]
 
 
 def copy_file(source: Path, target: Path) -> None:
@@ -74,35 +58,6 @@ def sizes_in(folder: Path) -> dict[str, int]:
             status = path.stat()
             found[str(path.relative_to(folder))] = getattr(status, "st_blocks", -(-status.st_size // 512)) * 512
     return found
-
-
-def is_in_memory(path: Path) -> bool:
-    """Whether a file or folder is on a file system in memory, as far as the system says.
-
-    There, holes of a mapped file take room when they are looked at; where there is none, the process is ended.
-    """
-    with suppress(OSError, ValueError, IndexError):
-        device = os.stat(path).st_dev
-        number = f"{os.major(device)}:{os.minor(device)}"
-        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            mount, _, system = line.partition(" - ")
-            if mount.split()[2] == number:
-                return system.split()[0] in IN_MEMORY
-    return False
-
-
-def mapped(path: Path, length: int | None = None, *, private: bool) -> mmap.mmap | bytes | bytearray:
-    """The bytes of a file in memory, read when they are looked at.
-
-    ``private``: they can be written to, and what is written is nobody else's and never in the file.
-    """
-    with open(path, "rb") as file:
-        length = os.fstat(file.fileno()).st_size if length is None else length
-        if not length:
-            return b""
-        if private and is_in_memory(path):
-            return bytearray(file.read(length))
-        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY if private else mmap.ACCESS_READ)
 
 
 class RowFile:
@@ -197,15 +152,3 @@ class RowFile:
         if self._file is not None:
             os.close(self._file)
         self._file, self._is_to_write, self._map = None, False, np.empty((0, self.width), self.dtype)
-
-
-def checksum(data: npt.NDArray[Any] | bytes, before: int = 0) -> int:
-    """A number that changes with any bit of the data; ``before`` is that of the data before it."""
-    return zlib.crc32(as_bytes(data), before)
-
-
-def as_bytes(data: npt.NDArray[Any] | bytes) -> memoryview:
-    """The bytes of an array in one piece, not copied."""
-    if isinstance(data, bytes):
-        return memoryview(data)
-    return data.data.cast("B") if data.size else memoryview(b"")

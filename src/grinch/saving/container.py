@@ -1,0 +1,295 @@
+"""The one file format of grinch: named arrays and a JSON header; reading one runs nothing that is in it.
+
+A file begins with eight bytes that say what it is. Then come the arrays, each at the beginning of a page, so that
+they can be memory-mapped; blocks of zeros are not written, and the file has holes there. Last is the header: JSON
+that names the kind of contents, the arrays in their order with dtype, shape and a CRC-32 for each block of 1 MiB, and
+whatever the contents need. The final bytes say where the header begins, its length, the number of the format and a
+CRC-32 of all that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import re
+import secrets
+import struct
+import weakref
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch.errors import SavedModelError
+from grinch.saving import disk
+
+FORMAT = 2
+MAGIC = b"\x8aGRINCH\n"
+# Where the header begins, its length, the format; then the checksum of header and these, and the magic again.
+_PLACE, _END = struct.Struct("<QQI"), struct.Struct("<I8s")
+FOOTER_SIZE = _PLACE.size + _END.size
+PAGE = 4096
+BLOCK = disk.CHUNK
+LONGEST_HEADER = 2**28
+# Numbers and flags: nothing that is an object, or runs code.
+_DTYPE = re.compile(r"<[iu][248]|<f[248]|\|[biu]1")
+# How files of format 1 begin: saved models, snapshots of stores, and zips of text vectors and coreference models.
+_OLD_STARTS = (b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04")
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+PathLike = str | os.PathLike[str]
+
+
+class LaterFormat(SavedModelError):
+    """A file that only a later version of grinch can read."""
+
+
+class OldFormat(SavedModelError):
+    """A file of an earlier format, which ``grinch convert`` reads."""
+
+
+def damaged(path: PathLike, why: str) -> SavedModelError:
+    """Return the error for a file that is not as it was written."""
+    return SavedModelError(f"{os.fspath(path)} is damaged: {why}")
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+def write(path: PathLike, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write a file whole or not at all; it is on disk when this returns, in place of one of that name.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "numbers.grinch"
+    >>> write(path, "numbers", {"of": "primes"}, {"few": np.array([2, 3, 5])})
+    >>> found = read(path, "numbers")
+    >>> found.header, found.arrays["few"].tolist()
+    ({'of': 'primes'}, [2, 3, 5])
+    """
+    target = Path(path).resolve()  # a link goes on pointing where it points
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    with disk.naming(Path(path)):
+        try:
+            file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+            try:
+                _write(file, kind, header, arrays)
+                disk.sync(file)
+            finally:
+                os.close(file)
+            if target.exists():
+                temporary.chmod(target.stat().st_mode)
+            os.replace(temporary, target)
+            disk.sync_folder(target.parent)
+        except BaseException as error:
+            with suppress(OSError):
+                temporary.unlink()
+            if isinstance(error, OSError) and error.filename == str(temporary):
+                error.filename = os.fspath(path)
+            raise
+
+
+def _write(file: int, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    disk.write_at(file, MAGIC, 0)
+    about, at = {}, PAGE
+    for name, array in arrays.items():
+        array = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
+        if not _DTYPE.fullmatch(array.dtype.str):
+            raise ValueError(f"array {name!r} must hold numbers or flags; it is of {array.dtype}")
+        checksums: list[int | None] = []
+        flat = np.frombuffer(disk.as_bytes(array.reshape(-1)), np.uint8)
+        for start in range(0, len(flat), BLOCK):
+            block = flat[start : start + BLOCK]
+            checksums.append(disk.checksum(block) if block.any() else None)
+            if checksums[-1] is not None:
+                disk.write_at(file, block, at + start)
+        about[name] = [array.dtype.str, list(array.shape), checksums]
+        at = _next_page(at + array.nbytes)
+    text = json.dumps({"kind": kind, "header": header, "arrays": about}, allow_nan=False, separators=(",", ":"))
+    place = _PLACE.pack(at, len(text), FORMAT)
+    content = text.encode("ascii") + place
+    disk.write_at(file, content + _END.pack(zlib.crc32(content), MAGIC), at)
+
+
+def _next_page(at: int) -> int:
+    return -(-at // PAGE) * PAGE
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where the bytes of an array are in its file."""
+
+    offset: int
+    n_bytes: int
+
+
+class Container:
+    """The contents of a file.
+
+    ``arrays`` are private to this process: they can be written to, and the file stays as it is. They are read from
+    disk when they are used. Checksums are compared when somebody asks, with the bytes in the file.
+    """
+
+    def __init__(self, path: Path, kind: str, header: dict[str, Any], file: int):
+        self.path, self.kind, self.header = path, kind, header
+        self.arrays: Arrays = {}
+        self.block_checksums: dict[str, list[int | None]] = {}
+        """CRC-32 of each block of 1 MiB of each array; None for a block of zeros."""
+        self.places: dict[str, Place] = {}
+        self._file = file
+        weakref.finalize(self, os.close, file)
+
+    def verify(self, names: Iterable[str] | None = None) -> None:
+        """Compare arrays with their checksums; all of them, and the space between, if none is named."""
+        for name in self.arrays if names is None else names:
+            self.verify_bytes(name, 0, self.places[name].n_bytes)
+        if names is None:
+            self._verify_gaps()
+
+    def verify_bytes(self, name: str, first: int, last: int) -> None:
+        """Compare the blocks that hold the bytes from ``first`` up to, not including, ``last`` of an array."""
+        for block in range(first // BLOCK, -(-min(last, self.places[name].n_bytes) // BLOCK)):
+            self.verify_block(name, block)
+
+    def verify_block(self, name: str, block: int) -> None:
+        """Compare one block of 1 MiB of an array with its checksum."""
+        offset, n_bytes = self.places[name]
+        expected, start = self.block_checksums[name][block], block * BLOCK
+        content = self._bytes(offset + start, min(BLOCK, n_bytes - start))
+        is_right = not np.frombuffer(content, np.uint8).any() if expected is None else zlib.crc32(content) == expected
+        if not is_right:
+            raise damaged(self.path, f"the checksum of array {name!r} is wrong at byte {start:,} of it")
+
+    def _verify_gaps(self) -> None:
+        ends = [len(MAGIC), *(place.offset + place.n_bytes for place in self.places.values())]
+        if any(any(self._bytes(end, _next_page(end) - end)) for end in ends):
+            raise damaged(self.path, "there is something between its arrays")
+
+    def _bytes(self, offset: int, length: int) -> bytes:
+        # Not by a map: on file systems in memory, reading a mapped hole takes memory.
+        with disk.naming(self.path):
+            found = _read_at(self._file, length, offset)
+        if len(found) != length:
+            raise damaged(self.path, "it is cut off")
+        return found
+
+
+def read(path: PathLike, kind: str | None = None) -> Container:
+    """Read the header of a file and map its arrays; ``kind`` is the only kind of contents that is accepted.
+
+    Places and sizes are checked before anything is allocated. Checksums of arrays are not compared
+    (:meth:`Container.verify`).
+    """
+    path = Path(path)
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        size = os.fstat(file).st_size
+        head, end = _header_of(path, file, size)
+        found = Container(path, head["kind"], head["header"], file)
+    except BaseException:
+        os.close(file)
+        raise
+    if kind is not None and found.kind != kind:
+        raise SavedModelError(f"{path} holds {found.kind!r}, not {kind!r}")
+    about = _checked_arrays(path, head["arrays"], end)
+    try:
+        whole = _mapped(path, file, end)
+    except (MemoryError, OverflowError, OSError) as error:
+        raise SavedModelError(f"{path} does not fit into memory ({error})") from error
+    for name, (dtype, shape, checksums, place) in about.items():
+        count = math.prod(shape)
+        flat = np.frombuffer(whole, dtype, count, place.offset) if count else np.empty(0, dtype)
+        found.arrays[name], found.block_checksums[name], found.places[name] = flat.reshape(shape), checksums, place
+    return found
+
+
+def _read_at(file: int, length: int, offset: int) -> bytes:
+    pieces: list[bytes] = []
+    while length:
+        if hasattr(os, "pread"):
+            piece = os.pread(file, length, offset)
+        else:
+            os.lseek(file, offset, os.SEEK_SET)
+            piece = os.read(file, length)
+        if not piece:
+            break
+        pieces.append(piece)
+        length, offset = length - len(piece), offset + len(piece)
+    return b"".join(pieces)
+
+
+def _mapped(path: Path, file: int, length: int) -> mmap.mmap | bytearray:
+    """Return the beginning of the open file as private memory."""
+    if disk.is_in_memory(path):
+        return bytearray(_read_at(file, length, 0))
+    return mmap.mmap(file, length, access=mmap.ACCESS_COPY)
+
+
+def _header_of(path: Path, file: int, size: int) -> tuple[dict[str, Any], int]:
+    """Return the JSON of a file's header, checked as a whole, and where it begins."""
+    begins = _read_at(file, len(MAGIC), 0)
+    if begins in _OLD_STARTS or begins.startswith(_OLD_STARTS[2]):
+        raise OldFormat(f"{path} is of an earlier format of grinch. Convert it: grinch convert {path} NEW")
+    if begins != MAGIC:
+        raise SavedModelError(f"{path} is not a file that grinch wrote")
+    if size < PAGE + FOOTER_SIZE:
+        raise damaged(path, "it is cut off")
+    footer = _read_at(file, FOOTER_SIZE, size - FOOTER_SIZE)
+    start, length, number = _PLACE.unpack(footer[: _PLACE.size])
+    checksum, magic = _END.unpack(footer[_PLACE.size :])
+    if magic != MAGIC:
+        raise damaged(path, "it does not end as it should; it may be cut off")
+    if length > LONGEST_HEADER or start < PAGE or start % PAGE or start + length + FOOTER_SIZE != size:
+        raise damaged(path, "its header is not where it says")
+    text = _read_at(file, length, start)
+    if zlib.crc32(footer[: _PLACE.size], zlib.crc32(text)) != checksum:
+        raise damaged(path, "the checksum of its header is wrong")
+    if number > FORMAT:
+        raise LaterFormat(
+            f"{path} is of format {number}, written by a later version of grinch; this one reads up to {FORMAT}."
+            " Upgrade grinch"
+        )
+    return _parsed(path, text), start
+
+
+def _parsed(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"its header is no JSON ({error})") from None
+    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+        raise damaged(path, "its header does not say what is in it")
+    if not isinstance(found.get("header"), dict) or not isinstance(found.get("arrays"), dict):
+        raise damaged(path, "its header does not say what is in it")
+    return found
+
+
+def _checked_arrays(path: Path, about: dict[str, Any], end: int) -> dict[str, tuple[str, list[int], list[Any], Place]]:
+    """Return dtype, shape, checksums and place of each array: one after the other, and all of them inside the file."""
+    found, at = {}, PAGE
+    for name, each in about.items():
+        if not (isinstance(each, list) and len(each) == 3 and isinstance(each[1], list) and isinstance(each[2], list)):
+            raise damaged(path, f"{name!r:.60} is no array")
+        dtype, shape, checksums = each
+        if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype) or len(shape) > 32:
+            raise damaged(path, f"{name!r:.60} cannot be an array of {dtype!r:.60}")
+        if not all(type(n) is int and 0 <= n < 2**48 for n in shape):
+            raise damaged(path, f"{name!r:.60} cannot be of shape {shape!r:.60}")
+        place = Place(at, math.prod(shape) * np.dtype(dtype).itemsize)
+        at = _next_page(at + place.n_bytes)
+        if at > end:
+            raise damaged(path, f"{name!r:.60} is not inside it")
+        if len(checksums) != -(-place.n_bytes // BLOCK) or not all(n is None or type(n) is int for n in checksums):
+            raise damaged(path, f"{name!r:.60} has not one checksum for each of its blocks")
+        found[name] = dtype, shape, checksums, place
+    if at != end:
+        raise damaged(path, "there is something behind its arrays")
+    return found

@@ -1,0 +1,268 @@
+"""The file format: what is written is read, and what was damaged or made up is refused before it is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from grinch.errors import SavedModelError
+from grinch.saving import container
+from grinch.saving.container import BLOCK, PAGE, Arrays, LaterFormat, OldFormat, read, write
+
+DTYPES = ["<i1", "<i2", "<i4", "<i8", "<u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "?", ">f8", ">i4"]
+NAMES = st.text(max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@st.composite
+def some_arrays(draw: Any) -> Any:
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    shape = draw(arrays_of.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5))
+    return draw(arrays_of.arrays(dtype, shape))
+
+
+@given(st.dictionaries(NAMES, some_arrays(), max_size=4), st.dictionaries(st.text(), JSON, max_size=3))
+def test_all_that_is_written_is_read(tmp_path_factory: Any, given_arrays: Any, header: Any) -> None:
+    path = tmp_path_factory.mktemp("files") / "file.grinch"
+    write(path, "kind", header, given_arrays)
+    found = read(path, "kind")
+    found.verify()
+    assert (found.kind, found.header, list(found.arrays)) == ("kind", header, list(given_arrays))
+    for name, array in given_arrays.items():
+        assert found.arrays[name].shape == array.shape
+        assert found.arrays[name].dtype == array.dtype.newbyteorder("<")
+        np.testing.assert_array_equal(found.arrays[name], array)
+        assert found.arrays[name].flags.writeable or not array.size
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_arrays_are_on_pages_and_private(tmp_path: Path) -> None:
+    path, values = tmp_path / "file", np.arange(3 * BLOCK // 8 + 5)
+    write(path, "kind", {}, {"a": np.ones(3, np.float32), "b": values, "c": values[::-2], "d": values.T[:10]})
+    before, found = path.read_bytes(), read(path)
+    assert all(place.offset % PAGE == 0 for place in found.places.values())
+    assert [len(sums) for sums in found.block_checksums.values()] == [1, 4, 2, 1]
+    np.testing.assert_array_equal(found.arrays["c"], values[::-2])
+    found.arrays["b"][:] = 7
+    found.verify()
+    assert path.read_bytes() == before
+
+
+def test_zeros_take_no_room_on_disk(tmp_path: Path) -> None:
+    path, values = tmp_path / "file", np.zeros(64 * BLOCK // 8)
+    values[-1] = 1
+    write(path, "kind", {}, {"a": values, "b": np.zeros(BLOCK, np.uint8)})
+    assert path.stat().st_size > 65 * BLOCK
+    found = read(path)
+    assert found.block_checksums["a"][:63] == [None] * 63
+    assert found.block_checksums["b"] == [None]
+    if path.stat().st_blocks:
+        assert path.stat().st_blocks * 512 < 3 * BLOCK
+    found.verify()
+    np.testing.assert_array_equal(found.arrays["a"], values)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small"
+    arrays: Arrays = {
+        "a": np.arange(10),
+        "zeros": np.zeros(7),
+        "empty": np.zeros((0, 3)),
+        "b": np.ones((2, 3), np.float32),
+    }
+    write(path, "kind", {"some": ["header"]}, arrays)
+    return path
+
+
+def test_every_flipped_byte_is_found(small: Path) -> None:
+    content = bytearray(small.read_bytes())
+    rng = np.random.default_rng(0)
+    # All that is not one of the many zeros between arrays, and some of these.
+    places = {i for i, byte in enumerate(content) if byte} | set(rng.integers(0, len(content), 300).tolist())
+    for at in sorted(places):
+        content[at] ^= 1 << int(rng.integers(8))
+        changed, before = bytes(content), small.read_bytes()
+        content[:] = before
+        small.write_bytes(changed)
+        with pytest.raises(SavedModelError, match="small"):
+            read(small, "kind").verify()
+        small.write_bytes(before)
+    read(small, "kind").verify()
+
+
+def test_a_wrong_block_is_found_by_itself(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write(path, "kind", {}, {"a": np.ones(3 * BLOCK, np.uint8), "b": np.ones(5)})
+    with open(path, "r+b") as file:
+        file.seek(PAGE + 2 * BLOCK + 17)
+        file.write(b"\x00")
+    found = read(path)
+    found.verify(["b"])
+    found.verify_bytes("a", 0, 2 * BLOCK)
+    found.verify_block("a", 1)
+    for check in (
+        lambda: found.verify_bytes("a", 2 * BLOCK - 1, 2 * BLOCK + 1),
+        lambda: found.verify_block("a", 2),
+        lambda: found.verify(["a"]),
+        found.verify,
+    ):
+        with pytest.raises(SavedModelError, match="'a' is wrong at byte 2,097,152"):
+            check()
+
+
+def test_a_file_that_was_replaced_is_verified_as_it_was(small: Path) -> None:
+    found = read(small)
+    write(small, "kind", {}, {"a": np.zeros(10)})
+    found.verify()
+    assert found.arrays["a"].tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0003, 0.3, 0.9, 0.999])
+def test_truncated_files_are_refused(small: Path, share: float) -> None:
+    content = small.read_bytes()
+    small.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(SavedModelError, match="small"):
+        read(small)
+
+
+def rewritten(path: Path, change: Any, number: int = container.FORMAT) -> None:
+    """Write a header of one's own, with right checksums."""
+    content = path.read_bytes()
+    start, length, _ = struct.unpack("<QQI", content[-32:-12])
+    head = json.loads(content[start : start + length])
+    text = change(head) if callable(change) else change
+    text = json.dumps(head if text is None else text).encode() if not isinstance(text, bytes) else text
+    body = text + struct.pack("<QQI", start, len(text), number)
+    path.write_bytes(content[:start] + body + struct.pack("<I8s", zlib.crc32(body), container.MAGIC))
+
+
+def array_set(index: int, value: Any) -> Any:
+    def change(head: Any) -> None:
+        head["arrays"]["a"][index] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        array_set(1, [2**47]),
+        array_set(1, [2**62, 2**62]),
+        array_set(1, [-1]),
+        array_set(1, [-1, -10]),
+        array_set(1, [10.0]),
+        array_set(1, [True] * 10),
+        array_set(1, ["10"]),
+        array_set(1, [1] * 40),
+        array_set(1, [11]),
+        array_set(1, [9, 100]),
+        array_set(1, 10),
+        array_set(0, "|O8"),
+        array_set(0, "O"),
+        array_set(0, ">i8"),
+        array_set(0, "<V8"),
+        array_set(0, "<U2"),
+        array_set(0, "<i8,<i8"),
+        array_set(0, "<i3"),
+        array_set(0, 8),
+        array_set(0, None),
+        array_set(2, []),
+        array_set(2, [1, 2]),
+        array_set(2, ["1"]),
+        array_set(2, None),
+        lambda head: head["arrays"].update(a=None),
+        lambda head: head["arrays"].update(a=[]),
+        lambda head: head["arrays"].update(more=["<f8", [10**6], [None] * 8]),
+        lambda head: head["arrays"].pop("b"),
+        lambda head: head.update(arrays=[]),
+        lambda head: head.update(header=None),
+        lambda head: head.update(kind=3),
+        lambda head: head.pop("kind"),
+        lambda head: [],
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"1" * 10_000,
+    ],
+)
+def test_made_up_headers_are_refused(small: Path, change: Any) -> None:
+    rewritten(small, change)
+    with pytest.raises(SavedModelError, match="small is damaged"):
+        read(small).verify()
+
+
+def test_another_kind_is_refused_by_name(small: Path) -> None:
+    with pytest.raises(SavedModelError, match="small holds 'kind', not 'model'"):
+        read(small, "model")
+
+
+def test_a_later_format_is_refused_by_number(small: Path) -> None:
+    rewritten(small, lambda head: None, 99)
+    with pytest.raises(LaterFormat, match=r"small is of format 99.*Upgrade"):
+        read(small)
+
+
+@pytest.mark.parametrize("start", [b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04"])
+def test_earlier_formats_name_the_command(tmp_path: Path, start: bytes) -> None:
+    path = tmp_path / "old.grinch"
+    path.write_bytes(start + bytes(5000))
+    with pytest.raises(OldFormat, match=r"grinch convert \S*old.grinch NEW"):
+        read(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x8aGRINCH", b"something else that is longer than eight bytes"])
+def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(SavedModelError, match="other"):
+        read(path)
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        read(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("array", [np.array(["text"]), np.array([None]), np.array([1j])])
+def test_only_numbers_are_written(tmp_path: Path, array: Any) -> None:
+    with pytest.raises(ValueError, match="'a' must hold numbers or flags"):
+        write(tmp_path / "file", "kind", {}, {"b": np.ones(3), "a": array})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_leaves_what_was_there(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = small.read_bytes()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("grinch.saving.disk.write_at", full)
+    with pytest.raises(OSError, match="small"):
+        write(small, "kind", {}, {"a": np.ones(3)})
+    assert small.read_bytes() == before
+    assert len(list(small.parent.iterdir())) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_links_and_modes_stay(small: Path) -> None:
+    link = small.with_name("link")
+    link.symlink_to(small)
+    small.chmod(0o640)
+    write(link, "kind", {}, {"a": np.ones(3)})
+    assert link.is_symlink()
+    assert small.stat().st_mode & 0o777 == 0o640
+    assert read(small).arrays["a"].tolist() == [1, 1, 1]
