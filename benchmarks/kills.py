@@ -286,10 +286,10 @@ def fork(work: Callable[[], None], errors: Path | None = None) -> int:
         return pid
     code = 1
     try:
-        from grinch.store import session
+        from grinch.store import snapshots
 
         # Snapshots in the background, often.
-        session.LEAST_CHANGED = 100
+        snapshots.LEAST_CHANGED = 100
         work()
         code = 0
     except BaseException:

@@ -171,7 +171,7 @@ def size(place: Path, n: int) -> dict[str, Any]:
 def stall(place: Path, n: int) -> dict[str, Any]:
     """Milliseconds of single inserts at n points, while snapshots are taken in the background and while none is."""
     import grinch
-    from grinch.store import session
+    from grinch.store import snapshots
 
     X = mixture(n + 3000)[0]
     with grinch.open(place / "stall", metric="cosine") as store:
@@ -179,7 +179,7 @@ def stall(place: Path, n: int) -> dict[str, Any]:
             store.insert(batch)
         store.snapshot()
         # A snapshot every 500 points, so that there are several.
-        session.LEAST_CHANGED, session.CHANGED_SHARE = 500, 0.0
+        snapshots.LEAST_CHANGED, snapshots.CHANGED_SHARE = 500, 0.0
         aside: list[float] = []
         alone: list[float] = []
         for row in batches(X, n, n + 3000, 1):

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import grinch
 from effort import at_night, trials
 from grinch import Grinch
-from grinch.store import session
+from grinch.store import snapshots
 from grinch.store.following import Followed
 
 CENTRES = np.random.default_rng(7).normal(size=(6, 4)) * 3
@@ -164,10 +164,8 @@ class StoreMachine(RuleBasedStateMachine):
 
 def die(store) -> None:
     """What is left of a store when its process is killed: the files as they are, and no lock."""
-    store._wait_for_aside()
-    store._database.close()
-    store._database = None
-    store._lock.release()
+    store._snapshots.wait()
+    store._release()
 
 
 def with_names(change, rows):
@@ -178,7 +176,7 @@ def with_names(change, rows):
 
 @pytest.mark.parametrize("least_changed", [20, at_night(10**9)])
 def test_store_is_the_estimator(least_changed, monkeypatch):
-    monkeypatch.setattr(session, "LEAST_CHANGED", least_changed)
+    monkeypatch.setattr(snapshots, "LEAST_CHANGED", least_changed)
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(

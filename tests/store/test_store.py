@@ -17,9 +17,10 @@ import pytest
 import grinch
 from grinch import Grinch
 from grinch.datasets import gaussian_mixture
-from grinch.store import DamagedStore, StoreLocked, session
+from grinch.saving import container
+from grinch.store import DamagedStore, StoreLocked, snapshots
 from grinch.store.database import Database
-from grinch.store.snapshots import read_snapshot, write_snapshot
+from grinch.store.snapshots import KIND, read_snapshot
 from killing import kills
 
 
@@ -305,15 +306,14 @@ def test_backup_beside_a_writer(folder, tmp_path):
 
 
 def test_snapshots_are_taken_aside(folder, monkeypatch):
-    monkeypatch.setattr(session, "LEAST_CHANGED", 50)
+    monkeypatch.setattr(snapshots, "LEAST_CHANGED", 50)
     X = points(1200)
     with grinch.open(folder) as store:
         store.insert(X[:800])
         for start in range(800, 1200, 20):
             store.insert(X[start : start + 20])
-        store._wait_for_aside()
-        assert store.info()["operations_since_snapshot"] < 21
-        assert store._snapshot_version > 0
+        store._snapshots.wait()
+        assert 0 <= store.info()["operations_since_snapshot"] < 21
         # As if the process had died here.
         model = Grinch().partial_fit(X[:800])
         for start in range(800, 1200, 20):
@@ -627,7 +627,7 @@ def test_lock_that_was_taken_away(folder):
         second.check()
     with pytest.raises(StoreLocked):
         first.insert(points(7))
-    first._database.close()
+    first._release()
 
 
 def test_lock_is_given_back_beside_forks(folder):
@@ -663,7 +663,7 @@ def test_vectors_that_are_gone_are_missed_at_once(folder):
 
 def test_damage_does_not_get_right_checksums(folder, monkeypatch):
     """Of a large snapshot, most is not verified when it is opened, but before it becomes a part of the next one."""
-    monkeypatch.setattr("grinch.store.contents.LITTLE", 0)
+    monkeypatch.setattr("grinch.store.snapshots.LITTLE", 0)
     with grinch.open(folder) as store:
         store.insert(points(100))
     path = next(folder.glob("snapshot-*"))
@@ -707,7 +707,7 @@ def test_crafted_snapshots_are_refused(folder, tmp_path, what):
     else:
         arrays["model/builder.known.near"][:] = 2**30
     path.unlink()
-    write_snapshot(path, snapshot.manifest, arrays)
+    container.write(path, KIND, snapshot.header, arrays)
     with pytest.raises(ValueError, match="damaged"):
         grinch.open(folder)
 
@@ -759,7 +759,7 @@ def test_interrupt_as_a_transaction_begins(folder):
 
 
 def test_snapshot_that_cannot_be_begun_fails_no_change(folder, monkeypatch):
-    monkeypatch.setattr(session, "LEAST_CHANGED", 10)
+    monkeypatch.setattr(snapshots, "LEAST_CHANGED", 10)
 
     def refuse():
         raise OSError(12, "no memory")
@@ -772,8 +772,8 @@ def test_snapshot_that_cannot_be_begun_fails_no_change(folder, monkeypatch):
 
 
 def test_nothing_is_left_beside_background_snapshots(folder, monkeypatch):
-    monkeypatch.setattr(session, "LEAST_CHANGED", 1)
-    monkeypatch.setattr(session, "CHANGED_SHARE", 0.0)
+    monkeypatch.setattr(snapshots, "LEAST_CHANGED", 1)
+    monkeypatch.setattr(snapshots, "CHANGED_SHARE", 0.0)
     with grinch.open(folder) as store:
         for seed in range(4):
             store.insert(points(30, seed))

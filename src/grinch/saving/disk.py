@@ -96,3 +96,25 @@ def as_bytes(data: npt.NDArray[Any] | bytes) -> memoryview:
     if isinstance(data, bytes):
         return memoryview(data)
     return data.data.cast("B") if data.size else memoryview(b"")
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file with its holes; the copy is on disk when this returns."""
+    with open(source, "rb") as old, open(target, "xb") as new:
+        at = 0
+        while piece := old.read(CHUNK):
+            if any(piece):
+                write_at(new.fileno(), piece, at)
+            at += len(piece)
+        os.ftruncate(new.fileno(), at)
+        sync(new.fileno())
+
+
+def sizes_in(folder: Path) -> dict[str, int]:
+    """Bytes that each file of a folder takes on disk, without the holes in it."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            status = path.stat()
+            found[str(path.relative_to(folder))] = getattr(status, "st_blocks", -(-status.st_size // 512)) * 512
+    return found

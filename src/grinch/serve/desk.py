@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -10,13 +11,13 @@ import numpy as np
 from grinch import cuts
 from grinch._types import Labels
 from grinch.errors import unknown_name
-from grinch.serve.live import Live
 from grinch.serve.sources import MemorySource
-from grinch.store.reading import DEFAULT_CUT
+from grinch.store import Store
+from grinch.store.queries import DEFAULT_CUT, View
 from grinch.tree import Tree
 
-# Requests that wait for the end of a change, each in a thread: others need some, too.
-MOST_WAITING = 16
+# A store that another process writes is refreshed when it was last looked at this many seconds ago.
+FRESH = 1.0
 
 Found = TypeVar("Found")
 
@@ -34,7 +35,7 @@ class Desk(Protocol):
 
     kind: str
 
-    def read(self, ask: Callable[[Any], Found]) -> Found: ...
+    def read(self, ask: Callable[[Any], Found], *, placing: bool = False) -> Found: ...
     def tree(self) -> tuple[int, Tree]: ...
     def tree_and_ids(self) -> tuple[int, Tree, list[Any]]: ...
     def shape(self) -> Shape: ...
@@ -45,32 +46,38 @@ class StoreDesk:
 
     kind = "store"
 
-    def __init__(self, live: Live):
-        self.live = live
+    def __init__(self, store: Store):
+        self.store = store
         self.known: Shape | None = None
+        self._looked_at = time.monotonic()
 
-    def read(self, ask: Callable[[Any], Found]) -> Found:
-        return self.live.read(ask, MOST_WAITING)
+    def read(self, ask: Callable[[View], Found], *, placing: bool = False) -> Found:
+        """Return what ``ask`` finds in the last version; beside a change, in the one before."""
+        if self.store.is_readonly and time.monotonic() - self._looked_at > FRESH:
+            self._looked_at = time.monotonic()
+            self.store.refresh()
+        with self.store.view(placing=placing) as view:
+            return ask(view)
 
     def tree(self) -> tuple[int, Tree]:
         """The version, and the tree without names."""
-        return self.read(lambda store: (store.version, store.bare_tree))
+        return self.read(lambda view: (view.version, view.bare_tree))
 
     def tree_and_ids(self) -> tuple[int, Tree, list[Any]]:
         """The same with the ids of that version, in the order of the leaves."""
-        return self.read(lambda store: (store.version, store.bare_tree, store.ids))
+        return self.read(lambda view: (view.version, view.bare_tree, view.ids))
 
     def shape(self) -> Shape:
         """Never changes once there are points."""
         if self.known is None:
-            found, n = self.read(lambda store: (self._shape(store), len(store)))
+            found, n = self.read(lambda view: (self._shape(view), len(view)))
             self.known = found if n else None
             return found
         return self.known
 
     @staticmethod
-    def _shape(store: Any) -> Shape:
-        return Shape(store.n_features, store.dtype, store.n_features is None and len(store) > 0)
+    def _shape(view: View) -> Shape:
+        return Shape(view.n_features, view.dtype, view.n_features is None and len(view) > 0)
 
 
 class FixedDesk:
@@ -79,7 +86,7 @@ class FixedDesk:
     def __init__(self, source: MemorySource):
         self.kind, self._fixed = source.kind, _Fixed(source)
 
-    def read(self, ask: Callable[[Any], Found]) -> Found:
+    def read(self, ask: Callable[[Any], Found], *, placing: bool = False) -> Found:
         return ask(self._fixed)
 
     def tree(self) -> tuple[int, Tree]:

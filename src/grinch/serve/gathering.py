@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch.serve.live import Live
-from grinch.store.face import AnyStore
+from grinch.store import Store
 from grinch.store.inputs import kind_of
 
 log = logging.getLogger("grinch.serve")
@@ -63,9 +62,9 @@ class Insert:
 
 @dataclass(eq=False)
 class Call:
-    """Any other change, as much work as to insert ``n_points``."""
+    """Any other change, of this many points."""
 
-    change: Callable[[AnyStore], Any]
+    change: Callable[[Store], Any]
     n_points: int = 1
     n_bytes: int = 0
     done: Future[Any] = field(default_factory=Future)
@@ -79,24 +78,24 @@ class Writer:
     others. ``changed`` is called after each change.
 
     >>> import grinch, tempfile
-    >>> live = Live(grinch.open(tempfile.mkdtemp()))
-    >>> writer = Writer(live)
+    >>> store = grinch.open(tempfile.mkdtemp())
+    >>> writer = Writer(store)
     >>> writer.submit(Insert(np.array([[1.0, 0.0]]), ["a"])).result()
     Inserted(version=1, ids=['a'])
     >>> writer.close()
-    >>> live.store.close()
+    >>> store.close()
     """
 
     def __init__(
         self,
-        live: Live,
+        store: Store,
         *,
         most: int = 256,
         most_bytes: int = 2**28,
         most_points: int = 10_000,
         changed: Callable[[], None] = lambda: None,
     ):
-        self._live, self._changed = live, changed
+        self._store, self._changed = store, changed
         self._most, self._most_bytes, self._most_points = most, most_bytes, most_points
         self._waiting: deque[Insert | Call] = deque()
         self._bytes = 0
@@ -183,7 +182,7 @@ class Writer:
                 return
         else:
             try:
-                found = self._insert(batch) if isinstance(batch[0], Insert) else [self._call(batch[0])]
+                found = self._insert(batch) if isinstance(batch[0], Insert) else [batch[0].change(self._store)]
             except Exception as error:
                 batch[0].done.set_exception(error)
                 return
@@ -192,19 +191,15 @@ class Writer:
         self.batches(len(batch), sum(change.n_points for change in batch))
         self._changed()
 
-    def _call(self, call: Call) -> Any:
-        with self._live.changing(call.n_points):
-            return call.change(self._live.store)
-
     def _insert(self, batch: Sequence[Insert]) -> list[Inserted]:
         """Insert all of them, or none."""
-        store, sizes = self._live.store, [insert.n_points for insert in batch]
+        sizes = [insert.n_points for insert in batch]
         rows = batch[0].rows if len(batch) == 1 else np.concatenate([insert.rows for insert in batch])
         ids = None if batch[0].ids is None else [name for insert in batch for name in insert.ids or ()]
         payload = _joined(batch)
-        with self._live.changing(len(rows)), store._turn:
-            first = store.n_given
-            version = store.insert(rows, ids=ids, payload=payload)
+        # Nobody else writes, so the numbers of points without ids go on from here.
+        first = self._store.n_given
+        version = self._store.insert(rows, ids=ids, payload=payload)
         given = list(range(first, first + len(rows))) if ids is None else ids
         ends = np.cumsum([0, *sizes]).tolist()
         return [Inserted(version, given[begin:end]) for begin, end in pairwise(ends)]

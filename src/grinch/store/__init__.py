@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from grinch.store.damage import DamagedStore
+from grinch.store.damage import DamagedStore, EarlierFormat, OtherEngine
 from grinch.store.lock import StoreLocked
 from grinch.store.opening import open
 from grinch.store.recovery import Recovered, recover
+from grinch.store.replay import Replayed, replay
 from grinch.store.store import Store
 
-__all__ = ["DamagedStore", "Recovered", "Store", "StoreLocked", "open", "recover"]
+__all__ = [
+    "DamagedStore",
+    "EarlierFormat",
+    "OtherEngine",
+    "Recovered",
+    "Replayed",
+    "Store",
+    "StoreLocked",
+    "open",
+    "recover",
+    "replay",
+]

@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from grinch.saving.checks import check_model
-from grinch.store import disk
+from grinch.saving.container import Container
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
 from grinch.store.database import Database
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
-from grinch.store.sparse_rows import checksum_rows
-
-if TYPE_CHECKING:
-    from grinch.store.session import Session
+from grinch.store.rows import Rows
+from grinch.store.snapshots import verify
 
 
-def check_store(store: Session, contents: Contents, database: Database) -> None:
-    """Raise :class:`~grinch.store.DamagedStore` if anything is not as it should be."""
+def check_store(
+    folder: Path, contents: Contents, read: Contents, database: Database, rows: Rows, snapshot: Container
+) -> None:
+    """Raise :class:`~grinch.store.DamagedStore` if anything is not as it should be; ``read`` is what is on disk."""
     database.check()
-    NodeNames(store.folder / NAMES_FILE).check()
-    snapshot = store._find_snapshot()
-    snapshot.verify()
-    check_rows(store, database)
+    NodeNames(folder / NAMES_FILE).check()
+    verify(snapshot)
+    rows.check(database.operations(0))
     try:
         check_model(contents.model)
     except ValueError as error:
         raise damaged(snapshot.path, str(error)) from error
     _check_points(contents, database)
-    _check_same(snapshot.path, contents, store._read_beside()[1])
-
-
-def check_rows(store: Session, database: Database) -> None:
-    """Rows are those that came."""
-    if store._vectors is None:
-        return
-    step = max(disk.CHUNK * 16 // store._vectors.row_bytes, 1)
-    for done in database.operations(0):
-        stop = done.first_row + done.n_rows
-        pieces = (np.arange(start, min(start + step, stop)) for start in range(done.first_row, stop, step))
-        if checksum_rows(map(store._rows_at, pieces)) != done.checksum:
-            raise damaged(store._vectors.path, f"the vectors of version {done.version} are not those that were written")
+    _check_same(snapshot.path, contents, read)
 
 
 def _check_points(contents: Contents, database: Database) -> None:
@@ -69,9 +55,9 @@ def _check_same(path: Path, contents: Contents, again: Contents) -> None:
         raise damaged(path, "the points on disk are not those in memory")
     if not contents.n_points:
         return
-    one, other = contents.model.tree_, again.model.tree_
+    one, other = contents.tree(), again.tree()
     if not np.array_equal(one.child_pairs(), other.child_pairs()):
         raise damaged(path, "the tree on disk is not the one in memory")
-    for cut in contents.followed.names:
-        if not np.array_equal(contents.followed.labels(cut, contents.model), again.followed.labels(cut, again.model)):
+    for cut in contents.cut_names:
+        if not np.array_equal(contents.labels(cut), again.labels(cut)):
             raise damaged(path, f"the clusters of cut {cut!r} on disk are not those in memory")

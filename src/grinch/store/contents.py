@@ -6,43 +6,43 @@ same contents, bit by bit. That is what a store rests on: what is on disk is a s
 
 from __future__ import annotations
 
+import copy
 import json
 import mmap
 import os
-import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
-from grinch._types import Counts
+from grinch._types import Counts, Labels, Slots
 from grinch.estimators.advice import no_advice
 from grinch.estimators.grinch import Grinch
+from grinch.saving import disk
+from grinch.saving.container import Container
 from grinch.saving.parts import Parts, put_together, take_apart
-from grinch.store import disk
 from grinch.store.changes import Change
-from grinch.store.damage import damaged
 from grinch.store.database import Id, Operation
 from grinch.store.following import Followed, how_of
-from grinch.store.snapshots import Snapshot
+from grinch.store.inputs import RowCheck
+from grinch.store.queries import AboutCut, Placed
 from grinch.summaries import SparseSummaries
 from grinch.summaries.arrays import enlarged
 from grinch.summaries.sparse import enlarged_entries
 from grinch.tree import Tree
 
+if TYPE_CHECKING:
+    from grinch.core.view import EngineView
+
 # Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
 LARGE = 2**26
 # Exemplars of a cluster.
 FEW = 3
-# A snapshot of up to this many bytes is compared with its checksums as a whole when it is opened.
-LITTLE = 2**26
-# Of a larger one, these are not: most of it, and nothing that code follows from number to number.
-HEAVY = re.compile(r"model/builder\.(summaries(?!\.apart_)|search)\.")
 
 
 class Contents:
@@ -58,7 +58,12 @@ class Contents:
         self.version = self.n_rows = 0
         self.n_begun = 0
         """How many changes were begun: if one is raised out of, these contents are good for nothing any more."""
+        self.verify_points: Callable[[Slots], None] = lambda slots: None
+        """Raises if the rows of these points, by their slots, are not as they were written."""
         self._row_of: Counts = np.empty(0, np.int64)
+        self._is_row_of_shared = False
+        self.row_sums: dict[str, npt.NDArray[Any]] = {}
+        """The checksums of the blocks of the rows, as the snapshot had them."""
         self._use_files()
 
     def _use_files(self) -> None:
@@ -108,6 +113,76 @@ class Contents:
         engine = self.model._engine()
         slots = self.model._fitted.ids.slots_at(positions, engine.slots)
         return np.array([slot >= 0 and engine.has(slot) for slot in slots.tolist()], np.bool_)
+
+    # As it is asked for (``queries.State``) -----------------------------------------------------------------------
+
+    @property
+    def cut_names(self) -> list[str]:
+        return self.followed.names
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How the model was made."""
+        parameters = self.model.get_params()
+        return {name: parameters[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")}
+
+    def tree(self) -> Tree:
+        return copy.copy(self.model.tree_) if self.n_points else Tree()
+
+    def labels(self, cut: str) -> Labels:
+        return self.followed.labels(cut, self.model)
+
+    def about_cut(self, cut: str) -> AboutCut:
+        found, drift = self.followed[cut], self.followed.drift(cut)
+        kind = "automatic" if found.is_automatic else "n_clusters" if found.how.threshold is None else "threshold"
+        return AboutCut(kind, found.parameters, drift.came + drift.left, drift.share)
+
+    def row_check(self) -> RowCheck:
+        return RowCheck.of(self.model)
+
+    def place(self, rows: Any) -> Placed:
+        fitted, engine = self.model._check_fitted(), self.model._engine()
+        places = engine.place(self.model._validate(rows, reset=False).rows)
+        self.verify_points(places.nearest)
+        nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest])
+        return Placed(fitted.public_ids(engine.numbered(places.sibling)), nearest)
+
+    def predict(self, cut: str, rows: Any) -> Labels:
+        return self.followed.cluster_of_places(cut, self.model, rows)
+
+    @property
+    def can_place(self) -> bool:
+        return True
+
+    @property
+    def n_features(self) -> int:
+        return int(getattr(self.model, "n_features_in_", 0))
+
+    def touched(self, since: int) -> Counts:
+        return self.followed.touched(self.model, since) if self.n_points else np.empty(0, np.int64)
+
+    def layers(self) -> list[tuple[Labels, float]]:
+        """Return the layers of the automatic cut, and how long each lasts."""
+        if not self.n_points:
+            return []
+        return list(zip(self.model.layers_, self.model.layer_persistence_.tolist(), strict=True))
+
+    def would_recut(self, cut: str) -> Any:
+        return self.followed.would_recut(cut, self.model)
+
+    # For readers beside a change (``frozen.py``) ------------------------------------------------------------------
+
+    def engine_view(self) -> EngineView | None:
+        return self.model._engine().view() if self.n_points and hasattr(self.model._engine(), 'view') else None  # TEMP
+
+    def leaves(self) -> Counts:
+        """Return, by leaf of the engine's tree, the leaf of the tree handed out."""
+        return self.model._fitted.leaves() if self.n_points else np.empty(0, np.int64)
+
+    def shared_row_of(self) -> Counts:
+        """Return :attr:`row_of` for a reader who keeps it while points come and go."""
+        self._is_row_of_shared = True
+        return self.row_of
 
     # Operations ---------------------------------------------------------------------------------------------------
 
@@ -223,14 +298,17 @@ class Contents:
         if need > len(self._row_of):
             larger = np.full(max(need, len(self._row_of) * 3 // 2), -1, np.int64)
             larger[: len(self._row_of)] = self._row_of
-            self._row_of = larger
+            self._row_of, self._is_row_of_shared = larger, False
+        if self._is_row_of_shared and len(positions) and positions[0] < self.n_given - len(positions):
+            # Not only points that came, which nobody has looked at yet.
+            self._row_of, self._is_row_of_shared = self._row_of.copy(), False
         self._row_of[positions] = first_row + np.arange(len(positions))
         self.n_rows = first_row + len(positions)
 
     # On disk ------------------------------------------------------------------------------------------------------
 
-    def parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """All there is, as JSON and arrays; nothing is copied."""
+    def to_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return all there is, as JSON and arrays; nothing is copied."""
         model = take_apart(self.model)
         state, followed = self.followed.state()
         manifest = {
@@ -245,11 +323,9 @@ class Contents:
         return manifest, arrays | {"row_of": self._row_of}
 
     @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, folder: Path, linkage: Any, search: Any) -> Self:
+    def from_snapshot(cls, snapshot: Container, folder: Path, linkage: Any, search: Any) -> Self:
         """What was written; arrays are used as they are mapped."""
-        manifest = snapshot.manifest
-        check_pointers(snapshot)
-
+        manifest = snapshot.header
         def under(name: str) -> dict[str, npt.NDArray[Any]]:
             return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
 
@@ -258,7 +334,7 @@ class Contents:
         followed.attach(model)
         contents = cls(model, followed, folder, manifest["store"])
         contents.version, contents.n_rows = int(manifest["version"]), int(manifest["rows"])
-        contents._row_of = snapshot.arrays["row_of"]
+        contents._row_of, contents.row_sums = snapshot.arrays["row_of"], under("rows/")
         return contents
 
 
@@ -283,24 +359,6 @@ def ids_of_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Id] | None:
         return None
     text, ends = arrays["ids/text"].tobytes(), arrays["ids/ends"].tolist()
     return [text[start:end].decode() for start, end in pairwise([0, *ends])]
-
-
-def check_pointers(snapshot: Snapshot) -> None:
-    """Arrays that compiled code follows from number to number must be as they were written, and stay inside.
-
-    The vectors of a large snapshot are verified when somebody asks for it (:meth:`Store.check`), and before they are
-    written to the next one, for it takes as long as to read them.
-    """
-    is_little = sum(array.nbytes for array in snapshot.arrays.values()) <= LITTLE
-    snapshot.verify(name for name, array in snapshot.arrays.items() if is_little or not _is_heavy(name, array))
-    table = snapshot.arrays.get("model/builder.links.table")
-    if table is not None and len(table) and not (table[:, :3].min() >= -1 and table[:, :3].max() < len(table)):
-        raise damaged(snapshot.path, "nodes of its tree are not there")
-
-
-def _is_heavy(name: str, array: npt.NDArray[Any]) -> bool:
-    is_number = array.dtype.kind == "f" or name.endswith("codes")
-    return name.startswith("ids/") or (bool(HEAVY.match(name)) and is_number)
 
 
 class InFiles:

@@ -33,6 +33,14 @@ class LaterFormat(DamagedStore):
     """A file of a store that only a later version can read."""
 
 
+class EarlierFormat(ValueError):
+    """A store that an earlier version made, which ``grinch convert`` reads."""
+
+
+class OtherEngine(ValueError):
+    """A store whose log another engine wrote: doing it again could give another tree."""
+
+
 def damaged(path: Path, why: str) -> DamagedStore:
     """Return the error for a file of a store, or its folder, with what can be done."""
     folder = path if path.is_dir() else path.parent

@@ -17,12 +17,12 @@ from urllib.parse import quote
 import numpy as np
 
 from grinch._types import Counts
-from grinch.store import disk
-from grinch.store.damage import LaterFormat, damaged, reading, unusable
+from grinch.core.engine import ENGINE
+from grinch.saving import disk
+from grinch.store.damage import EarlierFormat, LaterFormat, damaged, reading, unusable
 
-FORMAT = 1
-# Of a store whose vectors are sparse: an earlier release would take its rows for dense ones.
-SPARSE_FORMAT = 2
+# Formats 1 and 2 had snapshots of another kind, no checksums of blocks of rows, and operations without an engine.
+FORMAT = 3
 FILE = "store.sqlite"
 # The files that SQLite keeps beside it.
 BESIDE = (f"{FILE}-wal", f"{FILE}-shm", f"{FILE}-journal")
@@ -37,6 +37,7 @@ TABLES = {
         "version integer primary key",
         "kind text not null",
         "at real not null",
+        "engine integer not null",
         "first_row integer not null",
         "n_rows integer not null",
         "checksum integer not null",
@@ -54,7 +55,7 @@ OTHERS = ("create index changes_by_version on changes (version)", "create unique
 
 
 class Operation(NamedTuple):
-    """A line of the log: what was done, and which rows came with it.
+    """A line of the log: what was done, which rows came with it, and the number of the engine that did it.
 
     Few rows are in the log themselves (``rows``): then one file is on disk sooner than two.
     """
@@ -66,6 +67,7 @@ class Operation(NamedTuple):
     checksum: int = 0
     data: bytes | None = None
     rows: bytes | None = None
+    engine: int = ENGINE
 
 
 # What is known of a store by name, and of which type it is.
@@ -207,11 +209,16 @@ class Database:
 
     def look_again(self) -> None:
         """For a reader: what was committed by now; until the next call nothing of it changes."""
+        self.end_look()
+        with self._explained():
+            self._connection.execute("begin")
+        self._one("select count(*) from about")
+
+    def end_look(self) -> None:
+        """For a reader: see what is committed whenever something is asked, until the next :meth:`look_again`."""
         with self._explained():
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
-            self._connection.execute("begin")
-        self._one("select count(*) from about")
 
     def close(self) -> None:
         """Close the connection; a reader leaves no file behind."""
@@ -286,12 +293,13 @@ class Database:
         return int(self._one("select coalesce(max(version), 0) from operations")[0])
 
     def add_operation(self, done: Operation) -> None:
-        self._write("operations", [(done.version, done.kind, time.time(), *done[2:])], "insert")
+        row = (done.version, done.kind, time.time(), done.engine, *done[2:-1])
+        self._write("operations", [row], "insert")
 
     def operations(self, after: int) -> Iterator[Operation]:
         """Those after a version, in order."""
-        for version, kind, _, *rest in self._rows("operations", "where version > ? order by version", after):
-            yield Operation(version, kind, *rest)
+        for row in self._rows("operations", "where version > ? order by version", after):
+            yield operation_of(row)
 
     def times(self) -> dict[int, float]:
         """When each version was made, in seconds since 1970."""
@@ -527,11 +535,16 @@ def check_header(path: Path) -> None:
 
 
 def check_version(path: Path, version: Any) -> None:
-    """Raise if a database is of a format that only a later version reads."""
-    if isinstance(version, int) and version > SPARSE_FORMAT:
+    """Raise if a database is of a format that this version does not read."""
+    if isinstance(version, int) and version > FORMAT:
         raise LaterFormat(
-            f"{path} is of format {version}, written by a later version of grinch; this one reads up to"
-            f" {SPARSE_FORMAT}. Upgrade grinch"
+            f"{path} is of format {version}, written by a later version of grinch; this one reads {FORMAT}."
+            " Upgrade grinch"
+        )
+    if version in (1, 2):
+        raise EarlierFormat(
+            f"{path} is of format {version}, which grinch 0.1 wrote; this version reads {FORMAT}. Convert the store:"
+            f" grinch convert {path.parent} NEW"
         )
 
 
@@ -540,14 +553,20 @@ def about_row(name: str, value: Any) -> tuple[str, str]:
     return name, json.dumps(value)
 
 
+def operation_of(row: tuple[Any, ...]) -> Operation:
+    """Return a row of the table ``operations`` as an operation."""
+    version, kind, _, engine, *rest = row
+    return Operation(version, kind, *rest, engine)
+
+
 def forgotten(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the row of an operation that is never done again.
 
     How many points an insert brought stays known: which of those there are came when.
     """
-    version, kind, at, _, n_rows, _, data, _ = row
+    version, kind, at, engine, _, n_rows, _, data, _ = row
     count = None if kind not in ("insert", "adopt") else str(n_rows).encode() if n_rows else data
-    return version, kind, at, 0, 0, 0, count, None
+    return version, kind, at, engine, 0, 0, 0, count, None
 
 
 def _statement(table: str, rows: Iterable[tuple[Any, ...]], how: str) -> tuple[str, Iterator[tuple[Any, ...]]]:

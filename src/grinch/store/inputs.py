@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from grinch.estimators.checks import hinting_at_columns
 from grinch.estimators.grinch import Grinch, _stays_sparse
 from grinch.saving import plain
 from grinch.store.database import Id
-from grinch.store.sparse_rows import sparse_matrix
+from grinch.store.row_files import sparse_matrix
 from grinch.summaries.vectors import dense_rows
 from grinch.text.encoders import saved_encoder
 
@@ -27,28 +29,44 @@ MOST_SHOWN = 80
 TEXT_FILE = "text.npz"
 
 
-def check_rows(
-    model: Grinch, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None = None, new_columns: bool = False
-) -> Any:
-    """X as the store keeps it: a matrix of ``dtype`` (None: float32 if X is in float32 or less), or a list of records.
+@dataclass(frozen=True)
+class RowCheck:
+    """Checks rows that come to a store; ``model`` has its parameters, and nothing of its points.
 
-    ``is_sparse`` says whether rows are kept sparse (None: as the model keeps them, if these are the first).
     What the model sees is what is kept, so that a store that is opened again goes on as if it had never been closed.
     """
-    face = model._face()
-    if columns_of(X) is not None and model.__sklearn_is_fitted__():
-        # The store has compared them; the model is given plain rows, and knows no names.
-        face.feature_names_in_ = np.array(columns_of(X), object)
-    if new_columns and model.__sklearn_is_fitted__():
-        face.n_features_in_ = model._columns_with(X)
-        X = model._widened(X, face.n_features_in_)
-    with hinting_at_columns(X, model.n_features_in_) if is_sparse else nullcontext():
-        rows = face._validate(X, reset=not model.__sklearn_is_fitted__()).rows
-    if isinstance(rows, list):
-        return decode_records(encode_records(rows))
-    if dtype is None:
-        dtype = np.dtype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
-    return kept_rows(rows, dtype, is_sparse_with(model, rows) if is_sparse is None else is_sparse)
+
+    model: Grinch
+    is_fitted: bool
+
+    @classmethod
+    def of(cls, model: Grinch) -> RowCheck:
+        return cls(model._face(), model.__sklearn_is_fitted__())
+
+    def __call__(self, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None, new_columns: bool = False) -> Any:
+        """Return X as the store keeps it: a matrix of ``dtype``, or a list of records.
+
+        ``dtype`` None: float32 if X is in float32 or less. ``is_sparse`` says whether rows are kept sparse (None: as
+        the model keeps them, if these are the first).
+        """
+        face, width = copy.copy(self.model), getattr(self.model, "n_features_in_", None)
+        if columns_of(X) is not None and self.is_fitted:
+            # The store has compared them; the model is given plain rows, and knows no names.
+            face.feature_names_in_ = np.array(columns_of(X), object)
+        if new_columns and self.is_fitted:
+            face.n_features_in_ = self.model._columns_with(X)
+            X = self.model._widened(X, face.n_features_in_)
+        with hinting_at_columns(X, width) if is_sparse else nullcontext():
+            rows = face._validate(X, reset=not self.is_fitted).rows
+        if isinstance(rows, list):
+            return decode_records(encode_records(rows))
+        if dtype is None:
+            dtype = np.dtype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
+        return kept_rows(rows, dtype, is_sparse_with(self.model, rows) if is_sparse is None else is_sparse)
+
+    def as_inserted(self, rows: Any) -> Any:
+        """Return rows that were checked as the engine takes them."""
+        return self.model._validate(rows, reset=False).rows
 
 
 def refuse_texts(X: Any, folder: Path) -> None:

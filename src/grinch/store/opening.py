@@ -16,15 +16,16 @@ from grinch.errors import unknown_name
 from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
+from grinch.saving import container
 from grinch.store import inputs
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
 from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.lock import WriterLock, holder
-from grinch.store.reading import DEFAULT_CUT
-from grinch.store.session import OUR_NAMES, snapshot_name, vectors_name
-from grinch.store.snapshots import write_snapshot
+from grinch.store.queries import DEFAULT_CUT
+from grinch.store.rows import vectors_name
+from grinch.store.snapshots import KIND, OUR_NAMES, snapshot_name
 from grinch.store.store import Store
 
 DTYPES = ("float32", "float64")
@@ -199,10 +200,11 @@ def _finish(folder: Path, model: Grinch, how: dict[str, Any], dtype: str | None)
     with closing(Database(folder, readonly=False)) as database:
         (name,) = database.get("files")
         contents = Contents(model, followed, folder, database.get("store"))
-        write_snapshot(folder / name, *contents.parts())
+        header, arrays = contents.to_state()
+        container.write(folder / name, KIND, header, arrays)
         with database.changing():
             # Also where the snapshot is lost, a store knows how it was made.
-            database.set("model", contents.parts()[0]["model"])
+            database.set("model", header["model"])
             database.set("dtype", dtype)
             database.set("default_cut", [how[name] for name in CUT_BY])
             database.set("snapshot", name)

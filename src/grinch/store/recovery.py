@@ -16,24 +16,24 @@ import numpy as np
 
 import grinch
 from grinch._types import Counts, Mask
-from grinch.store import disk, inputs
+from grinch.core.engine import ENGINE
+from grinch.saving import container, disk
+from grinch.saving.container import Container
+from grinch.store import inputs
 from grinch.store.contents import Contents, ids_of_arrays
 from grinch.store.damage import DamagedStore
-from grinch.store.database import FILE, FORMAT, SPARSE_FORMAT, Database, Id, Operation, about_row, forgotten
+from grinch.store.database import FILE, FORMAT, Database, Id, Operation, about_row, forgotten
 from grinch.store.lock import StoreLocked, describe, holder, is_held
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
 from grinch.store.opening import BRANCH_NAME, DTYPES, SHARDED, is_store
 from grinch.store.opening import open as open_store
-from grinch.store.reading import DEFAULT_CUT
+from grinch.store.queries import DEFAULT_CUT
 from grinch.store.remains import Records, Remains
-from grinch.store.session import snapshot_name, vectors_name
-from grinch.store.snapshots import Snapshot, write_snapshot
-from grinch.store.sparse_rows import ENDS, SparseRowFile, checksum_rows
-from grinch.store.store import Store
-
-# Operations that cannot be done again from the log: their outcome is in a snapshot.
-NOT_IN_LOG = ("adopt", "refine", "compact", "recover")
+from grinch.store.row_files import SparseRowFile, checksum_rows
+from grinch.store.rows import files_of, parts_of, sums_of, vectors_name
+from grinch.store.snapshots import KIND, snapshot_name
+from grinch.store.store import NOT_IN_LOG, Store
 
 
 class Recovered(NamedTuple):
@@ -154,7 +154,7 @@ class _Recovery:
         self._used: set[Id | None] = set()
         self._count = count()
 
-    def _add_ids_in(self, snapshot: Snapshot) -> None:
+    def _add_ids_in(self, snapshot: Container) -> None:
         """The ids of points that the database has lost."""
         ids, known = ids_of_arrays(snapshot.arrays), {name for name, _ in self.points.values()}
         if ids is not None:
@@ -206,6 +206,9 @@ class _Recovery:
         after, wrong = contents.version, set[int]()
         known = {done.version: done for done in self.remains.log if done.kind not in NOT_IN_LOG}
         self._compare_rows(after)
+        others = sum(done.engine != ENGINE for done in known.values() if done.version > after)
+        if others:
+            self.lost.append(f"{others:,} operations were done again by another engine: the tree may be another one")
 
         def rows_of(done: Operation) -> Any:
             rows, is_right = self.remains.rows.of(done)
@@ -346,13 +349,15 @@ class _Recovery:
         before, version = contents.version, contents.version + 1
         kept = contents.compact(version)
         numbers = kept if rebuilt.numbers is None else rebuilt.numbers[kept]
-        about, checksum = self._about(contents, beside), 0
+        about, checksum, sums = self._about(contents, beside), 0, {}
         records: list[tuple[int, str]] = []
         if isinstance(self.remains.rows, Records):
             records = [(i, self.remains.rows.texts[number]) for i, number in enumerate(numbers.tolist())]
         elif len(numbers):
-            checksum = self._write_vectors(self.remains.rows.file, str(about["vectors"]), numbers)
-        write_snapshot(self.work / str(about["snapshot"]), *contents.parts())
+            checksum, sums = self._write_vectors(self.remains.rows.file, str(about["vectors"]), numbers)
+        header, arrays = contents.to_state()
+        arrays |= {f"rows/{name}": array for name, array in sums.items()}
+        container.write(self.work / str(about["snapshot"]), KIND, header, arrays)
         is_kept = dict.fromkeys(contents.followed.names, rebuilt.is_followed)
         names = [row for row in tables["names"] if is_kept.get(row[0])]
         if len(names) < len(tables["names"]):
@@ -364,7 +369,7 @@ class _Recovery:
             self.work,
             {
                 "about": [about_row(name, value) for name, value in about.items()],
-                "operations": [*history, (version, "recover", at, 0, len(kept), checksum, by_row, None)],
+                "operations": [*history, (version, "recover", at, ENGINE, 0, len(kept), checksum, by_row, None)],
                 "points": beside,
                 "records": records,
                 "removed": [row for row in tables["removed"] if row[0] not in ids],
@@ -381,13 +386,13 @@ class _Recovery:
         default = contents.followed[DEFAULT_CUT]
         snapshot = snapshot_name(contents.version)
         return {
-            "format": SPARSE_FORMAT if is_sparse else FORMAT,
+            "format": FORMAT,
             "store": contents.store,
             "grinch": grinch.__version__,
             "snapshot": snapshot,
             "vectors": name,
-            "files": [snapshot, name, name + ENDS],
-            "model": {**contents.parts()[0]["model"], "n_features": None, "feature_names": None, "fitted": None},
+            "files": [snapshot, *files_of(name)],
+            "model": {**contents.to_state()[0]["model"], "n_features": None, "feature_names": None, "fitted": None},
             "dtype": rows.file.dtype.newbyteorder("=").name if is_vectors else known.get("dtype"),  # type: ignore[union-attr]
             "n_features": contents.model.n_features_in_ if is_vectors else None,
             "is_sparse": is_sparse if is_vectors else None,
@@ -398,8 +403,8 @@ class _Recovery:
             "is_to_be_vacuumed": False,
         }
 
-    def _write_vectors(self, source: Any, name: str, numbers: Counts) -> int:
-        """Copy rows to a new file; their checksum."""
+    def _write_vectors(self, source: Any, name: str, numbers: Counts) -> tuple[int, dict[str, Any]]:
+        """Copy rows to a new file; returns their checksum, and those of the blocks of the file."""
         target = type(source)(self.work / name, source.dtype, source.width)
         step = max(disk.CHUNK * 16 // source.row_bytes, 1)
 
@@ -410,7 +415,10 @@ class _Recovery:
                 yield piece
 
         with closing(target):
-            return checksum_rows(pieces())
+            checksum = checksum_rows(pieces())
+            for part in parts_of(target).values():
+                part.blocks.commit()
+            return checksum, sums_of(target)
 
     def _history(self, rebuilt: _Rebuilt, before: int) -> list[tuple[Any, ...]]:
         """That operations were done, if all of them are known; otherwise all points came with the last of them."""
@@ -418,7 +426,7 @@ class _Recovery:
         if rebuilt.numbers is None and [row[0] for row in rows] == list(range(1, before + 1)):
             return rows
         at = max((row[2] for row in rows), default=0.0)
-        return [(before, "adopt", at, 0, 0, 0, str(rebuilt.contents.n_given).encode(), None)] if before else []
+        return [(before, "adopt", at, ENGINE, 0, 0, 0, str(rebuilt.contents.n_given).encode(), None)] if before else []
 
     def _copy_others(self) -> None:
         """What makes rows of texts, and names that were given to nodes."""

@@ -18,18 +18,19 @@ from grinch._types import Counts, Mask
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import is_average
 from grinch.saving.checks import check_model
+from grinch.saving.container import Container
 from grinch.saving.parts import Parts, put_together
-from grinch.store import disk, inputs
+from grinch.store import inputs
 from grinch.store.contents import Contents
 from grinch.store.damage import DamagedStore, LaterFormat, damaged, reading
-from grinch.store.database import BESIDE, FILE, TABLES, Database, Operation
+from grinch.store.database import BESIDE, FILE, TABLES, Database, Operation, operation_of
 from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.opening import DTYPES
-from grinch.store.reading import DEFAULT_CUT
+from grinch.store.queries import DEFAULT_CUT
+from grinch.store.row_files import ENDS, RowFile, SparseRowFile, checksum_rows
+from grinch.store.rows import VECTORS_NAME
 from grinch.store.salvage import salvage
-from grinch.store.session import SNAPSHOT_NAME, VECTORS_NAME
-from grinch.store.snapshots import Snapshot, read_snapshot
-from grinch.store.sparse_rows import ENDS, SparseRowFile, checksum_rows
+from grinch.store.snapshots import SNAPSHOT_NAME, read_snapshot, verify, verify_pointers
 
 
 class Remains:
@@ -54,7 +55,7 @@ class Remains:
         Whether these are all there were.
     about : dict
         What is known of the store by name.
-    snapshot : Snapshot or None
+    snapshot : Container or None
         The snapshot that counts, or else the latest that is whole.
     rows : Vectors or Records
         The rows of the points.
@@ -66,7 +67,7 @@ class Remains:
         self.folder, self._work, self._given = folder, work, given
         self.lost: list[str] = []
         self.tables, self.is_whole = self._read_tables()
-        self.log = [Operation(version, kind, *rest) for version, kind, _, *rest in self.tables["operations"]]
+        self.log = [operation_of(row) for row in self.tables["operations"]]
         self.about: dict[str, Any] = {}
         for name, text in self.tables["about"]:
             with suppress(ValueError):
@@ -109,7 +110,7 @@ class Remains:
 
     # The snapshot -----------------------------------------------------------------------------------------------------
 
-    def _find_snapshot(self) -> Snapshot | None:
+    def _find_snapshot(self) -> Container | None:
         named = self.about.get("snapshot")
         names = [path.name for path in self.folder.iterdir() if SNAPSHOT_NAME.fullmatch(path.name)]
         names.sort(key=lambda name: (name == named, int(name.split("-")[1]), name), reverse=True)
@@ -118,10 +119,10 @@ class Remains:
         for name in names:
             try:
                 snapshot = read_snapshot(self.folder / name)
-                if snapshot.manifest.get("store") != self.about.get("store", snapshot.manifest.get("store")):
+                if snapshot.header.get("store") != self.about.get("store", snapshot.header.get("store")):
                     raise damaged(snapshot.path, "it is of another store")
-                self._manifest = self._manifest or snapshot.manifest
-                snapshot.verify()
+                self._manifest = self._manifest or snapshot.header
+                verify(snapshot)
                 self.contents_of(snapshot)
                 return snapshot
             except LaterFormat:
@@ -130,10 +131,12 @@ class Remains:
                 self.lost.append(f"{name} is damaged ({_why(error)}), and was not used")
         return None
 
-    def contents_of(self, snapshot: Snapshot) -> Contents:
+    def contents_of(self, snapshot: Container) -> Contents:
         """Return what is in a snapshot."""
         with reading(snapshot.path):
-            contents = Contents.from_snapshot(read_snapshot(snapshot.path), self._work, **self.own)
+            copy = read_snapshot(snapshot.path)
+            verify_pointers(copy)
+            contents = Contents.from_snapshot(copy, self._work, **self.own)
             check_model(contents.model)
         return contents
 
@@ -186,7 +189,7 @@ class Remains:
         path = self._vector_file(files)
         is_sparse = path.with_name(path.name + ENDS).exists()
         dtype = self.about.get("dtype") or dtype or self._dtype_of(path, int(width), is_sparse)
-        kind = SparseRowFile if is_sparse else disk.RowFile
+        kind = SparseRowFile if is_sparse else RowFile
         return Vectors(kind(path, np.dtype(dtype), int(width)))
 
     def _vector_file(self, files: list[Path]) -> Path:
@@ -225,7 +228,7 @@ def _why(error: DamagedStore) -> str:
 class Vectors:
     """The rows of points in a file."""
 
-    def __init__(self, file: disk.RowFile | SparseRowFile):
+    def __init__(self, file: RowFile | SparseRowFile):
         self.file: Any = file
         self.count: int = file.count()
 

@@ -1,170 +1,241 @@
-"""The state of a store as one file: arrays that are memory-mapped when it is opened, and what they are.
-
-The file has the arrays first, each at the beginning of a page, then a header in JSON, and last where the header is.
-Parts of arrays that are all zero are left out (the file has holes there). Every chunk of an array has a checksum.
-"""
+"""The snapshots of a store: which one counts, when the next is due, and the files that no longer count."""
 
 from __future__ import annotations
 
-import json
-import math
+import gc
 import os
 import re
 import secrets
-import struct
-import zlib
-from collections.abc import Callable, Iterable
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from grinch.store import disk
-from grinch.store.damage import DamagedStore, LaterFormat, damaged
-from grinch.store.disk import CHUNK
+from grinch.errors import SavedModelError
+from grinch.saving import container
+from grinch.saving.container import Container
+from grinch.store.damage import LaterFormat, damaged
+from grinch.store.database import Database
+from grinch.store.row_files import ENDS
+from grinch.store.rows import VECTORS_NAME, files_of
 
-FORMAT = 1
-MAGIC = b"grinch\x00\x01"
-# Where the header begins, its length, its checksum, and the magic again.
-FOOTER = struct.Struct("<QQI8s")
-PAGE = 4096
-# Kinds of numbers that an array may hold: nothing that is an object, or runs code.
-DTYPES = re.compile(r"[<|](?:b1|[iu][1248]|f[48])")
-LONGEST_HEADER = 2**28
-
-Arrays = dict[str, npt.NDArray[Any]]
-
-
-class Snapshot(NamedTuple):
-    """What a snapshot holds; ``arrays`` can be written to, and the file stays as it is."""
-
-    path: Path
-    manifest: dict[str, Any]
-    arrays: Arrays
-    checksums: dict[str, list[int | None]]
-
-    def verify(self, names: Iterable[str] | None = None) -> None:
-        """Compare arrays with their checksums; before anything is written to them."""
-        for name in self.arrays if names is None else names:
-            for i, (piece, expected) in enumerate(zip(_pieces(self.arrays[name]), self.checksums[name], strict=True)):
-                is_right = not piece.any() if expected is None else disk.checksum(piece) == expected
-                if not is_right:
-                    raise damaged(self.path, f"the checksum of {name!r} is wrong at byte {i * CHUNK:,} of it")
-
-
-def _pieces(array: npt.NDArray[Any]) -> list[npt.NDArray[np.uint8]]:
-    flat = np.frombuffer(disk.as_bytes(array), np.uint8)
-    return [flat[start : start + CHUNK] for start in range(0, len(flat), CHUNK)]
-
-
-# Writing ------------------------------------------------------------------------------------------------------------
-
-
-def write_snapshot(path: Path, manifest: dict[str, Any], arrays: Arrays) -> None:
-    """Write a snapshot whole or not at all; it is on disk when this returns."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    file = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
-    try:
-        with disk.naming(path):
-            try:
-                _write(file, manifest, arrays)
-                disk.sync(file)
-            finally:
-                os.close(file)
-            os.replace(temporary, path)
-            disk.sync_folder(path.parent)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def _write(file: int, manifest: dict[str, Any], arrays: Arrays) -> None:
-    disk.write_at(file, MAGIC, 0)
-    described, at = {}, PAGE
-    for name, array in arrays.items():
-        array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        checksums: list[int | None] = []
-        for i, piece in enumerate(_pieces(array)):
-            checksums.append(disk.checksum(piece) if piece.any() else None)
-            if checksums[-1] is not None:
-                disk.write_at(file, piece, at + i * CHUNK)
-        described[name] = {
-            "dtype": array.dtype.str,
-            "shape": list(array.shape),
-            "offset": at,
-            "checksums": checksums,
-        }
-        at = -(-(at + array.nbytes) // PAGE) * PAGE
-    header = json.dumps({"format": FORMAT, "manifest": manifest, "arrays": described}).encode()
-    disk.write_at(file, header, at)
-    disk.write_at(file, FOOTER.pack(at, len(header), zlib.crc32(header), MAGIC), at + len(header))
-
-
-# Reading ------------------------------------------------------------------------------------------------------------
-
-
-def read_snapshot(path: Path) -> Snapshot:
-    """Map a snapshot into memory; what is in the arrays is read when it is looked at."""
-    size = path.stat().st_size
-    if size < PAGE + FOOTER.size:
-        raise damaged(path, "it is too short")
-    whole = disk.mapped(path, private=True)
-    start, length, checksum, magic = FOOTER.unpack(whole[size - FOOTER.size :])
-    if whole[: len(MAGIC)] != MAGIC or magic != MAGIC:
-        raise damaged(path, "it does not begin and end as a snapshot does")
-    if length > LONGEST_HEADER or start + length + FOOTER.size != size:
-        raise damaged(path, "its header is not where it says")
-    header = bytes(whole[start : start + length])
-    if zlib.crc32(header) != checksum:
-        raise damaged(path, "the checksum of its header is wrong")
-    try:
-        return _read(path, whole, start, json.loads(header))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, DamagedStore):
-            raise
-        raise damaged(path, f"its header makes no sense ({type(error).__name__}: {error})") from None
-
-
-def _read(path: Path, whole: Any, end: int, header: dict[str, Any]) -> Snapshot:
-    if header["format"] > FORMAT:
-        raise LaterFormat(
-            f"{path} is of format {header['format']}, written by a later version of grinch; this one reads up to"
-            f" {FORMAT}. Upgrade grinch"
-        )
-    arrays, checksums = {}, {}
-    for name, about in header["arrays"].items():
-        dtype, shape, offset = about["dtype"], tuple(about["shape"]), about["offset"]
-        if not DTYPES.fullmatch(dtype) or not all(isinstance(n, int) and 0 <= n < 2**48 for n in shape):
-            raise damaged(path, f"{name!r} cannot be an array of {dtype} in shape {shape}")
-        count = math.prod(shape)
-        n_bytes = count * np.dtype(dtype).itemsize
-        if not isinstance(offset, int) or offset % PAGE or offset < PAGE or offset + n_bytes > end:
-            raise damaged(path, f"{name!r} is not inside the file")
-        flat = np.frombuffer(whole, dtype, count, offset) if count else np.empty(0, dtype)
-        arrays[name], checksums[name] = flat.reshape(shape), about["checksums"]
-        if len(checksums[name]) != -(-n_bytes // CHUNK):
-            raise damaged(path, f"{name!r} has not one checksum for each of its parts")
-    return Snapshot(path, header["manifest"], arrays, checksums)
-
-
-# In the background --------------------------------------------------------------------------------------------------
-
+KIND = "store snapshot"
+# A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
+LEAST_CHANGED, CHANGED_SHARE = 16_384, 0.25
+# Or when there were this many operations, however small: each of them is done again when the store is opened.
+MOST_OPERATIONS = 2000
+SNAPSHOT_NAME = re.compile(r"snapshot-\d+-[0-9a-f]+\.grinch")
+OUR_NAMES = (SNAPSHOT_NAME, VECTORS_NAME, re.compile(VECTORS_NAME.pattern + re.escape(ENDS)))
+# Files that were being written when their process died.
+LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp(-journal)?")
+# A snapshot of up to this many bytes is compared with its checksums as a whole when it is opened.
+LITTLE = 2**26
+# Of a larger one, these arrays are compared later: most of it, and nothing that code follows from number to number.
+HEAVY = re.compile(r"ids/|model/builder\.(summaries(?!\.apart_)|search)\.")
 CAN_FORK = hasattr(os, "fork")
 
+State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
-def run_aside(work: Callable[[], None]) -> int:
-    """Run ``work`` on the memory as it is now, in a process of its own; its number. It ends with 0 if all went well.
 
-    The process is a fork: memory is shared with it, and a page is copied when this process writes to it. ``work`` may
-    write files and nothing else, for other threads, with whatever they hold, are not there.
+def snapshot_name(version: int) -> str:
+    return f"snapshot-{version}-{secrets.token_hex(4)}.grinch"
+
+
+def read_snapshot(path: Path) -> Container:
+    """Map a snapshot into memory."""
+    try:
+        return container.read(path, KIND)
+    except container.LaterFormat as error:
+        raise LaterFormat(str(error)) from None
+    except SavedModelError as error:
+        raise damaged(path, _why(path, error)) from error
+
+
+def verify(snapshot: Container, names: Any = None) -> None:
+    """Compare arrays of a snapshot with their checksums."""
+    try:
+        snapshot.verify(names)
+    except SavedModelError as error:
+        raise damaged(snapshot.path, _why(snapshot.path, error)) from error
+
+
+def verify_pointers(snapshot: Container) -> None:
+    """Verify what compiled code follows from number to number: it must be as it was written, and stay inside.
+
+    The vectors of a large snapshot are verified later, for it takes as long as to read them.
     """
-    import gc
-    import signal
-    import warnings
+    verify(snapshot, [name for name in snapshot.arrays if name not in heavy_arrays(snapshot)])
+    table = snapshot.arrays.get("model/builder.links.table")
+    if table is not None and len(table) and not (table[:, :3].min() >= -1 and table[:, :3].max() < len(table)):
+        raise damaged(snapshot.path, "nodes of its tree are not there")
 
+
+def heavy_arrays(snapshot: Container) -> list[str]:
+    """Return the names of the arrays that are not verified when a snapshot is opened."""
+    if sum(array.nbytes for array in snapshot.arrays.values()) <= LITTLE:
+        return []
+    numbers = {name for name, array in snapshot.arrays.items() if array.dtype.kind == "f" or name.endswith("codes")}
+    return [name for name in snapshot.arrays if HEAVY.match(name) and (name in numbers or name.startswith("ids/"))]
+
+
+def unverified(snapshot: Container) -> Iterator[Callable[[], None]]:
+    """Return what compares the blocks that are not verified on opening with their checksums, one at a time."""
+    for name in heavy_arrays(snapshot):
+        for number in range(len(snapshot.block_checksums[name])):
+            yield lambda name=name, number=number: verify_block(snapshot, name, number)  # type: ignore[misc]
+
+
+def verify_block(snapshot: Container, name: str, number: int) -> None:
+    """Compare a block of an array with its checksum."""
+    try:
+        snapshot.verify_block(name, number)
+    except SavedModelError as error:
+        raise damaged(snapshot.path, _why(snapshot.path, error)) from error
+
+
+def _why(path: Path, error: SavedModelError) -> str:
+    return str(error).removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ")
+
+
+class Snapshots:
+    """The snapshots in the folder of a store; ``lock`` is that of a writer, None for readers."""
+
+    def __init__(self, folder: Path, database: Database):
+        self.folder, self.database = folder, database
+        self.version = 0
+        """The version of the snapshot that counts."""
+        self._n_changed = self._n_operations = 0
+        # The snapshot whose checksums have not all been compared yet.
+        self._unverified: Path | None = None
+        self._waiting: threading.Thread | None = None
+
+    def read(self) -> tuple[Container, bool]:
+        """Return the snapshot that counts, and whether it was written here and not copied."""
+        name = self.database.get("snapshot")
+        if not isinstance(name, str) or not SNAPSHOT_NAME.fullmatch(name):
+            raise damaged(self.database.path, f"it names {name!r} as the snapshot")
+        snapshot = read_snapshot(self.folder / name)
+        if snapshot.header.get("store") != self.database.get("store"):
+            raise damaged(snapshot.path, "it is of another store")
+        return snapshot, self.database.find("snapshot_is") == _identity(snapshot.path)
+
+    def begin(self, snapshot: Container, n_rows: int, n_operations: int) -> None:
+        """Go on from a snapshot, since which this many rows came by this many operations."""
+        self.version, self._unverified = int(snapshot.header["version"]), snapshot.path
+        self._n_changed, self._n_operations = n_rows, n_operations
+
+    # Writing ------------------------------------------------------------------------------------------------------
+
+    def write(self, name: str, state: State) -> None:
+        """Write a snapshot, which does not count yet.
+
+        What is in it comes from the last one: damage must not get right checksums that way.
+        """
+        self._verify_last()
+        container.write(self.folder / name, KIND, *state)
+
+    def _verify_last(self) -> None:
+        if self._unverified is not None:
+            verify(read_snapshot(self._unverified))
+
+    def let_count(self, name: str) -> None:
+        """Within a transaction: let a snapshot count from its end on; the log before it is history then."""
+        version = int(name.split("-")[1])
+        self.database.set("snapshot", name)
+        self.database.set("snapshot_is", _identity(self.folder / name))
+        self.database.forget_rows(version)
+
+    def counts(self, name: str) -> None:
+        """Go on from a snapshot that counts now."""
+        self.version, self._unverified = int(name.split("-")[1]), None
+        self.clean()
+
+    def note(self, n_points: int) -> None:
+        """Count a change, of this many points."""
+        self._n_changed += n_points
+        self._n_operations += 1
+
+    def restart(self) -> None:
+        """Count changes from here on: a snapshot has all of them."""
+        self._n_changed = self._n_operations = 0
+
+    def is_due(self, n_points: int) -> bool:
+        is_much = self._n_changed >= max(LEAST_CHANGED, CHANGED_SHARE * n_points)
+        return self._waiting is None and (is_much or self._n_operations >= MOST_OPERATIONS)
+
+    def fork(self, name: str, state: State, in_child: Callable[[], None], then: Callable[[], None]) -> None:
+        """Write a snapshot in a forked process; ``then`` is called in a thread of this one when it has ended.
+
+        Its file has its name once it is whole.
+        """
+
+        def work() -> None:
+            in_child()
+            self.write(name, state)
+
+        pid = _fork(work)
+        self.restart()
+
+        def wait() -> None:
+            with suppress(ChildProcessError):  # somebody else has waited for it
+                os.waitpid(pid, 0)
+            then()
+
+        self._waiting = threading.Thread(target=wait, daemon=True, name="grinch-snapshot")
+        self._waiting.start()
+
+    def ended(self) -> None:
+        """Note that the forked process has ended."""
+        self._waiting = None
+
+    def wait(self) -> None:
+        """Wait until no forked process writes a snapshot."""
+        waiting = self._waiting
+        if waiting is not None:
+            waiting.join()
+
+    # Files --------------------------------------------------------------------------------------------------------
+
+    def announce(self, *names: str) -> None:
+        """Within a transaction: write down the names of files to be made; only what is written down is ever deleted."""
+        known = {*(self.database.find("files") or []), *self._counting()}
+        if self._waiting is None:
+            known = {name for name in known if (self.folder / name).exists()}
+        self.database.set("files", sorted({*known, *names}))
+
+    def clean(self) -> None:
+        """Delete files of this store that no longer count, or never did, and what was written to become one."""
+        if self._waiting is not None:
+            return
+        made = {name for name in self.database.find("files") or [] if any(kind.fullmatch(name) for kind in OUR_NAMES)}
+        half = {path.name for path in self.folder.iterdir() if LEFT_OVER.fullmatch(path.name)}
+        for name in (made | half) - self._counting():
+            with suppress(OSError):
+                (self.folder / name).unlink()
+
+    def _counting(self) -> set[str]:
+        """Return the names of the files with what is in the store."""
+        return {self.database.get("snapshot"), *files_of(self.database.get("vectors"))}
+
+
+def _identity(path: Path) -> list[int]:
+    """Return what a file is on this machine, which no copy of it is."""
+    status = path.stat()
+    return [status.st_dev, status.st_ino]
+
+
+def _fork(work: Callable[[], None]) -> int:
+    """Run ``work`` on the memory as it is now, in a forked process; returns its number. It ends with 0 if all went well.
+
+    Memory is shared with it, and a page is copied when this process writes to it. ``work`` may write files and nothing
+    else, for other threads, with whatever they hold, are not there.
+    """
     with warnings.catch_warnings():
         # Python warns of forks beside threads, whose locks are never opened in the fork; this one takes none.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -179,3 +250,11 @@ def run_aside(work: Callable[[], None]) -> int:
         code = 0
     finally:
         os._exit(code)
+
+
+def numbers_in_block(snapshot: Container, name: str, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """Return the numbers of the blocks of an array that hold some of its rows."""
+    array = snapshot.arrays[name]
+    size = max(array.nbytes // max(len(array), 1), 1)
+    rows = rows[(rows >= 0) & (rows < len(array))].astype(np.int64)
+    return np.unique(np.concatenate([rows * size // container.BLOCK, ((rows + 1) * size - 1) // container.BLOCK]))

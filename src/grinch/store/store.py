@@ -4,37 +4,86 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import closing
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import check_count, check_flag
-from grinch._types import Counts, Slots, count_rows
-from grinch.store import disk, inputs
+from grinch._compile import no_garbage_collection
+from grinch._types import Counts, Labels, Slots, count_rows
+from grinch.core.engine import ENGINE
+from grinch.errors import LinkageError
+from grinch.estimators.grinch import Grinch
+from grinch.linkage.named import metric_in_full
+from grinch.saving.checks import check_model
+from grinch.saving.container import Container
+from grinch.store import inputs, snapshots
+from grinch.store.backup import back_up
 from grinch.store.changes import Change
-from grinch.store.checking import check_rows, check_store
-from grinch.store.contents import Contents
+from grinch.store.checking import check_store
+from grinch.store.contents import Contents, ids_as_arrays
+from grinch.store.damage import DamagedStore, OtherEngine, damaged, reading
 from grinch.store.database import Database, Id, KnownId, Operation
-from grinch.store.looking import Looking
+from grinch.store.frozen import Frozen
+from grinch.store.gate import Gate
+from grinch.store.lock import StoreLocked, WriterLock, describe, holder
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
-from grinch.store.reading import DEFAULT_CUT
-from grinch.store.session import vectors_name
-from grinch.store.sparse_rows import ENDS, SparseRowFile, checksum_rows
+from grinch.store.queries import DEFAULT_CUT, View
+from grinch.store.rows import Rows, files_of, vectors_name
+from grinch.store.snapshots import CAN_FORK, Snapshots, snapshot_name
+from grinch.store.verification import Verification
 from grinch.tree import Tree
 
+# What of the database is in a snapshot, too, for whoever rebuilds a store.
+ALSO_IN_SNAPSHOTS = ("vectors", "dtype", "n_features", "is_sparse", "is_named", "id_kind", "columns", "default_cut")
+# Operations whose outcome is in a snapshot: they are not done again.
+NOT_IN_LOG = ("adopt", "refine", "compact", "recover")
+# A change of this share of the points publishes a view before it begins, also if nobody has asked for one: one over
+# this number. It takes a few per cent of the time of the change.
+PUBLISHED_SHARE = 64
+POINTS = "model/builder.summaries.means"
 
-class Store(Looking):
+Asked = ParamSpec("Asked")
+Found = TypeVar("Found")
+
+
+class StoreClosed(RuntimeError):
+    """The store was closed, and is used."""
+
+
+def _asking(query: Callable[Concatenate[View, Asked], Found]) -> Callable[Concatenate[Store, Asked], Found]:
+    """Return a method that asks the view of the last version."""
+
+    @wraps(query)
+    def ask(self: Store, *arguments: Asked.args, **keywords: Asked.kwargs) -> Found:
+        with self.view() as view:
+            return query(view, *arguments, **keywords)
+
+    return ask
+
+
+def _asking_property(query: Any) -> Any:
+    return property(_asking(query.fget), doc=query.__doc__)
+
+
+class Store:
     """A clustering in a folder, made by :func:`grinch.open`: every change is on disk when its method returns.
 
     One process writes, any number of others read. A change is whole or not at all: if it fails, for whatever reason,
-    the store is as it was before. Every change makes a version, counted from 1.
+    the store is as it was before. Every change makes a version, counted from 1. Threads can share a store: while one
+    of them changes it, the others see the version before.
 
     Points have ids (texts or whole numbers; without any, they are numbered as they come), and may have a payload: any
     thing that JSON can hold. Clusters have ids, too, which stay with them for good: see :meth:`clusters`.
@@ -56,12 +105,243 @@ class Store(Looking):
     >>> store.close()
     """
 
+    def __init__(
+        self,
+        folder: Path,
+        lock: WriterLock | None,
+        given: dict[str, Any],
+        verbose: bool | int,
+        *,
+        any_engine: bool = False,
+    ):
+        """Open the store in a folder: to write with a lock, otherwise to read; ``given`` says what the model is."""
+        self.folder, self._pid = folder, os.getpid()
+        self._lock, self._given, self._verbose, self._any_engine = lock, given, verbose, any_engine
+        self._gate: Gate[View] = Gate()
+        self._open_database: Database | None = Database(folder, readonly=True)
+        # Connections for views, while nobody uses them.
+        self._spare: list[Database] = []
+        self._snapshots = Snapshots(folder, self._open_database)
+        self._rows = Rows(folder, self._open_database, is_readonly=lock is None)
+        self._contents: Contents | None = None
+        self._verification: Verification | None = None
+        try:
+            self._database.check_format()
+            if self.is_readonly:
+                self._database.look_again()
+            snapshot, contents, later = self._read()
+            self._check_given(contents.model)
+            if not self.is_readonly:
+                # Not before all of it is read: where something is wrong, nothing is written.
+                self._database.become_writable()
+            self._take_up(contents, later)
+            if not self.is_readonly:
+                self._snapshots.clean()
+            self._verify_rest(snapshot)
+        except BaseException:
+            self._open_database.close()
+            raise
+
+    @property
+    def is_readonly(self) -> bool:
+        return self._lock is None
+
+    def close(self) -> None:
+        """Take a snapshot, if there is anything new, and let others write. A store is closed once."""
+        if os.getpid() != self._pid:
+            return
+        if not self._gate.is_ours:
+            self._snapshots.wait()
+        with self._gate.inside():
+            if self._open_database is None:
+                return
+            try:
+                if not self.is_readonly and self._contents is not None:
+                    self.snapshot()
+                    self._snapshots.clean()
+            except OSError as error:
+                warnings.warn(
+                    f"{self.folder} was closed without a new snapshot, so opening takes longer, and nothing is lost:"
+                    f" {error}",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            finally:
+                self._release()
+
+    def _release(self) -> None:
+        if self._verification is not None:
+            self._verification.stop()
+        database, self._open_database, self._contents = self._database, None, None
+        for one in [database, *self._spare]:
+            one.close()
+        self._spare.clear()
+        self._rows.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._open_database is None:
+            return f"<Store {str(self.folder)!r}, closed>"
+        return f"<Store {str(self.folder)!r}: {len(self):,} points, version {self.version}>"
+
+    # Reading ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def view(self, *, placing: bool = False) -> Iterator[View]:
+        """Let several things be asked of one version, within a ``with`` statement.
+
+        While another thread changes the store, it is the version before. With ``placing``, it can also say where rows
+        would go (``predict``, ``place``): under a linkage written in Python, that waits for the change.
+
+        >>> import grinch, tempfile
+        >>> with grinch.open(tempfile.mkdtemp()) as store:
+        ...     _ = store.insert([[1, 0], [0, 9], [2, 0.1]])
+        ...     with store.view() as view:
+        ...         view.version, len(view)
+        (1, 3)
+        """
+        with self._gate.reading(lambda view: not placing or view.can_place) as published:
+            self._check_usable()
+            yield self._live() if published is None else published
+
+    version: int = _asking_property(View.version)
+    ids: list[Id] = _asking_property(View.ids)
+    id_kind: str | None = _asking_property(View.id_kind)
+    n_given: int = _asking_property(View.n_given)
+    n_features: int | None = _asking_property(View.n_features)
+    dtype: str | None = _asking_property(View.dtype)
+    columns: list[str] | None = _asking_property(View.columns)
+    tree: Tree = _asking_property(View.tree)
+    bare_tree: Tree = _asking_property(View.bare_tree)
+    cut_names: list[str] = _asking_property(View.cut_names)
+    __len__ = _asking(View.__len__)
+    payload = _asking(View.payload)
+    vectors = _asking(View.vectors)
+    points_at = _asking(View.points_at)
+    rows_at = _asking(View.rows_at)
+    position_of = _asking(View.position_of)
+    arrived = _asking(View.arrived)
+    labels = _asking(View.labels)
+    clusters = _asking(View.clusters)
+    names = _asking(View.names)
+    cuts = _asking(View.cuts)
+    changes = _asking(View.changes)
+    latest_changes = _asking(View.latest_changes)
+    times = _asking(View.times)
+    look = _asking(View.look)
+    info = _asking(View.info)
+
+    def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
+        """Return the id of the cluster that each point would join, without inserting it; -1 for none."""
+        with self.view(placing=True) as view:
+            return view.predict(X, cut)
+
+    def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]:
+        """Return the version, and where each row of X would go: the node of :attr:`tree` beside which, and the
+        position of the point that is nearest (-1 if none is known).
+        """
+        with self.view(placing=True) as view:
+            return view.place(X)
+
+    def find_text(self, text: str, limit: int = 50, seconds: float = 2.0) -> tuple[list[int], bool]:
+        """Return the positions of points with this text in their id or payload, and whether all were searched."""
+        # By a connection of its own: nobody waits for it.
+        with closing(Database(self.folder, readonly=True)) as database:
+            return database.find_text(text, limit, time.monotonic() + seconds)
+
+    def touched(self, since: int) -> Slots:
+        """Return the nodes of :attr:`tree` whose members changed after version ``since``.
+
+        Whatever was computed for any other node is still right; it is found again by the node's key in
+        :meth:`grinch.Tree.keys`.
+        """
+        with self._alone() as contents:
+            check_count("since", since, 0)
+            return np.asarray(contents.touched(since), np.intp)
+
+    def layers(self) -> tuple[int, list[tuple[Labels, float]]]:
+        """Return the version, and the resolutions of the automatic cut: clusters by leaf, and how long they last.
+
+        The finest comes first.
+        """
+        with self._alone() as contents:
+            return contents.version, contents.layers()
+
+    def would_recut(self, cut: str = DEFAULT_CUT) -> Any:
+        """Return what :meth:`recut` would find, without doing it."""
+        with self._alone() as contents:
+            self._live().check_cut(cut)
+            return contents.would_recut(cut)
+
+    def refresh(self) -> int:
+        """For a reader: go on to what is committed by now; returns the version."""
+        if not self.is_readonly:
+            return self.version
+        with self._gate.inside():
+            before, newest = self._now(), self._new_connection()
+            is_same = newest.version() == before.version
+            self.give_back(newest)
+            if not is_same and self._gate.is_asked and _has_other_threads():
+                self._publish()
+            self._database.look_again()
+            return before.version if is_same else self._catch_up(before)
+
+    def _catch_up(self, contents: Contents) -> int:
+        """Go on to what is committed; what is not in the log is in a snapshot."""
+        later = list(self._database.operations(contents.version))
+        if any(done.kind in NOT_IN_LOG for done in later):
+            self._contents = None
+            return self._now().version
+        try:
+            if self._rows.file is None:
+                self._rows.open()  # there may be points now
+            elif self._rows.file.width != self._database.get("n_features"):
+                self._rows.file.width = self._database.get("n_features")  # there may be more columns now
+            self._replay(contents, later, self._rows)
+        except FileNotFoundError:
+            self._contents = None
+        except BaseException:
+            self._contents = None
+            raise
+        return self._now().version
+
+    def explore(
+        self,
+        *,
+        images: str | os.PathLike[str] | None = None,
+        text: str | None = None,
+        image: str | None = None,
+        label: str | None = None,
+        x: str | None = None,
+        y: str | None = None,
+        height: int = 720,
+    ) -> Any:
+        """Look at the store in a page: inline in a notebook, or ``.open()`` in the browser.
+
+        ``text``, ``image``, ``label``, ``x`` and ``y`` name fields of the payload; image files are read below the
+        folder ``images``. See docs/explorer.md.
+        """
+        # By name, for what shows stores knows them, and not the other way round.
+        return import_module("grinch.serve.notebook").explore(
+            self,
+            images=images,
+            height=height,
+            fields={"text": text, "image": image, "label": label, "x": x, "y": y},
+        )
+
     # Changes ------------------------------------------------------------------------------------------------------
 
     def insert(
         self, X: Any, ids: Any = None, payload: Any = None, *, columns: Any = None, new_columns: bool = False
     ) -> int:
-        """Insert points, all of them or none; the version afterwards.
+        """Insert points, all of them or none; returns the version afterwards.
 
         A point that is there already under the same id, with the same row, is passed over: so a batch can be sent
         again when it is not known whether it arrived. With another row it is refused (use :meth:`update`).
@@ -81,24 +361,24 @@ class Store(Looking):
             the first ones must be those that are known.
         """
         check_flag("new_columns", new_columns)
-        with self._turn:
-            contents = self._writable()
+        with self._writing() as contents:
             if inputs.is_empty(X):
                 return contents.version
             columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
-            rows = self._checked(X, contents, columns, new_columns)
-            names = inputs.check_ids(ids, count_rows(rows), self._db.get("is_named"), self._db.get("id_kind"))
+            rows = self._live().checked(X, columns, new_columns)
+            is_named, kind = self._database.get("is_named"), self._database.get("id_kind")
+            names = inputs.check_ids(ids, count_rows(rows), is_named, kind)
             payloads = inputs.check_payload(payload, count_rows(rows))
             try:
                 return self._insert(contents, rows, names, payloads, columns)
             except KnownId:
                 assert names is not None
-            kept = self._new_ones(contents, rows, names, payloads)
-            if not len(kept):
+            new = self._new_ones(contents, rows, names, payloads)
+            if not len(new):
                 return contents.version
-            names = [names[i] for i in kept.tolist()]
-            payloads = None if payloads is None else [payloads[i] for i in kept.tolist()]
-            return self._insert(contents, inputs.taken(rows, kept), names, payloads, columns)
+            names = [names[i] for i in new.tolist()]
+            payloads = None if payloads is None else [payloads[i] for i in new.tolist()]
+            return self._insert(contents, inputs.taken(rows, new), names, payloads, columns)
 
     def _insert(
         self,
@@ -111,20 +391,21 @@ class Store(Looking):
         n = count_rows(rows)
         with self._changing(n) as version:
             if names is not None or payloads is not None:
-                self._db.add_points(contents.n_given, names, payloads, n)
+                self._database.add_points(contents.n_given, names, payloads, n)
             if not contents.is_fitted:
-                self._begin_rows(rows, names, columns)
-            elif columns is not None and len(columns) > len(self._db.get("columns") or columns):
-                self._db.set("columns", columns)
-            is_first, done = not contents.is_fitted, self._append("insert", version, rows, None)
-            self._done(done, contents.insert(version, rows, done.first_row))
+                self._rows.begin(rows, names, columns)
+            elif columns is not None and len(columns) > len(self._database.get("columns") or columns):
+                self._database.set("columns", columns)
+            is_first = not contents.is_fitted
+            done = self._rows.append("insert", version, contents.n_rows, rows, None)
+            self._note(done, contents.insert(version, rows, done.first_row))
             if is_first:
                 # A linkage whose summaries cannot be written is refused now, not when the first snapshot is due.
-                contents.parts()
+                contents.to_state()
         return version
 
     def adopt(self, X: Any, tree: Tree, ids: Any = None, payload: Any = None, *, columns: Any = None) -> int:
-        """Begin with points that have a tree already, which stays as it is; the version afterwards.
+        """Begin with points that have a tree already, which stays as it is; returns the version afterwards.
 
         For a store to which no points have come. Leaf ``i`` of the tree is row ``i``; all else is as in :meth:`insert`.
 
@@ -135,88 +416,76 @@ class Store(Looking):
         ...     store.tree.to_newick(lengths=False)
         '((0,1),(2,3));'
         """
-        with self._turn:
-            contents = self._writable()
+        with self._writing() as contents:
             if contents.is_fitted:
                 raise ValueError(f"tree is for a store without points, and this one has had {contents.n_given:,}")
             columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
-            rows = self._checked(X, contents, columns)
+            rows = self._live().checked(X, columns)
             names = inputs.check_ids(ids, count_rows(rows), None)
             payloads = inputs.check_payload(payload, count_rows(rows))
-            snapshot = self._next_snapshot()
-            with self._changing(0, snapshot) as version:
+            with self._changing_by_snapshot() as (version, snapshot):
                 if names is not None or payloads is not None:
-                    self._db.add_points(0, names, payloads, count_rows(rows))
-                self._begin_rows(rows, names, columns)
-                done = self._append("adopt", version, rows, None)
-                self._done(done, contents.adopt(version, rows, tree, done.first_row))
+                    self._database.add_points(0, names, payloads, count_rows(rows))
+                self._rows.begin(rows, names, columns)
+                done = self._rows.append("adopt", version, 0, rows, None)
+                self._note(done, contents.adopt(version, rows, tree, done.first_row))
                 # The rows alone would give another tree.
-                self._write_snapshot(contents, snapshot)
-                self._let_count(snapshot, version)
-            self._counts(version)
+                self._count_snapshot(contents, snapshot)
             return version
 
     def remove(self, ids: Any) -> int:
-        """Remove points, all of them or none; the version afterwards. Ids that were removed before are passed over."""
-        with self._turn:
-            contents = self._writable()
-            positions, names = self._positions_still_there(ids)
+        """Remove points, all of them or none; ids that were removed before are passed over. Returns the version."""
+        with self._writing() as contents:
+            positions, names = self._live().positions_to_remove(ids)
             if not len(positions):
                 return contents.version
             with self._changing(len(positions)) as version:
-                self._db.remove_points(positions.tolist(), names if self._db.get("is_named") else ())
+                self._database.remove_points(positions.tolist(), names if self._database.get("is_named") else ())
                 done = Operation(version, "remove", data=positions.astype("<i8").tobytes())
-                self._done(done, contents.remove(version, positions))
+                self._note(done, contents.remove(version, positions))
             return version
 
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
-        """Give points other rows, or another payload, or both; the version afterwards.
+        """Give points other rows, or another payload, or both; returns the version afterwards.
 
         What stays as it is counts as no change; a point with another row is placed again.
         """
-        with self._turn:
-            contents = self._writable()
+        with self._writing() as contents:
             if X is None and payload is None:
                 raise ValueError("X or payload must be given: what the points are to be, or what is kept beside them")
-            positions = self._positions(ids)
+            positions = self._live().positions(ids)
             if not len(positions):
                 return contents.version
-            rows = None if X is None else self._checked(X, contents)
+            rows = None if X is None else self._live().checked(X)
             if rows is not None and count_rows(rows) != len(positions):
                 raise ValueError(f"X must have a row for each of the {len(positions)} ids; got {count_rows(rows)}")
             payloads = inputs.check_payload(payload, len(positions))
             moved: Slots = np.empty(0, np.intp)
             if rows is not None:
-                moved = np.flatnonzero(~inputs.same_rows(rows, self._rows_at(contents.row_of[positions])))
-            is_payload_new = payloads is not None and payloads != self._db.payloads_at(positions.tolist())
+                moved = np.flatnonzero(~inputs.same_rows(rows, self._rows.at(contents.row_of[positions])))
+            is_payload_new = payloads is not None and payloads != self._database.payloads_at(positions.tolist())
             if not len(moved) and not is_payload_new:
                 return contents.version
             with self._changing(2 * len(moved)) as version:
                 if payloads is not None:
                     self._set_payloads(positions, payloads)
                 if not len(moved):
-                    done = Operation(version, "payload")
-                    self._done(done, contents.nothing(version))
+                    self._note(Operation(version, "payload"), contents.nothing(version))
                 else:
                     at, new = positions[moved], inputs.taken(rows, moved)
-                    done = self._append("update", version, new, at.astype("<i8").tobytes())
-                    self._done(done, contents.update(version, at, new, done.first_row))
+                    done = self._rows.append("update", version, contents.n_rows, new, at.astype("<i8").tobytes())
+                    self._note(done, contents.update(version, at, new, done.first_row))
             return version
 
     def refine(self, passes: int = 1) -> int:
-        """Improve the tree (:meth:`grinch.Grinch.refine`), and take a snapshot of it; the version afterwards."""
-        with self._turn:
-            contents = self._writable()
+        """Improve the tree (:meth:`grinch.Grinch.refine`), and take a snapshot of it; returns the version."""
+        with self._writing() as contents:
             check_count("passes", passes, 1)
             if contents.n_points < 3:
                 return contents.version
-            snapshot = self._next_snapshot()
-            with self._changing(0, snapshot) as version:
-                found = contents.refine(version, passes)
-                self._done(Operation(version, "refine"), found)
-                self._write_snapshot(contents, snapshot)
-                self._let_count(snapshot, version)
-            self._counts(version)
+            with self._changing_by_snapshot() as (version, snapshot):
+                self._note(Operation(version, "refine"), contents.refine(version, passes))
+                self._count_snapshot(contents, snapshot)
             return version
 
     def add_cut(
@@ -233,160 +502,442 @@ class Store(Looking):
         How it is made is as in :class:`grinch.Grinch`: into a number of clusters, at a threshold, or automatic. An
         automatic cut whose ``layer`` is a number is the coarsest as long as there are fewer layers.
         """
-        with self._turn:
-            contents = self._writable()
+        with self._writing() as contents:
             how = inputs.check_how(n_clusters, threshold, cut, layer)
             name = inputs.check_text("name", name)
-            if name in contents.followed.names:
+            if name in contents.cut_names:
                 raise ValueError(f"name must be a text that no cut is called by yet; got {name!r}")
-            # A later cut of the same name is another one, and its clusters have other ids.
-            with self._changing(0) as version:
+            with self._changing(is_long=True) as version:
                 done = Operation(version, "add_cut", data=json.dumps({"name": name, **how}).encode())
-                self._done(done, contents.add_cut(version, name, how))
+                self._note(done, contents.add_cut(version, name, how))
             return version
 
     def drop_cut(self, name: str) -> int:
-        """Follow a cut no longer, and forget the names of its clusters; what happened to them stays known."""
-        with self._turn:
-            contents = self._writable()
-            self._check_cut_name(name)
+        """Follow a cut no longer, and forget the names of its clusters; what happened to them stays known.
+
+        A later cut of the same name is another one, and its clusters have other ids.
+        """
+        with self._writing() as contents:
+            self._live().check_cut(name)
             if name == DEFAULT_CUT:
                 raise ValueError(f"name must be that of another cut than {DEFAULT_CUT!r}, which every store has")
-            with self._changing(0) as version:
-                self._db.drop_names(name)
+            with self._changing() as version:
+                self._database.drop_names(name)
                 done = Operation(version, "drop_cut", data=json.dumps({"name": name}).encode())
-                self._done(done, contents.drop_cut(version, name))
+                self._note(done, contents.drop_cut(version, name))
             return version
 
     def recut(self, cut: str = DEFAULT_CUT) -> int:
         """Let an automatic cut choose its resolution again; clusters that are still the same keep their ids."""
-        with self._turn:
-            contents = self._writable()
-            self._check_cut_name(cut)
+        with self._writing() as contents:
+            self._live().check_cut(cut)
             if not contents.n_points:
                 return contents.version
-            with self._changing(0) as version:
+            with self._changing(is_long=True) as version:
                 done = Operation(version, "recut", data=json.dumps({"name": cut}).encode())
-                self._done(done, contents.recut(version, cut))
+                self._note(done, contents.recut(version, cut))
             return version
 
     def label(self, cluster: int, name: str | None, cut: str = DEFAULT_CUT) -> int:
-        """Give a cluster a name that stays with its id (None: take it away); the version afterwards."""
-        with self._turn:
-            contents = self._writable()
-            self._check_cut_name(cut)
+        """Give a cluster a name that stays with its id (None: take it away); returns the version afterwards."""
+        with self._writing() as contents:
+            labels = self._live().labels(cut)
             if name is not None:
                 name = inputs.check_text("name", name)
-            size = 0 if isinstance(cluster, bool) else int((self.labels(cut) == cluster).sum())
+            size = 0 if isinstance(cluster, bool) else int((labels == cluster).sum())
             if not size or cluster < 0:
                 raise ValueError(f"cluster must be the id of a cluster there is (see clusters()); got {cluster!r}")
-            if self._db.names(cut).get(cluster) == name:
+            if self._database.names(cut).get(cluster) == name:
                 return contents.version
-            with self._changing(0) as version:
-                self._db.set_name(cut, int(cluster), name)
+            with self._changing() as version:
+                self._database.set_name(cut, int(cluster), name)
                 renamed = Change(version, cut, "renamed", int(cluster), (), size, 0, ())
-                done = Operation(version, "label")
-                self._done(done, [*contents.nothing(version), renamed])
+                self._note(Operation(version, "label"), [*contents.nothing(version), renamed])
             return version
 
     # Care ---------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> None:
+        """Write all there is to a new snapshot, so that opening has nothing to do again; done by itself in time."""
+        if not self._gate.is_ours:
+            self._snapshots.wait()
+        with self._writing() as contents:
+            if contents.version > self._snapshots.version:
+                name = snapshot_name(contents.version)
+                self._announce(name)
+                self._snapshots.write(name, self._state(contents))
+                with self._database.changing():
+                    self._rows.sync()
+                    self._snapshots.let_count(name)
+                self._snapshots.restart()
+                self._snapshots.counts(name)
 
     def check(self) -> None:
         """Verify everything on disk and in memory; raises :class:`DamagedStore` with what is wrong.
 
         A reader verifies what is committed by now.
         """
-        self._wait_for_aside()
-        with self._turn:
+        if not self._gate.is_ours:
+            self._snapshots.wait()
+        with self._alone():
             self._while_others_write(self._check)
 
     def _check(self) -> None:
         self.refresh()
-        check_store(self, self._now(), self._db)
+        contents, (snapshot, _) = self._now(), self._snapshots.read()
+        again = Rows(self.folder, self._database, is_readonly=True)
+        with closing(again):
+            read = self._read_contents(again)[1]
+            check_store(self.folder, contents, read, self._database, self._rows, snapshot)
 
     def compact(self) -> int:
-        """Let nothing of removed points, and of earlier rows of updated ones, be left on disk; the version afterwards.
+        """Let nothing of removed points, and of earlier rows of updated ones, be left on disk; returns the version.
 
         Ids, positions, clusters and what happened to them stay. What came later is placed as in a tree that never had
         the removed points' slots, so it may be another tree than without compacting.
         """
-        self._wait_for_aside()
-        with self._turn:
-            contents = self._writable()
-            check_rows(self, self._db)
+        if not self._gate.is_ours:
+            self._snapshots.wait()
+        with self._writing() as contents:
+            self._rows.check(self._database.operations(0))
             NodeNames(self.folder / NAMES_FILE).forget(self._are_there)
-            vectors, snapshot, name = self._vectors, self._next_snapshot(), vectors_name()
-            with self._changing(0, snapshot, name, name + ENDS) as version:
+            name = vectors_name()
+            with self._changing_by_snapshot(*files_of(name)) as (version, snapshot):
                 kept = contents.compact(version)
-                self._db.forget_operations()
-                checksum = 0
-                if vectors is None:
-                    self._db.renumber_records(kept)
-                else:
-                    self._vectors = type(vectors)(self.folder / name, vectors.dtype, vectors.width)
-                    checksum = checksum_rows(self._copy_rows(vectors, kept))
-                    self._db.set("vectors", name)
+                self._database.forget_operations()
+                checksum = self._rows.rewrite(kept, name)
                 # Where the snapshot is lost, only this says which row is whose.
                 data = contents.positions_by_row().astype("<i8").tobytes()
-                self._done(Operation(version, "compact", 0, contents.n_rows, checksum, data), [])
-                self._write_snapshot(contents, snapshot)
-                self._let_count(snapshot, version)
-                self._db.set("is_to_be_vacuumed", True)
-            if vectors is not None:
-                vectors.close()
-            self._counts(version)
+                self._note(Operation(version, "compact", 0, contents.n_rows, checksum, data), [])
+                self._count_snapshot(contents, snapshot)
+                self._database.set("is_to_be_vacuumed", True)
+            # What a reader still uses cannot be taken out of SQLite's log.
+            self._gate.withdraw()
             self._vacuum()
             return version
 
-    def _copy_rows(self, source: disk.RowFile | SparseRowFile, kept: Counts) -> Iterator[Any]:
-        """Put some rows into the new file, and hand them on."""
-        vectors: Any = self._vectors
-        step = max(disk.CHUNK * 16 // source.row_bytes, 1)
-        vectors.append(0, source.empty(0))
-        for start in range(0, len(kept), step):
-            piece = source.at(kept[start : start + step])
-            vectors.append(start, piece)
-            yield piece
-
     def backup(self, path: str | Path) -> None:
         """Copy the store into a new folder, also while somebody writes: what is committed when it begins."""
-        target = Path(path)
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise FileExistsError(f"path must be a new or an empty folder; {str(target)!r} is there")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
-        with self._turn:
-            self._now()
-            try:
-                # A view of its own: that of a reader is of files that may be gone.
-                with closing(Database(self.folder, readonly=True)) as database:
-                    _back_up(self.folder, database, temporary)
-                if target.exists():
-                    target.rmdir()
-                os.replace(temporary, target)
-                disk.sync_folder(target.parent)
-            except BaseException:
-                shutil.rmtree(temporary, ignore_errors=True)
-                raise
+        with self._alone():
+            back_up(self.folder, Path(path))
 
-    # Within -------------------------------------------------------------------------------------------------------
+    # Opening ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _database(self) -> Database:
+        if self._open_database is None:
+            raise StoreClosed(f"the store in {str(self.folder)!r} is closed; open it again with grinch.open")
+        if os.getpid() != self._pid:
+            raise StoreClosed(
+                f"the store in {str(self.folder)!r} was opened by process {self._pid}, of which this one is a fork;"
+                " open it here with grinch.open (readonly=True, if the other one writes)"
+            )
+        return self._open_database
+
+    def _now(self) -> Contents:
+        """Return what is in the store; read again from disk if a change failed half way."""
+        self._check_usable()
+        if self._contents is None:
+            _, contents, later = self._read()
+            self._take_up(contents, later)
+        assert self._contents is not None
+        return self._contents
+
+    def _check_usable(self) -> None:
+        """Raise if the store is closed, or damage was found since it was opened."""
+        _ = self._database
+        if self._verification is not None:
+            self._verification.check()
+
+    def _read(self) -> tuple[Container, Contents, list[Operation]]:
+        """Return what is on disk, and the operations since the snapshot; nothing is written."""
+        snapshot, contents, later = self._while_others_write(lambda: self._read_contents(self._rows))
+        need = min([done.first_row for done in later if done.n_rows], default=contents.n_rows)
+        self._rows.check_size(need, contents.n_features)
+        self._snapshots.begin(snapshot, sum(done.n_rows for done in later), len(later))
+        contents.model.verbose = self._verbose
+        return snapshot, contents, later
+
+    def _read_contents(self, rows: Rows) -> tuple[Container, Contents, list[Operation]]:
+        snapshot, is_ours = self._snapshots.read()
+        if is_ours:
+            snapshots.verify_pointers(snapshot)
+        else:
+            # It was not written here, but copied: nothing in it is trusted.
+            snapshots.verify(snapshot)
+        own = {name: value for name, value in self._given.items() if name in ("linkage", "search")}
+        own = {name: value for name, value in own.items() if not isinstance(value, str)}
+        with reading(snapshot.path, ValueError):
+            contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
+            if not is_ours:
+                check_model(contents.model)
+            rows.open(contents.row_sums)
+        later = list(self._database.operations(contents.version))
+        self._replay(contents, later, rows)
+        return snapshot, contents, later
+
+    def _check_engine(self, later: list[Operation]) -> None:
+        """Raise if an operation to be done again was done by another engine: the tree could become another one."""
+        other = next((done for done in later if done.engine != ENGINE), None)
+        if other is not None and not self._any_engine:
+            raise OtherEngine(
+                f"{self.folder} has {len(later):,} operations since its last snapshot that engine {other.engine} of grinch"
+                f" did; this is engine {ENGINE}, which could make another tree of them. Open and close it once with the"
+                f" release that wrote it, or do them again in a new folder: grinch store replay {self.folder} NEW"
+            )
+
+    def _replay(self, contents: Contents, later: list[Operation], rows: Rows) -> None:
+        self._check_engine(later)
+        with reading(self._database.path, ValueError):
+            for done in later:
+                if done.version != contents.version + 1:
+                    raise damaged(self._database.path, f"version {contents.version + 1} is not in 'operations'")
+                contents.replay(done, rows.of)
+
+    def _take_up(self, contents: Contents, later: list[Operation]) -> None:
+        """Go on with what was read."""
+        self._rows.take_up(later)
+        if not self.is_readonly and self._database.get("is_to_be_vacuumed"):
+            self._vacuum()
+        self._contents = contents
+
+    def _while_others_write(self, look: Callable[[], Found]) -> Found:
+        """Look at files; for a reader, at later ones if those that counted were taken away meanwhile."""
+        for attempt in range(20):
+            try:
+                return look()
+            except FileNotFoundError as error:
+                missing = error
+                if not self.is_readonly:
+                    break
+                self._database.look_again()
+                # A writer that is ahead once may be ahead again.
+                time.sleep(0.002 * attempt)
+        raise damaged(Path(missing.filename or self.folder), "it is not there")
+
+    def _check_given(self, model: Grinch) -> None:
+        """Raise unless what was given to open the store is what it was made with."""
+        known = {**model.get_params(), "metric": metric_in_full(model.linkage, model.metric)}
+        for name, value in self._given.items():
+            if isinstance(value, (str, int, tuple)) and value != known[name]:
+                raise ValueError(
+                    f"{name} cannot change: {str(self.folder)!r} was made with {name}={known[name]!r}, got {value!r}."
+                    " Leave it out, or give another folder"
+                )
+
+    def _verify_rest(self, snapshot: Container) -> None:
+        """Verify in the background what opening did not; rows that are handed out meanwhile are verified first."""
+        rest = [*snapshots.unverified(snapshot), *self._rows.unverified()]
+        if not rest:
+            return
+        self._verification = verification = Verification(rest)
+        known = set[int]()
+
+        def verify_points(slots: Slots) -> None:
+            if verification.is_done:
+                return verification.check()
+            for number in snapshots.numbers_in_block(snapshot, POINTS, slots).tolist():
+                if number not in known:
+                    snapshots.verify_block(snapshot, POINTS, number)
+                    known.add(number)
+
+        if POINTS in snapshot.arrays and self._contents is not None:
+            self._contents.verify_points = verify_points
+
+    # Threads ------------------------------------------------------------------------------------------------------
+
+    def _live(self) -> View:
+        """Return the store as it is; by whoever is inside."""
+        return View(self.folder, self._now(), self._database, self._rows, self._snapshots.version)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Contents]:
+        """Be inside for long, without a change; others read meanwhile."""
+        with self._gate.inside():
+            contents = self._now()
+            if _has_other_threads():
+                self._publish()
+            yield contents
+
+    @contextmanager
+    def _writing(self) -> Iterator[Contents]:
+        """Be inside, to make a change."""
+        if self.is_readonly:
+            raise PermissionError(
+                f"the store in {str(self.folder)!r} was opened with readonly=True; open it without to change it"
+            )
+        with self._gate.inside():
+            yield self._now()
+
+    def _publish(self) -> None:
+        """Let other threads read what there is before it is changed."""
+        contents = self._now()
+        try:
+            state = Frozen(contents)
+        except LinkageError:  # it is asked again by whoever reads
+            return
+        if self.is_readonly:
+            # Its connection sees this version only as long as it does not look again.
+            database, self._open_database = self._database, self._new_connection()
+            self._snapshots.database = self._rows.database = self._open_database
+        else:
+            database = self._new_connection()
+        view = View(self.folder, state, database, self._rows.fixed(contents.n_rows, database), self._snapshots.version)
+        weakref.finalize(view, _give_back, database, weakref.ref(self))
+        self._gate.publish(view)
+
+    def _new_connection(self) -> Database:
+        """Return a connection for reading, which sees what is committed now."""
+        connection = self._spare.pop() if self._spare else Database(self.folder, readonly=True)
+        connection.look_again()
+        return connection
+
+    def give_back(self, connection: Database) -> None:
+        """Take back a connection that a view no longer needs."""
+        if self._open_database is None:
+            connection.close()
+        else:
+            connection.end_look()
+            self._spare.append(connection)
+
+    # Changing -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _changing(self, n_points: int = 0, *new_files: str, is_long: bool = False) -> Iterator[int]:
+        """Yield the version that a change makes; if anything is raised on the way, the store is as it was.
+
+        ``n_points`` come, go or move; ``new_files`` are the names of files that are made on the way.
+        """
+        contents = self._now()
+        is_long = is_long or n_points * PUBLISHED_SHARE >= contents.n_points > 0
+        if (is_long or self._gate.is_asked) and _has_other_threads():
+            self._publish()
+        n_begun = contents.n_begun
+        if new_files:
+            self._announce(*new_files)
+        try:
+            with self._database.changing(), no_garbage_collection():
+                self._check_alone(contents)
+                yield contents.version + 1
+        except BaseException as error:
+            if contents.n_begun != n_begun:
+                # Memory is ahead of the disk: it is read again.
+                self._contents = None
+            self._rows.open()
+            if isinstance(error, LinkageError):
+                error.outcome = "The store is as it was before"
+            raise
+        self._rows.commit()
+        self._snapshots.note(n_points)
+        # The change is made; where there is no room for a snapshot, there will be another time.
+        with suppress(OSError, RuntimeError, MemoryError, DamagedStore):
+            self._snapshot_if_due(contents)
+
+    @contextmanager
+    def _changing_by_snapshot(self, *new_files: str) -> Iterator[tuple[int, str]]:
+        """Yield the version that a change makes, and the name of the snapshot that it ends with."""
+        name = snapshot_name(self._now().version + 1)
+        with self._changing(0, name, *new_files, is_long=True) as version:
+            yield version, name
+        self._snapshots.counts(name)
+
+    def _count_snapshot(self, contents: Contents, name: str) -> None:
+        """Write the snapshot that a change ends with; it counts with the change."""
+        self._rows.commit()
+        self._snapshots.write(name, self._state(contents))
+        self._rows.sync()
+        self._snapshots.let_count(name)
+
+    def _check_alone(self, contents: Contents) -> None:
+        """Raise if somebody else has written meanwhile: somebody may have taken the lock's file away."""
+        assert self._lock is not None
+        if self._database.version() != contents.version or not self._lock.is_ours():
+            raise StoreLocked(
+                f"{self.folder} is no longer this process's to write: its lock was taken away, and it may be written to"
+                f" by {describe(holder(self.folder))}. Close it and open it again"
+            )
+
+    def _note(self, done: Operation, changes: list[Change]) -> None:
+        """Add an operation to the log, and what it changed."""
+        self._database.add_operation(done)
+        by_cut: dict[str, list[list[Any]]] = {}
+        for c in changes:
+            by_cut.setdefault(c.cut, []).append([c.kind, c.cluster, c.others, c.size, c.count, c.exemplars])
+        self._database.add_changes(done.version, by_cut)
+
+    def _announce(self, *names: str) -> None:
+        with self._database.changing():
+            self._check_alone(self._now())
+            self._snapshots.announce(*names)
+
+    # Snapshots ----------------------------------------------------------------------------------------------------
+
+    def _state(self, contents: Contents, *, with_ids: bool = True) -> snapshots.State:
+        """Return what is written to a snapshot: the contents, and what the rows are, to be known without the database."""
+        header, arrays = contents.to_state()
+        arrays |= {f"rows/{name}": array for name, array in self._rows.to_state().items()}
+        if with_ids and self._database.get("is_named"):
+            arrays |= ids_as_arrays(self._database.all_ids(is_trusted=True))
+        return {**header, "about": {name: self._database.find(name) for name in ALSO_IN_SNAPSHOTS}}, arrays
+
+    def _snapshot_if_due(self, contents: Contents) -> None:
+        if not self._snapshots.is_due(contents.n_points):
+            return
+        if not CAN_FORK:
+            self.snapshot()
+            return
+        name, lock = snapshot_name(contents.version), self._lock
+        assert lock is not None
+        self._announce(name)
+        # Ids are read from the database, which takes too long for whoever waits.
+        state = self._state(contents, with_ids=False)
+        self._snapshots.fork(name, state, lock.forget, lambda: self._snapshot_ended(contents.version, name))
+
+    def _snapshot_ended(self, version: int, name: str) -> None:
+        """Let a snapshot count that was written in a forked process; if that failed, the one before counts on."""
+        with self._gate.inside():
+            self._snapshots.ended()
+            if self._open_database is None:
+                return
+            # It has its name once it is whole.
+            is_to_count = version > self._snapshots.version and (self.folder / name).exists()
+            with suppress(OSError):
+                if is_to_count:
+                    with self._database.changing():
+                        self._rows.sync()
+                        self._snapshots.let_count(name)
+                    if self._contents is not None and self._contents.version == version:
+                        # Read again when it is next asked for, by a memory map: what was written to is not in memory.
+                        self._contents = None
+                    self._snapshots.counts(name)
+                else:
+                    self._snapshots.clean()
+
+    def _vacuum(self) -> None:
+        # It needs room for another copy. Where there is none, what was compacted counts, and this is done another time.
+        with suppress(OSError):
+            if self._database.vacuum():
+                with self._database.changing():
+                    self._database.set("is_to_be_vacuumed", False)
+
+    # Points -------------------------------------------------------------------------------------------------------
 
     def _are_there(self, ids: list[Id]) -> list[bool]:
-        return [position is not None for position in self._positions_or_none(ids)[0]]
+        return [position is not None for position in self._live().find_positions(ids)[0]]
 
     def _set_payloads(self, positions: Counts, payloads: list[str | None]) -> None:
-        if not self._db.get("is_named"):
-            self._db.file_positions(positions.tolist())
-        self._db.set_payloads(positions.tolist(), payloads)
+        if not self._database.get("is_named"):
+            self._database.file_positions(positions.tolist())
+        self._database.set_payloads(positions.tolist(), payloads)
 
     def _new_ones(
         self, contents: Contents, rows: Any, names: list[Id], payloads: list[str | None] | None
     ) -> npt.NDArray[np.intp]:
-        """Which of some points are not there yet; the others must be the same as those that are."""
-        positions = self._db.positions_of(names)
+        """Return which of some points are not there yet; the others must be the same as those that are."""
+        positions = self._database.positions_of(names)
         known = np.array([i for i, position in enumerate(positions) if position is not None], np.intp)
         at = np.array([positions[i] for i in known.tolist()], np.int64)
-        same = inputs.same_rows(inputs.taken(rows, known), self._rows_at(contents.row_of[at]))
+        same = inputs.same_rows(inputs.taken(rows, known), self._rows.at(contents.row_of[at]))
         if not same.all():
             name = names[int(known[np.argmin(same)])]
             raise ValueError(
@@ -394,7 +945,7 @@ class Store(Looking):
                 " inserted; use update to change a point"
             )
         if payloads is not None:
-            for i, kept in zip(known.tolist(), self._db.payloads_at(at.tolist()), strict=True):
+            for i, kept in zip(known.tolist(), self._database.payloads_at(at.tolist()), strict=True):
                 if _parsed(payloads[i]) != _parsed(kept):
                     raise ValueError(
                         f"payload must be the same for points that are there; that of {names[i]!r} is another. Nothing"
@@ -407,26 +958,13 @@ def _parsed(payload: str | None) -> Any:
     return None if payload is None else json.loads(payload)
 
 
-def _back_up(folder: Path, database: Database, target: Path) -> None:
-    for _ in range(20):
-        shutil.rmtree(target, ignore_errors=True)
-        target.mkdir()
-        database.copy_to(target / database.path.name)
-        copy = Database(target, readonly=True)
-        try:
-            names = [copy.get("snapshot")] + ([copy.get("vectors")] if copy.get("n_features") is not None else [])
-            names += [copy.get("vectors") + ENDS] if copy.find("is_sparse") else []
-        finally:
-            copy.close()
-        try:
-            for name in names:
-                disk.copy_file(folder / name, target / name)
-            NodeNames(folder / NAMES_FILE).copy_to(target / NAMES_FILE)
-            if (folder / inputs.TEXT_FILE).exists():
-                disk.copy_file(folder / inputs.TEXT_FILE, target / inputs.TEXT_FILE)
-        except FileNotFoundError:
-            # The writer has just taken another snapshot.
-            continue
-        disk.sync_folder(target)
-        return
-    raise OSError(f"{folder} changed too often to be copied; try again")
+def _has_other_threads() -> bool:
+    return threading.active_count() > 1
+
+
+def _give_back(connection: Database, store: weakref.ref[Store]) -> None:
+    owner = store()
+    if owner is None:
+        connection.close()
+    else:
+        owner.give_back(connection)

@@ -17,11 +17,10 @@ from fastapi.responses import JSONResponse, Response
 from grinch.serve.gathering import Closed, Full
 from grinch.serve.http.events import TooMany
 from grinch.serve.http.models import Problem
-from grinch.serve.live import Busy
 from grinch.serve.viewer import Computing, Stale
 from grinch.store.damage import DamagedStore, is_full
 from grinch.store.lock import StoreLocked
-from grinch.store.session import StoreClosed
+from grinch.store.store import StoreClosed
 
 log = logging.getLogger("grinch.serve")
 
@@ -70,7 +69,7 @@ def refusal(error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, 403)
     if isinstance(error, (Stale, Computing)):
         return JSONResponse({"error": str(error) or "not there yet; ask again in a moment"}, 409)
-    if isinstance(error, (Full, Closed, TooMany, Busy)):
+    if isinstance(error, (Full, Closed, TooMany)):
         return JSONResponse({"error": str(error)}, 503, {"Retry-After": "1"})
     if isinstance(error, (OSError, StoreLocked, StoreClosed, DamagedStore, MemoryError)):
         return unusable(error, "the store cannot be used at the moment; nothing was changed")

@@ -18,7 +18,7 @@ from grinch.serve.http import bodies, models
 from grinch.serve.http.answers import COMMON, Json, ReadOnly, refusal
 from grinch.serve.http.reading import few, given_ids, json_body, points_body
 from grinch.serve.http.service import Service
-from grinch.store.face import AnyStore
+from grinch.store import Store
 
 
 def router(service: Service) -> APIRouter:
@@ -49,7 +49,7 @@ def _add_points(routes: APIRouter, service: Service) -> None:
             writer = _writer(service)
             points = await bodies.read(request, lambda body: _points(request, body, models.PointsGiven, service))
             if not len(points.X):
-                return Json({"version": await run_in_threadpool(service._version), "ids": []})
+                return Json({"version": await run_in_threadpool(service.version), "ids": []})
             rows = fitted(points, await _shape(service))
             done = writer.submit(Insert(rows, points.ids, points.payload))
             found = await asyncio.wrap_future(done)
@@ -83,7 +83,7 @@ def _add_points(routes: APIRouter, service: Service) -> None:
     @routes.post("/refine", tags=["tree"], **changed)  # type: ignore[arg-type]
     async def refine(body: Annotated[models.RefineGiven, Body()]) -> Any:
         """Improve the tree. This takes about as long as to insert all points again."""
-        return await _make(service, lambda store: store.refine(body.passes), await _much(service, body.passes))
+        return await _make(service, lambda store: store.refine(body.passes))
 
 
 def _add_clusters(routes: APIRouter, service: Service) -> None:
@@ -98,7 +98,7 @@ def _add_clusters(routes: APIRouter, service: Service) -> None:
     async def add_cut(body: Annotated[models.CutGiven, Body()]) -> Any:
         """Follow another cut of the tree from now on."""
         how = body.model_dump(exclude_none=True)
-        return await _make(service, lambda store: store.add_cut(**how), await _much(service))
+        return await _make(service, lambda store: store.add_cut(**how))
 
     @routes.post("/cuts/drop", **changed)  # type: ignore[arg-type]
     async def drop_cut(body: Annotated[models.CutNamed, Body()]) -> Any:
@@ -108,7 +108,7 @@ def _add_clusters(routes: APIRouter, service: Service) -> None:
     @routes.post("/recut", **changed)  # type: ignore[arg-type]
     async def recut(body: Annotated[models.CutNamed, Body()]) -> Any:
         """Let an automatic cut choose its resolution again."""
-        return await _make(service, lambda store: store.recut(body.name), await _much(service))
+        return await _make(service, lambda store: store.recut(body.name))
 
 
 def _writer(service: Service) -> Any:
@@ -117,18 +117,13 @@ def _writer(service: Service) -> Any:
     return service.writer
 
 
-async def _make(service: Service, change: Callable[[AnyStore], int], points: int = 1) -> Response:
+async def _make(service: Service, change: Callable[[Store], int], points: int = 1) -> Response:
     """Let the writer make a change, and say the version after it."""
     try:
         version = await asyncio.wrap_future(_writer(service).submit(Call(change, points)))
     except Exception as error:
         return refusal(error)
     return Json({"version": version})
-
-
-async def _much(service: Service, times: int = 1) -> int:
-    """As much work as all points."""
-    return times * await run_in_threadpool(lambda: service.desk.read(len))
 
 
 async def _shape(service: Service) -> Shape:

@@ -82,7 +82,7 @@ class Predictions:
         def find(seen: Any) -> Predicted:
             return Predicted(int(seen.version), seen.predict(X, cut).tolist() if len(X) else [])
 
-        return self._desk.read(find)
+        return self._desk.read(find, placing=True)
 
 
 def _go_together(one: _Asked, first: _Asked) -> bool:

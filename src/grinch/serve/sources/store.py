@@ -11,90 +11,85 @@ import numpy.typing as npt
 from grinch._types import Counts
 from grinch.linkage.named import linkage_of
 from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
+from grinch.store import Store
 from grinch.store.changes import Change
-from grinch.store.face import AnyStore
-from grinch.store.looking import Look
 from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.queries import Look, View
 
 Found = TypeVar("Found")
 
 
 class StoreSource:
-    """A store, plain or sharded, open for reading or for writing."""
+    """A store, open for reading or for writing."""
 
     kind, has_versions = "store", True
 
-    def __init__(self, store: AnyStore, title: str | None = None):
+    def __init__(self, store: Store, title: str | None = None):
         self.store = store
         self.title = title or store.folder.resolve().name
         self.names_file: Path | None = store.folder / NAMES_FILE
         self._metric: str | None = None
 
-    def _ask(self, ask: Callable[[Any], Found]) -> Found:
-        """What ``ask`` finds in the store."""
-        return ask(self.store)
+    def _ask(self, ask: Callable[[View], Found], *, placing: bool = False) -> Found:
+        """Return what ``ask`` finds in the last version; beside a change, in the one before."""
+        with self.store.view(placing=placing) as view:
+            return ask(view)
 
     def latest(self) -> int:
         return self.store.refresh()
 
     def see(self) -> Seen:
-        look: Look = self._ask(lambda store: store.look())
+        look: Look = self._ask(lambda view: view.look())
         return Seen(
             look.version, look.tree, look.positions, look.arrived, look.times, look.cuts, look.names, look.drifted
         )
 
     def points(self, keys: Iterable[int]) -> list[tuple[Id | None, Any]]:
         asked = list(keys)
-        return self._ask(lambda store: store.points_at(asked))
+        return self._ask(lambda view: view.points_at(asked))
 
     def payloads(self, keys: Counts) -> Iterator[Any]:
         for start in range(0, len(keys), 1_000):
             yield from (payload for _, payload in self.points(keys[start : start + 1_000]))
 
     def rows(self, keys: Counts) -> npt.NDArray[Any] | None:
-        return self._ask(lambda store: store.rows_at(keys))
+        return self._ask(lambda view: view.rows_at(keys))
 
     def columns(self) -> list[str] | None:
-        return self._ask(lambda store: store.columns)
+        return self._ask(lambda view: view.columns)
 
     def metric(self) -> str:
         if self._metric is None:
-            about = self._ask(lambda store: store.info())
+            about = self._ask(lambda view: view.info())
             self._metric = metric_of(linkage_of(about["linkage"], about["metric"]))
         return self._metric
 
     def n_features(self) -> int | None:
-        return self._ask(lambda store: store.n_features)
+        return self._ask(lambda view: view.n_features)
 
     def key_of(self, name: Id) -> int | None:
-        return self._ask(lambda store: store.position_of(name))
+        return self._ask(lambda view: view.position_of(name))
 
     def find_text(self, text: str, limit: int) -> tuple[list[int], bool]:
         return self.store.find_text(text, limit)
 
     def place(self, row: Any) -> Place:
-        def placed(store: Any) -> Place:
-            with store._turn:
-                version, found = store.place(row)
-                clusters = {name: int(store.predict(row, name)[0]) for name in store.cut_names}
-            beside, nearest = found[0]
-            return Place(version, beside, nearest, clusters)
+        def placed(view: View) -> Place:
+            version, found = view.place(row)
+            clusters = {name: int(view.predict(row, name)[0]) for name in view.cut_names}
+            return Place(version, *found[0], clusters)
 
-        return self._ask(placed)
+        return self._ask(placed, placing=True)
 
     def layers(self, seen: Seen) -> list[Layer] | None:
-        # In a turn although it takes long: a store changes its model in more ways than the model's own, and two
-        # threads inside would leave it taken for busy for good.
-        with self.store._turn:
-            if self.store.version != seen.version or not seen.tree.n_leaves:
-                return None
-            return [Layer(*pair) for pair in self.store.layers()]
+        version, found = self.store.layers()
+        return [Layer(*pair) for pair in found] if version == seen.version and seen.tree.n_leaves else None
 
     def changes(self, since: int, cut: str, limit: int, until: int) -> tuple[list[Change], bool]:
-        return self._ask(lambda store: store.latest_changes(since, cut, limit, until))
+        return self._ask(lambda view: view.latest_changes(since, cut, limit, until))
 
     def times(self) -> dict[int, float]:
-        return self._ask(lambda store: store.times())
+        return self._ask(lambda view: view.times())
 
     def close(self) -> None:
         self.store.close()

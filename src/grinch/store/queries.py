@@ -1,0 +1,453 @@
+"""What can be asked of a store at one version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from grinch._checks import check_count
+from grinch._types import Counts, Floats, Labels, Mask
+from grinch.errors import unknown_name
+from grinch.estimators.checks import placing
+from grinch.saving import disk
+from grinch.store import inputs
+from grinch.store.changes import Change
+from grinch.store.damage import damaged
+from grinch.store.database import Database, Id, Operation
+from grinch.store.lock import holder, is_held
+from grinch.store.rows import Rows
+from grinch.tree import Tree
+
+DEFAULT_CUT = "default"
+# An automatic cut may be out of date when this share of the points came or went since it was made.
+ADVISED = 0.5
+
+
+class Look(NamedTuple):
+    """A store at one version, which later ones do not change.
+
+    ``tree``: the cluster tree, without names; ``positions``: by leaf, the position of the point, by which it is asked
+    for later; ``arrived``: by leaf, the version in which it came; ``times``: by leaf, when, in seconds since 1970;
+    ``cuts``: by name, the cluster ids by leaf; ``names``: by cut, the names of clusters; ``drifted``: the automatic
+    cuts that a recut is advised for.
+    """
+
+    version: int
+    tree: Tree
+    positions: Counts
+    arrived: Counts
+    times: Floats
+    cuts: dict[str, Labels]
+    names: dict[str, dict[int, str]]
+    drifted: frozenset[str] = frozenset()
+
+
+class Placed(NamedTuple):
+    """Where rows would go: the node of the tree beside which, and the position of the nearest point (-1: unknown)."""
+
+    beside: Counts
+    nearest: Counts
+
+
+class AboutCut(NamedTuple):
+    """How a cut is made, and how much changed since it was made."""
+
+    kind: str
+    parameters: dict[str, Any]
+    points_changed: int
+    share_changed: float
+
+    @property
+    def is_recut_advised(self) -> bool:
+        return self.kind == "automatic" and self.share_changed >= ADVISED
+
+
+class State(Protocol):
+    """A tree over points and the cuts of it, at one version: as it is in memory, or as it was (``frozen.py``)."""
+
+    version: int
+
+    @property
+    def n_points(self) -> int: ...
+    @property
+    def n_given(self) -> int: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def row_of(self) -> Counts: ...
+    @property
+    def cut_names(self) -> list[str]: ...
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+    @property
+    def can_place(self) -> bool: ...
+    def positions(self) -> Counts: ...
+    def has(self, positions: Counts) -> Mask: ...
+    def tree(self) -> Tree: ...
+    def labels(self, cut: str) -> Labels: ...
+    def about_cut(self, cut: str) -> AboutCut: ...
+    def row_check(self) -> inputs.RowCheck: ...
+    def place(self, rows: Any) -> Placed: ...
+    def predict(self, cut: str, rows: Any) -> Labels: ...
+
+
+class View:
+    """A store at one version: what is asked of it is of this version, all of it together.
+
+    Made by :meth:`Store.view`, and used within its ``with`` statement.
+    """
+
+    def __init__(self, folder: Path, state: State, database: Database, rows: Rows, snapshot_version: int):
+        self.folder, self._state, self._database, self._rows = folder, state, database, rows
+        self._snapshot_version = snapshot_version
+
+    @property
+    def version(self) -> int:
+        """The number of changes since the store was made."""
+        return self._state.version
+
+    def __len__(self) -> int:
+        """Return the number of points."""
+        return self._state.n_points
+
+    @property
+    def can_place(self) -> bool:
+        """Whether ``predict`` and ``place`` can be asked."""
+        return self._state.can_place
+
+    # Points -------------------------------------------------------------------------------------------------------
+
+    @property
+    def ids(self) -> list[Id]:
+        """The ids of all points, in the order they came."""
+        if not self._database.get("is_named"):
+            return self._state.positions().tolist()
+        found = self._database.all_ids()
+        if len(found) != len(self):
+            raise damaged(self._database.path, f"there are {len(found):,} ids for {len(self):,} points")
+        return found
+
+    @property
+    def id_kind(self) -> str | None:
+        """The kind of the ids in this store, "text" or "number"; None if there are none, or no points yet."""
+        found: str | None = self._database.get("id_kind")
+        return found
+
+    @property
+    def n_given(self) -> int:
+        """The number of points that ever came: that of the next one, if it has no id."""
+        return self._state.n_given
+
+    @property
+    def n_features(self) -> int | None:
+        """The length of the vectors; None if points are no vectors, or there are none yet."""
+        found: int | None = self._database.get("n_features")
+        return found
+
+    @property
+    def dtype(self) -> str | None:
+        """The type of their numbers; None if there are no points yet, and it was not said."""
+        found: str | None = self._database.get("dtype")
+        return found
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The names of their columns; None if they have none."""
+        found: list[str] | None = self._database.get("columns")
+        return found
+
+    def payload(self, ids: Any) -> list[Any]:
+        """Return what was given beside points, by their ids."""
+        return self._database.parsed_payloads(self.positions(ids).tolist())
+
+    def vectors(self, ids: Any) -> Any:
+        """Return the points themselves, as they were given: a row of numbers each, or a list of records."""
+        return self._rows.at(self._state.row_of[self.positions(ids)])
+
+    def points_at(self, positions: Any) -> list[tuple[Id | None, Any]]:
+        """Return the id and the payload at each position; an id of None where there is no point any more."""
+        asked = [int(position) for position in positions]
+        payloads = self._database.parsed_payloads(asked)
+        if self._database.get("is_named"):
+            return list(zip(self._database.ids_at(asked), payloads, strict=True))
+        there = self._state.has(np.array(asked, np.int64))
+        ids = [position if is_there else None for position, is_there in zip(asked, there.tolist(), strict=True)]
+        return list(zip(ids, payloads, strict=True))
+
+    def rows_at(self, positions: Counts) -> Any:
+        """Return the rows at these positions; None if points are no vectors.
+
+        Of points that were removed, the rows they had; zeros once the store is compacted.
+        """
+        if self._rows.file is None:
+            return None
+        numbers, is_known = np.full(len(positions), -1, np.int64), positions < self._state.n_given
+        numbers[is_known] = self._state.row_of[positions[is_known]]
+        return self._rows.with_empty(numbers)
+
+    def position_of(self, name: Any) -> int | None:
+        """Return the position of the point with this id; None if there is none."""
+        try:
+            return self.find_positions([name])[0][0]
+        except ValueError:  # nothing that an id could be
+            return None
+
+    def arrived(self) -> Counts:
+        """Return the version in which each point came, in the order of :attr:`ids`.
+
+        >>> import grinch, tempfile
+        >>> with grinch.open(tempfile.mkdtemp()) as store:
+        ...     _ = store.insert([[1, 0], [0, 9]]), store.insert([[2, 0.1]])
+        ...     store.arrived().tolist()
+        [1, 1, 2]
+        """
+        inserted = np.array(self._database.inserted(), np.int64).reshape(-1, 2)
+        which = np.searchsorted(np.cumsum(inserted[:, 1]), self._state.positions(), side="right")
+        # Stores that were compacted by an earlier release do not know; those points were there from the start.
+        return np.append(inserted[:, 0], 0)[np.minimum(which, len(inserted))]
+
+    # The tree -----------------------------------------------------------------------------------------------------
+
+    @property
+    def tree(self) -> Tree:
+        """The cluster tree; its leaves are in the order of :attr:`ids`, which it knows as ``names``."""
+        tree = self._state.tree()
+        if tree.n_leaves and self._database.get("is_named"):
+            tree.names = self.ids
+        return tree
+
+    @property
+    def bare_tree(self) -> Tree:
+        """The same without the ids of points, which need not be read then."""
+        return self._state.tree()
+
+    def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]:
+        """Return the version, and where each row of X would go: the node of :attr:`tree` beside which, and the
+        position of the point that is nearest (-1 if none is known).
+        """
+        self._check_not_empty()
+        beside, nearest = self._state.place(self.checked(X))
+        return self.version, list(zip(beside.tolist(), nearest.tolist(), strict=True))
+
+    # Clusters -----------------------------------------------------------------------------------------------------
+
+    def labels(self, cut: str = DEFAULT_CUT) -> Labels:
+        """Return the cluster id of each point, in the order of :attr:`ids`."""
+        self.check_cut(cut)
+        return self._state.labels(cut) if len(self) else np.empty(0, np.int64)
+
+    def clusters(self, cut: str = DEFAULT_CUT) -> dict[int, list[Id]]:
+        """Return the ids of the points of each cluster, by cluster id.
+
+        A cluster that is the same after a change as before it keeps its id, and no id is ever given to another one.
+        It is the same if each is the other's largest part: of the points of the one that are still there, most are in
+        the other (at least a third), and no cluster gave it more points. So the id of a cluster that is split goes to
+        its largest part, and clusters that merge have the id of the largest.
+        """
+        labels, ids = self.labels(cut), self.ids
+        order = np.argsort(labels, kind="stable")
+        numbers, starts = np.unique(labels[order], return_index=True)
+        groups = zip(numbers.tolist(), np.split(order, starts[1:]), strict=False)
+        return {number: [ids[i] for i in group.tolist()] for number, group in groups if number >= 0}
+
+    def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
+        """Return the id of the cluster that each point would join, without inserting it; -1 for none."""
+        self.check_cut(cut)
+        self._check_not_empty()
+        with placing():
+            rows = self.checked(X)
+        return self._state.predict(cut, rows)
+
+    def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
+        """Return the names of clusters, by cluster id; with ``gone``, of clusters that are no more, too."""
+        there = np.unique(self.labels(cut))
+        return {cluster: name for cluster, name in self._database.names(cut).items() if gone or cluster in there}
+
+    @property
+    def cut_names(self) -> list[str]:
+        """The names of the cuts that are followed."""
+        return list(self._state.cut_names)
+
+    def cuts(self) -> dict[str, dict[str, Any]]:
+        """Return the cuts by name: how each is made, how many clusters it has, how much changed since it was made.
+
+        An automatic cut keeps the resolution it chose. Where it says ``is_recut_advised``, as many points came and went
+        since as half of those there were, and :meth:`Store.recut` may find another (:meth:`would_recut` says which).
+        """
+        return {name: self._about_cut(name) for name in self._state.cut_names}
+
+    def _about_cut(self, name: str) -> dict[str, Any]:
+        about = self._state.about_cut(name)
+        return {
+            "kind": about.kind,
+            **about.parameters,
+            "clusters": len(np.unique(self.labels(name))),
+            "points_changed": about.points_changed,
+            "is_recut_advised": about.is_recut_advised,
+        }
+
+    # What happened ------------------------------------------------------------------------------------------------
+
+    def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Change]:
+        """Return what happened to clusters after version ``since``, in order; of all cuts where ``cut`` is None.
+
+        ``kind`` is born, grew, shrank, split (``others``: into which besides), merged (of which), dissolved (where its
+        points went), or renamed; ``size`` is how many points the cluster has afterwards, ``count`` how many came or
+        went, ``exemplars`` the ids of a few of them that are still there.
+        """
+        check_count("since", since, 0)
+        if cut is not None:
+            self.check_cut(cut)
+        is_named, found = self._database.get("is_named"), []
+        for version, of, records in self._database.changes(since, cut):
+            if version > self.version:
+                break
+            for kind, cluster, others, size, count, exemplars in records:
+                ids = self._ids_at(exemplars, is_named)
+                found.append(Change(version, of, kind, cluster, tuple(others), size, count, ids))
+        return found
+
+    def latest_changes(self, since: int, cut: str, limit: int, until: int | None = None) -> tuple[list[Change], bool]:
+        """Return the last things that happened to clusters after version ``since``, the latest first, without exemplars.
+
+        None of them after version ``until``. Also whether that is all. Unlike :meth:`changes`, it takes no longer where
+        a lot happened.
+        """
+        self.check_cut(cut)
+        found = list[Change]()
+        last = self.version if until is None else min(until, self.version)
+        with closing(self._database.latest_changes(since, last, cut)) as versions:
+            for version, records in versions:
+                for kind, cluster, others, size, count, _ in reversed(records):
+                    if len(found) == limit:
+                        return found, False
+                    found.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
+        return found, True
+
+    def times(self) -> dict[int, float]:
+        """Return when each version was made, in seconds since 1970."""
+        return self._database.times()
+
+    def operations_since_snapshot(self) -> list[Operation]:
+        """Return the operations that are done again when the store is opened."""
+        return list(self._database.operations(self._snapshot_version))
+
+    # All of it ----------------------------------------------------------------------------------------------------
+
+    def look(self) -> Look:
+        """Return the store as it is at this version."""
+        arrived, at = self.arrived(), self.times()
+        when = np.full(max(at, default=0) + 1, np.nan)
+        when[list(at)] = list(at.values())
+        names = self._state.cut_names if len(self) else []
+        return Look(
+            self.version,
+            self.bare_tree,
+            self._state.positions(),
+            arrived,
+            when[arrived],
+            {name: self.labels(name) for name in names},
+            {name: self._database.names(name) for name in names},
+            frozenset(name for name in names if self._state.about_cut(name).is_recut_advised),
+        )
+
+    def info(self) -> dict[str, Any]:
+        """Return what the store is and holds, in numbers: also bytes on disk, and who is writing."""
+        sizes = disk.sizes_in(self.folder)
+        starts = {"vectors": "vectors-", "snapshot": "snapshot-", "database": "store.sqlite"}
+        return {
+            "points": len(self),
+            "version": self.version,
+            **{name: self._database.get(name) for name in ("grinch", "n_features", "dtype", "is_named", "columns")},
+            "is_sparse": self._rows.is_sparse,
+            **self._state.settings,
+            "cuts": self.cuts(),
+            "operations_since_snapshot": self.version - self._snapshot_version,
+            "rows_of_removed_points": self._state.n_rows - len(self),
+            "bytes": {
+                kind: sum(size for name, size in sizes.items() if name.startswith(start))
+                for kind, start in starts.items()
+            },
+            "writer": holder(self.folder) if is_held(self.folder) else None,
+        }
+
+    # For changes --------------------------------------------------------------------------------------------------
+
+    def checked(self, X: Any, columns: list[str] | None = None, new_columns: bool = False) -> Any:
+        """Return X as the store keeps it; ``columns`` are its columns, of a frame its own."""
+        columns, known = columns or inputs.columns_of(X), self._database.get("columns")
+        shared = min(len(columns or ()), len(known or ())) if new_columns else None
+        if columns is not None and known is not None and columns[:shared] != known[:shared]:
+            raise ValueError(f"X must have the columns that the first points had, {known}; got {columns}")
+        dtype = self._database.get("dtype")
+        is_sparse = None if self._rows.file is None else self._rows.is_sparse
+        try:
+            check = self._state.row_check()
+            return check(X, None if dtype is None else np.dtype(dtype), is_sparse, new_columns)
+        except ValueError:
+            inputs.refuse_texts(X, self.folder)
+            raise
+
+    def positions(self, ids: Any) -> Counts:
+        """Return the positions of points that have to be there."""
+        positions, names = self.find_positions(ids)
+        for position, name in zip(positions, names, strict=True):
+            if position is None:
+                self._database.check_absence(name)
+                raise ValueError(f"ids must name points in the store; {name!r} is not there{self._kind_hint(name)}")
+        return np.array(positions, np.int64)
+
+    def positions_to_remove(self, ids: Any) -> tuple[Counts, list[Id]]:
+        """Return the positions and ids of points to remove, without those that were removed before."""
+        positions, names = self.find_positions(ids)
+        missing = [name for position, name in zip(positions, names, strict=True) if position is None]
+        if self._database.get("is_named"):
+            were_there = self._database.were_removed(missing)
+        else:
+            were_there = [isinstance(name, int) and 0 <= name < self.n_given for name in missing]
+        for name, was_there in zip(missing, were_there, strict=True):
+            if not was_there:
+                self._database.check_absence(name)
+                raise ValueError(
+                    f"ids must name points in the store; {name!r} never was{self._kind_hint(name)}. Nothing was removed"
+                )
+        here = [(p, name) for p, name in zip(positions, names, strict=True) if p is not None]
+        return np.array([p for p, _ in here], np.int64), [name for _, name in here]
+
+    def find_positions(self, ids: Any) -> tuple[list[int | None], list[Id]]:
+        """Return the positions of points, None for those that are not there; and the ids as they are in the store."""
+        names = [inputs.check_id(name) for name in inputs.listed(ids)]
+        inputs.check_each_once(names)
+        if self._database.get("is_named"):
+            return self._database.positions_of(names), names
+        numbers = np.array([name if isinstance(name, int) else -1 for name in names], np.int64)
+        there = self._state.has(numbers)
+        return [int(n) if is_there else None for n, is_there in zip(numbers, there, strict=True)], names
+
+    def check_cut(self, cut: Any) -> None:
+        """Raise unless this is the name of a cut."""
+        if cut not in self._state.cut_names:
+            raise unknown_name("cut", cut, self._state.cut_names)
+
+    # Within -------------------------------------------------------------------------------------------------------
+
+    def _check_not_empty(self) -> None:
+        if not len(self):
+            raise ValueError("X cannot be placed: the store has no points yet. Insert some first")
+
+    def _kind_hint(self, name: Id) -> str:
+        """Return why an id may not be found that looks like one that is there."""
+        kind = self._database.get("id_kind")
+        is_other = kind is not None and kind != inputs.kind_of(name)
+        return f" (ids in this store are {kind}s, and this is a {inputs.kind_of(name)})" if is_other else ""
+
+    def _ids_at(self, positions: list[int], is_named: bool) -> tuple[Id, ...]:
+        """Return the ids of those points that are still there."""
+        if is_named:
+            return tuple(name for name in self._database.ids_at(positions) if name is not None)
+        there = self._state.has(np.array(positions, np.int64)) if positions else ()
+        return tuple(position for position, is_there in zip(positions, there, strict=True) if is_there)
