@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ def check_store(
     database.check()
     NodeNames(folder / NAMES_FILE).check()
     verify(snapshot)
-    rows.check(database.operations(0))
+    with closing(database.operations(0)) as operations:
+        rows.check(operations)
     try:
         check_model(contents.model)
     except ValueError as error:

@@ -296,7 +296,7 @@ class Database:
         row = (done.version, done.kind, time.time(), done.engine, *done[2:-1])
         self._write("operations", [row], "insert")
 
-    def operations(self, after: int) -> Iterator[Operation]:
+    def operations(self, after: int) -> Generator[Operation, None, None]:
         """Those after a version, in order."""
         for row in self._rows("operations", "where version > ? order by version", after):
             yield operation_of(row)

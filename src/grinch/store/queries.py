@@ -312,7 +312,7 @@ class View:
         return found
 
     def latest_changes(self, since: int, cut: str, limit: int, until: int | None = None) -> tuple[list[Change], bool]:
-        """Return the last things that happened to clusters after version ``since``, the latest first, without exemplars.
+        """Return what happened last to clusters after version ``since``, the latest first, without exemplars.
 
         None of them after version ``until``. Also whether that is all. Unlike :meth:`changes`, it takes no longer where
         a lot happened.

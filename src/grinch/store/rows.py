@@ -15,7 +15,7 @@ import numpy.typing as npt
 from grinch._types import Counts, count_rows
 from grinch.saving.disk import CHUNK
 from grinch.store import inputs
-from grinch.store.damage import damaged, reading
+from grinch.store.damage import DamagedStore, damaged, reading
 from grinch.store.database import Database, Id, Operation
 from grinch.store.row_files import ENDS, Blocks, RowFile, SparseRowFile, checksum_rows
 
@@ -82,7 +82,9 @@ class Rows:
     def fixed(self, count: int, database: Database) -> Self:
         """Return the first rows for another reader, by a database of its own; what the writer does is not seen."""
         twin = copy.copy(self)
-        twin.file, twin.database = None if self.file is None else self.file.fixed(count), database
+        if self.file is not None:
+            twin.file = self._verified(lambda: self._file.fixed(count))
+        twin.database = database
         return twin
 
     # Reading ------------------------------------------------------------------------------------------------------
@@ -137,16 +139,18 @@ class Rows:
             if not done.n_rows:
                 continue
             if not self.is_readonly:
-                rows = self.of(done)
-                if done.rows is None:
-                    self.file.cover(done.first_row, rows)
-                else:
-                    self.file.append(done.first_row, rows, is_kept=True)
-                self.commit()
+                self._verified(lambda done=done: self._put_back(done, self.of(done)))  # type: ignore[misc]
             elif done.rows is not None:
                 rows, numbers = self.of(done), np.arange(done.first_row, done.first_row + done.n_rows)
                 if not self._is_in_file(numbers, rows):
                     self._in_log_alone |= {number: rows[i : i + 1] for i, number in enumerate(numbers.tolist())}
+
+    def _put_back(self, done: Operation, rows: Any) -> None:
+        if done.rows is None:
+            self._file.cover(done.first_row, rows)
+        else:
+            self._file.append(done.first_row, rows, is_kept=True)
+        self.commit()
 
     def check_size(self, need: int, width: int) -> None:
         """Raise unless the file has as many rows as are needed, and of this width."""
@@ -199,7 +203,7 @@ class Rows:
             self.file.width = rows.shape[1]
         n_bytes = rows.nbytes if isinstance(rows, np.ndarray) else 8 * n + 12 * rows.nnz
         log = self.file.packed(rows) if n_bytes <= LOGGED else None
-        self.file.append(first, rows, is_kept=log is not None)
+        self._verified(lambda: self._file.append(first, rows, is_kept=log is not None))
         return Operation(version, kind, first, n, checksum_rows([rows]), data, log)
 
     def rewrite(self, kept: Counts, name: str) -> int:
@@ -218,7 +222,7 @@ class Rows:
                 target.append(start, piece)
                 yield piece
 
-        checksum = checksum_rows(pieces())
+        checksum: int = self._verified(lambda: checksum_rows(pieces()))
         self.database.set("vectors", name)
         self.file = target
         source.close()
@@ -251,6 +255,8 @@ class Rows:
     def _verified(self, read: Callable[[], Any], path: Path | None = None) -> Any:
         try:
             return read()
+        except DamagedStore:
+            raise
         except ValueError as error:
             raise damaged(path or self.path, str(error)) from None
 

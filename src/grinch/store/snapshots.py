@@ -231,7 +231,7 @@ def _identity(path: Path) -> list[int]:
 
 
 def _fork(work: Callable[[], None]) -> int:
-    """Run ``work`` on the memory as it is now, in a forked process; returns its number. It ends with 0 if all went well.
+    """Run ``work`` on the memory as it is now, in a forked process; returns its number. It ends with 0 if all is well.
 
     Memory is shared with it, and a page is copied when this process writes to it. ``work`` may write files and nothing
     else, for other threads, with whatever they hold, are not there.

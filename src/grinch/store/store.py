@@ -599,7 +599,8 @@ class Store:
         if not self._gate.is_ours:
             self._snapshots.wait()
         with self._writing() as contents:
-            self._rows.check(self._database.operations(0))
+            with closing(self._database.operations(0)) as operations:
+                self._rows.check(operations)
             NodeNames(self.folder / NAMES_FILE).forget(self._are_there)
             name = vectors_name()
             with self._changing_by_snapshot(*files_of(name)) as (version, snapshot):
@@ -681,9 +682,9 @@ class Store:
         other = next((done for done in later if done.engine != ENGINE), None)
         if other is not None and not self._any_engine:
             raise OtherEngine(
-                f"{self.folder} has {len(later):,} operations since its last snapshot that engine {other.engine} of grinch"
-                f" did; this is engine {ENGINE}, which could make another tree of them. Open and close it once with the"
-                f" release that wrote it, or do them again in a new folder: grinch store replay {self.folder} NEW"
+                f"{self.folder} has {len(later):,} operations since its last snapshot, which engine {other.engine} of"
+                f" grinch did; this is engine {ENGINE}, and could make another tree of them. Open and close it once with"
+                f" the release that wrote it, or do them again in a new folder: grinch store replay {self.folder} NEW"
             )
 
     def _replay(self, contents: Contents, later: list[Operation], rows: Rows) -> None:
@@ -873,7 +874,7 @@ class Store:
     # Snapshots ----------------------------------------------------------------------------------------------------
 
     def _state(self, contents: Contents, *, with_ids: bool = True) -> snapshots.State:
-        """Return what is written to a snapshot: the contents, and what the rows are, to be known without the database."""
+        """Return what is written to a snapshot: the contents, and what rows are, for whoever has no database."""
         header, arrays = contents.to_state()
         arrays |= {f"rows/{name}": array for name, array in self._rows.to_state().items()}
         if with_ids and self._database.get("is_named"):
