@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch.serve.live import Live
-from grinch.store.face import AnyStore
+from grinch.store import Store
 from grinch.store.inputs import kind_of
 
 log = logging.getLogger("grinch.serve")
@@ -65,7 +65,7 @@ class Insert:
 class Call:
     """Any other change, as much work as to insert ``n_points``."""
 
-    change: Callable[[AnyStore], Any]
+    change: Callable[[Store], Any]
     n_points: int = 1
     n_bytes: int = 0
     done: Future[Any] = field(default_factory=Future)

@@ -9,9 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from grinch.serve.sources import StoreSource
+from grinch.store import Store
 from grinch.store.beside import Beside, NotShown
-from grinch.store.face import AnyStore
-from grinch.store.looking import Looking
 
 # A change that takes longer than this, in seconds, is not waited for.
 LONG = 0.05
@@ -35,8 +34,7 @@ class Live:
     """A store for many threads.
 
     Readers ask by :meth:`read`; changes are made by one thread, within :meth:`changing`. Readers wait for a short
-    change, and come in before the next; of a long one they see what was there before it. Of a sharded store nothing is
-    seen beside a change: its readers wait for long ones, too.
+    change, and come in before the next; of a long one they see what was there before it.
 
     >>> import grinch, tempfile
     >>> live = Live(grinch.open(tempfile.mkdtemp()))
@@ -48,7 +46,7 @@ class Live:
     >>> live.store.close()
     """
 
-    def __init__(self, store: AnyStore):
+    def __init__(self, store: Store):
         self.store = store
         self._door = threading.Lock()
         self._beside: Beside | None = None
@@ -135,7 +133,7 @@ class Live:
         """A change that is as much work as to insert this many points."""
         with self._door:
             pass
-        if isinstance(self.store, Looking) and self._is_long(points):
+        if self._is_long(points):
             began = time.perf_counter()
             self._beside = Beside(self.store)
             self._price = time.perf_counter() - began

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from grinch.store import opening
-from grinch.store.face import AnyStore
+from grinch.store import Store, opening
 
 N_ROWS, MOST_COLUMNS = 40, 64
 
 
-def warm_up(store: AnyStore) -> None:
+def warm_up(store: Store) -> None:
     """Insert, predict and remove a few points in a store like this one, which is thrown away.
 
     >>> import grinch, tempfile

@@ -18,7 +18,7 @@ from grinch.serve.http import bodies, models
 from grinch.serve.http.answers import COMMON, Json, ReadOnly, refusal
 from grinch.serve.http.reading import few, given_ids, json_body, points_body
 from grinch.serve.http.service import Service
-from grinch.store.face import AnyStore
+from grinch.store import Store
 
 
 def router(service: Service) -> APIRouter:
@@ -117,7 +117,7 @@ def _writer(service: Service) -> Any:
     return service.writer
 
 
-async def _make(service: Service, change: Callable[[AnyStore], int], points: int = 1) -> Response:
+async def _make(service: Service, change: Callable[[Store], int], points: int = 1) -> Response:
     """Let the writer make a change, and say the version after it."""
     try:
         version = await asyncio.wrap_future(_writer(service).submit(Call(change, points)))

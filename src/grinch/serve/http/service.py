@@ -11,7 +11,7 @@ from grinch.serve.http.metrics import Metrics
 from grinch.serve.http.settings import Settings
 from grinch.serve.live import Live, LiveSource
 from grinch.serve.sources import MemorySource, StoreSource
-from grinch.store.face import AnyStore
+from grinch.store import Store
 
 
 class Service:
@@ -25,7 +25,7 @@ class Service:
     >>> service.close()
     """
 
-    def __init__(self, served: AnyStore | MemorySource, settings: Settings | None = None):
+    def __init__(self, served: Store | MemorySource, settings: Settings | None = None):
         self.settings = settings or Settings()
         self.metrics, self.writer = Metrics(), None
         self.source: StoreSource | MemorySource

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from grinch._types import Counts
 from grinch.linkage.named import linkage_of
 from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
+from grinch.store import Store
 from grinch.store.changes import Change
-from grinch.store.face import AnyStore
 from grinch.store.looking import Look
 from grinch.store.node_names import FILE as NAMES_FILE
 
@@ -20,11 +20,11 @@ Found = TypeVar("Found")
 
 
 class StoreSource:
-    """A store, plain or sharded, open for reading or for writing."""
+    """A store, open for reading or for writing."""
 
     kind, has_versions = "store", True
 
-    def __init__(self, store: AnyStore, title: str | None = None):
+    def __init__(self, store: Store, title: str | None = None):
         self.store = store
         self.title = title or store.folder.resolve().name
         self.names_file: Path | None = store.folder / NAMES_FILE
