@@ -1,4 +1,4 @@
-"""The figures of docs/sharded.md and docs/development/sharded.md, from benchmarks/sharded.json."""
+"""The figures of docs/sharded.md and docs/development/sharded.md, from benchmarks/sharded.json and to_store.json."""
 
 from __future__ import annotations
 
@@ -168,7 +168,30 @@ def constants(found: Section) -> str:
     )
 
 
+def to_store() -> str:
+    rows = json.loads(FILE.with_name("to_store.json").read_text(encoding="utf-8"))
+    cells = []
+    for n, found in rows.items():
+        made, used = found["adopt"], found["insert"]
+        once, first, one = (f"{1e3 * used[name]:,.0f} ms" for name in ("open", "first insert", "insert 1"))
+        cells.append(
+            [
+                f"{int(n):,}",
+                seconds(made["seconds"]),
+                size(made["memory"]),
+                f"{made['bytes a point']:,.0f}",
+                once,
+                f"{one} (the first {first})",
+                seconds(used["insert 1,000"]),
+                size(used["memory"]),
+            ]
+        )
+    head = ["points × 32", "to make it", "memory to make it", "bytes a point on disk", "to open it"]
+    return table([*head, "insert of 1", "insert of 1,000", "memory to use it"], cells)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "to-store": to_store,
     "sharded-million": million,
     "sharded-ten-million": ten_million,
     "sharded-sets": sets,

@@ -125,12 +125,11 @@ def test_it_is_said_once_at_the_line_that_fits_and_never_when_reading(rng, tmp_p
     assert len(said(lambda: Grinch().partial_fit(X))) == 1
 
 
-@pytest.mark.parametrize("max_points", [None, 25])
-def test_a_store_says_it_when_points_first_come_and_not_when_it_is_opened(rng, tmp_path, max_points):
+def test_a_store_says_it_when_points_first_come_and_not_when_it_is_opened(rng, tmp_path):
     X = units(rng)
 
     def begin():
-        with grinch.open(tmp_path, threshold=0.5, max_points=max_points) as store:
+        with grinch.open(tmp_path, threshold=0.5) as store:
             store.insert(X[:20])
             store.insert(X[20:])
 

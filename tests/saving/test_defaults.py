@@ -57,7 +57,7 @@ def test_a_model_keeps_the_metric_it_was_made_with(name, tmp_path):
         assert again.labels_.tolist() != clone(expected).set_params(metric=None).fit(points).labels_.tolist()
 
 
-@pytest.mark.parametrize("name", ["dense", "sparse", "sharded"])
+@pytest.mark.parametrize("name", ["dense", "sparse"])
 def test_a_store_keeps_the_metric_it_was_made_with(name, tmp_path):
     with tarfile.open(Path(__file__).parents[1] / "store" / "data" / "default_stores.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
@@ -103,7 +103,7 @@ def pickles():
 
 def make_store(folder, name, metric):
     points = S if name == "sparse" else X
-    store = grinch.open(folder, metric=metric, max_points=12 if name == "sharded" else None)
+    store = grinch.open(folder, metric=metric)
     for batch in (points[:20], points[20:30], points[30:]):
         store.insert(batch)
     return store
@@ -130,9 +130,8 @@ def test_another_default_is_written_out(tmp_path):
         put_together(parts._replace(manifest=manifest))
 
 
-@pytest.mark.parametrize("max_points", [None, 12])
-def test_a_store_made_by_default_knows_its_metric_by_name(tmp_path, max_points):
-    with grinch.open(tmp_path, max_points=max_points) as store:
+def test_a_store_made_by_default_knows_its_metric_by_name(tmp_path):
+    with grinch.open(tmp_path) as store:
         store.insert(X)
     with grinch.open(tmp_path, metric="sqeuclidean") as store:
         assert store.info()["metric"] == "sqeuclidean"

@@ -48,7 +48,7 @@ def test_after_warming_up_nothing_is_compiled_or_loaded(tmp_path, settings):
     assert done.stdout == "159 []\n", done.stderr
 
 
-@pytest.mark.parametrize("settings", [{}, {"max_points": 100}, {"linkage": lambda a, b: 1.0}])
+@pytest.mark.parametrize("settings", [{}, {"linkage": lambda a, b: 1.0}])
 def test_a_store_is_as_it_was(tmp_path, settings):
     with grinch.open(tmp_path / "store", **settings) as store:
         store.insert(some_rows(30) if "linkage" not in settings else list("abc"))

@@ -160,28 +160,63 @@ def test_ids_name_the_leaves(cluster):
     assert model.to_grinch().ids_ == names
 
 
-def test_a_store_goes_on_from_the_tree(fitted, mixture, tmp_path):
-    X = mixture[0]
-    with fitted.to_store(tmp_path / "store", max_points=1_250) as store:
-        assert store.tree.to_newick(lengths=False) == fitted.tree_.to_newick(lengths=False)
-        assert list(store.branches.values()) == [size for size in fitted.branch_sizes_ if size]
+def same_tree(one, other):
+    np.testing.assert_array_equal(one.child_pairs(), other.child_pairs())
+    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def with_ids(cluster, mixture):
+    names = [f"point {i}" for i in range(len(mixture[0]))]
+    return ShardedGrinch(5, cluster.client, sample_size=500, linkage="ward", n_clusters=30).fit(mixture[0], ids=names)
+
+
+def test_a_store_has_the_tree_and_the_points_of_the_run(with_ids, mixture, tmp_path):
+    X, y = mixture
+    with with_ids.to_store(tmp_path / "store", payload=[{"class": int(c)} for c in y]) as store:
+        same_tree(store.tree, with_ids.tree_)
+        assert store.ids == with_ids.ids_
+        assert store.payload(["point 3", "point 700"]) == [{"class": int(y[3])}, {"class": int(y[700])}]
+        np.testing.assert_array_equal(store.vectors(store.ids), X.astype(np.float32))
+        assert (store.info()["linkage"], store.cuts()["default"]["n_clusters"]) == ("ward", 30)
+        assert adjusted_rand_score(store.labels(), with_ids.labels_) == 1.0
+        store.check()
+    with pytest.raises(ValueError, match=r"tree is for a store without points, and this one has had 1,500"):
+        with_ids.to_store(tmp_path / "store")
+
+
+def test_a_store_goes_on_from_the_tree(with_ids, mixture, tmp_path):
+    X = mixture[0].astype(np.float32)
+    model = Grinch("ward", n_clusters=30).fit_tree(X, with_ids.tree_)
+    with with_ids.to_store(tmp_path / "store") as store:
+        before = store.tree, store.clusters()
     with grinch.open(tmp_path / "store") as store:
-        store.insert(X[:30] + 1e-3)
-        assert store.n_points == len(X) + 30
-        together = [len(store.tree.leaves(store.tree.lca(i, len(X) + i))) for i in range(30)]
-        assert np.median(together) < 20
+        same_tree(store.tree, before[0])
+        assert store.clusters() == before[1]
+        store.insert(X[:30] + np.float32(1e-3), ids=[f"later {i}" for i in range(30)])
+        model.partial_fit(X[:30] + np.float32(1e-3))
+        same_tree(store.tree, model.tree_)
+        assert adjusted_rand_score(store.labels(), model.labels_) == 1.0
+        assert len(before[1].keys() & store.clusters().keys()) > 20
         store.check()
 
 
-def test_a_store_begins_with_the_clusters_of_the_run(fitted, mixture, tmp_path, monkeypatch):
-    monkeypatch.setattr("grinch.sharded.store.following.MOST_COMPARED", 2)
+def test_a_store_begins_with_the_automatic_clusters_of_the_model(fitted, tmp_path):
     with fitted.to_store(tmp_path / "store") as store:
-        assert adjusted_rand_score(store.labels(), fitted.labels_) == 1.0
-        store.insert(mixture[0][:5] + 1e-3)
-        assert adjusted_rand_score(store.labels()[: len(mixture[0])], fitted.labels_) == 1.0
-        assert {change.kind for change in store.changes(since=store.version - 1)} <= {"grew", "born"}
-        store.recut()
-        assert adjusted_rand_score(store.labels()[: len(mixture[0])], fitted.labels_) < 1.0, "by heights alone"
+        same_tree(store.tree, fitted.tree_)
+        assert store.ids == list(range(fitted.n_leaves_))
+        assert adjusted_rand_score(store.labels(), fitted.to_grinch().labels_) == 1.0
+
+
+def test_a_store_of_records(cluster, tmp_path):
+    words, _ = shard_runs.words(200)
+    how = {"linkage": shard_runs.CommonLetters(), "search": ByVector(shard_runs.letters, 20)}
+    model = ShardedGrinch(3, cluster.client, sample_size=100, n_clusters=5, **how).fit(words)
+    with model.to_store(tmp_path / "store") as store:
+        np.testing.assert_array_equal(store.tree.child_pairs(), model.tree_.child_pairs())
+        assert store.vectors([0, 150]) == [words[0], words[150]]
+        store.insert([words[0]])
+        assert store.tree.n_leaves == 201
 
 
 # Linkages of one's own ------------------------------------------------------------------------------------------------

@@ -58,6 +58,9 @@ def test_shards_are_nearly_as_pure_as_one_tree_and_small(cluster, tmp_path):
     on_disk = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
     assert on_disk < 10e6  # dense rows would take 120 MB
     assert len(model.set_params(n_clusters=None).labels_) == 600
+    with model.to_store(tmp_path / "store") as store:
+        np.testing.assert_array_equal(store.tree.child_pairs(), model.tree_.child_pairs())
+        assert (store.vectors(range(600)) != X).nnz == 0
     one = model.to_grinch()
     assert isinstance(one._engine().summaries, SparseSummaries)
     assert (one.tree_.keys() == model.tree_.keys()).all()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Tree
-from grinch.sharded.whole import Merges, compose, compose_merges, merges_of, subtree, without
+from grinch.sharded.whole import Merges, compose_merges, merges_of, subtree, without
 
 
 def random_tree(rng, n):
@@ -34,7 +34,7 @@ def test_every_group_of_a_part_and_of_the_top_is_a_group_of_the_whole(seed, size
     rng = np.random.default_rng(seed)
     parts, top = [random_tree(rng, size) for size in sizes], random_tree(rng, len(sizes))
     numbers = np.split(rng.permutation(sum(sizes)), np.cumsum(sizes)[:-1])
-    whole = compose(top, parts, numbers)
+    whole = compose_merges(merges_of(top), [merges_of(part) for part in parts], numbers).tree()
     expected = {}
     for part, names in zip(parts, numbers, strict=True):
         expected |= groups(part, names.tolist())

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -256,33 +257,30 @@ def test_an_older_database_does_not_delete_what_is_newer(folder, tmp_path):
 # Stores of shards -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def sharded_store(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sharded") / "store"
-    with grinch.open(folder, max_points=20) as store:
-        store.insert(points(50))
-        assert len(store.branches) > 2
-    return folder
+@pytest.fixture
+def sharded(tmp_path):
+    """A store of 30 points in several branches, as grinch before 0.2 made it."""
+    with tarfile.open(Path(__file__).parent / "data" / "default_stores.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "sharded"
 
 
-@pytest.mark.parametrize("how", [{"max_points": 20}, {}, {"readonly": True}])
-def test_branches_are_not_deleted_without_their_manifest(sharded_store, tmp_path, how):
-    shutil.copytree(sharded_store, tmp_path / "store")
-    (tmp_path / "store" / "sharded.json").unlink()
-    before = files(tmp_path / "store")
-    with pytest.raises(DamagedStore, match=r"sharded\.json is damaged: it is not there"):
-        grinch.open(tmp_path / "store", **how)
-    assert files(tmp_path / "store") == before
+@pytest.mark.parametrize("how", [{}, {"readonly": True}])
+def test_a_sharded_store_is_refused_and_left_alone(sharded, how):
+    before = files(sharded)
+    with pytest.raises(ValueError, match=r"sharded store, made by grinch before.* branch-\*.* a026ddb\. Nothing in"):
+        grinch.open(sharded, **how)
+    assert files(sharded) == before
+    (sharded / "sharded.json").unlink()
+    with pytest.raises((FileExistsError, FileNotFoundError), match="has no store"):
+        grinch.open(sharded, **how)
+    del before["sharded.json"]
+    assert files(sharded) == before
 
 
-def test_an_older_manifest_deletes_no_branches(sharded_store, tmp_path):
-    folder = tmp_path / "store"
-    shutil.copytree(sharded_store, folder)
-    older = (folder / "sharded.json").read_bytes()
-    with grinch.open(folder) as store:
-        store.insert(points(60, 1))
-    branches = {path.name for path in folder.glob("branch-*")}
-    (folder / "sharded.json").write_bytes(older)
-    with pytest.raises(DamagedStore, match=r"branch-\d+ is damaged: it is not there"):
-        grinch.open(folder)
-    assert {path.name for path in folder.glob("branch-*")} == branches
+def test_the_points_of_a_sharded_store_are_in_its_branches(sharded, tmp_path):
+    with grinch.open(tmp_path / "new") as new:
+        for folder in sharded.glob("branch-*"):
+            with grinch.open(folder, readonly=True) as branch:
+                new.insert(branch.vectors(branch.ids), branch.ids, branch.payload(branch.ids))
+        assert sorted(new.ids) == list(range(30))

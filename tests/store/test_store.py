@@ -276,6 +276,16 @@ def test_compacting_leaves_nothing_of_removed_points(folder):
         store.check()
 
 
+def test_backup_of_a_tree_larger_than_sizes_are_counted(folder, tmp_path):
+    X = np.random.default_rng(0).normal(size=(700, 3)).astype(np.float32)
+    with grinch.open(folder, linkage="ward") as store:
+        store.adopt(X, grinch.Grinch("ward").fit(X).tree_)
+        store.backup(tmp_path / "copy")
+        store.check()
+        with grinch.open(tmp_path / "copy") as copy:
+            assert copy.tree.to_newick() == store.tree.to_newick()
+
+
 def test_backup_beside_a_writer(folder, tmp_path):
     X = points(300)
     with grinch.open(folder) as store:

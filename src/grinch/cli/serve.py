@@ -64,12 +64,6 @@ def serve(
     threshold: NewThreshold = None,
     layer: NewLayer = None,
     dtype: Annotated[DtypeName | None, typer.Option(help="For a new store: how numbers are kept.")] = None,
-    max_points: Annotated[
-        int | None,
-        typer.Option(
-            min=2, metavar="N", help="Make a sharded store: a folder of stores of up to N points each, with one tree."
-        ),
-    ] = None,
     text: TextField = None,
     label: LabelField = None,
     image: ImageField = None,
@@ -91,7 +85,7 @@ def serve(
     """  # noqa: D301 (\b is for the help page)
     settings = _settings(host, token_file, allow_host or [], max_body, read_only)
     cut = {"n_clusters": clusters, "threshold": threshold, "layer": as_layer(layer)}
-    new = {"linkage": linkage, "metric": metric, **cut, "dtype": dtype, "max_points": max_points}
+    new = {"linkage": linkage, "metric": metric, **cut, "dtype": dtype}
     from grinch.serve.http.app import listen, make_app, run
     from grinch.serve.http.service import Service
     from grinch.serve.viewer import Viewer

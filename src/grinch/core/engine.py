@@ -379,6 +379,8 @@ class Engine:
             links, capacity = tree.links, self.summaries.capacity
             compact, _, _ = compacted(links, capacity, self.summaries.is_undoable)
             compact.head[LIMIT] = self.links.head[LIMIT]
+            # An engine counts sizes up to its limit, and a tree to the end.
+            np.minimum(compact.table[:, SIZE], compact.head[LIMIT] + 1, out=compact.table[:, SIZE])
             self.links = compact
             self.look_again()
         self.summaries.forget()

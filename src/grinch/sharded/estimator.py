@@ -9,7 +9,8 @@ import weakref
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryFile
+from typing import IO, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +42,8 @@ from grinch.sharded.record import whole_tree
 from grinch.sharded.running import Here, Workers
 from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import skeleton, top, trees
-from grinch.sharded.store import BranchOfFit, ShardedStore, make_sharded
+from grinch.store import Store
+from grinch.store import open as open_store
 from grinch.tree import Tree
 
 # What a model in memory takes of each point besides its vector and the summaries of nodes, in bytes.
@@ -49,6 +51,7 @@ BYTES_PER_POINT, TIMES_THE_VECTORS = 400, 3.2
 # Up to so many points, neighbours are found in this process before workers would have started.
 MOST_HERE = 20_000
 NOT_BUILT_BY = (*CUT_BY, "verbose")
+STORED_AS = ("linkage", "metric", "mode", "n_neighbors", "search", "n_clusters", "threshold", "cut", "layer")
 
 
 class ShardedGrinch(ClusterMixin, BaseEstimator):
@@ -375,37 +378,34 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         """Write the model in memory (:meth:`to_grinch`) to a file; :func:`grinch.load` opens it."""
         self.to_grinch().save(path)
 
-    def to_store(self, folder: str | Path, *, max_points: int | None = None) -> ShardedStore:
-        """Make a sharded store of the tree, which takes further points: a store for each branch.
-
-        Its clusters begin as those in ``labels_``.
+    def to_store(self, folder: str | Path, *, payload: Any = None) -> Store:
+        """Make a store of the tree as it is, which takes further points; :func:`grinch.open` opens it again.
 
         Parameters
         ----------
         folder : path
-            A new or an empty folder; :func:`grinch.open` opens it again.
-        max_points : int, optional
-            A branch with more points is split when points next come; by default 1,000,000.
+            A new or an empty folder.
+        payload : list or frame, optional
+            Anything that JSON can hold for each point, in the order in which they came.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from distributed import Client
+        >>> from grinch.datasets import gaussian_mixture
+        >>> X, y = gaussian_mixture(500, n_classes=5)
+        >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        ...     model = ShardedGrinch(2, client, n_clusters=5).fit(X)
+        >>> with model.to_store(tempfile.mkdtemp(), payload=y) as store:
+        ...     store.insert(X[:3] + 0.01), len(store)
+        (2, 503)
         """
-        run = self._check_kept()
-        merges, branches, nodes = top.load(run.job)
-        if (nodes >= 0).any():
-            raise ValueError(
-                "a store needs whole branches, and mode='exact' has opened some. Use mode='fast', or insert the points"
-                " into a store of their own: grinch.open(folder, mode='exact')"
-            )
-        parts = []
-        for branch in branches.tolist():
-            found = trees.load(run.job, branch)
-            ids = None if self._names is None else [self._names[i] for i in found.numbers.tolist()]
-            rows = trees.rows_of(run.job, branch, is_mapped=True)
-            parts.append(BranchOfFit(rows, ids, found.numbers, found.merges.tree(self._ceiling())))
-        names = ("linkage", "metric", "mode", "n_neighbors", "search", "n_clusters", "threshold")
-        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
-        settings |= {} if max_points is None else {"max_points": max_points}
-        is_automatic = self.n_clusters is None and self.threshold is None
-        labels = self.labels_ if is_automatic and not self.noise else None
-        return make_sharded(folder, parts, merges.tree(self._ceiling()), clusters=labels, **settings)
+        self._check_kept()
+        own = {name: getattr(self, name) for name in STORED_AS}
+        with open_store(folder, **own, verbose=self.verbose) as store, TemporaryFile(dir=folder) as file:
+            store.adopt(self._rows(file), self.tree_, ids=self._names, payload=payload)
+        # What was built is in memory; what is opened is read from the disk as it is needed.
+        return open_store(folder, **own, verbose=self.verbose)
 
     def explore(self, **keywords: Any) -> Any:
         """Look at the tree in a page (:meth:`grinch.Grinch.explore`).
@@ -451,14 +451,19 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         tree.names = None if self._names is None else list(self._names)
         return tree
 
-    def _rows(self) -> Any:
-        """All points in the order they came."""
+    def _rows(self, file: IO[bytes] | None = None) -> Any:
+        """Return all points in the order they came; dense rows mapped from a file, if one is given."""
         job = self._check_kept().job
-        found = [(trees.load(job, b).numbers, trees.rows_of(job, b)) for b, size in enumerate(self._run.sizes) if size]
-        numbers = np.concatenate([part for part, _ in found])
-        if not isinstance(found[0][1], np.ndarray):  # records, or sparse rows
-            return taken(joined([rows for _, rows in found]), np.argsort(numbers))
-        whole = np.empty((len(numbers), found[0][1].shape[1]), found[0][1].dtype)
+        found = [
+            (trees.load(job, i).numbers, trees.rows_of(job, i, is_mapped=True))
+            for i, size in enumerate(self._run.sizes)
+            if size
+        ]
+        first = found[0][1]
+        if not isinstance(first, np.ndarray):  # records, or sparse rows
+            return taken(joined([rows for _, rows in found]), np.argsort(np.concatenate([part for part, _ in found])))
+        shape = self.n_leaves_, first.shape[1]
+        whole = np.empty(shape, first.dtype) if file is None else np.memmap(file, first.dtype, "w+", shape=shape)
         for part, rows in found:
             whole[part] = rows
         return whole

@@ -40,20 +40,13 @@ def merges_of(tree: Tree) -> Merges:
     return Merges(number[tree.child_pairs()[nodes]].reshape(-1, 2).astype(np.int64), tree.scores[nodes])
 
 
-def compose(top: Tree, parts: Sequence[Tree], rows: Sequence[Numbers], ceiling: float | None = None) -> Tree:
-    """The tree in which each leaf i of ``top`` is ``parts[i]``, whose leaf j is called ``rows[i][j]``.
+def compose_merges(top: Merges, parts: Sequence[Merges], rows: Sequence[Numbers]) -> Merges:
+    """Return the tree in which each leaf i of ``top`` is ``parts[i]``, whose leaf j is called ``rows[i][j]``.
 
-    >>> pair = Tree.from_merges(np.array([[0, 1]]), np.array([0.9]))
-    >>> top = Tree.from_merges(np.array([[0, 1]]), np.array([0.1]))
-    >>> compose(top, [pair, pair], [np.array([0, 3]), np.array([1, 2])]).to_newick(lengths=False)
+    >>> pair, top = Merges(np.array([[0, 1]]), np.array([0.9])), Merges(np.array([[0, 1]]), np.array([0.1]))
+    >>> compose_merges(top, [pair, pair], [np.array([0, 3]), np.array([1, 2])]).tree().to_newick(lengths=False)
     '((0,3),(1,2));'
     """
-    found = compose_merges(merges_of(top), [merges_of(part) for part in parts], rows)
-    return found.tree(ceiling)
-
-
-def compose_merges(top: Merges, parts: Sequence[Merges], rows: Sequence[Numbers]) -> Merges:
-    """The same for trees as their merges."""
     n = sum(len(numbers) for numbers in rows)
     pairs, roots, done = [], np.empty(len(parts), np.int64), 0
     for i, (part, numbers) in enumerate(zip(parts, rows, strict=True)):

@@ -356,10 +356,6 @@ class Database:
         """Which of these ids were there before and were removed."""
         return [self._one("select 1 from removed where id = ?", name) is not None for name in ids]
 
-    def all_removed(self) -> list[Id]:
-        """The ids of all points that were removed, as far as they are remembered."""
-        return [row[0] for row in self._rows("removed")]
-
     def ids_at(self, positions: Iterable[int]) -> list[Id | None]:
         """The ids at these positions; None where there is no point any more."""
         return [None if row is None else row[1] for row in self._points_at(positions)]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from grinch.linkage.named import metric_in_full
 from grinch.saving import container
 from grinch.store import inputs
 from grinch.store.contents import Contents
-from grinch.store.damage import damaged
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
 from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.lock import WriterLock, holder
@@ -29,14 +26,13 @@ from grinch.store.snapshots import KIND, OUR_NAMES, snapshot_name
 from grinch.store.store import Store
 
 DTYPES = ("float32", "float64")
-# A folder with this file has a sharded store in it, whose branches are in folders called so.
-SHARDED, BRANCH_NAME = "sharded.json", re.compile(r"branch-\d{5,}")
+# A folder with this file has a store of several branches in it, made by grinch before 0.2.
+SHARDED = "sharded.json"
 
 
 def open(
     folder: str | Path,
     *,
-    max_points: int | None = None,
     readonly: bool = False,
     linkage: Any = None,
     metric: str | None = None,
@@ -56,10 +52,6 @@ def open(
     ----------
     folder : str or Path
         Where the store is, or is to be made.
-    max_points : int, optional
-        Make a sharded store: a folder of stores, each with a branch of the tree, of which one that grows beyond this
-        number of points is split in two (:class:`grinch.sharded.store.ShardedStore`). For one that is there, another
-        number. A folder that has a sharded store is opened as one without it.
     readonly : bool, default=False
         Read beside a writer: what was committed last, and :meth:`Store.refresh` for what was committed since. Any
         number of readers, in this process and in others, and one writer.
@@ -95,20 +87,7 @@ def open(
     given = {name: value for name, value in given.items() if value is not None}
     if dtype is not None and dtype not in DTYPES:
         raise unknown_name("dtype", dtype, DTYPES)
-    if max_points is not None or (folder / SHARDED).exists():
-        if cut is not None or layer is not None:
-            raise ValueError(f"a sharded store takes neither cut nor layer; got cut={cut!r}, layer={layer!r}")
-        # By name, for sharded stores know plain ones, and not the other way round.
-        return import_module("grinch.sharded.store").open_sharded(
-            folder,
-            max_points=max_points,
-            readonly=readonly,
-            n_clusters=n_clusters,
-            threshold=threshold,
-            dtype=dtype,
-            verbose=verbose,
-            **given,
-        )
+    refuse_sharded(folder)
     how = inputs.check_how(n_clusters, threshold, cut or "sizeable", "auto" if layer is None else layer)
     # By its name, for the default may be another one day.
     in_full = metric_in_full(given.get("linkage", "average"), metric)
@@ -143,13 +122,23 @@ def open(
 
 
 def is_store(folder: Path) -> bool:
-    """Return whether a folder has a store in it, plain or sharded, or files that are left of one."""
+    """Return whether a folder has a store in it, or files that are left of one."""
     return folder.is_dir() and any(_is_of_store(path.name) for path in folder.iterdir())
 
 
 def _is_of_store(name: str) -> bool:
-    is_plain = name in (FILE, *BESIDE) or any(kind.fullmatch(name) for kind in OUR_NAMES)
-    return is_plain or name == SHARDED or bool(BRANCH_NAME.fullmatch(name))
+    return name in (FILE, *BESIDE, SHARDED) or any(kind.fullmatch(name) for kind in OUR_NAMES)
+
+
+def refuse_sharded(folder: Path) -> None:
+    """Raise an error if a folder has a sharded store in it, which only earlier versions read."""
+    if (folder / SHARDED).exists():
+        raise ValueError(
+            f"folder {str(folder)!r} has a sharded store, made by grinch before 0.2 with max_points, which is no longer"
+            " read. Each branch-* folder in it is a store of its own: open it with readonly=True, and insert its ids,"
+            " vectors(ids) and payload(ids) into a new store. The last commit of grinch that reads the tree of all"
+            " branches is a026ddb. Nothing in the folder was changed"
+        )
 
 
 def _is_passed_over(path: Path) -> bool:
@@ -160,11 +149,6 @@ def _is_passed_over(path: Path) -> bool:
 
 def _is_made(folder: Path, asked: dict[str, Any], dtype: str | None) -> bool:
     """Whether the store in a folder was made to the end; raises if it is damaged, or made with something else."""
-    if not (folder / FILE).exists() and any(BRANCH_NAME.fullmatch(path.name) for path in folder.iterdir()):
-        raise damaged(
-            folder / SHARDED,
-            "it is not there, and branches of a sharded store are, each of which is a store of its own",
-        )
     with closing(Database(folder, readonly=True)) as database:
         database.check_format()
         if database.get("snapshot") is None:

@@ -22,11 +22,11 @@ from grinch.saving.container import Container
 from grinch.store import inputs
 from grinch.store.contents import Contents, ids_of_arrays
 from grinch.store.damage import DamagedStore
-from grinch.store.database import FILE, FORMAT, Database, Id, Operation, about_row, forgotten
+from grinch.store.database import FORMAT, Database, Id, Operation, about_row, forgotten
 from grinch.store.lock import StoreLocked, describe, holder, is_held
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
-from grinch.store.opening import BRANCH_NAME, DTYPES, SHARDED, is_store
+from grinch.store.opening import DTYPES, is_store, refuse_sharded
 from grinch.store.opening import open as open_store
 from grinch.store.queries import DEFAULT_CUT
 from grinch.store.remains import Records, Remains
@@ -111,13 +111,7 @@ def recover(
 def _check_folders(folder: Path, new: Path) -> None:
     if not is_store(folder):
         raise FileNotFoundError(f"folder {str(folder)!r} has no files of a store")
-    branches = sorted(str(path) for path in folder.iterdir() if BRANCH_NAME.fullmatch(path.name))
-    if not (folder / FILE).exists() and ((folder / SHARDED).exists() or branches):
-        more = ", …" if len(branches) > 3 else ""
-        raise ValueError(
-            f"folder {str(folder)!r} has a sharded store, whose branches are stores; recover each of them:"
-            f" {', '.join(branches[:3])}{more}"
-        )
+    refuse_sharded(folder)
     if new.exists() or new.is_symlink():
         raise FileExistsError(f"new must be a folder that is not there yet; {str(new)!r} is")
     if new.resolve().is_relative_to(folder.resolve()):
