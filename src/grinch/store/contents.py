@@ -23,7 +23,8 @@ from scipy.sparse import issparse
 from grinch._types import Counts
 from grinch.estimators.advice import no_advice
 from grinch.estimators.grinch import Grinch
-from grinch.saving.parts import Parts, put_together, take_apart
+from grinch.estimators.saved import model_from_state
+from grinch.saving.state import flatten, unflatten
 from grinch.store import disk
 from grinch.store.changes import Change
 from grinch.store.damage import damaged
@@ -42,7 +43,7 @@ FEW = 3
 # A snapshot of up to this many bytes is compared with its checksums as a whole when it is opened.
 LITTLE = 2**26
 # Of a larger one, these are not: most of it, and nothing that code follows from number to number.
-HEAVY = re.compile(r"model/builder\.(summaries(?!\.apart_)|search)\.")
+HEAVY = re.compile(r"model/fitted\.builder\.(summaries(?!\.rows\.apart_)|search)\.")
 
 
 class Contents:
@@ -231,16 +232,16 @@ class Contents:
 
     def parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """All there is, as JSON and arrays; nothing is copied."""
-        model = take_apart(self.model)
+        model, own = flatten(self.model.to_state())
         state, followed = self.followed.state()
         manifest = {
             "store": self.store,
             "version": self.version,
             "rows": self.n_rows,
-            "model": model.manifest,
+            "model": model,
             "followed": state,
         }
-        arrays = {f"model/{name}": array for name, array in model.arrays.items()}
+        arrays = {f"model/{name}": array for name, array in own.items()}
         arrays |= {f"followed/{name}": array for name, array in followed.items()}
         return manifest, arrays | {"row_of": self._row_of}
 
@@ -253,7 +254,7 @@ class Contents:
         def under(name: str) -> dict[str, npt.NDArray[Any]]:
             return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
 
-        model = put_together(Parts(manifest["model"], under("model/")), linkage=linkage, search=search)
+        model = model_from_state(unflatten(manifest["model"], under("model/")), linkage=linkage, search=search)
         followed = Followed.from_state(manifest["followed"], under("followed/"))
         followed.attach(model)
         contents = cls(model, followed, folder, manifest["store"])
@@ -293,7 +294,7 @@ def check_pointers(snapshot: Snapshot) -> None:
     """
     is_little = sum(array.nbytes for array in snapshot.arrays.values()) <= LITTLE
     snapshot.verify(name for name, array in snapshot.arrays.items() if is_little or not _is_heavy(name, array))
-    table = snapshot.arrays.get("model/builder.links.table")
+    table = snapshot.arrays.get("model/fitted.builder.links.table")
     if table is not None and len(table) and not (table[:, :3].min() >= -1 and table[:, :3].max() < len(table)):
         raise damaged(snapshot.path, "nodes of its tree are not there")
 

@@ -21,7 +21,6 @@ from grinch._types import Counts, count_rows
 from grinch.errors import LinkageError
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
-from grinch.saving.checks import check_model
 from grinch.store import disk, inputs
 from grinch.store.changes import Change
 from grinch.store.contents import Contents, ids_as_arrays
@@ -235,7 +234,7 @@ class Session:
         with reading(snapshot.path):
             contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
             if not is_ours:
-                check_model(contents.model)
+                contents.model.validate()
             if snapshot.manifest.get("store") != self._db.get("store"):
                 raise damaged(snapshot.path, "it is of another store")
         version, later = contents.version, list(self._db.operations(contents.version))
