@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from grinch.errors import SavedModelError
-from grinch.saving import container
 from grinch.saving.container import BLOCK, PAGE, Arrays, LaterFormat, OldFormat, read, write
+from hostile_files import with_header
 
 DTYPES = ["<i1", "<i2", "<i4", "<i8", "<u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "?", ">f8", ">i4"]
 NAMES = st.text(max_size=8)
@@ -141,17 +138,6 @@ def test_truncated_files_are_refused(small: Path, share: float) -> None:
         read(small)
 
 
-def rewritten(path: Path, change: Any, number: int = container.FORMAT) -> None:
-    """Write a header of one's own, with right checksums."""
-    content = path.read_bytes()
-    start, length, _ = struct.unpack("<QQI", content[-32:-12])
-    head = json.loads(content[start : start + length])
-    text = change(head) if callable(change) else change
-    text = json.dumps(head if text is None else text).encode() if not isinstance(text, bytes) else text
-    body = text + struct.pack("<QQI", start, len(text), number)
-    path.write_bytes(content[:start] + body + struct.pack("<I8s", zlib.crc32(body), container.MAGIC))
-
-
 def array_set(index: int, value: Any) -> Any:
     def change(head: Any) -> None:
         head["arrays"]["a"][index] = value
@@ -204,7 +190,7 @@ def array_set(index: int, value: Any) -> Any:
     ],
 )
 def test_made_up_headers_are_refused(small: Path, change: Any) -> None:
-    rewritten(small, change)
+    with_header(small, change)
     with pytest.raises(SavedModelError, match="small is damaged"):
         read(small).verify()
 
@@ -215,7 +201,7 @@ def test_another_kind_is_refused_by_name(small: Path) -> None:
 
 
 def test_a_later_format_is_refused_by_number(small: Path) -> None:
-    rewritten(small, lambda head: None, 99)
+    with_header(small, lambda head: None, 99)
     with pytest.raises(LaterFormat, match=r"small is of format 99.*Upgrade"):
         read(small)
 

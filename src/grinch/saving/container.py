@@ -170,7 +170,7 @@ class Container:
         content = self._bytes(offset + start, min(BLOCK, n_bytes - start))
         is_right = not np.frombuffer(content, np.uint8).any() if expected is None else zlib.crc32(content) == expected
         if not is_right:
-            raise damaged(self.path, f"the checksum of array {name!r} is wrong at byte {start:,} of it")
+            raise damaged(self.path, f"the checksum of {name!r} is wrong at byte {start:,} of it")
 
     def _verify_gaps(self) -> None:
         ends = [len(MAGIC), *(place.offset + place.n_bytes for place in self.places.values())]
@@ -196,8 +196,8 @@ def read(path: PathLike, kind: str | None = None) -> Container:
     path = Path(path)
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
-        size = os.fstat(file).st_size
-        head, end = _header_of(path, file, size)
+        with disk.naming(path):
+            head, end = _header_of(path, file, os.fstat(file).st_size)
         found = Container(path, head["kind"], head["header"], file)
     except BaseException:
         os.close(file)
