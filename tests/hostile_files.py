@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import struct
 import zlib
+from typing import Any, NamedTuple
 
-from grinch.saving import file
-from grinch.saving.compact import pack
-from grinch.saving.parts import Parts, take_apart
-
-
-def written(path, parts: Parts, change_section=None, format=1) -> None:
-    """Write parts as ``save`` does, but as they are."""
-    sections, contents = [], []
-    for name, array in parts.arrays.items():
-        content, steps = file.code_array(array)
-        content = bytes(content)
-        section = {
-            "name": name,
-            "dtype": array.dtype.str,
-            "shape": list(array.shape),
-            "steps": steps,
-            "size": len(content),
-            "crc": zlib.crc32(content),
-        }
-        if change_section is not None:
-            change_section(section)
-        sections.append(section)
-        contents.append(content)
-    write_header(path, {"manifest": parts.manifest, "sections": sections}, contents, format)
+from grinch.estimators.saved import KIND
+from grinch.saving import container
+from grinch.saving.state import flatten
 
 
-def write_header(path, header, contents=(), format=1) -> None:
-    text = header if isinstance(header, bytes) else json.dumps(header).encode("ascii")
-    start = file.MAGIC + file._START.pack(format, len(text), file._checksum(format, text))
-    path.write_bytes(start + text + b"".join(contents))
+class Parts(NamedTuple):
+    """What the file of a model holds, free to be changed."""
+
+    header: dict[str, Any]
+    arrays: dict[str, Any]
 
 
-def packed(model) -> Parts:
-    """The parts of a model as a file has them, free to be changed."""
-    parts = pack(take_apart(model))
-    return Parts(parts.manifest, {name: array.copy() for name, array in parts.arrays.items()})
+def parts_of(model) -> Parts:
+    header, arrays = flatten(model.to_state())
+    return Parts(copy.deepcopy(header), {name: array.copy() for name, array in arrays.items()})
+
+
+def written(path, parts: Parts) -> None:
+    """Write parts as ``save`` does, whatever they are."""
+    container.write(path, KIND, *parts)
+
+
+def with_header(path, change, number=container.FORMAT) -> None:
+    """Give a file another header, with right checksums: one changed in place, a new one, or bytes."""
+    content = path.read_bytes()
+    start, length, _ = struct.unpack("<QQI", content[-32:-12])
+    head = json.loads(content[start : start + length])
+    new = change(head) if callable(change) else change
+    text = new if isinstance(new, bytes) else json.dumps(head if new is None else new).encode()
+    body = text + struct.pack("<QQI", start, len(text), number)
+    path.write_bytes(content[:start] + body + struct.pack("<I8s", zlib.crc32(body), container.MAGIC))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from grinch.estimators.minibatch import MiniBatchHAC
     from grinch.estimators.perch import Perch
     from grinch.estimators.registry import cluster_with
+    from grinch.estimators.saved import load
     from grinch.linkage import Linkage
-    from grinch.saving.file import load
     from grinch.serve.client import connect
     from grinch.store import Store, open
     from grinch.tree import Tree
@@ -59,7 +59,7 @@ _HOMES = {
     "Tree": "grinch.tree",
     "cluster_with": "grinch.estimators.registry",
     "connect": "grinch.serve.client",
-    "load": "grinch.saving.file",
+    "load": "grinch.estimators.saved",
     "open": "grinch.store",
 }
 

@@ -60,7 +60,7 @@ def test_lines_are_clustered_by_their_words(folder):
     assert branches[2]["keywords"].startswith("stocks, fell")
     assert {row["parent"] for row in branches[1:]} == {branches[0]["node"]}
     # The model and what made its rows are beside each other, and say the same of the clusters.
-    model, vectors = grinch.load(out / "model.grinch"), TextVectors.load(out / "text.npz")
+    model, vectors = grinch.load(out / "model.grinch"), TextVectors.load(out / "text.grinch")
     found = vectors.keywords(vectors.transform(FRUIT + MONEY), model.labels_)
     assert [", ".join(words) for words in found] == [row["keywords"] for row in branches[1:]]
     assert all((out / name).read_bytes()[:4] == b"\x89PNG" for name in ("dendrogram.png", "icicle.png"))
@@ -160,15 +160,15 @@ def test_what_is_wrong_is_said_in_a_line(folder, arguments, complaint):
 def test_a_store_keeps_what_makes_rows_of_its_texts(folder):
     (folder / "more.txt").write_text("green apple pie\nunheard words\n\nstocks rose\n")
     run("add", "news", "texts.txt", "-k", 2, "-q", cwd=folder)
-    before = (folder / "news" / "text.npz").read_bytes()
+    before = (folder / "news" / "text.grinch").read_bytes()
     done = run("add", "news", "more.txt", "-q", cwd=folder)
     assert "more.txt: 4 texts, 16 terms" in done.stdout
     said = " ".join(done.stdout.split())
     assert "note: 2 of the 4 texts have no word that the store knows; 29% of the words are unknown to the store" in said
     assert "begun with --hashing, which cannot be changed later" in said
-    assert (folder / "news" / "text.npz").read_bytes() == before
+    assert (folder / "news" / "text.grinch").read_bytes() == before
     with grinch.open(folder / "news", readonly=True) as store:
-        vectors = TextVectors.load(folder / "news" / "text.npz")
+        vectors = TextVectors.load(folder / "news" / "text.grinch")
         expected = vectors.transform([*FRUIT, *MONEY, "green apple pie", "unheard words", "", "stocks rose"])
         rows = store.vectors(list(range(13)))
         rows = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
@@ -182,10 +182,10 @@ def test_a_store_keeps_what_makes_rows_of_its_texts(folder):
     assert [cluster for _, cluster in found[1:3]] == ["-1", "-1"], "they have no word that the store knows"
     with grinch.open(folder / "news") as store:
         for method in (store.predict, store.insert):
-            with pytest.raises(ValueError, match=r"texts such as 'pie'.*TextVectors.load\('.*text.npz'\).transform"):
+            with pytest.raises(ValueError, match=r"texts such as 'pie'.*TextVectors.load\('.*text.grinch'\).transform"):
                 method(["pie"])
     run("store", "backup", "news", "copy", cwd=folder)
-    assert (folder / "copy" / "text.npz").read_bytes() == before
+    assert (folder / "copy" / "text.grinch").read_bytes() == before
 
 
 def test_texts_and_vectors_are_not_mixed_in_a_store(folder):
@@ -200,7 +200,7 @@ def test_texts_and_vectors_are_not_mixed_in_a_store(folder):
     for command in ("add", "predict"):
         done = run(command, "numbers", "texts.txt", cwd=folder, expect=2)
         assert "is of vectors, and FILE has texts" in done.stderr
-    assert not (folder / "numbers" / "text.npz").exists()
+    assert not (folder / "numbers" / "text.grinch").exists()
 
 
 def test_columns_of_clusters_csv_have_different_names(folder):

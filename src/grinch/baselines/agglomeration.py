@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -25,14 +25,31 @@ from grinch._types import Floats, Ids, as_id, count_rows
 from grinch.baselines import heaps
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.summaries import RecordSummaries, Summaries, make_summaries
+from grinch.saving.state import Fields, State, are_within, array, item, require
+from grinch.summaries import RecordSummaries, Summaries, make_summaries, summaries_from_state
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.upkeep import merge, vector_score
 from grinch.tree import NONE, Tree
+from grinch.tree.links import NO_LIMIT
 
 # Pairs wait in at most 0.6 n² heap entries, each a score of 8 bytes and a node of 4.
 HEAP_BYTES_PER_PAIR = 7.2
+POOL = Fields(
+    n_scores=int,
+    n_leaves=int,
+    size=int,
+    n_moves=int,
+    n_nodes=int,
+    slot_of=("<i4", 1),
+    sides=("<i4", 2),
+    score_of=("<f8", 1),
+    _nodes=("<i4", 1),
+    _slots=("<i4", 1),
+    _place=("<i4", 1),
+)
+HEAPS = Fields(nodes=("<i8", 1), sizes=("<i8", 1), keys=("<f8", 1), partners=("<i4", 1))
+TOPS = Fields(scores=("<f8", 1), nodes=("<i8", 1))
 
 
 @entry
@@ -83,13 +100,48 @@ class Pool:
         self._place = np.empty(0, np.int32)
         self.reserve(capacity)
 
+    def to_state(self) -> State:
+        """Return what a file holds of the pool."""
+        return POOL.take(self) | {"free": np.array(self._free, np.int64), "summaries": self.summaries.to_state()}  # type: ignore[call-arg]
+
+    @classmethod
+    def from_state(cls, state: Any, linkage: VectorLinkage | Linkage) -> Self:
+        pool = POOL.new(cls, state)
+        pool.linkage, pool._free = linkage, array(state, "free", "<i8", 1).tolist()
+        pool.summaries = summaries_from_state(item(state, "summaries"), linkage)
+        return pool
+
+    def validate(self) -> None:
+        """Refuse a state in which nodes are not where they should be."""
+        n, capacity, size = self.n_nodes, self.summaries.capacity, self.size
+        require(self.summaries.most_asked == NO_LIMIT, "there is no room for scores")
+        self.summaries.validate()
+        require(0 <= n <= min(len(self.slot_of), len(self.sides), len(self.score_of)), "nodes are missing")
+        require(self.sides.shape[1:] == (2,), "nodes do not have two sides")
+        require(0 <= size <= min(len(self._nodes), len(self._slots), capacity), "the buffer is larger than it is")
+        require(len(self._place) == len(self._nodes) == len(self._slots) == capacity, "the buffer has no room")
+        sides = self.sides[:n]
+        is_leaf = sides[:, 0] == NONE
+        require(np.array_equal(is_leaf, sides[:, 1] == NONE), "a node has one side")
+        require(are_within(sides, NONE, max(n, 1)), "a side is no node")
+        require((sides.max(axis=1, initial=NONE) < np.arange(n)).all(), "a node is made of later ones")
+        require(int(is_leaf.sum()) == self.n_leaves, "records are missing")
+        used = np.bincount(sides[~is_leaf].ravel(), minlength=n)
+        nodes, slots = self._nodes[:size], self._slots[:size]
+        require((used <= 1).all() and np.array_equal(np.sort(nodes), np.flatnonzero(used == 0)), "nodes do not wait")
+        require(are_within(slots, 0, max(capacity, 1)), "a node has no slot")
+        require(np.array_equal(self.slot_of[nodes], slots), "a node is in another slot")
+        require((np.delete(self.slot_of[:n], nodes) == NONE).all(), "a merged node has a slot")
+        require(np.array_equal(self._place[slots], np.arange(size)), "a node is not in its place")
+        require(np.array_equal(np.sort([*self._free, *slots.tolist()]), np.arange(capacity)), "slots are used twice")
+
     def reserve(self, capacity: int) -> None:
         """Make room for this many nodes at a time."""
         old, new = self.summaries.capacity, capacity + 1  # one more, for the union before its two sides leave
         if new > old:
             self.summaries.grow(new)
             self._free = [*range(new - 1, old - 1, -1), *self._free]
-            more = np.empty(new - old, np.int32)
+            more = np.zeros(new - old, np.int32)
             self._nodes, self._slots, self._place = (
                 np.concatenate([values, more]) for values in (self._nodes, self._slots, self._place)
             )
@@ -240,6 +292,49 @@ class BestFirst:
         self._heaps: dict[int, tuple[Floats, Ids]] = {}
         # One entry a node: minus the score on top of its heap, and the node.
         self._tops: list[tuple[float, int]] = []
+
+    def to_state(self) -> State:
+        """Return what a file holds of the pool and its pairs."""
+        heaps = self._heaps.values()
+        keys: Floats = np.concatenate([np.zeros(0), *(keys for keys, _ in heaps)])
+        partners = np.concatenate([np.zeros(0, np.int32), *(others for _, others in heaps)])
+        return {
+            "pool": self.pool.to_state(),
+            "heaps": {
+                "nodes": np.array(list(self._heaps), np.int64),
+                "sizes": np.array([len(keys) for keys, _ in heaps], np.int64),
+                "keys": keys,
+                "partners": partners,
+            },
+            "tops": {
+                "scores": np.array([float(score) for score, _ in self._tops]),
+                "nodes": np.array([node for _, node in self._tops], np.int64),
+            },
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, linkage: VectorLinkage | Linkage) -> Self:
+        found = cls(Pool.from_state(item(state, "pool"), linkage))
+        heaps, tops = HEAPS.read(item(state, "heaps")), TOPS.read(item(state, "tops"))
+        nodes, sizes, keys, partners = heaps["nodes"], heaps["sizes"], heaps["keys"], heaps["partners"]
+        is_whole = are_within(sizes, 0, 2**31) and sizes.sum() == len(keys) == len(partners)
+        require(is_whole and len(nodes) == len(sizes), "heaps of pairs do not follow each other")
+        ends = np.cumsum(sizes)[:-1]
+        # Copies, for a heap is shortened where it is.
+        parts = zip(np.split(keys, ends), np.split(partners, ends), strict=True) if len(nodes) else ()
+        found._heaps = {node: (k.copy(), p.copy()) for node, (k, p) in zip(nodes.tolist(), parts, strict=True)}
+        found._tops = list(zip(tops["scores"].tolist(), tops["nodes"].tolist(), strict=True))
+        return found
+
+    def validate(self) -> None:
+        """Refuse pairs of nodes that are not there."""
+        self.pool.validate()
+        require(set(self._heaps) == set(self.pool.nodes().tolist()), "nodes have no heaps")
+        for node, (_, partners) in self._heaps.items():
+            require(are_within(partners, 0, max(node, 1)), "a pair has a node that is not there")
+        alive = {node for _, node in self._tops}
+        require(all(0 <= node < self.pool.n_nodes for node in alive), "a pair has a node that is not there")
+        require(all(not len(keys) or node in alive for node, (keys, _) in self._heaps.items()), "a pair is not on top")
 
     def enter(self, slot: int) -> None:
         with uninterrupted():

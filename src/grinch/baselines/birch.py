@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,9 @@ from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
 
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, count_rows
+from grinch.baselines.saved_birch import birch_from_state, birch_to_state
 from grinch.linkage.named import linkage_of
+from grinch.saving.state import Fields, State, array, item, optional_vector, require
 from grinch.summaries.frame import better_origin
 from grinch.summaries.kept import Kept
 from grinch.summaries.vectors import dense_rows
@@ -25,6 +27,7 @@ PIECE = 1000
 JOINED_BY_HAC = 1000
 # Points that the radius is estimated from.
 SAMPLE = 1000
+FIELDS = Fields(_branching_factor=int, _unit_length=bool)
 
 
 class BirchBuilder:
@@ -35,6 +38,35 @@ class BirchBuilder:
         self._model: sklearn.cluster.Birch | None = None
         self._origin: Floats | None = None
         self._pieces: list[npt.NDArray[np.float32]] = []
+
+    def to_state(self) -> State:
+        """Return what a file holds of the builder."""
+        return {
+            **FIELDS.take(self),
+            "radius": self._radius if isinstance(self._radius, str) else float(self._radius),
+            "origin": self._origin,
+            "pieces": list(self._pieces),
+            "model": None if self._model is None else birch_to_state(self._model),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        builder, radius = FIELDS.new(cls, state), item(state, "radius")
+        require(radius == "auto" or type(radius) is float, f"{radius!r:.60} is no radius")
+        builder._radius = radius
+        builder._pieces = [array({"piece": piece}, "piece", "<f4", 2) for piece in item(state, "pieces")]
+        width = builder._pieces[0].shape[1] if builder._pieces else 0
+        builder._origin = optional_vector(state, "origin", width)
+        builder._model = None if item(state, "model") is None else birch_from_state(state["model"])
+        return builder
+
+    def validate(self) -> None:
+        """Refuse points that are not those of the model."""
+        widths = {piece.shape[1] for piece in self._pieces}
+        require(len(widths) <= 1 and (self._model is None) == (not self._pieces), "points are missing")
+        require(all(np.isfinite(piece).all() for piece in self._pieces), "a vector is not finite")
+        is_right = self._model is None or self._model.n_features_in_ in widths
+        require(is_right, "vectors are not as long as they should be")
 
     @property
     def n_leaves(self) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from grinch._types import Advance, Floats, count_rows
 from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain
+from grinch.baselines.saved_rows import rows_from_state, rows_to_state
 from grinch.errors import LinkageError
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import linkage_of
+from grinch.saving.state import State, item, require, scalar
 from grinch.summaries.kept import Kept, kept_rows
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
@@ -35,6 +37,36 @@ class HACBuilder:
         self._tree: Tree | None = None
         self._rows: list[Any] = []
         self.stats: dict[str, int] = {"scores": 0, "merges": 0}
+
+    def to_state(self) -> State:
+        """Return what a file holds of the builder."""
+        return {
+            "way": self._way,
+            "metric": self._metric,
+            "as_roots": bool(self._as_roots),
+            "tree": None if self._tree is None else self._tree.to_state(),
+            "rows": [rows_to_state(rows) for rows in self._rows],
+            "stats": {name: int(count) for name, count in self.stats.items()},
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, linkage: str | VectorLinkage | Linkage) -> Self:
+        """Return the builder of a state; ``linkage`` is the one that it was made with."""
+        builder = cls(scalar(state, "way", str), linkage, scalar(state, "metric", str))
+        builder._as_roots = scalar(state, "as_roots", bool)
+        builder._tree = None if item(state, "tree") is None else Tree.from_state(state["tree"])
+        builder._rows = [rows_from_state(rows) for rows in item(state, "rows")]
+        builder.stats = {name: scalar(item(state, "stats"), name, int) for name in ("scores", "merges")}
+        return builder
+
+    def validate(self) -> None:
+        """Refuse a state whose tree is not one of its points."""
+        require(self._way in (SCIPY, BEST_FIRST, CHAIN), "there is no such way to build a tree")
+        n = sum(map(count_rows, self._rows))
+        require((self._tree is None) == (n == 0), "there are points without a tree")
+        if self._tree is not None:
+            self._tree.validate()
+            require(self._tree.n_leaves == n, "the tree is not of the points")
 
     @property
     def n_leaves(self) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from grinch._types import Advance, count_rows
 from grinch.baselines.agglomeration import BestFirst, Pool
+from grinch.baselines.saved_rows import rows_from_state, rows_to_state
 from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.saving.state import State, item, require, scalar
 from grinch.summaries.kept import Kept, kept_rows
 from grinch.tree import Tree
 
@@ -17,6 +19,26 @@ class BufferBuilder:
     def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, buffer_size: int):
         self._buffer_size, self._rows = buffer_size, list[Any]()
         self._waiting = BestFirst(Pool(linkage, n_features, 0))
+
+    def to_state(self) -> State:
+        """Return what a file holds of the builder."""
+        rows = [rows_to_state(rows) for rows in self._rows]
+        return {"buffer_size": int(self._buffer_size), "rows": rows, "waiting": self._waiting.to_state()}
+
+    @classmethod
+    def from_state(cls, state: Any, linkage: VectorLinkage | Linkage) -> Self:
+        """Return the builder of a state; ``linkage`` is the one that it was made with."""
+        builder = object.__new__(cls)
+        builder._buffer_size = scalar(state, "buffer_size", int)
+        builder._rows = [rows_from_state(rows) for rows in item(state, "rows")]
+        builder._waiting = BestFirst.from_state(item(state, "waiting"), linkage)
+        return builder
+
+    def validate(self) -> None:
+        """Refuse a state that compiled code could not use."""
+        require(self._buffer_size >= 2, "there is no buffer")
+        self._waiting.validate()
+        require(sum(map(count_rows, self._rows)) == self.n_leaves, "records are missing")
 
     @property
     def n_leaves(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,26 @@ from grinch.baselines.perch_moves import PerchRules, insert
 from grinch.linkage.named import linkage_of
 from grinch.neighbors.base import Neighbors, batches
 from grinch.neighbors.exact import ExactSearch
+from grinch.saving.state import MANY, Fields, State, are_within, item, require, scalar
 from grinch.summaries import VectorSummaries
 from grinch.summaries.kept import Kept, kept_vectors
 from grinch.tree import NONE, Tree
-from grinch.tree.links import LEAVES, NO_LIMIT, Links, grown, new_links
+from grinch.tree.links import LEAVES, LIMIT, NO_LIMIT, SIZE, USED, Links, grown, new_links
+from grinch.tree.saved import links_from_state, links_to_state, validate_links
 
+RULES = Fields(balance=bool, max_leaves=int, beam_width=int)
+BOXES = Fields(
+    low=("<f4", 2),
+    high=("<f4", 2),
+    witness=("<i4", 1),
+    collapsed=("|u1", 1),
+    ends=("<i4", 1),
+    place=("<i4", 1),
+    sample=("<i4", 2),
+    beam=("<i4", 1),
+    gaps=("<f8", 1),
+    counts=("<i8", 1),
+)
 # What the points are stored for: a linkage whose leaf-level form is the metric.
 METRICS = {"euclidean": ("centroid", None), "cosine": ("average", "cosine")}
 
@@ -57,6 +72,60 @@ class PerchBuilder:
             gaps=np.zeros(2 * width),
             counts=np.zeros(4, np.int64),
         )
+
+    def to_state(self) -> State:
+        """Return what a file holds of the builder."""
+        return {
+            "size_limit": int(self._size_limit),
+            "rules": RULES.take(self.rules),
+            "links": links_to_state(self.links),
+            "summaries": self.summaries.to_state(self.links),
+            "search": self._search.to_state(),
+            "boxes": BOXES.take(self.boxes),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, metric: str) -> Self:
+        """Return the builder of a state, made with this metric."""
+        builder = object.__new__(cls)
+        builder.rules, builder._run = PerchRules(**RULES.read(item(state, "rules"))), insert_all
+        builder._size_limit = scalar(state, "size_limit", int)
+        linkage: Any = linkage_of(*METRICS[metric])
+        builder.summaries = VectorSummaries.from_state(item(state, "summaries"), linkage)
+        builder.links = links_from_state(item(state, "links"))
+        builder._search = ExactSearch.from_state(item(state, "search"), builder.summaries)
+        builder.boxes = Boxes(points=builder.summaries.arrays.means, **BOXES.read(item(state, "boxes")))
+        return builder
+
+    def validate(self) -> None:
+        """Refuse a state that compiled code could not use."""
+        links, boxes, rules, capacity = self.links, self.boxes, self.rules, self.summaries.capacity
+        validate_links(links)
+        n, width = self.n_leaves, self.summaries.n_features
+        require(n == int(links.head[USED]) and len(links.table) == 2 * capacity, "there is no room for the points")
+        require(int(links.head[LIMIT]) == self._size_limit, "sizes are counted up to another limit")
+        require(self.summaries.most_asked == NO_LIMIT, "there is no room for scores")
+        self.summaries.validate()
+        require(rules.max_leaves >= 0 and 0 <= rules.beam_width <= MANY, "rules are none")
+        require(boxes.low.shape == boxes.high.shape == (capacity, width), "nodes have no boxes")
+        require(np.isfinite(boxes.low).all() and np.isfinite(boxes.high).all(), "a box is not finite")
+        require(boxes.witness.shape == boxes.collapsed.shape == (capacity,), "nodes have no witnesses")
+        # A collapsed node counts as a leaf.
+        require(are_within(boxes.witness, 0, max(2 * capacity, 1)), "a witness is none of the nodes")
+        require(are_within(boxes.collapsed, 0, 2), "nodes are neither collapsed nor not")
+        require(len(boxes.sample) == 3 and 1 <= boxes.sample.shape[1] <= MANY, "there is no room for a sample")
+        require(len(boxes.beam) == len(boxes.gaps) == 2 * max(rules.beam_width, 1), "there is no room for the search")
+        require(boxes.counts.shape == (4,), "the counters are others")
+        n_ends = int(boxes.counts[N_ENDS])
+        require(boxes.place.shape == (2 * capacity,) and 0 <= n_ends <= len(boxes.ends), "ends have no places")
+        if rules.max_leaves:
+            is_roomy = len(boxes.ends) >= min(rules.max_leaves, capacity) + 2
+            require(is_roomy and n_ends <= rules.max_leaves + 1, "too many ends")
+        ends = boxes.ends[:n_ends]
+        require(are_within(ends, 0, 2 * capacity), "an end is none of the nodes")
+        require((links.table[ends, SIZE] != NONE).all() if n_ends else True, "an end is none of the nodes")
+        require(np.array_equal(boxes.place[ends], np.arange(n_ends)), "an end is not in its place")
+        require(self._search.k == 1, "one neighbour is to be looked for")
 
     @property
     def n_leaves(self) -> int:

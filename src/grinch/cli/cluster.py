@@ -160,7 +160,7 @@ def cluster(
     (summary.json). In .csv files, text that a spreadsheet would run as a formula gets a single quote in front.
 
     Texts are clustered by their words (TF-IDF). Clusters and the branches above them are named by keywords
-    (branches.csv), and text.npz makes rows of more texts (grinch.text.TextVectors.load).
+    (branches.csv), and text.grinch makes rows of more texts (grinch.text.TextVectors.load).
 
     Ctrl-C ends the inserting early; what is in the tree by then is written (but not with --shuffle).
 

@@ -32,7 +32,7 @@ WRITTEN = {
     "clusters.csv": "the flat clusters: id, cluster (and label and text, if there are any)",
     "layers.csv": "the clusters at every resolution that lasts, finest first",
     "branches.csv": "the clusters and the branches above them: node, parent, cluster, size, keywords",
-    "text.npz": "what makes rows of texts, for TextVectors.load",
+    "text.grinch": "what makes rows of texts, for TextVectors.load",
     "summary.json": "what was done, and what was found",
     "model.grinch": "the model, for grinch explore and grinch.load",
     "dendrogram.png": "a picture of the main branches, with the clusters",
@@ -40,7 +40,7 @@ WRITTEN = {
 }
 # Columns of clusters.csv that are there in any case, or are called so.
 TAKEN = ("id", "cluster", "label", "text")
-PICTURES, FOR_TEXTS = ("dendrogram.png", "icicle.png"), ("branches.csv", "text.npz")
+PICTURES, FOR_TEXTS = ("dendrogram.png", "icicle.png"), ("branches.csv", "text.grinch")
 
 
 def write_results(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -17,20 +17,25 @@ from grinch.core import entries
 from grinch.core.found import FoundOnArrival
 from grinch.core.leave import remove_points
 from grinch.core.places import SPARE, Nearest, Places
-from grinch.core.rules import Rules
+from grinch.core.rules import Rules, rules_from_state, rules_to_state
 from grinch.core.standing import Standing
 from grinch.core.state import State
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.neighbors import make_search
+from grinch.neighbors import make_search, search_of_state
 from grinch.neighbors.base import Search
-from grinch.summaries import RecordSummaries, Summaries, make_summaries
+from grinch.saving.state import MANY, item, require
+from grinch.saving.state import State as Saved
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, make_summaries, summaries_from_state
+from grinch.summaries.arrays import LARGE, STALE
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.counters import COUNTERS
 from grinch.tree import Tree, walks
 from grinch.tree.links import (
+    CHANGE,
     LEAVES,
     LIMIT,
+    NO_LIMIT,
     NONE,
     NOTED,
     OFFSET,
@@ -50,6 +55,7 @@ from grinch.tree.links import (
     unfollowed,
 )
 from grinch.tree.live_cut import Asked, LiveCut
+from grinch.tree.saved import links_from_state, links_to_state, validate_links
 
 # The number of the engine: raised whenever benchmarks/digests.json is rewritten, for then the same points can give
 # another tree. Stores write it down with every operation, and do again only those of the same engine.
@@ -82,6 +88,14 @@ class Gardener(Protocol):
 
     def compacted(self, slots: Slots) -> None:
         """Only these slots are left, counted from 0."""
+        ...
+
+    def to_state(self) -> Saved:
+        """Return what a file holds of it."""
+        ...
+
+    def validate(self, n: int, is_due: bool) -> None:
+        """Refuse a state that is not of ``n`` points; ``is_due``: it is its turn before the next one comes."""
         ...
 
 
@@ -601,3 +615,72 @@ class Engine:
         if len(slots):
             self.summaries.set_gone(slots, gone)
             self.search.changed(slots)
+
+    # In files -----------------------------------------------------------------------------------------------------
+
+    def to_state(self) -> Saved:
+        """Return what a file holds of the engine; no array is copied."""
+        return {
+            "rules": rules_to_state(self.rules),
+            "is_due": list(self._is_due),
+            "links": links_to_state(self.links),
+            "summaries": self.summaries.to_state(self.links),
+            "search": self.search.to_state(),
+            "found": None if self.found is None else self.found.to_state(),
+            "gardener": None if self.gardener is None else self.gardener.to_state(),
+        }
+
+    @classmethod
+    def from_state(
+        cls, state: Any, linkage: VectorLinkage | Linkage, sources: Sequence[Any], gardener: Gardener | None
+    ) -> Self:
+        """Return the engine of a state.
+
+        ``linkage`` and ``sources`` of candidates are those that it was made with, ``gardener`` that of the state.
+        """
+        engine = object.__new__(cls)
+        engine.linkage, engine.gardener, engine.compiled, engine.is_busy = linkage, gardener, True, False
+        engine.rules = rules_from_state(item(state, "rules"))
+        is_due = item(state, "is_due")
+        require(isinstance(is_due, list) and [type(flag) for flag in is_due] == [bool, bool], "'is_due' is not flags")
+        engine._is_due = (is_due[0], is_due[1])
+        is_undoable = not isinstance(linkage, VectorLinkage) or linkage.is_custom
+        is_undoable = is_undoable or item(item(state, "summaries"), "part") == "sparse_summaries"
+        engine.links = links_from_state(item(state, "links"), is_undoable)
+        summaries = summaries_from_state(state["summaries"], linkage, engine.links, engine.rules.most_entries)
+        summaries.arrays = summaries.arrays._replace(lag=engine.rules.lag, most_entries=engine.rules.most_entries)
+        engine.summaries = summaries
+        engine.search = search_of_state(item(state, "search"), summaries, sources)
+        engine.found = None if item(state, "found") is None else FoundOnArrival.from_state(state["found"])
+        engine._forget_readers()
+        # Arrays that cannot be written to are copied before the first change.
+        engine._is_owned = False
+        return engine
+
+    def validate(self, n_neighbors: int) -> None:
+        """Refuse a state that compiled code could not use; the work is in proportion to the points."""
+        links, summaries, rules, n = self.links, self.summaries, self.rules, self.n_slots
+        validate_links(links)
+        require(int(links.head[LIMIT]) == rules.size_limit, "sizes are counted up to another limit than the caps")
+        require(0 <= links.head[CHANGE] < NO_LIMIT, "changes are not counted")
+        is_roomy = len(links.table) == 2 * summaries.capacity and n + SPARE <= summaries.capacity
+        require(is_roomy, "there is no room to work in")
+        k = n_neighbors if rules.single_search else 1
+        require(1 <= self.search.k <= MANY and self.search.k == k, f"{k} neighbours are not looked for")
+        most = max(k, rules.size_limit, LEAST_ROOM) if rules.single_search else NO_LIMIT
+        require(summaries.most_asked == most, "there is no room for questions to the linkage")
+        if isinstance(summaries, SparseSummaries):
+            summaries.validate(n)
+        else:
+            summaries.validate()
+        leaves, internal = nodes_in(links)
+        require(not summaries.arrays.stale[leaves].any(), "a point is out of date")
+        require((summaries.arrays.stale[internal] <= STALE | LARGE).all(), "marks of nodes are none")
+        self.search.validate()
+        require((self.found is not None) == isinstance(summaries, RecordSummaries), "candidates are kept of vectors")
+        if self.found is not None:
+            self.found.validate(n, self.search.k)
+        # A tree that was handed in (`fit_tree`) is tended by nobody, whatever the rules.
+        require(self.gardener is None or rules.polish, "somebody tends the tree, and the rules have nobody")
+        if self.gardener is not None:
+            self.gardener.validate(n, self._is_due[0])

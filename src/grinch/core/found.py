@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from grinch._types import Ids, Slots
+from grinch.saving.state import Fields, State, are_within, require
 from grinch.tree import NONE
+
+FIELDS = Fields(_near=("<i4", 2))
 
 
 class FoundOnArrival:
@@ -13,6 +18,18 @@ class FoundOnArrival:
 
     def __init__(self, k: int):
         self._near: Ids = np.full((0, k), NONE, np.int32)
+
+    def to_state(self) -> State:
+        return FIELDS.take(self)
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        return FIELDS.new(cls, state)
+
+    def validate(self, n: int, k: int) -> None:
+        """Refuse what is not of ``n`` points with ``k`` candidates each."""
+        require(self._near.shape[1] == k and len(self._near) >= n, "candidates are not there for all records")
+        require(are_within(self._near[:n], NONE, max(n, 1)), "a candidate is none of the records")
 
     def note(self, first: int, candidates: Ids) -> None:
         """The candidates of the points from slot ``first`` on."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._by_reference import by_reference
-from grinch.errors import unknown_name
+from grinch.errors import SavedModelError, unknown_name
 from grinch.tree.links import NO_LIMIT
 
 # An insert is several changes, so a large node is looked at again when it has grown by a hundredth or so.
@@ -191,6 +191,19 @@ def checked_rules(rules: Rules) -> Rules:
                 f" Leave {name} out, as in Rules.fast(graft=False), or use graft=True"
             )
     return Rules(**chosen)
+
+
+def rules_to_state(rules: Rules) -> dict[str, Any]:
+    return {
+        name: bool(value) if isinstance(value, (bool, np.bool_)) else int(min(value, NO_LIMIT))
+        for name, value in rules._asdict().items()
+    }
+
+
+def rules_from_state(state: Any) -> Rules:
+    if not isinstance(state, dict) or set(state) != set(Rules._fields):
+        raise SavedModelError(f"rules are not those that this version knows: {state!r:.200}")
+    return checked_rules(Rules(**state))
 
 
 def _call(mode: str, start: Rules, wanted: Rules) -> str:

@@ -23,6 +23,7 @@ from grinch._types import Advance, count_rows
 from grinch.cuts.choice import Choice
 from grinch.cuts.flat import Mask
 from grinch.errors import LinkageError
+from grinch.estimators import saved
 from grinch.estimators.advice import MIN_POINTS, advise_on_n_clusters, advise_on_points, advise_on_threshold
 from grinch.estimators.automatic import automatic_cut_of, rows_of
 from grinch.estimators.builder import Builder
@@ -33,6 +34,7 @@ from grinch.estimators.shown import NOT_FITTED, NotShown, Shown
 from grinch.estimators.turns import Turns
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import is_average, metric_in_full
+from grinch.saving.state import State, item, require
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
 from grinch.tree.live_cut import Asked, LiveCut
@@ -118,6 +120,8 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
     random_state: Any = None
     _first_default_metric = "cosine"
     """The default of average linkage as long as pickles and files did not say which it was."""
+    _own_parts: tuple[str, ...] = ("linkage",)
+    """The parameters that may be objects of the user's own."""
     # Parameters that may change while a tree grows; the others are what it is built by.
     _free: tuple[str, ...] = (*CUT_BY, "shuffle", "random_state", "verbose")
 
@@ -219,8 +223,68 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         >>> grinch.load(path).partial_fit([[3, 0.2]]).labels_.tolist()
         [0, 1, 0, 1, 0]
         """
-        # By name, for what saves models knows them, and not the other way round.
-        import_module("grinch.saving.file").save(self, path)
+        # Nobody changes the model meanwhile.
+        turns_of(self).read(lambda: saved.save(self, path), lambda shown: None)
+
+    def to_state(self) -> State:
+        """Return what a file holds of the model. Arrays are its own: they change when the model does."""
+
+        def state() -> State:
+            refuse_linkage(self)
+            now = {name: getattr(self, name) for name in parameters_of(type(self))}
+            found = {
+                "class": type(self).__name__,
+                "parameters": saved.parameters_to_state(now),
+                "n_features": self.__dict__.get("n_features_in_"),
+                "feature_names": None,
+                "fitted": None,
+            }
+            if "feature_names_in_" in self.__dict__:
+                found["feature_names"] = [str(name) for name in self.feature_names_in_]
+            if "_fitted" in self.__dict__:
+                begun = saved.parameters_to_state(self._fitted.parameters, now)
+                found["fitted"] = {"parameters": begun, **self._fitted.to_state()}
+            return found
+
+        return turns_of(self).read(state, lambda shown: None)
+
+    @classmethod
+    def from_state(cls, state: Any, *, linkage: Any = None, search: Any = None) -> Self:
+        """Return the model of a state, which uses its arrays; ``linkage`` and ``search`` are those to hand in."""
+        names = parameters_of(cls)
+        for what, value in (("linkage", linkage), ("search", search)):
+            if value is not None and what not in cls._own_parts:
+                raise ValueError(f"{what} is for models that take one of your own; the saved model is a {cls.__name__}")
+        given = {"linkage": linkage, "search": search}
+        model = cls(**saved.parameters_from_state(item(state, "parameters"), names, given))
+        n_features, columns = item(state, "n_features"), item(state, "feature_names")
+        if n_features is not None:
+            require(type(n_features) is int and n_features >= 0, f"{n_features!r:.60} is no number of features")
+            model.n_features_in_ = n_features
+        if columns is not None:
+            is_texts = isinstance(columns, list) and all(isinstance(each, str) for each in columns)
+            require(is_texts and len(columns) == n_features, "there must be a text for each feature")
+            model.feature_names_in_ = np.array(columns, object)
+        fitted = item(state, "fitted")
+        if fitted is not None:
+            now = {name: getattr(model, name) for name in names}
+            begun = saved.parameters_from_state(item(fitted, "parameters"), list(model._building()), given, now)
+            model._fitted = Fit.from_state(fitted, cls._builder_from_state(item(fitted, "builder"), begun), begun)
+        return model
+
+    @classmethod
+    def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> Builder:
+        """Return what builds the tree, begun with these parameters, from its state."""
+        raise NotImplementedError
+
+    def validate(self) -> None:
+        """Refuse a model whose state makes no sense; the work is in proportion to its points."""
+        if "_fitted" in self.__dict__:
+            self._validate_builder(self._fitted.builder)
+            self._fitted.validate(self.__dict__.get("n_features_in_"))
+
+    def _validate_builder(self, builder: Any) -> None:
+        builder.validate()
 
     def explore(
         self,

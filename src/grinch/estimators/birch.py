@@ -42,6 +42,8 @@ class Birch(IncrementalClusterer):
     [0, 1, 0, 1, 0]
     """
 
+    _own_parts = ()
+
     def __init__(
         self,
         *,
@@ -85,3 +87,7 @@ class Birch(IncrementalClusterer):
         return Prepared(
             rows, lambda: BirchBuilder(self.radius, self.branching_factor, self.metric == "cosine"), linkage
         )
+
+    @classmethod
+    def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> BirchBuilder:
+        return BirchBuilder.from_state(state)

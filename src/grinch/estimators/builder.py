@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Advance
+from grinch.saving.state import State
 from grinch.summaries.kept import Kept
 from grinch.tree import Tree
 from grinch.tree.live_cut import Asked, LiveCut
@@ -32,6 +33,10 @@ class Builder(Protocol):
 
     def tree(self) -> Tree:
         """The tree as it stands; later points do not change it."""
+        ...
+
+    def to_state(self) -> State:
+        """Return what a file holds of it."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from grinch.cuts.automatic import AutomaticCut
 from grinch.estimators.builder import Builder, Cutting, HavingPoints, Removing
 from grinch.estimators.points import PointIds
 from grinch.estimators.shown import Shown
+from grinch.refine.passes import Refinement
+from grinch.saving.state import State, item, require
 from grinch.tree import Tree
 from grinch.tree.live_cut import Asked, LiveCut
 
@@ -38,6 +41,30 @@ class Fit:
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: Hashable = None
         self._automatic: AutomaticCut | None = None
+
+    def to_state(self) -> State:
+        """Return what a file holds of the fit, but for the parameters."""
+        return {
+            "builder": self.builder.to_state(),
+            "ids": self.ids.to_state(),
+            "refinements": [asdict(each) for each in self.refinements],
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, builder: Builder, parameters: dict[str, Any]) -> Fit:
+        fit = cls(builder, parameters)
+        fit.ids = PointIds.from_state(item(state, "ids"))
+        fit.refinements = [Refinement(**each) for each in item(state, "refinements")]
+        return fit
+
+    def validate(self, n_features: int | None) -> None:
+        """Refuse ids that are not those of the points, and vectors that are not as long as they should be."""
+        summaries = getattr(self.builder, "summaries", None)
+        width = getattr(summaries, "n_features", n_features)
+        require(width == n_features, "vectors are not as long as they should be")
+        self.ids.validate(self.builder.n_leaves if self._removing is None else self._removing.n_slots)
+        there = self.ids.positions[self._slots()]
+        require(len(np.unique(there)) == len(there), "two points have the same position")
 
     # Points come and go -------------------------------------------------------------------------------------------
 

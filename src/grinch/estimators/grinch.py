@@ -28,6 +28,7 @@ from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
 from grinch.refine.polish import Polisher
+from grinch.saving.state import item
 from grinch.summaries import SparseSummaries
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.tree import NONE, Tree
@@ -144,6 +145,8 @@ class Grinch(IncrementalClusterer):
     >>> Grinch(linkage=common_letters, n_clusters=2).fit_predict(["abc", "xyz", "bcd", "yzw"]).tolist()
     [0, 1, 0, 1]
     """
+
+    _own_parts = ("linkage", "search")
 
     def __init__(
         self,
@@ -446,6 +449,17 @@ class Grinch(IncrementalClusterer):
             )
 
         return Prepared(rows, new_engine, linkage)
+
+    @classmethod
+    def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> Engine:
+        linkage, search = linkage_of(parameters["linkage"], parameters["metric"]), parameters["search"]
+        sources = () if isinstance(search, str) else search if isinstance(search, (list, tuple)) else (search,)
+        gardener = item(state, "gardener")
+        polisher = None if gardener is None else Polisher.from_state(gardener)
+        return Engine.from_state(state, linkage, sources, polisher)
+
+    def _validate_builder(self, builder: Any) -> None:
+        builder.validate(int(self._fitted.parameters.get("n_neighbors", 1)))
 
     def _keeps_sparse(self) -> bool:
         fitted: Fit | None = self.__dict__.get("_fitted")

@@ -10,6 +10,7 @@ from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
 from grinch.baselines.hac import BEST_FIRST, CHAIN, OF_MEANS, SCIPY, SCIPY_BYTES_PER_PAIR, HACBuilder
 from grinch.estimators.base import Prepared, TreeClusterer
 from grinch.linkage.named import linkage_of, metric_in_full
+from grinch.saving.state import item
 
 SCIPY_LINKAGES = ("single", "complete", "average", "ward", "centroid")
 # Merging two nodes that are each other's nearest may bring their union closer to a third.
@@ -114,6 +115,13 @@ class HAC(TreeClusterer):
             return HACBuilder(CHAIN if self.lean else BEST_FIRST, linkage, as_roots=self._is_scipys())
 
         return Prepared(rows, new_builder, linkage)
+
+    @classmethod
+    def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> HACBuilder:
+        begun = cls(linkage=parameters["linkage"], metric=parameters["metric"])
+        if item(state, "way") == SCIPY:
+            return HACBuilder.from_state(state, begun.linkage)
+        return HACBuilder.from_state(state, linkage_of(begun.linkage, begun._resolve_metric()))
 
     def _is_scipys(self) -> bool:
         return isinstance(self.linkage, str) and self.linkage in SCIPY_LINKAGES and self.metric not in NOT_SCIPYS

@@ -76,3 +76,7 @@ class MiniBatchHAC(IncrementalClusterer):
         check_room_for_pairs(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
         n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
         return Prepared(rows, lambda: BufferBuilder(linkage, n_features, size), linkage)
+
+    @classmethod
+    def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> BufferBuilder:
+        return BufferBuilder.from_state(state, linkage_of(parameters["linkage"], parameters["metric"]))

@@ -59,6 +59,7 @@ class Perch(IncrementalClusterer):
     [0, 1, 0, 1, 0]
     """
 
+    _own_parts = ()
     _free = (*IncrementalClusterer._free, "cost")
 
     def __init__(
@@ -114,6 +115,10 @@ class Perch(IncrementalClusterer):
         )
         linkage = linkage_of(*METRICS[self.metric])
         return Prepared(rows, lambda: PerchBuilder(rules, self.metric, rows.shape[1], int(self.exact_leaves)), linkage)
+
+    @classmethod
+    def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> PerchBuilder:
+        return PerchBuilder.from_state(state, parameters["metric"])
 
     def _cut_besides(self) -> tuple[Any, ...]:
         return (self.cost,)

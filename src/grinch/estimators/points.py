@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from grinch._types import Counts, Slots
+from grinch.saving.json_values import value_bytes, value_of
+from grinch.saving.state import MANY, Fields, State, are_within, array, item, require
+
+FIELDS = Fields(n_slots=int, is_in_order=bool, _next=int, _positions=("<i8", 1))
 
 
 class PointIds:
@@ -43,6 +47,38 @@ class PointIds:
     def n_given(self) -> int:
         """How many positions were given: that of the next point to come."""
         return self._next
+
+    def to_state(self) -> State:
+        names = None if self.names is None else value_bytes(self.names, "an id")
+        slot, position, is_shuffled = self._latest
+        found = FIELDS.take(self) | {"positions": self.positions}
+        return found | {"names": names, "latest": [int(slot), int(position), bool(is_shuffled)]}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        ids, latest = cls(), item(state, "latest")
+        for name, value in FIELDS.read(state).items():
+            setattr(ids, name, value)
+        ids.names = None if item(state, "names") is None else value_of(array(state, "names", "|u1", 1))
+        is_right = isinstance(latest, list) and [type(each) for each in latest] == [int, int, bool]
+        require(is_right, "the points that came last are none")
+        ids._latest = (latest[0], latest[1], latest[2])
+        return ids
+
+    def validate(self, n: int) -> None:
+        """Refuse what is not the ids of ``n`` slots."""
+        require(self.n_slots == n <= len(self._positions), f"there are ids for {self.n_slots} points, and {n} points")
+        require(are_within(self.positions, 0, max(self._next, 0)), "a point has a position that was never given")
+        is_in_order = not self.is_in_order or (np.diff(self.positions) > 0).all()
+        require(is_in_order, "positions are said to be in order and are not")
+        slot, position, _ = self._latest
+        require(0 <= slot <= MANY**2 and 0 <= position <= self._next, "the points that came last are none")
+        if self.names is not None:
+            require(type(self.names) is list and len(self.names) == n, f"there are not {n} names")
+            try:
+                set(self.names)
+            except TypeError:
+                require(False, "an id cannot be one")
 
     # Points come and go -------------------------------------------------------------------------------------------
 

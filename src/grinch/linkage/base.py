@@ -48,6 +48,17 @@ class FunctionLinkage:
     def score(self, a: list[Any], b: list[Any]) -> float:
         return self.function(a, b)
 
+    def to_state(self) -> dict[str, Any]:
+        from grinch.linkage.saved import function_to_state
+
+        return function_to_state(self.function)
+
+    @classmethod
+    def from_state(cls, state: Any) -> FunctionLinkage:
+        from grinch.linkage.saved import function_from_state
+
+        return cls(function_from_state(state))
+
 
 @dataclass(frozen=True)
 class VectorLinkage:

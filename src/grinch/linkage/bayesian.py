@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, gammaln
 
 from grinch._checks import check_positive
+from grinch.linkage.saved import Unnamed, only_entry, saved_as
+from grinch.saving.json_values import saved_tuple
 
 Vector = npt.NDArray[np.float64]
 
@@ -38,6 +40,7 @@ class Family(Protocol):
         ...
 
 
+@saved_tuple("evidence")
 class Evidence(NamedTuple):
     """What is kept of a group: statistics, number of points, log d and log p(D | T)."""
 
@@ -105,6 +108,14 @@ class NormalGamma:
         return np.asarray(terms.sum(axis=1))
 
 
+# By the name in a file: the class, and the numbers that it is made of.
+FAMILIES: dict[str, tuple[type, tuple[str, ...]]] = {
+    "beta_bernoulli": (BetaBernoulli, ("a", "b")),
+    "normal_gamma": (NormalGamma, ("mean", "strength", "shape", "rate")),
+}
+
+
+@saved_as("bayesian")
 class Bayesian:
     """The log-odds of a merge under a Bayesian model of a cluster.
 
@@ -159,3 +170,15 @@ class Bayesian:
         marginal = self.family.log_marginal(np.stack([a.statistics + b.statistics for b in others]), n)
         trees = np.array([a.log_tree + b.log_tree for b in others])
         return one_cluster - log_d + marginal, divided - log_d + trees, log_d
+
+    def to_state(self) -> dict[str, Any]:
+        for name, (kind, fields) in FAMILIES.items():
+            if type(self.family) is kind:
+                numbers = {field: float(getattr(self.family, field)) for field in fields}
+                return {"family": {name: numbers}, "alpha": float(self.alpha)}
+        raise Unnamed
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        name, numbers = only_entry(state["family"])
+        return cls(FAMILIES[name][0](**numbers), state["alpha"])

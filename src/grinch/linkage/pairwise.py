@@ -14,13 +14,16 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import check_count
-from grinch.errors import unknown_name
+from grinch.errors import SavedModelError, unknown_name
+from grinch.linkage.saved import function_from_state, function_to_state, saved_as
+from grinch.saving.json_values import saved_tuple
+from grinch.saving.state import State, array, scalar
 
 # The distances that scipy's cdist knows by name and that need no further argument.
 SCIPY_METRICS = (
@@ -50,6 +53,7 @@ Matrix = npt.NDArray[np.float64]
 SMALL = 32
 
 
+@saved_tuple("member")
 class Member(NamedTuple):
     """A record, and the random number that identifies it."""
 
@@ -94,6 +98,7 @@ def _key(a: Group | Member, b: Group | Member) -> tuple[int, int]:
     return (a.number, b.number) if a.number < b.number else (b.number, a.number)
 
 
+@saved_as("pairwise")
 class Pairwise:
     """Single, complete or average linkage over a pairwise measure.
 
@@ -255,3 +260,56 @@ class Pairwise:
             # The older half at once: taking them one by one from the front of a dict is slow.
             for key in list(islice(self._measured, (len(self._measured) + 1) // 2)):
                 del self._measured[key]
+
+    # In files -----------------------------------------------------------------------------------------------------
+
+    def to_state(self) -> State:
+        """Return what it is made of, without what it has measured."""
+        distance = {"name": self.distance} if isinstance(self.distance, str) else _optional(self.distance)
+        return {
+            "kind": self.kind,
+            "similarity": _optional(self.similarity),
+            "distance": distance,
+            "remember": int(self.remember),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        similarity, distance = state["similarity"], state["distance"]
+        if distance is not None:
+            distance = distance["name"] if "name" in distance else function_from_state(distance)
+        similarity = None if similarity is None else function_from_state(similarity)
+        return cls(state["kind"], similarity=similarity, distance=distance, remember=state["remember"])
+
+    def measured_to_state(self) -> State:
+        """Return the scores that are remembered."""
+        found: State = {"pairs_computed": int(self.pairs_computed)}
+        for name, scores in (("groups", self._known), ("pairs", self._measured)):
+            found[f"{name}_keys"] = words_of([number for key in scores for number in key])
+            found[f"{name}_values"] = np.fromiter(map(float, scores.values()), np.float64, len(scores))
+        return found
+
+    def remember_measured(self, state: Any) -> None:
+        """Remember the scores of a state; numbers of groups are random, so beside those of other models."""
+        if not self._known and not self._measured:
+            self.pairs_computed = scalar(state, "pairs_computed", int)
+        for name, scores in (("groups", self._known), ("pairs", self._measured)):
+            numbers = numbers_of(array(state, f"{name}_keys", "<u8", 2))
+            values = array(state, f"{name}_values", "<f8", 1).tolist()
+            scores.update(zip(zip(numbers[::2], numbers[1::2], strict=True), values, strict=True))
+
+
+def _optional(function: Any) -> State | None:
+    return None if function is None else function_to_state(function)
+
+
+def words_of(numbers: list[int]) -> npt.NDArray[np.uint64]:
+    """Return numbers of up to 128 bits as two words each."""
+    low = 2**64 - 1
+    return np.array([(n >> 64, n & low) for n in numbers], np.uint64).reshape(-1, 2)
+
+
+def numbers_of(words: npt.NDArray[Any]) -> list[int]:
+    if words.shape[1:] != (2,):
+        raise SavedModelError("the numbers of groups must be of two words")
+    return [(high << 64) | low for high, low in words.tolist()]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch.linkage.base import FunctionLinkage, Linkage, Similarity
+from grinch.linkage.saved import function_from_state, function_to_state, part_from_state, part_to_state, saved_as
+from grinch.saving.json_values import saved_tuple
 
 Key = Callable[[Any], Any]
 Values = list[frozenset[Any]]
+KEYS = ("must", "cannot_share", "cannot_differ")
 
 
+@saved_tuple("ruled")
 class Ruled(NamedTuple):
     """What the linkage keeps of a group, and the values that its members have for each rule."""
 
@@ -23,6 +27,7 @@ class Ruled(NamedTuple):
     cannot_differ: Values
 
 
+@saved_as("with_rules")
 class WithRules:
     """Must-link and cannot-link rules on top of a linkage.
 
@@ -100,3 +105,12 @@ class WithRules:
         if any(x and y and not (x & y) for x, y in zip(a.cannot_differ, b.cannot_differ, strict=True)):
             return -self.weight
         return self.weight if any(x & y for x, y in zip(a.must, b.must, strict=True)) else 0.0
+
+    def to_state(self) -> dict[str, Any]:
+        keys = {name: [function_to_state(key) for key in getattr(self, name)] for name in KEYS}
+        return {"linkage": part_to_state(self.linkage), **keys, "weight": float(self.weight)}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        keys = {name: [function_from_state(key) for key in state[name]] for name in KEYS}
+        return cls(part_from_state(state["linkage"]), **keys, weight=state["weight"])

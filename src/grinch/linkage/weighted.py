@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ import scipy.sparse
 from grinch.errors import unknown_name
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VECTOR_LINKAGES, metric_in_full
+from grinch.linkage.saved import function_from_state, function_to_state, part_from_state, part_to_state, saved_as
+from grinch.saving.json_values import saved_tuple
 
 Scores = npt.NDArray[np.float64]
 
@@ -24,6 +26,7 @@ class Part(NamedTuple):
     of: Callable[[Any], Any] | None = None
 
 
+@saved_as("weighted_sum")
 class WeightedSum:
     """A weighted sum of linkages, each on its own group of features.
 
@@ -77,7 +80,23 @@ class WeightedSum:
             total += part.weight * values
         return total
 
+    def to_state(self) -> list[Any]:
+        return [
+            [float(part.weight), part_to_state(part.linkage), None if part.of is None else function_to_state(part.of)]
+            for part in self.parts
+        ]
 
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        return cls(
+            [
+                (weight, part_from_state(linkage), *(() if of is None else (function_from_state(of),)))
+                for weight, linkage, of in state
+            ]
+        )
+
+
+@saved_tuple("means")
 class Means(NamedTuple):
     """The mean of a group's vectors (dense or sparse row), their number and their spread."""
 
@@ -86,6 +105,7 @@ class Means(NamedTuple):
     spread: float
 
 
+@saved_as("vector_means")
 class VectorMeans:
     """The named linkages on vectors as Python objects, on dense or sparse rows, to be parts of others.
 
@@ -139,6 +159,13 @@ class VectorMeans:
         if self.name == "centroid":
             return -gap
         return -gap * a.n * b.n / (a.n + b.n)
+
+    def to_state(self) -> list[Any]:
+        return [self.name, self.metric]
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        return cls(*state)
 
 
 def _dot(a: Any, b: Any) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from grinch.errors import unknown_name
+from grinch.errors import SavedModelError, unknown_name
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.base import Search
 from grinch.neighbors.cells import CellSearch
@@ -12,10 +13,11 @@ from grinch.neighbors.exact import ExactSearch
 from grinch.neighbors.scan import ScanSearch
 from grinch.neighbors.sources import ByKey, ByVector, Source
 from grinch.neighbors.sparse import MOST_POINTS, SparseSearch
+from grinch.saving.state import item
 from grinch.summaries import RecordSummaries, SparseSummaries, Summaries
 from grinch.tree.links import NO_LIMIT
 
-__all__ = ["ByKey", "ByVector", "Search", "check_search", "make_search"]
+__all__ = ["ByKey", "ByVector", "Search", "check_search", "make_search", "search_of_state"]
 
 SEARCHES = ("auto", "exact", "index")
 RECORDS_AT_ONCE = 16
@@ -55,3 +57,17 @@ def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True)
     if search == "index":
         return CellSearch(summaries, k)
     return ExactSearch(summaries, k) if search == "exact" else AutoSearch(summaries, k)
+
+
+def search_of_state(state: Any, summaries: Summaries, sources: Sequence[Any]) -> Search:
+    """Return the search of a state on the points there are summaries of; ``sources`` are those that the user gave."""
+    if isinstance(summaries, RecordSummaries):
+        return ScanSearch.from_state(state, summaries, sources)
+    if isinstance(summaries, SparseSummaries):
+        return SparseSearch.from_state(state, summaries)
+    kinds: dict[Any, Any] = {"exact_search": ExactSearch, "cell_search": CellSearch, "auto_search": AutoSearch}
+    kind = kinds.get(item(state, "part"))
+    if kind is None:
+        raise SavedModelError(f"{state['part']!r:.60} is no search that this version knows")
+    found: Search = kind.from_state(state, summaries)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from grinch._types import Ids, Slots
 from grinch.neighbors.base import Neighbors
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch
+from grinch.saving.state import State, item, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import VectorSummaries
 
@@ -28,6 +29,24 @@ class AutoSearch:
         self.summaries, self.k = summaries, k
         self._exact = ExactSearch(summaries, k)
         self._cells = CellSearch(summaries, k)
+
+    @classmethod
+    def from_state(cls, state: Any, summaries: VectorSummaries) -> Self:
+        """Return the search of a state on the points there are summaries of."""
+        search = object.__new__(cls)
+        search.summaries, search.k = summaries, scalar(state, "k", int)
+        search._exact = ExactSearch.from_state(item(state, "exact"), summaries)
+        search._cells = CellSearch.from_state(item(state, "cells"), summaries)
+        return search
+
+    def to_state(self) -> State:
+        parts = {"exact": self._exact.to_state(), "cells": self._cells.to_state()}
+        return {"part": "auto_search", "k": int(self.k), **parts}
+
+    def validate(self) -> None:
+        require(self.k == self._exact.k == self._cells.k, "two searches look for different numbers of neighbours")
+        self._exact.validate()
+        self._cells.validate()
 
     def write(self, at: int, rows: Any) -> None:
         """The summaries have all there is to know."""

@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from grinch._types import Ids, Slots
+from grinch.saving.state import State
 from grinch.summaries.arrays import Arrays
 
 # Points searched for at a time: large enough for a fast matrix product, small enough for a lively progress bar.
@@ -61,6 +62,14 @@ class Search(Protocol):
 
     def compacted(self, leaves: Slots) -> None:
         """The summaries was compacted: only these points are left, counted from 0."""
+        ...
+
+    def to_state(self) -> State:
+        """Return what a file holds of it."""
+        ...
+
+    def validate(self) -> None:
+        """Refuse a state that compiled code could not use."""
         ...
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from mmap import mmap
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from grinch.neighbors.cell_kernels import (
     renumber,
 )
 from grinch.neighbors.exact import ahead
+from grinch.saving.state import MANY, Fields, State, are_within, array, item, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import VectorSummaries
 from grinch.tree.links import NONE
@@ -48,6 +49,20 @@ EXTRA = 16
 AROUND = 8
 # Bytes that are set aside at once: they take no memory before they are written to, and copies are few.
 SET_ASIDE = 2**26
+# No cell of a file has room for more members.
+MOST_ROOM = 2**16
+FIELDS = Fields(room=int, probes=int, extra=int, around=int)
+CELL_FIELDS = Fields(
+    centres=("<f4", 2),
+    tiles=("<f4", 3),
+    halves=("<f4", 1),
+    sizes=("<i4", 1),
+    ids=("<i4", 2),
+    codes=("|i1", 3),
+    scales=("<f4", 2),
+    shifts=("<f4", 2),
+    head=("<i8", 1),
+)
 
 
 class CellSearch:
@@ -102,6 +117,42 @@ class CellSearch:
         if not all(part.flags.writeable for part in self._cells):  # joblib's memory maps
             self._cells = self._copied(self.n_cells)
         self._begin()
+
+    @classmethod
+    def from_state(cls, state: Any, summaries: VectorSummaries) -> Self:
+        """Return the search of a state on the points there are summaries of."""
+        numbers = FIELDS.read(state)
+        require(1 <= numbers["room"] <= MOST_ROOM, f"cells cannot have room for {numbers['room']} members")
+        search = cls(summaries, scalar(state, "k", int), **numbers)
+        homes, cells = array(state, "homes", "<i4", 1), Cells(**CELL_FIELDS.read(item(state, "cells")))
+        search._homes, search._cells = homes, cells
+        if not all(part.flags.writeable for part in cells):
+            search._cells = search._copied(search.n_cells)
+        return search
+
+    def to_state(self) -> State:
+        found = {"part": "cell_search", "k": int(self.k), **FIELDS.take(self), "homes": self._homes}
+        return found | {"cells": CELL_FIELDS.take(self._cells)}
+
+    def validate(self) -> None:
+        cells, width, rows = self._cells, self.summaries.n_features, len(self._cells.sizes)
+        require(1 <= self.k <= MANY, f"{self.k} neighbours cannot be looked for")
+        require(cells.head.shape == (2,) and 0 <= cells.head[CELLS] <= rows, "there are not that many cells")
+        require(0 <= cells.head[ENTERED] <= self.summaries.capacity, "more points are in cells than there are")
+        require(all(1 <= number <= MANY for number in (self.room, self.probes, self.around)), "cells have no room")
+        require(0 <= self.extra <= MANY and self._homes.shape == (BATCH,), "cells have no room")
+        members = rows, self.room
+        require(cells.centres.shape == (rows, width) and cells.halves.shape == (rows,), "cells have no centres")
+        require(cells.tiles.shape == (_tiles(rows), width, TILE), "cells have no centres")
+        require(cells.ids.shape == cells.scales.shape == cells.shifts.shape == members, "cells have no members")
+        require(cells.codes.shape == (*members, width), "members of cells have no vectors")
+        n = self.n_cells
+        require(are_within(cells.sizes[:n], 0, self.room + 1), f"a cell has more than {self.room} members")
+        require(are_within(self._homes, NONE, max(n, 1)), "a point is to enter a cell that is not there")
+        for part in (cells.centres[:n], cells.halves[:n], cells.tiles[: _tiles(n)]):
+            require(np.isfinite(part).all(), "a centre of a cell is not finite")
+        is_member = np.arange(self.room) < cells.sizes[:n, None]
+        require(are_within(cells.ids[:n][is_member], 0, max(self.entered, 0)), "a member of a cell is no point")
 
     @property
     def n_cells(self) -> int:
@@ -232,10 +283,10 @@ class CellSearch:
     def _new_cells(self, capacity: int) -> Cells:
         members = capacity, self.room
         return Cells(
-            centres=np.empty((capacity, self.summaries.n_features), np.float32),
+            centres=np.zeros((capacity, self.summaries.n_features), np.float32),
             tiles=np.zeros((_tiles(capacity), self.summaries.n_features, TILE), np.float32),
-            halves=np.empty(capacity, np.float32),
-            sizes=np.empty(capacity, np.int32),
+            halves=np.zeros(capacity, np.float32),
+            sizes=np.zeros(capacity, np.int32),
             ids=_untouched(members, np.int32),
             codes=_untouched((*members, self.summaries.n_features), np.int8),
             scales=_untouched(members, np.float32),

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from grinch._types import Floats, Ids, Slots
 from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk
 from grinch.neighbors.base import Guard, Neighbors, batches
+from grinch.saving.state import MANY, State, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import is_whole
 
@@ -50,6 +51,19 @@ class ExactSearch:
         self._synced = 0
         self._scale = np.ones(0, self.number)
         self._shift = np.zeros(0, self.number)
+
+    @classmethod
+    def from_state(cls, state: Any, summaries: Any) -> Self:
+        """Return the search of a state on the points there are summaries of."""
+        search = cls(summaries, scalar(state, "k", int))
+        search.full_scans = scalar(state, "full_scans", int)
+        return search
+
+    def to_state(self) -> State:
+        return {"part": "exact_search", "k": int(self.k), "full_scans": int(self.full_scans)}
+
+    def validate(self) -> None:
+        require(1 <= self.k <= MANY, f"{self.k} neighbours cannot be looked for")
 
     def write(self, at: int, rows: Any) -> None:
         """The summaries have all there is to know."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from grinch._types import Floats, Ids, Slots
 from grinch.neighbors.base import Neighbors
-from grinch.neighbors.sources import Proposer
+from grinch.neighbors.sources import Proposer, proposer_from_state, proposer_to_state
+from grinch.saving.state import MANY, State, item, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.counters import SCORES
 from grinch.summaries.records import RecordSummaries
@@ -27,6 +28,27 @@ class ScanSearch:
         self._has_gaps = False
         if proposers:
             summaries.look_around(self._around)
+
+    @classmethod
+    def from_state(cls, state: Any, summaries: RecordSummaries, sources: Sequence[Any]) -> Self:
+        """Return the search of a state; ``sources`` of candidates are those that the user gave."""
+        proposers = item(state, "proposers")
+        require(isinstance(proposers, list), "there are no proposers")
+        made = [proposer_from_state(each, sources) for each in proposers]
+        search = cls(summaries, scalar(state, "k", int), made, scalar(state, "batch", int))
+        search._has_gaps = scalar(state, "has_gaps", bool)
+        return search
+
+    def to_state(self) -> State:
+        proposers = [proposer_to_state(proposer, i) for i, proposer in enumerate(self.proposers)]
+        numbers = {"k": int(self.k), "batch": int(self.batch), "has_gaps": bool(self._has_gaps)}
+        return {"part": "scan_search", **numbers, "proposers": proposers}
+
+    def validate(self) -> None:
+        require(1 <= self.k <= MANY, f"{self.k} neighbours cannot be looked for")
+        require(1 <= self.batch <= MANY, f"records cannot be looked up {self.batch} at a time")
+        for proposer in self.proposers:
+            proposer.validate(self.summaries.capacity)
 
     def write(self, at: int, rows: Any) -> None:
         for proposer in self.proposers:

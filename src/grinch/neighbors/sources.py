@@ -10,7 +10,7 @@ import bisect
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,15 @@ import numpy.typing as npt
 from grinch._checks import check_count
 from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
-from grinch.errors import unknown_name
+from grinch.errors import NotSavable, SavedModelError, unknown_name
 from grinch.linkage.named import VECTOR_LINKAGES
+from grinch.linkage.saved import Unnamed, function_from_state, function_to_state, hand_in, only_entry
 from grinch.neighbors.exact import ExactSearch
+from grinch.saving.json_values import value_bytes, value_of
+from grinch.saving.state import MANY, State, are_within, array, item, require, scalar
 from grinch.summaries.frame import LONGEST
 from grinch.summaries.vectors import VectorSummaries
+from grinch.tree.links import NO_LIMIT
 
 # Rows kept free for records that are looked up but not inserted.
 SPARE = 256
@@ -53,6 +57,10 @@ class Proposer(Protocol):
 
     def compacted(self, leaves: Slots) -> None:
         """Only these records are left, counted from 0."""
+        ...
+
+    def validate(self, capacity: int) -> None:
+        """Refuse a state that does not fit to room for this many records."""
         ...
 
 
@@ -92,6 +100,15 @@ class ByVector:
     def proposer(self) -> Proposer:
         return _NearVectors(self)
 
+    def to_state(self) -> State:
+        numbers = {"n": int(self.n), "metric": self.metric, "index": bool(self.index)}
+        return {"embed": function_to_state(self.embed), **numbers}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        embed = function_from_state(state["embed"], "search")
+        return cls(embed, n=state["n"], metric=state["metric"], index=state["index"])
+
 
 @dataclass(frozen=True)
 class ByKey:
@@ -114,6 +131,13 @@ class ByKey:
     def proposer(self) -> Proposer:
         return _SharedKeys(self)
 
+    def to_state(self) -> State:
+        return {"keys": function_to_state(self.keys), "most": int(self.most)}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        return cls(function_from_state(state["keys"], "search"), most=state["most"])
+
 
 class _NearVectors:
     def __init__(self, source: ByVector):
@@ -126,6 +150,31 @@ class _NearVectors:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "coming": np.empty((0, 0))}
+
+    @classmethod
+    def from_state(cls, state: Any, source: ByVector) -> Self:
+        found = cls(source)
+        found.inserted, found.at = scalar(state, "inserted", int), scalar(state, "at", int)
+        if item(state, "summaries") is not None:
+            linkage = VECTOR_LINKAGES["average"][source.metric]
+            found.summaries = VectorSummaries.from_state(state["summaries"], linkage)
+            found.search = found._search_kind().from_state(item(state, "search"), found.summaries)
+        return found
+
+    def to_state(self) -> State:
+        found = {"part": "near_vectors", "inserted": int(self.inserted), "at": int(self.at)}
+        if self.summaries is None:
+            return found | {"summaries": None, "search": None}
+        return found | {"summaries": self.summaries.to_state(), "search": self.search.to_state()}
+
+    def validate(self, capacity: int) -> None:
+        require(self.inserted >= 0 and self.at >= 0, "vectors of records are not counted")
+        if self.summaries is not None:
+            require(self.summaries.most_asked == NO_LIMIT, "there is no room for scores")
+            require(self.inserted <= self.summaries.capacity <= 2 * capacity + MANY, "vectors are not of records")
+            self.summaries.validate()
+            require(self.search.k == self.source.n, "another number of candidates is proposed")
+            self.search.validate()
 
     def write(self, at: int, records: Sequence[Any]) -> None:
         vectors = np.asarray(self.source.embed(records))
@@ -143,7 +192,7 @@ class _NearVectors:
             )
         if self.summaries is None:
             self.summaries = VectorSummaries(VECTOR_LINKAGES["average"][self.source.metric], vectors.shape[1])
-            self.search = self._new_search(self.summaries)
+            self.search = self._search_kind()(self.summaries, self.source.n)
         if vectors.shape[1] != self.summaries.n_features:
             raise ValueError(
                 f"embed must return rows of {self.summaries.n_features} numbers as before; got {vectors.shape[1]}"
@@ -154,12 +203,12 @@ class _NearVectors:
             self.summaries.grow(max(need + SPARE, int(1.5 * self.summaries.capacity)))
         self.at, self.coming = at, vectors
 
-    def _new_search(self, summaries: VectorSummaries) -> Any:
+    def _search_kind(self) -> Any:
         if self.source.index:
             from grinch.neighbors.cells import CellSearch
 
-            return CellSearch(summaries, self.source.n)
-        return ExactSearch(summaries, self.source.n)
+            return CellSearch
+        return ExactSearch
 
     def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Ids]:
         while start < stop:
@@ -221,6 +270,28 @@ class _SharedKeys:
         self.of_record: list[tuple[Hashable, ...]] = []
         self.filed = 0
 
+    @classmethod
+    def from_state(cls, state: Any, source: ByKey) -> Self:
+        found = cls(source)
+        found.filed = scalar(state, "filed", int)
+        found.of_record = value_of(array(state, "of_record", "|u1", 1))
+        found.of_key.update(dict(value_of(array(state, "of_key", "|u1", 1))))
+        return found
+
+    def to_state(self) -> State:
+        of_key = [[key, positions] for key, positions in self.of_key.items()]
+        what = "the keys of a record"
+        values = {"of_record": value_bytes(self.of_record, what), "of_key": value_bytes(of_key, what)}
+        return {"part": "shared_keys", "filed": int(self.filed), **values}
+
+    def validate(self, capacity: int) -> None:
+        is_list = type(self.of_record) is list
+        require(is_list and 0 <= self.filed <= len(self.of_record) <= capacity, "keys are lost")
+        require(all(type(keys) is tuple for keys in self.of_record), "the keys of a record are none")
+        for positions in self.of_key.values():
+            require(type(positions) is list and all(type(each) is int for each in positions), "keys are of no records")
+            require(are_within(positions, 0, max(self.filed, 1)), "a key is that of a record that is not there")
+
     def write(self, at: int, records: Sequence[Any]) -> None:
         del self.of_record[at:]
         self.of_record += [_as_keys(self.source.keys(record)) for record in records]
@@ -275,3 +346,79 @@ def _as_keys(keys: Any) -> tuple[Hashable, ...]:
     if isinstance(keys, (list, tuple, set, frozenset)):
         return tuple(keys)
     return (keys,)
+
+
+# In files -----------------------------------------------------------------------------------------------------------
+
+_SOURCES: dict[str, Any] = {"by_vector": ByVector, "by_key": ByKey}
+
+
+def search_to_state(search: Any) -> State:
+    """Return what ``search`` is in a file: a name, a source, or a list of them."""
+    if isinstance(search, str):
+        return {"name": search}
+    if isinstance(search, (list, tuple)):
+        found = [search_to_state(each) for each in search]
+        if any("hand_in" in each for each in found):
+            return hand_in(search)
+        return {"tuple" if isinstance(search, tuple) else "list": found}
+    for name, kind in _SOURCES.items():
+        if type(search) is kind:
+            try:
+                return {name: search.to_state()}
+            except Unnamed:
+                break
+    return hand_in(search)
+
+
+def search_from_state(state: Any, given: Any) -> Any:
+    """Return what ``search`` was; ``given`` was handed in, or is None."""
+    kind, content = only_entry(state)
+    if kind == "name":
+        if given is not None:
+            raise ValueError(
+                f"search is {content!r} in the saved model, and cannot be another one; got {given!r}. Leave it out"
+            )
+        return content
+    if given is not None:
+        return given
+    if kind in ("list", "tuple"):
+        found = [search_from_state(each, None) for each in content]
+        return tuple(found) if kind == "tuple" else found
+    if kind in _SOURCES:
+        return _SOURCES[kind].from_state(content)
+    raise SavedModelError(
+        f"search is {content!r:.100}, which a file cannot hold. Hand in what the model was built with: with search=..."
+    )
+
+
+def proposer_to_state(proposer: Any, number: int) -> State:
+    """Return the state of a proposer, which was made by the source of that number."""
+    if not isinstance(proposer, (_NearVectors, _SharedKeys)):
+        kind = type(proposer)
+        raise NotSavable(
+            f"search proposes candidates by {kind.__module__}.{kind.__qualname__}, which cannot be written to a file."
+            " ByVector and ByKey can"
+        )
+    source = proposer.source
+    if isinstance(source, ByVector) and source.embed is np.stack:
+        # Not one of the user's: it stands for a distance of vectors.
+        about: State = {"n": int(source.n), "metric": source.metric, "index": bool(source.index)}
+    else:
+        about = {"given": number}
+    return proposer.to_state() | {"source": about}
+
+
+def proposer_from_state(state: Any, sources: Sequence[Any]) -> Proposer:
+    """Return the proposer of a state; ``sources`` are those that the user gave."""
+    is_near, about = item(state, "part") == "near_vectors", item(state, "source")
+    if isinstance(about, dict) and "given" in about:
+        number = about["given"]
+        if type(number) is not int or not 0 <= number < len(sources):
+            raise SavedModelError(f"there is no source of candidates number {number!r}")
+        source = sources[number]
+    elif is_near:
+        source = ByVector(np.stack, n=item(about, "n"), metric=item(about, "metric"), index=item(about, "index"))
+    else:
+        raise SavedModelError(f"{about!r:.60} is no source of candidates")
+    return _NearVectors.from_state(state, source) if is_near else _SharedKeys.from_state(state, source)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from grinch._types import Ids, Slots
 from grinch.neighbors import postings, topk
 from grinch.neighbors.exact import EXTRA, ExactSearch
+from grinch.saving.state import State, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.sparse import SparseSummaries
 from grinch.tree.links import NO_LIMIT, NONE
@@ -32,6 +35,19 @@ class SparseSearch(ExactSearch):
         super().__init__(summaries, k, jobs)
         self.most_points = most_points
         self.postings = postings.Postings()
+
+    @classmethod
+    def from_state(cls, state: Any, summaries: SparseSummaries) -> Self:
+        search = super().from_state(state, summaries)
+        search.most_points = scalar(state, "most_points", int)
+        return search
+
+    def to_state(self) -> State:
+        return {**super().to_state(), "part": "sparse_search", "most_points": int(self.most_points)}
+
+    def validate(self) -> None:
+        super().validate()
+        require(self.most_points >= 1, "nothing is searched")
 
     def rewritten(self) -> None:
         super().rewritten()

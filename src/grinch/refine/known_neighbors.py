@@ -6,13 +6,26 @@ so become known to it. So hardly any neighbour is missed, in whatever order the 
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from grinch._compile import entry
 from grinch._types import Counts, Ids, Mask, Slots, Vectors32, as_id
 from grinch.core.engine import Engine
 from grinch.core.entries import known_to, put_in_order, score_found
+from grinch.saving.state import Fields, State, are_within, require
 from grinch.tree.links import NONE, SIZE
+
+FIELDS = Fields(
+    most_points=int,
+    width=int,
+    is_complete=bool,
+    unit=float,
+    near=("<i4", 2),
+    scores=("<f4", 2),
+    met=("<i8", 1),
+)
 
 
 class KnownNeighbors:
@@ -33,6 +46,26 @@ class KnownNeighbors:
         self.scores: Vectors32 = np.empty((0, self.width), np.float32)
         self.met: Counts = np.zeros(1, np.int64)
         self.unit = 1.0
+
+    def to_state(self) -> State:
+        return FIELDS.take(self)
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        return FIELDS.new(cls, state)
+
+    def validate(self, n: int, is_due: bool) -> None:
+        """Refuse what is not of ``n`` points; ``is_due`` says whether a polish comes before the next one."""
+        require(self.near.shape == self.scores.shape and self.near.shape[1] == self.width, "neighbours have no scores")
+        require(self.met.shape == (1,) and 0 <= self.met[0] <= n, "not that many points have met")
+        require(np.isfinite(self.unit) and self.unit > 0, "scores of neighbours have no unit")
+        if self.is_complete:
+            require(len(self.near) >= min(n, self.most_points), "neighbours are not known of all points")
+            require(not is_due or n <= self.most_points, "too many points are to be polished")
+        near = self.near[:n]
+        require(are_within(near, NONE, max(min(n, len(self.near)), 1)), "a neighbour is none of the points")
+        is_none = near == NONE
+        require(not (is_none[:, :-1] & ~is_none[:, 1:]).any(), "there are gaps between neighbours")
 
     def note(self, engine: Engine, first: int, candidates: Ids) -> None:
         """The neighbours that the points from slot ``first`` on found, best first; those may not get in after all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from grinch.refine.copies import copies_in_order, is_full_of_copies
 from grinch.refine.known_neighbors import KnownNeighbors
 from grinch.refine.neighbor_cost import NeighborCost
 from grinch.refine.neighbor_graph import graph_of, without_far
+from grinch.saving.state import State, item, require
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, OFFSET, ROOT, Links, grown, shrunk
 
@@ -43,6 +45,20 @@ class Polisher:
 
     def __init__(self) -> None:
         self.neighbors = KnownNeighbors(POLISHED_UP_TO, COUNTED)
+
+    def to_state(self) -> State:
+        return {"neighbors": self.neighbors.to_state()}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        polisher = cls()
+        polisher.neighbors = KnownNeighbors.from_state(item(state, "neighbors"))
+        return polisher
+
+    def validate(self, n: int, is_due: bool) -> None:
+        is_usual = self.neighbors.most_points == POLISHED_UP_TO and self.neighbors.width == COUNTED
+        require(is_usual, "other neighbours are known than should be")
+        self.neighbors.validate(n, is_due)
 
     def stops(self, first: int, stop: int) -> list[int]:
         return [] if first >= POLISHED_UP_TO else [n for n in POLISHED_AT if first < n <= stop]

@@ -1,7 +1,8 @@
 """The one file format of grinch: named arrays and a JSON header; reading one runs nothing that is in it.
 
-A file begins with eight bytes that say what it is. Then come the arrays, each at the beginning of a page, so that
-they can be memory-mapped; blocks of zeros are not written, and the file has holes there. Last is the header: JSON
+A file begins with eight bytes that say what it is. Then come the arrays, each at the beginning of a page (those
+smaller than a page at a multiple of 64), so that they can be memory-mapped; blocks of zeros are not written, and the
+file has holes there. Last is the header: JSON
 that names the kind of contents, the arrays in their order with dtype, shape and a CRC-32 for each block of 1 MiB, and
 whatever the contents need. The final bytes say where the header begins, its length, the number of the format and a
 CRC-32 of all that.
@@ -34,13 +35,13 @@ MAGIC = b"\x8aGRINCH\n"
 # Where the header begins, its length, the format; then the checksum of header and these, and the magic again.
 _PLACE, _END = struct.Struct("<QQI"), struct.Struct("<I8s")
 FOOTER_SIZE = _PLACE.size + _END.size
-PAGE = 4096
+PAGE, LINE = 4096, 64
 BLOCK = disk.CHUNK
 LONGEST_HEADER = 2**28
 # Numbers and flags: nothing that is an object, or runs code.
 _DTYPE = re.compile(r"<[iu][248]|<f[248]|\|[biu]1")
 # How files of format 1 begin: saved models, snapshots of stores, and zips of text vectors and coreference models.
-_OLD_STARTS = (b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04")
+OLD_STARTS = (b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04")
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -97,12 +98,12 @@ def write(path: PathLike, kind: str, header: Mapping[str, Any], arrays: Mapping[
 
 def _write(file: int, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     disk.write_at(file, MAGIC, 0)
-    about, at = {}, PAGE
+    about, at = {}, len(MAGIC)
     for name, array in arrays.items():
         array = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
         if not _DTYPE.fullmatch(array.dtype.str):
             raise ValueError(f"array {name!r} must hold numbers or flags; it is of {array.dtype}")
-        checksums: list[int | None] = []
+        at, checksums = _start_of(at, array.nbytes), list[int | None]()
         flat = np.frombuffer(disk.as_bytes(array.reshape(-1)), np.uint8)
         for start in range(0, len(flat), BLOCK):
             block = flat[start : start + BLOCK]
@@ -110,15 +111,18 @@ def _write(file: int, kind: str, header: Mapping[str, Any], arrays: Mapping[str,
             if checksums[-1] is not None:
                 disk.write_at(file, block, at + start)
         about[name] = [array.dtype.str, list(array.shape), checksums]
-        at = _next_page(at + array.nbytes)
+        at += array.nbytes
+    at = _start_of(at, 0)
     text = json.dumps({"kind": kind, "header": header, "arrays": about}, allow_nan=False, separators=(",", ":"))
     place = _PLACE.pack(at, len(text), FORMAT)
     content = text.encode("ascii") + place
     disk.write_at(file, content + _END.pack(zlib.crc32(content), MAGIC), at)
 
 
-def _next_page(at: int) -> int:
-    return -(-at // PAGE) * PAGE
+def _start_of(at: int, n_bytes: int) -> int:
+    """Return where an array of this many bytes begins if all before it ends at ``at``."""
+    unit = PAGE if n_bytes >= PAGE else LINE
+    return -(-at // unit) * unit
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -166,11 +170,12 @@ class Container:
         content = self._bytes(offset + start, min(BLOCK, n_bytes - start))
         is_right = not np.frombuffer(content, np.uint8).any() if expected is None else zlib.crc32(content) == expected
         if not is_right:
-            raise damaged(self.path, f"the checksum of array {name!r} is wrong at byte {start:,} of it")
+            raise damaged(self.path, f"the checksum of {name!r} is wrong at byte {start:,} of it")
 
     def _verify_gaps(self) -> None:
         ends = [len(MAGIC), *(place.offset + place.n_bytes for place in self.places.values())]
-        if any(any(self._bytes(end, _next_page(end) - end)) for end in ends):
+        starts = [*(place.offset for place in self.places.values()), _start_of(ends[-1], 0)]
+        if any(any(self._bytes(end, start - end)) for end, start in zip(ends, starts, strict=True)):
             raise damaged(self.path, "there is something between its arrays")
 
     def _bytes(self, offset: int, length: int) -> bytes:
@@ -191,8 +196,8 @@ def read(path: PathLike, kind: str | None = None) -> Container:
     path = Path(path)
     file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     try:
-        size = os.fstat(file).st_size
-        head, end = _header_of(path, file, size)
+        with disk.naming(path):
+            head, end = _header_of(path, file, os.fstat(file).st_size)
         found = Container(path, head["kind"], head["header"], file)
     except BaseException:
         os.close(file)
@@ -236,18 +241,18 @@ def _mapped(path: Path, file: int, length: int) -> mmap.mmap | bytearray:
 def _header_of(path: Path, file: int, size: int) -> tuple[dict[str, Any], int]:
     """Return the JSON of a file's header, checked as a whole, and where it begins."""
     begins = _read_at(file, len(MAGIC), 0)
-    if begins in _OLD_STARTS or begins.startswith(_OLD_STARTS[2]):
+    if begins in OLD_STARTS or begins.startswith(OLD_STARTS[2]):
         raise OldFormat(f"{path} is of an earlier format of grinch. Convert it: grinch convert {path} NEW")
     if begins != MAGIC:
         raise SavedModelError(f"{path} is not a file that grinch wrote")
-    if size < PAGE + FOOTER_SIZE:
+    if size < LINE + FOOTER_SIZE:
         raise damaged(path, "it is cut off")
     footer = _read_at(file, FOOTER_SIZE, size - FOOTER_SIZE)
     start, length, number = _PLACE.unpack(footer[: _PLACE.size])
     checksum, magic = _END.unpack(footer[_PLACE.size :])
     if magic != MAGIC:
         raise damaged(path, "it does not end as it should; it may be cut off")
-    if length > LONGEST_HEADER or start < PAGE or start % PAGE or start + length + FOOTER_SIZE != size:
+    if length > LONGEST_HEADER or start < LINE or start % LINE or start + length + FOOTER_SIZE != size:
         raise damaged(path, "its header is not where it says")
     text = _read_at(file, length, start)
     if zlib.crc32(footer[: _PLACE.size], zlib.crc32(text)) != checksum:
@@ -274,7 +279,7 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
 
 def _checked_arrays(path: Path, about: dict[str, Any], end: int) -> dict[str, tuple[str, list[int], list[Any], Place]]:
     """Return dtype, shape, checksums and place of each array: one after the other, and all of them inside the file."""
-    found, at = {}, PAGE
+    found, at = {}, len(MAGIC)
     for name, each in about.items():
         if not (isinstance(each, list) and len(each) == 3 and isinstance(each[1], list) and isinstance(each[2], list)):
             raise damaged(path, f"{name!r:.60} is no array")
@@ -283,13 +288,14 @@ def _checked_arrays(path: Path, about: dict[str, Any], end: int) -> dict[str, tu
             raise damaged(path, f"{name!r:.60} cannot be an array of {dtype!r:.60}")
         if not all(type(n) is int and 0 <= n < 2**48 for n in shape):
             raise damaged(path, f"{name!r:.60} cannot be of shape {shape!r:.60}")
-        place = Place(at, math.prod(shape) * np.dtype(dtype).itemsize)
-        at = _next_page(at + place.n_bytes)
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        place = Place(_start_of(at, n_bytes), n_bytes)
+        at = place.offset + n_bytes
         if at > end:
             raise damaged(path, f"{name!r:.60} is not inside it")
         if len(checksums) != -(-place.n_bytes // BLOCK) or not all(n is None or type(n) is int for n in checksums):
             raise damaged(path, f"{name!r:.60} has not one checksum for each of its blocks")
         found[name] = dtype, shape, checksums, place
-    if at != end:
+    if _start_of(at, 0) != end:
         raise damaged(path, "there is something behind its arrays")
     return found

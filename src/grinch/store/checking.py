@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from grinch.saving.checks import check_model
 from grinch.saving.container import Container
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
@@ -28,7 +27,7 @@ def check_store(
     with closing(database.operations(0)) as operations:
         rows.check(operations)
     try:
-        check_model(contents.model)
+        contents.model.validate()
     except ValueError as error:
         raise damaged(snapshot.path, str(error)) from error
     _check_points(contents, database)

@@ -23,9 +23,10 @@ from scipy.sparse import issparse
 from grinch._types import Counts, Labels, Slots
 from grinch.estimators.advice import no_advice
 from grinch.estimators.grinch import Grinch
+from grinch.estimators.saved import model_from_state
 from grinch.saving import disk
 from grinch.saving.container import Container
-from grinch.saving.parts import Parts, put_together, take_apart
+from grinch.saving.state import flatten, unflatten
 from grinch.store.changes import Change
 from grinch.store.database import Id, Operation
 from grinch.store.following import Followed, how_of
@@ -309,16 +310,16 @@ class Contents:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return all there is, as JSON and arrays; nothing is copied."""
-        model = take_apart(self.model)
+        model, own = flatten(self.model.to_state())
         state, followed = self.followed.state()
         manifest = {
             "store": self.store,
             "version": self.version,
             "rows": self.n_rows,
-            "model": model.manifest,
+            "model": model,
             "followed": state,
         }
-        arrays = {f"model/{name}": array for name, array in model.arrays.items()}
+        arrays = {f"model/{name}": array for name, array in own.items()}
         arrays |= {f"followed/{name}": array for name, array in followed.items()}
         return manifest, arrays | {"row_of": self._row_of}
 
@@ -329,7 +330,7 @@ class Contents:
         def under(name: str) -> dict[str, npt.NDArray[Any]]:
             return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
 
-        model = put_together(Parts(manifest["model"], under("model/")), linkage=linkage, search=search)
+        model = model_from_state(unflatten(manifest["model"], under("model/")), linkage=linkage, search=search)
         followed = Followed.from_state(manifest["followed"], under("followed/"))
         followed.attach(model)
         contents = cls(model, followed, folder, manifest["store"])

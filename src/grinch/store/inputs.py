@@ -18,7 +18,7 @@ import scipy.sparse
 from grinch.cuts import Choice
 from grinch.estimators.checks import hinting_at_columns
 from grinch.estimators.grinch import Grinch, _stays_sparse
-from grinch.saving import plain
+from grinch.saving import json_values
 from grinch.store.database import Id
 from grinch.store.row_files import sparse_matrix
 from grinch.summaries.vectors import dense_rows
@@ -26,7 +26,7 @@ from grinch.text.encoders import saved_encoder
 
 MOST_SHOWN = 80
 # What makes rows of texts, in the folder of a store of texts.
-TEXT_FILE = "text.npz"
+TEXT_FILE = "text.grinch"
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ def kept_rows(rows: Any, dtype: Any, is_sparse: bool) -> Any:
 
 
 def encode_records(records: Sequence[Any]) -> list[str]:
-    return [json.dumps(plain.encode(record), ensure_ascii=False) for record in records]
+    return [json.dumps(json_values.encode(record), ensure_ascii=False) for record in records]
 
 
 def decode_records(texts: Sequence[str]) -> list[Any]:
-    return [plain.decode(json.loads(text)) for text in texts]
+    return [json_values.decode(json.loads(text)) for text in texts]
 
 
 def columns_of(X: Any) -> list[str] | None:

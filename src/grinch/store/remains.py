@@ -16,10 +16,10 @@ import numpy as np
 
 from grinch._types import Counts, Mask
 from grinch.estimators.grinch import Grinch
+from grinch.estimators.saved import model_from_state
 from grinch.linkage.named import is_average
-from grinch.saving.checks import check_model
 from grinch.saving.container import Container
-from grinch.saving.parts import Parts, put_together
+from grinch.saving.state import unflatten
 from grinch.store import inputs
 from grinch.store.contents import Contents
 from grinch.store.damage import DamagedStore, LaterFormat, damaged, reading
@@ -137,7 +137,7 @@ class Remains:
             copy = read_snapshot(snapshot.path)
             verify_pointers(copy)
             contents = Contents.from_snapshot(copy, self._work, **self.own)
-            check_model(contents.model)
+            contents.model.validate()
         return contents
 
     @property
@@ -151,7 +151,7 @@ class Remains:
         made = self._manifest.get("model") or self.about.get("model")
         if made is not None:
             unfitted = {**made, "n_features": None, "feature_names": None, "fitted": None}
-            model = put_together(Parts(unfitted, {}), **self.own)
+            model = model_from_state(unflatten(unfitted, {}), **self.own)
         elif self._given:
             if is_average(self._given.get("linkage", "average")) and self._given.get("metric") is None:
                 raise ValueError(

@@ -37,7 +37,7 @@ LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp(-journal)?")
 # A snapshot of up to this many bytes is compared with its checksums as a whole when it is opened.
 LITTLE = 2**26
 # Of a larger one, these arrays are compared later: most of it, and nothing that code follows from number to number.
-HEAVY = re.compile(r"ids/|model/builder\.(summaries(?!\.apart_)|search)\.")
+HEAVY = re.compile(r"ids/|model/fitted\.builder\.(summaries(?!\.rows\.apart_)|search)\.")
 CAN_FORK = hasattr(os, "fork")
 
 State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
@@ -71,7 +71,7 @@ def verify_pointers(snapshot: Container) -> None:
     The vectors of a large snapshot are verified later, for it takes as long as to read them.
     """
     verify(snapshot, [name for name in snapshot.arrays if name not in heavy_arrays(snapshot)])
-    table = snapshot.arrays.get("model/builder.links.table")
+    table = snapshot.arrays.get("model/fitted.builder.links.table")
     if table is not None and len(table) and not (table[:, :3].min() >= -1 and table[:, :3].max() < len(table)):
         raise damaged(snapshot.path, "nodes of its tree are not there")
 

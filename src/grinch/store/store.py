@@ -26,7 +26,6 @@ from grinch.core.engine import ENGINE
 from grinch.errors import LinkageError
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
-from grinch.saving.checks import check_model
 from grinch.saving.container import Container
 from grinch.store import inputs, snapshots
 from grinch.store.backup import back_up
@@ -53,7 +52,7 @@ NOT_IN_LOG = ("adopt", "refine", "compact", "recover")
 # A change of this share of the points publishes a view before it begins, also if nobody has asked for one: one over
 # this number. It takes a few per cent of the time of the change.
 PUBLISHED_SHARE = 64
-POINTS = "model/builder.summaries.means"
+POINTS = "model/fitted.builder.summaries.arrays.means"
 
 Asked = ParamSpec("Asked")
 Found = TypeVar("Found")
@@ -671,7 +670,7 @@ class Store:
         with reading(snapshot.path, ValueError):
             contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
             if not is_ours:
-                check_model(contents.model)
+                contents.model.validate()
             rows.open(contents.row_sums)
         later = list(self._database.operations(contents.version))
         self._replay(contents, later, rows)

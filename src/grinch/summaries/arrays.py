@@ -11,8 +11,9 @@ import numpy.typing as npt
 from grinch._by_reference import by_reference, narrowing
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
 from grinch.linkage.vector import FORMULAS
+from grinch.saving.state import Fields, State, are_within, item, require, scalar
 from grinch.summaries.callbacks import N_CALLS
-from grinch.summaries.counters import new_counts
+from grinch.summaries.counters import COUNTERS, new_counts
 from grinch.tree.links import NO_LIMIT, TreeArrays
 from grinch.tree.rows import reorder_rows
 
@@ -22,6 +23,18 @@ STALE, LARGE = 1, 2
 CUSTOM, PYTHON = len(FORMULAS), len(FORMULAS) + 1
 
 NO_ORIGIN: Vectors32 = np.zeros(0, np.float32)
+
+# The arrays that a file holds; the others are room to work in, and addresses.
+SAVED = Fields(
+    means=("<f4", 2),
+    moments=("<f8", 2),
+    sibling_scores=("<f8", 1),
+    stale=("|u1", 1),
+    counted=("<i4", 1),
+    changes=("<i4", 1),
+    gone=("|u1", 1),
+    counts=("<i8", 1),
+)
 
 Enlarge = Callable[[npt.NDArray[Any], int, int, float], npt.NDArray[Any]]
 """What :func:`enlarged` does."""
@@ -235,6 +248,30 @@ class GrowingArrays:
         """Make every internal summary be computed again when it is next asked for."""
         self.arrays.stale[self.capacity :] = STALE
         self.arrays.sibling_scores[:] = np.nan
+
+    # In files -----------------------------------------------------------------------------------------------------
+
+    def _take_arrays(self) -> State:
+        return {"capacity": int(self.capacity), "most_asked": int(self.most_asked), "arrays": SAVED.take(self.arrays)}
+
+    def _put_arrays(self, state: Any, n_features: int, formula: int) -> None:
+        """Take the arrays of a state over, with room to work in."""
+        self.capacity, self.most_asked = scalar(state, "capacity", int), scalar(state, "most_asked", int)
+        found = SAVED.read(item(state, "arrays"))
+        require(found["means"].shape[1] == n_features, f"vectors do not have {n_features} columns")
+        require(0 <= self.capacity <= len(found["stale"]), f"there cannot be room for {self.capacity} leaves")
+        self.enlarge, asked = enlarged, max(0, min(self.capacity, self.most_asked))
+        room: dict[str, Any] = {"nodes": np.zeros(asked, np.int32), "answers": np.zeros(asked)}
+        self.arrays = new_arrays(0, formula)._replace(**found, **room)
+
+    def _validate_arrays(self) -> None:
+        arrays, capacity = self.arrays, self.capacity
+        for name in ("sibling_scores", "stale", "counted", "changes"):
+            require(getattr(arrays, name).shape == (2 * capacity,), f"{name!r} is not there for every node")
+        require(arrays.gone.shape == (capacity,) and are_within(arrays.gone, 0, 2), "points are neither gone nor not")
+        require(arrays.counts.shape == (len(COUNTERS),), "the counters are others")
+        asked = min(capacity, self.most_asked)
+        require(len(arrays.nodes) == len(arrays.answers) == asked, "there is no room for scores")
 
 
 def enlarged(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from grinch._types import Flags, Floats, Mask, Slots
+from grinch.saving.state import Fields, State, are_within, array, optional_vector, require
 
 # Two vectors of this length still have a finite dot product in float32.
 LONGEST = 1e18
@@ -29,6 +30,9 @@ COMPARED_FROM = 16
 PIECE = 4096
 # Differences below this part of a row's length are taken for rounding, and not missed.
 INPUT_ROUNDING = 2.0**-44
+
+
+FIELDS = Fields(moves=bool, scales=bool, scale=float, longest=float, _most=int, _stride=int, _warned=bool)
 
 
 class Change(NamedTuple):
@@ -67,6 +71,30 @@ class Frame:
         self._most = min(SAMPLE, max(32, SAMPLE_NUMBERS // max(n_features, 1)))
         self._stride = 1
         self._warned = False
+
+    def to_state(self, count: int, n_features: int) -> State:
+        """Return the frame of the first ``count`` vectors: a fit that was interrupted may have noted others."""
+        positions = [position for position in self.positions if position < count]
+        rows = np.array(self.rows[: len(positions)], np.float64).reshape(len(positions), n_features)
+        return FIELDS.take(self) | {"origin": self.origin, "positions": np.array(positions, np.int64), "rows": rows}
+
+    @classmethod
+    def from_state(cls, state: Any, n_features: int) -> Self:
+        frame = FIELDS.new(cls, state)
+        frame.origin = optional_vector(state, "origin", n_features)
+        rows = array(state, "rows", "<f8", 2)
+        frame.positions = array(state, "positions", "<i8", 1).tolist()
+        shape = len(frame.positions), n_features
+        require(rows.shape == shape, f"vectors kept as they came have shape {rows.shape}, not {shape}")
+        frame.rows, frame.wanted = list(rows), None
+        return frame
+
+    def validate(self, capacity: int) -> None:
+        require(np.isfinite(self.scale) and self.scale > 0 and np.isfinite(self.longest), "vectors have no scale")
+        require(self._most >= 1 and self._stride >= 1, "no vectors are kept as they came")
+        require(self.origin is None or np.isfinite(self.origin).all(), "vectors have no origin")
+        require(are_within(self.positions, 0, max(capacity, 1)), "vectors are kept of points that are not there")
+        require((np.diff(np.array(self.positions, np.int64)) > 0).all(), "vectors kept as they came are out of order")
 
     # Rows come ----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,9 +13,13 @@ from grinch._types import Counts, Floats, Ids, Slots
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage
 from grinch.linkage.pairwise import Pairwise
+from grinch.saving.state import Fields, State, item, require
 from grinch.summaries.arrays import PYTHON, GrowingArrays, new_arrays
 from grinch.summaries.callbacks import LEAVES_AROUND, MERGE, SCORE, SCORE_ALL, Callbacks
-from grinch.tree.links import NONE
+from grinch.summaries.saved_records import items_from_state, items_to_state
+from grinch.tree.links import NONE, Links
+
+FIELDS = Fields(check=bool)
 
 Around = Callable[[list[int]], Iterable[int]]
 
@@ -42,6 +46,30 @@ class RecordSummaries(GrowingArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._make_callbacks()
+
+    def to_state(self, links: Links | None = None) -> State:
+        """Return what a file holds of the summaries; ``links`` is their tree, if they are those of one."""
+        items = items_to_state(self.items, self.arrays.stale, self.linkage, links)
+        return {"part": "record_summaries", **FIELDS.take(self), **self._take_arrays(), "items": items}
+
+    @classmethod
+    def from_state(cls, state: Any, linkage: Linkage) -> Self:
+        """Return the summaries of a state under the linkage that they were made for."""
+        found = FIELDS.new(cls, state)
+        found.linkage = linkage
+        found._put_arrays(state, 0, PYTHON)
+        found.items = items_from_state(item(state, "items"), linkage, found.capacity)
+        found._around = None
+        found._batched = None if found.check else getattr(linkage, "scores", None)
+        found._make_callbacks()
+        return found
+
+    def validate(self) -> None:
+        """Refuse arrays that compiled code could not use."""
+        self._validate_arrays()
+        require(len(self.items) == 2 * self.capacity, "summaries are not there for every node")
+        is_empty = self.arrays.means.shape == (0, 0) and self.arrays.moments.shape == (0, 3)
+        require(is_empty, "records have vectors")
 
     def look_around(self, around: Around) -> None:
         """Let this say which leaves are worth asking about a node, instead of all of them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,23 +18,26 @@ import scipy.sparse
 from grinch._types import Counts, Floats, Ids, Slots, Vectors32
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.sparse import N_MOMENTS, SQUARE
-from grinch.linkage.vector import COUNT, LENGTH
+from grinch.linkage.vector import COUNT, FORMULAS, LENGTH
+from grinch.saving.state import Fields, State, item, require
 from grinch.summaries import memory
 from grinch.summaries.arrays import Arrays, GrowingArrays, new_arrays
 from grinch.summaries.counters import new_counts
 from grinch.summaries.frame import SHORTEST
+from grinch.summaries.saved_sparse import PIECE, put_rows, rows_to_state, validate_sparse
 from grinch.summaries.sparse_rows import gather_rows
 from grinch.summaries.vectors import is_whole
-from grinch.tree.links import NO_LIMIT
+from grinch.tree.links import NO_LIMIT, Links
 
 # A row is spread out over all columns to meet many others, if there are no more columns than this.
 MOST_SPREAD_OUT = 2**24
-# Rows that are looked at together.
-PIECE = 4096
 # The squares of entries of shorter rows are rounded to a few digits, or to 0.
 TOO_SHORT = 1e-150
+FIELDS = Fields(n_features=int, longest=float, is_whole=bool, longest_row=int)
 
 
+# What states of sparse vectors call themselves.
+PART = "sparse_summaries"
 EnlargeEntries = Callable[[npt.NDArray[Any], int], npt.NDArray[Any]]
 """What :func:`enlarged_entries` does."""
 
@@ -89,6 +92,29 @@ class SparseSummaries(GrowingArrays):
         self.arrays = self.arrays._replace(calls=memory.addresses(), row_starts=self.arrays.row_starts.copy())
         self.put_internal_rows(columns, values)
         self.make_scratch()
+
+    def to_state(self, links: Links) -> State:
+        """Return what a file holds of the summaries of a tree."""
+        found = {"part": PART, "formula": FORMULAS[self.arrays.formula], **FIELDS.take(self), **self._take_arrays()}
+        return found | {"rows": rows_to_state(self, links)}
+
+    @classmethod
+    def from_state(cls, state: Any, linkage: VectorLinkage, links: Links, most_entries: int) -> Self:
+        """Return the summaries of a tree under the linkage that they were made for."""
+        found, formula = FIELDS.new(cls, state), item(state, "formula")
+        is_right = not linkage.is_custom and formula == FORMULAS[linkage.formula]
+        require(is_right, f"it was built by the formula {formula!r:.60}, not {linkage.name!r}")
+        found.linkage, found.enlarge_entries = linkage, enlarged_entries
+        found._put_arrays(state, 0, linkage.formula)
+        found.arrays = found.arrays._replace(most_entries=most_entries)
+        put_rows(found, item(state, "rows"), links)
+        return found
+
+    def validate(self, n: int = 0) -> None:
+        """Refuse arrays that compiled code could not use; there are ``n`` points."""
+        self._validate_arrays()
+        require(self.arrays.means.shape == (0, 0), "sparse vectors have dense ones")
+        validate_sparse(self, n)
 
     def failure(self) -> BaseException:
         """Why compiled code gave up."""

@@ -1,6 +1,6 @@
 """Sparse rows of many nodes at a time: for files, which hold only those that the children do not give.
 
-Like :mod:`grinch.summaries.predicted`, these functions round in one way on every processor.
+These functions round in one way on every processor.
 """
 
 from __future__ import annotations
@@ -8,15 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from grinch._compile import entry, jitable
-from grinch._sparse_rows import product_of
-from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
-from grinch.linkage.sparse import formula_of_product, keep_largest, unite
+from grinch._types import Counts, Flags, Ids, Slots, Vectors32, as_id
+from grinch.linkage.sparse import keep_largest, unite
 from grinch.linkage.vector import COUNT
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.memory import float32_at, int32_at
 from grinch.summaries.sparse_upkeep import put_row, row_of
-from grinch.tree.links import LEFT, NONE, RIGHT
+from grinch.tree.links import LEFT, RIGHT
 
 
 @entry
@@ -118,19 +117,3 @@ def _is_united(arrays: Arrays, table: Ids, v: int) -> bool:
     for i in range(n):
         differ += columns[i] != arrays.united_columns[i] or bits[i] != expected[i]
     return differ == 0
-
-
-@entry
-def predict_scores(
-    formula: int, starts: Counts, columns: Ids, values: Vectors32, moments: Floats, near: Ids, scores: Vectors32
-) -> None:
-    """The scores of points with their neighbours as the formula has them; point i has the entries from starts[i] on."""
-    for x in range(near.shape[0]):
-        here, these = columns[starts[x] : starts[x + 1]], values[starts[x] : starts[x + 1]]
-        for i in range(near.shape[1]):
-            y = near[x, i]
-            if y == NONE:
-                break
-            there, those = columns[starts[y] : starts[y + 1]], values[starts[y] : starts[y + 1]]
-            product = product_of(here, these, there, those)
-            scores[x, i] = np.float32(formula_of_product(formula, product, moments, x, y))

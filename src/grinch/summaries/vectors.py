@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,14 @@ import scipy.sparse
 from grinch._types import Counts, Floats, Slots, Vectors32
 from grinch.errors import LinkageError
 from grinch.linkage.base import VectorLinkage
-from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, COSINE, COUNT, LENGTH
+from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, COSINE, COUNT, FORMULAS, LENGTH
+from grinch.saving.state import Fields, State, item, require
 from grinch.summaries.arrays import CUSTOM, Arrays, GrowingArrays, new_arrays
 from grinch.summaries.callbacks import FORMULA, N_CALLS
 from grinch.summaries.frame import BOUND, PIECE, SHORTEST, Frame, row_lengths
+from grinch.tree.links import USED, Links
+
+FIELDS = Fields(n_features=int, longest=float, is_whole=bool, _unsaid=str)
 
 
 def dense_rows(rows: Any) -> npt.NDArray[Any]:
@@ -63,6 +67,38 @@ class VectorSummaries(GrowingArrays):
         if self.linkage.is_custom:
             calls[FORMULA] = self.linkage.formula.address
         self.arrays = self.arrays._replace(calls=calls)
+
+    def to_state(self, links: Links | None = None) -> State:
+        """Return what a file holds of the summaries; ``links`` is their tree, if they are those of one."""
+        count = self.capacity if links is None else int(links.head[USED])
+        found = {"part": "vector_summaries", "formula": self._formula_name(), **FIELDS.take(self)}
+        return found | self._take_arrays() | {"frame": self.frame.to_state(count, self.n_features)}
+
+    @classmethod
+    def from_state(cls, state: Any, linkage: VectorLinkage) -> Self:
+        """Return the summaries of a state under the linkage that they were made for."""
+        found = FIELDS.new(cls, state)
+        found.linkage, found.is_undoable = linkage, linkage.is_custom
+        formula = item(state, "formula")
+        require(formula == found._formula_name(), f"it was built by the formula {formula!r:.60}, not {linkage.name!r}")
+        found._put_arrays(state, found.n_features, CUSTOM if linkage.is_custom else linkage.formula)
+        found.frame = Frame.from_state(item(state, "frame"), found.n_features)
+        found._find_formula()
+        found.place_origin()
+        return found
+
+    def validate(self) -> None:
+        """Refuse arrays that compiled code could not use."""
+        self._validate_arrays()
+        arrays = self.arrays
+        require(arrays.means.shape == (2 * self.capacity, self.n_features), "vectors are not there for every node")
+        require(arrays.moments.shape == (2 * self.capacity, 3), "vectors have no lengths")
+        require(np.isfinite(arrays.means).all() and np.isfinite(arrays.moments).all(), "a vector is not finite")
+        require(np.isfinite(self.longest) and self.longest >= 0, "the longest vector has no length")
+        self.frame.validate(self.capacity)
+
+    def _formula_name(self) -> str:
+        return "custom" if self.linkage.is_custom else FORMULAS[self.linkage.formula]
 
     def failure(self) -> BaseException:
         """Why compiled code gave up."""

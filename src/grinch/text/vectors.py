@@ -239,7 +239,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
     # Files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write terms and weights to a file (.npz, nothing is pickled); it takes the place of one when it is whole."""
+        """Write terms and weights to a file; it takes the place of one of that name when it is whole."""
         columns = self._fitted()
         write_saved(path, Saved(KIND, self.get_params(), columns.names, self.weights_))
 
@@ -248,7 +248,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
         """Open what :meth:`save` wrote: it makes the same rows.
 
         >>> import tempfile
-        >>> path = tempfile.mkdtemp() + "/text.npz"
+        >>> path = tempfile.mkdtemp() + "/text.grinch"
         >>> vectors = TextVectors().fit(["red apple", "green apple"])
         >>> vectors.save(path)
         >>> (TextVectors.load(path).transform(["green"]) != vectors.transform(["green"])).nnz

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Floats, Ids, Labels, Mask, Numbers
+from grinch.saving.state import State, array, item, require, scalar
 from grinch.tree import formats, heights, keys, newick, walks
 from grinch.tree.checks import check_links
 from grinch.tree.links import (
@@ -33,6 +34,7 @@ from grinch.tree.links import (
     new_links,
 )
 from grinch.tree.links import swap as swap_links
+from grinch.tree.saved import links_from_state, links_to_state, validate_links
 
 if TYPE_CHECKING:
     import networkx
@@ -460,6 +462,27 @@ class Tree:
     def to_networkx(self) -> networkx.DiGraph:
         """A ``networkx.DiGraph`` from parent to child; nodes have ``size``, ``height``, ``score`` and leaves ``id``."""
         return formats.to_networkx(self)
+
+    # In files -----------------------------------------------------------------------------------------------------
+
+    def to_state(self) -> State:
+        """Return what a file holds of the tree; not the names of its leaves."""
+        return {"links": links_to_state(self.links), "scores": self._scores, "ceiling": self._ceiling}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        tree = cls()
+        tree.links = links_from_state(item(state, "links"))
+        tree._scores = None if item(state, "scores") is None else array(state, "scores", "<f8", 1)
+        tree._ceiling = None if item(state, "ceiling") is None else scalar(state, "ceiling", float)
+        return tree
+
+    def validate(self) -> None:
+        """Refuse what is no tree; its internal ids must start at the number of leaves."""
+        validate_links(self.links)
+        n = self.n_leaves
+        require(n == int(self.links.head[USED]) == len(self.links.table) // 2, "the tree has free slots")
+        require(self._scores is None or self._scores.shape == (2 * n,), "scores are not there for every node")
 
 
 def _read_only(view: Ids) -> Ids:

@@ -56,7 +56,7 @@ class Model:
         return self.predictor.scores(features, *self.calibration)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file: a zip of JSON and arrays."""
+        """Write the model to one file."""
         about: dict[str, Any] = {
             "kind": self.kind,
             "features": list(self.features),

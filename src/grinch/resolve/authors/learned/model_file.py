@@ -1,42 +1,33 @@
-"""Models in files: a zip of JSON and arrays. A file is checked field by field, and nothing in it is executed.
+"""Models in files. A file is checked field by field, and nothing in it is executed.
 
 A file may come from anywhere, so sizes are checked before anything is read, and only what belongs in a model is read.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from grinch.files.write import replacing
+from grinch.errors import SavedModelError
 from grinch.resolve.authors.groups.statistics import N_SLOTS, N_TOPIC_SLOTS, Statistics
 from grinch.resolve.authors.learned.predictors import PREDICTORS, Predictor
+from grinch.saving import container
 
-VERSION = 1
-FORMAT = "grinch coref model"
-
-# Bytes of a file, and of each of its members unpacked. The largest member that training makes has 2 MB.
+KIND = "coreference model"
+# Bytes of a file. The largest array that training makes has 2 MB.
 MOST_BYTES = 1 << 25
-MOST_JSON_BYTES = 1 << 22
-MOST_HEADER_BYTES = 10_000
 MOST_TOPICS = 256
-PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 STATISTICS = ("counts", "topics")
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-class ModelFileError(ValueError):
+class ModelFileError(SavedModelError):
     """A file that cannot be used as a model: it is damaged, made by another version, or something else."""
 
 
@@ -49,49 +40,28 @@ class _Flaw(ValueError):
 
 def write_model(path: str | os.PathLike[str], about: Mapping[str, Any], arrays: Arrays) -> None:
     """Write what a model consists of; an incomplete file never takes the place of ``path``."""
-    with replacing(Path(path), "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("model.json", json.dumps({"format": FORMAT, "version": VERSION, **about}, indent=1))
-        for name, value in arrays.items():
-            with archive.open(f"{name}.npy", "w") as member:
-                np.lib.format.write_array(member, value, allow_pickle=False)
+    container.write(path, KIND, about, arrays)
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor, Statistics | None]:
     """What a file says about a model, its predictor, and its statistics if it is a model of records."""
-    name = os.fspath(path)
     try:
         size = os.stat(path).st_size
         if size > MOST_BYTES:
             raise _Flaw("the file", f"must have at most {MOST_BYTES:,} bytes; it has {size:,}")
-        with zipfile.ZipFile(path) as archive:
-            about = _about(archive)
-            if about.get("format") != FORMAT:
-                raise _Flaw("format", f"must be {FORMAT!r}; it is {about.get('format')!r:.60}")
-            if about.get("version") != VERSION:
-                raise ModelFileError(
-                    f"{name!r} is a model of version {about.get('version')!r:.60}, and this grinch reads version"
-                    f" {VERSION}; train it again, or use the grinch it was trained with"
-                )
-            _check(about)
-            return about, *_parts(archive, about)
-    except (ModelFileError, FileNotFoundError, PermissionError, IsADirectoryError):
+        file = container.read(path, KIND)
+        file.verify()
+        _check(file.header)
+        return file.header, *_parts(file.arrays, file.header)
+    except container.OldFormat:
         raise
-    except (OSError, EOFError, zipfile.BadZipFile, ValueError) as error:
-        reason = str(error) or type(error).__name__
+    except (SavedModelError, ValueError) as error:
         raise ModelFileError(
-            f"{name!r} is not a complete model file: {reason}. Copy it again, or train the model again"
+            f"{os.fspath(path)!r} is not a complete model file: {error}. Copy it again, or train the model again"
         ) from error
 
 
-# Fields of model.json ---------------------------------------------------------------------------------------------
-
-
-def _about(archive: zipfile.ZipFile) -> dict[str, Any]:
-    with _reading(archive, "model.json", MOST_JSON_BYTES) as file:
-        about = json.loads(file.read())
-    if not isinstance(about, dict):
-        raise _Flaw("model.json", f"must be an object; it is a {type(about).__name__}")
-    return about
+# Fields of the header ---------------------------------------------------------------------------------------------
 
 
 def _check(about: dict[str, Any]) -> None:
@@ -120,13 +90,14 @@ def _is_finite(value: object) -> bool:
 # Arrays -----------------------------------------------------------------------------------------------------------
 
 
-def _parts(archive: zipfile.ZipFile, about: dict[str, Any]) -> tuple[Predictor, Statistics | None]:
+def _parts(arrays: Arrays, about: dict[str, Any]) -> tuple[Predictor, Statistics | None]:
     predictor_class = PREDICTORS[about["kind"]]
     expected = [f"predictor/{part}" for part in predictor_class.PARTS]
     if "n_records" in about:
         expected += [f"statistics/{part}" for part in STATISTICS]
-    _check_members(archive, ["model.json", *(f"{name}.npy" for name in expected)])
-    arrays = {name: _read_array(archive, f"{name}.npy") for name in expected}
+    odd = sorted(set(arrays) ^ set(expected))
+    if odd:
+        raise _Flaw(f"{odd[0]!r:.60}", "is missing" if odd[0] in expected else "does not belong in a model")
     try:
         predictor: Predictor = predictor_class(**{part: arrays[f"predictor/{part}"] for part in predictor_class.PARTS})
     except ValueError as error:
@@ -153,55 +124,3 @@ def _statistics(n_records: int, counts: npt.NDArray[Any], topics: npt.NDArray[An
 
 def _kind_of(array: npt.NDArray[Any]) -> str:
     return f"an array of {array.dtype} of shape {array.shape}"
-
-
-def _check_members(archive: zipfile.ZipFile, expected: Sequence[str]) -> None:
-    found = archive.namelist()
-    for name in expected:
-        if found.count(name) != 1:
-            raise _Flaw(name, f"must be in it once; it is there {found.count(name)} times")
-    odd = next((name for name in found if name not in expected), None)
-    if odd is not None:
-        raise _Flaw(f"{odd!r:.60}", "does not belong in a model")
-
-
-@contextmanager
-def _reading(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[IO[bytes]]:
-    """A member to read from, unless it is too large; all that is wrong with it is said with its name."""
-    try:
-        info = archive.getinfo(name)
-        if info.file_size > most:
-            raise _Flaw(name, f"must have at most {most:,} bytes; it has {info.file_size:,}")
-        if info.compress_type not in PACKINGS:
-            raise _Flaw(name, "must be stored or deflated; it is packed in another way")
-        with archive.open(info) as file:
-            yield file
-    except KeyError:
-        raise _Flaw(name, "is missing") from None
-    except _Flaw:
-        raise
-    # An encrypted member is a RuntimeError, and so is JSON that is nested too deep.
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise _Flaw(name, f"cannot be read ({str(error) or type(error).__name__})") from error
-
-
-def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
-    """An array of numbers. Its header is checked against its size before memory is taken for it."""
-    with _reading(archive, name, MOST_BYTES) as file:
-        shape, by_columns, dtype = _header(file)
-        if dtype.kind not in "iuf" or len(shape) > 2 or any(n < 0 for n in shape):
-            raise _Flaw(name, f"must be an array of numbers; its header says {dtype} of shape {shape}")
-        n_bytes = math.prod(shape) * dtype.itemsize
-        if n_bytes > MOST_BYTES:
-            raise _Flaw(name, f"must have at most {MOST_BYTES:,} bytes; its header says {n_bytes:,}")
-        content = file.read(n_bytes + 1)
-        if len(content) != n_bytes:
-            raise _Flaw(name, f"must have the {n_bytes:,} bytes that its header says; it has more or fewer")
-    return np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C").copy(order="C")
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(file, max_header_size=MOST_HEADER_BYTES)
-    raise ValueError(f"a .npy file of version {version}")

@@ -10,14 +10,12 @@ from sklearn.cluster._birch import _CFNode, _CFSubcluster
 
 from grinch._checks import available_memory
 from grinch.errors import SavedModelError
-from grinch.saving.schema import Source, Taken, check_part, entry, scalar
+from grinch.saving.state import USUAL_MEMORY, State, array, scalar
 
 NONE = -1
-# Where the system does not say how much memory is free.
-USUAL_MEMORY = 8_000_000_000
 
 
-def take_birch(model: sklearn.cluster.Birch, out: Taken, prefix: str) -> dict[str, Any]:
+def birch_to_state(model: sklearn.cluster.Birch) -> State:
     """Nodes level by level; of each how many subclusters it has, and of each subcluster its numbers and its child."""
     nodes: list[Any] = [model.root_]
     subclusters: list[Any] = []
@@ -38,7 +36,10 @@ def take_birch(model: sklearn.cluster.Birch, out: Taken, prefix: str) -> dict[st
     def matrix(values: list[Any]) -> Any:
         return np.array(values, np.float64).reshape(len(values), width)
 
-    arrays = {
+    return {
+        "threshold": float(model.threshold),
+        "branching_factor": int(model.branching_factor),
+        "n_features": int(width),
         "sizes": np.array([len(node.subclusters_) for node in nodes], np.int64),
         "is_leaf": np.array([node.is_leaf for node in nodes], np.uint8),
         "leaves": np.array(leaves, np.int64),
@@ -53,27 +54,16 @@ def take_birch(model: sklearn.cluster.Birch, out: Taken, prefix: str) -> dict[st
         "node_norms": np.array([x for node in nodes for x in node.init_sq_norm_[: len(node.subclusters_)]], np.float64),
         "centers": np.asarray(model.subcluster_centers_, np.float64),
     }
-    return {
-        "part": "birch",
-        "threshold": float(model.threshold),
-        "branching_factor": int(model.branching_factor),
-        "n_features": int(width),
-        **{name: out.keep(f"{prefix}.{name}", array) for name, array in arrays.items()},
-    }
 
 
-def put_birch(data: Any, source: Source) -> sklearn.cluster.Birch:
-    check_part("birch", data)
-    threshold, branching = scalar(data, "threshold", float), scalar(data, "branching_factor", int)
-    width = scalar(data, "n_features", int)
-
-    def array(name: str, dtype: str, ndim: int) -> Any:
-        return source.array(entry(data, name), dtype, ndim)
-
-    sizes, children = array("sizes", "<i8", 1), array("children", "<i8", 1)
-    rows = {name: array(name, "<f8", 2) for name in ("sums", "centroids", "node_centroids", "centers")}
-    counts, is_leaf, leaves = array("counts", "<i8", 1), array("is_leaf", "|u1", 1), array("leaves", "<i8", 1)
-    numbers = {name: array(name, "<f8", 1) for name in ("squared_sums", "squared_norms", "node_norms")}
+def birch_from_state(state: Any) -> sklearn.cluster.Birch:
+    threshold, branching = scalar(state, "threshold", float), scalar(state, "branching_factor", int)
+    width = scalar(state, "n_features", int)
+    sizes, children = array(state, "sizes", "<i8", 1), array(state, "children", "<i8", 1)
+    rows = {name: array(state, name, "<f8", 2) for name in ("sums", "centroids", "node_centroids", "centers")}
+    counts, leaves = array(state, "counts", "<i8", 1), array(state, "leaves", "<i8", 1)
+    is_leaf = array(state, "is_leaf", "|u1", 1)
+    numbers = {name: array(state, name, "<f8", 1) for name in ("squared_sums", "squared_norms", "node_norms")}
     n = len(children)
     is_whole = all(len(each) == n for each in (counts, *numbers.values(), *list(rows.values())[:3]))
     if not is_whole or any(each.shape[1] != width for each in rows.values()) or not 2 <= branching <= 2**20:

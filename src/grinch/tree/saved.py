@@ -8,55 +8,43 @@ import numpy as np
 
 from grinch._types import Ids
 from grinch.errors import SavedModelError
+from grinch.saving.state import State, array
 from grinch.tree import walks
-from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED, Links
+from grinch.tree.links import (
+    CHANGED_IN,
+    LEAVES,
+    LEFT,
+    LIMIT,
+    MOVED,
+    NONE,
+    NOTED,
+    OFFSET,
+    PARENT,
+    RIGHT,
+    ROOT,
+    SIZE,
+    USED,
+    Links,
+)
 
 
-def children_of(table: Ids, offset: int) -> Ids:
-    """The children of each internal node, by what they are: 2i is leaf i, an odd number is how far an internal node is.
-
-    Near nodes have near numbers, so that is small. A node that is not in the tree has -1.
-    """
-    sides = table[offset:, [LEFT, RIGHT]].astype(np.int64)
-    steps = sides - offset - np.arange(len(sides))[:, None]
-    codes = np.where(sides < offset, 2 * sides, 2 * np.where(steps < 0, -2 * steps - 1, 2 * steps) + 1)
-    codes[table[offset:, SIZE] == NONE] = -1
-    if len(codes) and codes.max() >= 2**31:
-        raise SavedModelError("the tree has more nodes than a file can hold")
-    return np.ascontiguousarray(codes.T.astype(np.int32))
+def links_to_state(links: Links) -> State:
+    return {"table": links.table, "head": links.head}
 
 
-def table_of(children: Any, is_in: Any, head: Any) -> Ids:
-    """The table of a tree from the children of its nodes: parents and sizes follow from them. Internal ids start at n.
-
-    ``is_in`` says which leaf slots are filled.
-    """
-    n, root, limit = len(is_in), int(head[ROOT]), int(head[LIMIT])
-    if children.shape != (2, n) or children.dtype != np.int32 or is_in.dtype != np.uint8 or (is_in > 1).any():
-        raise SavedModelError("the tree does not have two children for every node")
-    codes = children.T.astype(np.int64)
-    table = np.full((2 * n, 4), NONE, np.int32)
-    internal = np.flatnonzero((codes >= 0).all(axis=1))
-    if (codes[codes[:, 0] < 0] != -1).any() or (codes[codes[:, 1] < 0] != -1).any():
-        raise SavedModelError("a node of the tree has one child")
-    codes = codes[internal]
-    far, is_leaf = codes // 2, codes % 2 == 0
-    steps = np.where(far % 2 == 1, -(far + 1) // 2, far // 2)
-    sides = np.where(is_leaf, codes // 2, n + internal[:, None] + steps)
-    if ((sides < 0) | (sides >= 2 * n) | ((sides >= n) == is_leaf)).any():
-        raise SavedModelError("a child in the tree is none of its nodes")
-    table[:n, SIZE] = np.where(is_in == 1, 1, NONE)
-    table[n + internal, LEFT], table[n + internal, RIGHT], table[n + internal, SIZE] = sides[:, 0], sides[:, 1], 0
-    table[sides[:, 0], PARENT] = table[sides[:, 1], PARENT] = n + internal
-    preorder = check_structure(table, root, n, int(head[USED]), int(head[LEAVES]))
-    sizes = np.zeros(2 * n, np.int64)
-    walks.fill_sizes(table, preorder, n, sizes)
-    table[preorder, SIZE] = np.minimum(sizes[preorder], limit + 1)
-    return table
+def links_from_state(state: Any, undoable: bool = False) -> Links:
+    """Return a tree that nobody follows and in which no change is under way."""
+    table, head = array(state, "table", "<i4", 2), array(state, "head", "<i8", 1)
+    if table.shape[1:] != (4,) or len(head) != MOVED + 1 or not 0 <= head[OFFSET] <= len(table):
+        raise SavedModelError(f"the tree is of shape {table.shape}, with {len(head)} numbers about it")
+    head = head if head.flags.writeable else head.copy()
+    head[NOTED] = head[MOVED] = 0
+    log = np.zeros((len(table) if undoable else 0, CHANGED_IN + 1), np.int32)
+    return Links(table, head, np.zeros(int(head[OFFSET]), np.uint8), log, np.zeros(0, np.int32))
 
 
 def check_structure(table: Ids, root: int, offset: int, used: int, n_leaves: int) -> Ids:
-    """The nodes of a table, parents before children, if they are one binary tree of so many leaves; sizes aside.
+    """Return the nodes of a table, parents before children, if they are one binary tree of ``n_leaves``; sizes aside.
 
     Every node but the root must be the child of exactly one, and point back at it: then what is reached from the root
     has no circles, and a walk from there ends.
@@ -92,8 +80,8 @@ def check_structure(table: Ids, root: int, offset: int, used: int, n_leaves: int
     return preorder
 
 
-def check_tree(links: Links) -> None:
-    """A tree as compiled code takes it, with the sizes of its nodes."""
+def validate_links(links: Links) -> None:
+    """Refuse a tree that compiled code would not come to the end of, or whose sizes are wrong."""
     table, head = links.table, links.head
     offset, limit, n_leaves = int(head[OFFSET]), int(head[LIMIT]), int(head[LEAVES])
     if len(table) != 2 * offset or len(links.marks) != offset or not 0 <= limit < 2**31 - 1:
@@ -107,7 +95,7 @@ def check_tree(links: Links) -> None:
 
 
 def preorder_of(table: Ids, head: Any) -> Ids:
-    """All nodes, parents before children, of a tree that is one."""
+    """Return all nodes, parents before children, of a tree that is one."""
     n_leaves = int(head[LEAVES])
     preorder = walks.no_nodes(max(2 * n_leaves - 1, 0))
     if n_leaves:

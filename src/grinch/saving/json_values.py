@@ -13,52 +13,43 @@ from __future__ import annotations
 
 import base64
 import datetime
+import json
 import math
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from grinch.errors import NotSavable, SavedModelError
-from grinch.linkage.bayesian import Evidence
-from grinch.linkage.pairwise import Member
-from grinch.linkage.rules import Ruled
-from grinch.linkage.weighted import Means
+from grinch.saving.state import number_in, number_out
 
-# JSON numbers beyond this are not read alike by everyone.
-LARGEST_INT = 2**53
+Tuple = TypeVar("Tuple", bound=tuple[Any, ...])
+
 # Values within values; deeper ones would need recursion that Python does not allow.
 DEEPEST = 100
 # A text longer than this is written once, and then referred to.
 LONG_TEXT = 16
 # What an array may hold: numbers, flags, texts of fixed length, times. No objects.
 ARRAY_KINDS = "biufcSUmM"
-# Summaries of our own linkages that are tuples.
-OUR_TUPLES: dict[str, type] = {"evidence": Evidence, "means": Means, "ruled": Ruled, "member": Member}
-_TUPLE_NAMES = {kind: name for name, kind in OUR_TUPLES.items()}
+# Named tuples that are written by name (:func:`saved_tuple`).
+TUPLES: dict[str, type] = {}
+_TUPLE_NAMES: dict[type, str] = {}
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
-def number_out(value: Any) -> Any:
-    """A number, flag or text as JSON has it."""
-    if type(value) is float and not math.isfinite(value):
-        return {"float": repr(value)}
-    if type(value) is int and abs(value) > LARGEST_INT:
-        return {"int": hex(value)}
-    return value
+def saved_tuple(name: str) -> Callable[[type[Tuple]], type[Tuple]]:
+    """Let values hold tuples of a class of ours."""
 
+    def register(kind: type[Tuple]) -> type[Tuple]:
+        TUPLES[name], _TUPLE_NAMES[kind] = kind, name
+        return kind
 
-def number_in(data: Any) -> Any:
-    if isinstance(data, dict) and len(data) == 1:
-        if data.get("float") in ("nan", "inf", "-inf"):
-            return float(data["float"])
-        if isinstance(data.get("int"), str):
-            return int(data["int"], 16)
-    return data
+    return register
 
 
 def encode(value: Any, own: Callable[[Any], Any] | None = None) -> Any:
@@ -191,8 +182,8 @@ class Decoder:
             return _array(*content)
         if tag == "scalar":
             return _array(content[0], [1], content[1])[0]
-        if tag in OUR_TUPLES:
-            return OUR_TUPLES[tag](*each(content))
+        if tag in TUPLES:
+            return TUPLES[tag](*each(content))
         if tag == "complex":
             return complex(*each(content))
         if tag == "decimal":
@@ -204,7 +195,7 @@ class Decoder:
         if tag == "datetime":
             return datetime.datetime.fromisoformat(content)
         if tag == "csr":
-            return _sparse(content[0], content[1], *each(content[2:]))
+            return csr_of(content[0], content[1], *each(content[2:]))
         if self._own is None:
             raise SavedModelError(f"{tag!r} is no kind of value that this version knows")
         return self._own(tag, content)
@@ -240,7 +231,7 @@ def _array(dtype: Any, shape: Any, text: Any) -> Any:
     return np.frombuffer(content, kind).reshape(sides).copy()
 
 
-def _sparse(is_matrix: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
+def csr_of(is_matrix: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
     """A sparse matrix whose pointers lead somewhere: scipy's own routines trust them."""
     sides = array_shape(shape)
     whole = all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (data, indices, indptr))
@@ -252,3 +243,39 @@ def _sparse(is_matrix: Any, shape: Any, data: Any, indices: Any, indptr: Any) ->
         raise SavedModelError("a column of a sparse matrix is outside it")
     kind = scipy.sparse.csr_matrix if is_matrix is True else scipy.sparse.csr_array
     return kind((data, indices, indptr), shape=sides)
+
+
+# As arrays of bytes -------------------------------------------------------------------------------------------------
+
+# Lists of these need no encoding: JSON holds a million names as they are.
+_SIMPLE = {str, bool, type(None)}
+_LARGEST = 2**63
+
+
+def json_bytes(data: Any) -> npt.NDArray[np.uint8]:
+    """Return what JSON can hold as an array of bytes, to be kept beside the header of a file."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return np.frombuffer(text.encode("ascii"), np.uint8)
+
+
+def value_bytes(value: Any, what: str) -> npt.NDArray[np.uint8]:
+    """Return a plain value as an array of bytes; ``what`` says what it is, where it turns out not to be plain."""
+    try:
+        return json_bytes({"simple": value} if _is_simple(value) else {"value": encode(value)})
+    except NotSavable as error:
+        raise NotSavable(f"{what} cannot be written to a file: {error}") from None
+
+
+def value_of(content: npt.NDArray[Any]) -> Any:
+    """Return the value that :func:`value_bytes` was given."""
+    data = json.loads(content.tobytes())
+    return data["simple"] if "simple" in data else decode(data["value"])
+
+
+def _is_simple(value: Any) -> bool:
+    if type(value) is not list:
+        return False
+    kinds = set(map(type, value))
+    if kinds <= _SIMPLE:
+        return True
+    return kinds <= _SIMPLE | {int} and all(-_LARGEST < x < _LARGEST for x in value if type(x) is int)

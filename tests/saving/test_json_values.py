@@ -10,11 +10,9 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from grinch.errors import NotSavable, SavedModelError
-from grinch.saving.coding import code_array, decode_array
-from grinch.saving.plain import Decoder, Encoder, decode, encode
+from grinch.saving.json_values import Decoder, Encoder, decode, encode
 
 HASHABLE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()) | st.binary(),
@@ -97,19 +95,3 @@ def test_what_is_no_value(data):
 
 
 KINDS = st.sampled_from(["<f8", "<f4", "<i8", "<i4", "|u1", "|i1", "|b1", "<U3"])
-
-
-@given(KINDS.flatmap(lambda kind: arrays.arrays(kind, arrays.array_shapes(min_side=0, max_side=30))))
-def test_arrays_come_back_to_the_last_bit(array):
-    content, steps = code_array(array)
-    found = decode_array(memoryview(bytes(content)), array.dtype.str, list(array.shape), steps, "a")
-    assert found.dtype == array.dtype
-    assert found.shape == array.shape
-    assert found.tobytes() == array.tobytes()
-    assert found.flags.writeable
-
-
-def test_numbers_with_half_the_digits_take_half_the_room():
-    rows = np.random.default_rng(0).normal(size=(500, 20)).astype(np.float32)
-    assert len(code_array(rows.astype(np.float64)).content) == rows.nbytes
-    assert len(code_array(rows.astype(np.float64) + 1e-12).content) > rows.nbytes

@@ -1,0 +1,28 @@
+"""Write files of an earlier format as files of today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grinch.cli.app import app, console
+from grinch.legacy import convert_file
+
+
+@app.command()
+def convert(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A saved model, text vectors or a coreference model.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The file to write; it must not be there yet.")],
+) -> None:
+    """Write a file of an earlier format of grinch as one of today's; OLD stays as it is.
+
+    Nothing in a file is run. Example:
+
+    grinch convert model.grinch new.grinch
+    """
+    if new.exists():
+        raise typer.BadParameter(f"{str(new)!r} is there already; give a name that is free", param_hint="NEW")
+    kind = convert_file(old, new)
+    console.print(f"{new} holds the {kind} of {old}")

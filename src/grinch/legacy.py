@@ -1,0 +1,442 @@
+"""Files of format 1, read into what today's files hold; ``grinch convert`` writes them again.
+
+There were four: saved models (packed by how far numbers are from those that others predict), snapshots of stores, and
+zips of text vectors and of coreference models. Nothing here is needed for files of today. What is read is checked when
+the new file is opened; here only what is needed to read it at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._checks import available_memory
+from grinch._compile import entry
+from grinch._sparse_rows import product_of
+from grinch._types import Counts, Floats, Ids, Vectors32
+from grinch.core.places import SPARE
+from grinch.core.rules import MODES, NEED_GRAFTS, ONLINE, ROTATE, Rules
+from grinch.errors import SavedModelError
+from grinch.files.arrays import read_header
+from grinch.files.sizes import check_unpacked_size
+from grinch.linkage.sparse import formula_of_product
+from grinch.linkage.vector import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
+from grinch.neighbors.cell_kernels import TILE
+from grinch.saving import container
+from grinch.saving.state import USUAL_MEMORY, are_within, flatten, require, unflatten
+from grinch.summaries.saved_sparse import rows_kept, starts_of
+from grinch.tree import walks
+from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED
+from grinch.tree.saved import check_structure, preorder_of
+
+MODEL, SNAPSHOT, ZIP = container.OLD_STARTS
+Arrays = dict[str, npt.NDArray[Any]]
+Contents = tuple[dict[str, Any], Arrays]
+
+
+def convert_file(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> str:
+    """Write a file of format 1 as one of today, and return what it holds."""
+    old, new = Path(old), Path(new)
+    with _naming(old), open(old, "rb") as file:
+        start = file.read(8)
+        if start == MODEL:
+            kind, (header, arrays) = "model", read_old_model(old)
+        elif start == SNAPSHOT:
+            kind, (header, arrays) = "snapshot", read_old_snapshot(old)
+        elif start.startswith(ZIP):
+            kind, header, arrays = _read_zip(old)
+        elif start == container.MAGIC:
+            raise SavedModelError("it is a file of today's format already")
+        else:
+            raise SavedModelError("it is not a file that grinch wrote")
+    container.write(new, kind, header, arrays)
+    return kind
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except SavedModelError as error:
+        raise SavedModelError(f"{path} cannot be converted: {error}") from error
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise SavedModelError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, MemoryError) as error:
+        raise SavedModelError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+
+
+# Models -------------------------------------------------------------------------------------------------------------
+
+_START = struct.Struct("<IQI")
+# No packed byte of zlib stands for more than this many.
+MOST_PER_BYTE = 1032
+# Parameters that files of the first releases do not have, and what they mean.
+BEFORE = {"cut": "height", "layer": "auto", "min_cluster_size": 1, "noise": False}
+
+
+def read_old_model(path: Path) -> Contents:
+    """Return header and arrays of a saved model, as a file of today has them."""
+    with open(path, "rb") as file:
+        file.seek(len(MODEL))
+        version, length, checksum = _START.unpack(file.read(_START.size))
+        size = os.fstat(file.fileno()).st_size
+        require(version == 1 and length <= size, "its header is not there")
+        text = file.read(length)
+        require(zlib.crc32(text, zlib.crc32(struct.pack("<IQ", version, length))) == checksum, "a checksum is wrong")
+        header = json.loads(text)
+        unpacked = sum(_size_of(section) for section in header["sections"])
+        room = available_memory() or USUAL_MEMORY
+        require(unpacked <= room, f"its arrays take {unpacked:,} bytes of memory, and {room:,} are free")
+        arrays = {section["name"]: _section(file, section, size) for section in header["sections"]}
+    manifest = header["manifest"]
+    if manifest["fitted"] is not None:
+        offsets = arrays["ids.positions"]
+        arrays["ids.positions"] = offsets + np.arange(len(offsets))
+        if manifest["fitted"]["builder"]["part"] == "engine":
+            _unpack_engine(manifest["fitted"]["builder"], arrays)
+        for prefix in _cells_in(arrays):
+            _unpack_cells(arrays, prefix)
+    return flatten(unflatten(_renewed(manifest), arrays))
+
+
+def _size_of(section: dict[str, Any]) -> int:
+    require(all(type(n) is int and n >= 0 for n in section["shape"]), "an array has no shape")
+    return math.prod(section["shape"]) * _dtype_of(section).itemsize
+
+
+def _dtype_of(section: dict[str, Any]) -> np.dtype[Any]:
+    dtype = np.dtype(str(section["dtype"]))
+    require(dtype.kind in "biuf", f"an array is of {dtype}")
+    return dtype
+
+
+def _section(file: Any, section: dict[str, Any], most: int) -> npt.NDArray[Any]:
+    require(type(section["size"]) is int and 0 <= section["size"] <= most, "an array is cut off")
+    content = file.read(section["size"])
+    require(len(content) == section["size"] and zlib.crc32(content) == section["crc"], "a checksum is wrong")
+    dtype, steps = _dtype_of(section), section["steps"]
+    require(set(steps) <= {"f4", "zlib"}, f"an array is coded by {steps!r:.60}")
+    stored = np.dtype(np.float32) if "f4" in steps else dtype
+    if "zlib" in steps:
+        n_bytes = math.prod(section["shape"]) * stored.itemsize
+        require(n_bytes <= MOST_PER_BYTE * len(content), "an array is too large for its bytes")
+        content = zlib.decompressobj().decompress(content, n_bytes + 1)
+        # The first bytes of all numbers, then the second bytes, and so on.
+        content = np.frombuffer(content, np.uint8).reshape(stored.itemsize, -1).T.tobytes()
+    return np.frombuffer(content, stored).reshape(section["shape"]).astype(dtype)
+
+
+def _renewed(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return what a manifest says in today's words: what it leaves out meant something when it was written."""
+    manifest = json.loads(json.dumps(manifest))
+    first_metric = "euclidean" if manifest["class"] == "HAC" else "cosine"
+    now, fitted = manifest["parameters"], manifest["fitted"]
+    missing = {name: {"value": value} for name, value in BEFORE.items() if name not in now}
+    if manifest["class"] == "Perch":
+        missing.pop("cut", None)
+    now.update(missing)
+    for parameters in (now, {} if fitted is None else fitted["parameters"]):
+        linkage = now["linkage"] if parameters.get("linkage") == {"as_now": True} else parameters.get("linkage")
+        if linkage == {"name": "average"} and parameters["metric"] == {"value": None}:
+            parameters["metric"] = {"value": first_metric}
+        for value in parameters.values():
+            if isinstance(value, dict) and "rules" in value:
+                value["rules"] = _renewed_rules(value["rules"])
+    if fitted is not None and "rules" in fitted["builder"] and "graft" in fitted["builder"]["rules"]:
+        fitted["builder"]["rules"] = _renewed_rules(fitted["builder"]["rules"])
+    return {name: value for name, value in manifest.items() if name != "format"}
+
+
+def _renewed_rules(rules: dict[str, Any]) -> dict[str, Any]:
+    if not rules["graft"]:  # earlier releases took rules that need grafts, and passed over them
+        rules = {**rules, **dict.fromkeys(NEED_GRAFTS, False)}
+    if "most_entries" not in rules:
+        # Written before there were sparse vectors: what the mode that they are nearest to says.
+        found = Rules(**rules)
+        others = (*MODES.values(), ROTATE, ONLINE)
+        nearest = min(others, key=lambda mode: sum(a != b for a, b in zip(found, mode, strict=True)))
+        rules = {**rules, "most_entries": nearest.most_entries}
+    return rules
+
+
+# The engine of a model ----------------------------------------------------------------------------------------------
+
+LINKS, SUMMARIES, KNOWN, FOUND = "builder.links", "builder.summaries", "builder.known", "builder.found"
+# A row for each node: leaves in front.
+BY_NODE = ("sibling_scores", "stale", "counted", "changes")
+# Cells of the points themselves.
+OWN_CELLS = ("builder.search", "builder.search.cells")
+
+
+def _unpack_engine(builder: dict[str, Any], arrays: Arrays) -> None:
+    head = arrays[f"{LINKS}.head"]
+    is_in, children = arrays.pop(f"{LINKS}.is_in"), arrays.pop(f"{LINKS}.children")
+    n, capacity = len(is_in), len(is_in) + SPARE
+    require(head.dtype == np.int64 and head.shape == (11,) and head[OFFSET] == n, "the tree has no slots")
+    table, kind = _table_of(children, is_in, head), builder["summaries"]["part"]
+    if kind == "vector_summaries":
+        _unpack_vectors(builder["summaries"], arrays, table, head)
+    elif kind == "sparse_summaries":
+        _unpack_sparse(builder["summaries"], arrays, n, capacity)
+
+    def with_room(array: npt.NDArray[Any], fill: float = 0) -> npt.NDArray[Any]:
+        larger = np.full((2 * capacity, *array.shape[1:]), fill, array.dtype)
+        larger[:n], larger[capacity : capacity + n] = array[:n], array[n:]
+        return larger
+
+    pointers = table[:, :SIZE]
+    pointers[pointers >= n] += SPARE
+    arrays[f"{LINKS}.table"] = with_room(table, NONE)
+    head[OFFSET] = capacity
+    head[ROOT] += SPARE if head[ROOT] >= n else 0
+    for name in BY_NODE:
+        arrays[f"{SUMMARIES}.{name}"] = with_room(
+            arrays[f"{SUMMARIES}.{name}"], np.nan if name == "sibling_scores" else 0
+        )
+    for name in {"vector_summaries": ("means", "moments"), "sparse_summaries": ("moments",)}.get(kind, ()):
+        arrays[f"{SUMMARIES}.{name}"] = with_room(arrays[f"{SUMMARIES}.{name}"])
+    gone = np.zeros(capacity, np.uint8)
+    gone[:n] = arrays[f"{SUMMARIES}.gone"]
+    arrays[f"{SUMMARIES}.gone"] = gone
+    builder["summaries"]["capacity"] = capacity
+
+
+def _table_of(children: Any, is_in: Any, head: Any) -> Ids:
+    """Return the table of a tree from the children of its nodes: 2i is leaf i, an odd number how far a node is."""
+    n = len(is_in)
+    codes = children.T.astype(np.int64)
+    require(codes.shape == (n, 2) and ((codes < 0).sum(axis=1) != 1).all(), "a node of the tree has one child")
+    table = np.full((2 * n, 4), NONE, np.int32)
+    internal = np.flatnonzero((codes >= 0).all(axis=1))
+    codes = codes[internal]
+    far, is_leaf = codes // 2, codes % 2 == 0
+    steps = np.where(far % 2 == 1, -(far + 1) // 2, far // 2)
+    sides = np.where(is_leaf, far, n + internal[:, None] + steps)
+    is_there = are_within(sides, 0, 2 * n) and ((sides >= n) != is_leaf).all()
+    require(is_there, "a child in the tree is none of its nodes")
+    table[:n, SIZE] = np.where(is_in == 1, 1, NONE)
+    table[n + internal, LEFT], table[n + internal, RIGHT], table[n + internal, SIZE] = sides[:, 0], sides[:, 1], 0
+    table[sides[:, 0], PARENT] = table[sides[:, 1], PARENT] = n + internal
+    preorder = check_structure(table, int(head[ROOT]), n, int(head[USED]), int(head[LEAVES]))
+    sizes = np.zeros(2 * n, np.int64)
+    if len(preorder):
+        walks.fill_sizes(table, preorder, n, sizes)
+    table[preorder, SIZE] = np.minimum(sizes[preorder], int(head[LIMIT]) + 1)
+    return table
+
+
+def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
+    """Means of nodes from how far their bits are from those of the mean of the children, children first."""
+    n, leaves, off_by = len(table) // 2, arrays[f"{SUMMARIES}.means"], arrays.pop(f"{SUMMARIES}.off_by")
+    moments, stale = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T), arrays[f"{SUMMARIES}.stale"]
+    means = np.zeros((2 * n, leaves.shape[1]), np.float32)
+    means[:n], kept = leaves, rows_kept(table, stale)
+    for v in preorder_of(table, head)[::-1].tolist():
+        if v >= n and kept[v - n]:
+            a, b = table[v, LEFT], table[v, RIGHT]
+            if moments[a, COUNT] < moments[b, COUNT]:
+                a, b = b, a
+            total = moments[a, COUNT] + moments[b, COUNT]
+            share = np.float64(np.float32(moments[b, COUNT] / total)) if total > 0.0 else np.float64(0.0)
+            step = (means[b] - means[a]).astype(np.float64)
+            mean = (share * step + means[a].astype(np.float64)).astype(np.float32)
+            means[v] = (mean.view(np.int32) + off_by[v - n]).view(np.float32)
+    arrays[f"{SUMMARIES}.means"], arrays[f"{SUMMARIES}.moments"] = means, moments
+    for prefix in _cells_in(arrays):
+        if prefix in OWN_CELLS:
+            _unpack_members(arrays, prefix, means, moments, data["formula"] == "cosine")
+    rows, positions = arrays[f"{SUMMARIES}.frame.rows"], arrays[f"{SUMMARIES}.frame.positions"]
+    is_there = (positions >= 0) & (positions < len(means))
+    expected = np.zeros((len(positions), means.shape[1]))
+    expected[is_there] = means[positions[is_there]]
+    origin = data["frame"]["origin"]
+    with np.errstate(all="ignore"):
+        expected /= data["frame"]["scale"]
+        expected = expected if origin is None else expected + arrays[origin["array"]]
+    arrays[f"{SUMMARIES}.frame.rows"] = (rows + expected.view(np.int64)).view(np.float64)
+    _unpack_known(arrays, n, lambda near: _scores_of_vectors(data["formula"], means, moments, near))
+
+
+def _scores_of_vectors(formula: str, means: Any, moments: Floats, near: Ids) -> Vectors32:
+    """Return the scores of points with their neighbours, as they were rounded: column by column."""
+    scores = np.zeros(near.shape, np.float32)
+    if formula not in FORMULAS:
+        return scores
+    number, is_there = FORMULAS.index(formula), np.logical_and.accumulate(near != NONE, axis=1)
+    x, y = np.broadcast_to(np.arange(len(near))[:, None], near.shape)[is_there], near[is_there]
+    total = np.zeros(len(x))
+    for column in means.T.astype(np.float64):
+        step = column[x] - column[y]
+        total += column[x] * column[y] if number in (COSINE, AVERAGE_DOT) else -(step * step)
+    if number == COSINE:
+        lengths = moments[x, LENGTH] * moments[y, LENGTH]
+        total = np.divide(total, lengths, out=np.zeros(len(x)), where=lengths > 0.0)
+    elif number == WARD:
+        total *= 0.5
+    elif number not in (AVERAGE_DOT, CENTROID):
+        total -= moments[x, SPREAD] + moments[y, SPREAD]
+    scores[is_there] = total
+    return scores
+
+
+def _unpack_sparse(data: Any, arrays: Arrays, n: int, capacity: int) -> None:
+    for name in ("leaf_columns", "apart_columns"):
+        arrays[f"{SUMMARIES}.{name}"] = np.cumsum(arrays[f"{SUMMARIES}.{name}"], dtype=np.int32)
+    for name in ("leaf_sizes", "is_apart"):
+        old = arrays[f"{SUMMARIES}.{name}"]
+        arrays[f"{SUMMARIES}.{name}"] = np.concatenate([old, np.zeros(capacity - n, old.dtype)])
+    moments = arrays[f"{SUMMARIES}.moments"] = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T)
+    sizes, columns, values = (arrays[f"{SUMMARIES}.{name}"] for name in ("leaf_sizes", "leaf_columns", "leaf_values"))
+
+    def scores_of(near: Ids) -> Vectors32:
+        require(are_within(sizes, 0, 2**31) and sizes.sum() == len(columns) == len(values), "rows are cut off")
+        scores = np.zeros(near.shape, np.float32)
+        if data["formula"] in FORMULAS:
+            formula = FORMULAS.index(data["formula"])
+            _scores_of_rows(formula, starts_of(sizes), columns, values, moments, near, scores)
+        return scores
+
+    _unpack_known(arrays, n, scores_of)
+
+
+@entry
+def _scores_of_rows(
+    formula: int, starts: Counts, columns: Ids, values: Vectors32, moments: Floats, near: Ids, scores: Vectors32
+) -> None:
+    for x in range(near.shape[0]):
+        here, these = columns[starts[x] : starts[x + 1]], values[starts[x] : starts[x + 1]]
+        for i in range(near.shape[1]):
+            y = near[x, i]
+            if y == NONE:
+                break
+            there, those = columns[starts[y] : starts[y + 1]], values[starts[y] : starts[y + 1]]
+            product = product_of(here, these, there, those)
+            scores[x, i] = np.float32(formula_of_product(formula, product, moments, x, y))
+
+
+def _unpack_known(arrays: Arrays, n: int, expected: Callable[[Ids], Vectors32]) -> None:
+    if f"{KNOWN}.near" in arrays:
+        near, scores = arrays[f"{KNOWN}.near"], arrays[f"{KNOWN}.scores"]
+        require(near.shape == scores.shape and len(near) <= n and are_within(near, NONE, n), "neighbours are no points")
+        arrays[f"{KNOWN}.scores"] = (scores + expected(near).view(np.int32)).view(np.float32)
+
+
+# Cells of a model ---------------------------------------------------------------------------------------------------
+
+
+def _cells_in(arrays: Arrays) -> list[str]:
+    return [name.removesuffix(".codes") for name in arrays if name.endswith(".codes")]
+
+
+def _unpack_members(arrays: Arrays, prefix: str, means: Any, moments: Floats, is_cosine: bool) -> None:
+    """What cells keep of their members, from how far it is from what their vectors give."""
+    sizes, ids, centres = (arrays[f"{prefix}.{name}"] for name in ("sizes", "ids", "centres"))
+    factors = np.ones(len(ids), np.float32)
+    if is_cosine:
+        lengths = moments[ids, LENGTH]
+        factors = np.divide(1.0, lengths, out=np.zeros(len(ids)), where=lengths > 0.0).astype(np.float32)
+    steps = means[ids] * factors[:, None] - centres[np.repeat(np.arange(len(sizes)), sizes)]
+    total = np.zeros(len(ids))
+    for column in steps.T.astype(np.float64):
+        total += column * column
+    scales = np.abs(steps).max(axis=1, initial=0.0) / np.float32(127.0)
+    is_flat = scales == 0.0
+    codes = np.rint(steps / np.where(is_flat, np.float32(1.0), scales)[:, None])
+    codes[is_flat] = 0.0
+    arrays[f"{prefix}.codes"] = arrays[f"{prefix}.codes"] + codes.astype(np.int8)
+    for name, values in (("scales", scales), ("shifts", np.float32(-0.5) * total.astype(np.float32))):
+        arrays[f"{prefix}.{name}"] = (arrays[f"{prefix}.{name}"] + values.view(np.int32)).view(np.float32)
+
+
+def _unpack_cells(arrays: Arrays, prefix: str) -> None:
+    sizes, room = arrays[f"{prefix}.sizes"], int(arrays.pop(f"{prefix}.room")[0])
+    centres, codes = arrays[f"{prefix}.centres"], arrays[f"{prefix}.codes"]
+    require(1 <= room <= 2**16 and are_within(sizes, 0, room + 1), "cells have no room for their members")
+    n_tiles, width = -(-len(sizes) // TILE), codes.shape[1]
+    most = available_memory() or USUAL_MEMORY
+    require(len(sizes) * room * (width + 12) <= most, "there is no memory for its cells")
+    is_member = np.arange(room) < sizes[:, None]
+    for name in ("ids", "codes", "scales", "shifts"):
+        members = arrays[f"{prefix}.{name}"]
+        larger = np.zeros((len(sizes), room, *members.shape[1:]), members.dtype)
+        larger[is_member] = members
+        arrays[f"{prefix}.{name}"] = larger
+    tiles = np.zeros((n_tiles * TILE, width), np.float32)
+    tiles[: len(centres)] = centres
+    arrays[f"{prefix}.tiles"] = np.ascontiguousarray(tiles.reshape(n_tiles, TILE, width).transpose(0, 2, 1))
+
+
+# Snapshots ----------------------------------------------------------------------------------------------------------
+
+_FOOTER = struct.Struct("<QQI8s")
+
+
+def read_old_snapshot(path: Path) -> Contents:
+    """Return header and arrays of a store's snapshot, as a snapshot of today has them; arrays are mapped."""
+    size = path.stat().st_size
+    whole = np.memmap(path, np.uint8, "c") if size else np.zeros(0, np.uint8)
+    require(size > 4096 + _FOOTER.size and whole[:8].tobytes() == SNAPSHOT, "it is too short")
+    start, length, checksum, magic = _FOOTER.unpack(whole[size - _FOOTER.size :].tobytes())
+    require(magic == SNAPSHOT and start + length + _FOOTER.size == size, "its header is not there")
+    text = whole[start : start + length].tobytes()
+    require(zlib.crc32(text) == checksum, "the checksum of its header is wrong")
+    header = json.loads(text)
+    require(header["format"] == 1, f"it is of format {header['format']!r:.20}")
+    arrays = {name: _mapped(whole[:start], name, about) for name, about in header["arrays"].items()}
+    manifest, prefix = header["manifest"], "model/"
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    model, own = flatten(unflatten(_renewed(manifest["model"]), own))
+    others = {name: array for name, array in arrays.items() if not name.startswith(prefix)}
+    return {**manifest, "model": model}, {f"{prefix}{name}": array for name, array in own.items()} | others
+
+
+def _mapped(whole: npt.NDArray[np.uint8], name: str, about: dict[str, Any]) -> npt.NDArray[Any]:
+    offset, n_bytes = about["offset"], _size_of(about)
+    require(type(offset) is int and 0 <= offset <= offset + n_bytes <= len(whole), f"{name!r:.60} is not inside it")
+    content = whole[offset : offset + n_bytes]
+    for i, expected in enumerate(about["checksums"]):
+        block = content[i * container.BLOCK : (i + 1) * container.BLOCK]
+        is_right = not block.any() if expected is None else zlib.crc32(block) == expected
+        require(is_right, f"the checksum of {name!r:.60} is wrong")
+    return content.view(_dtype_of(about)).reshape(about["shape"])
+
+
+# Text vectors and coreference models --------------------------------------------------------------------------------
+
+
+def _read_zip(path: Path) -> tuple[str, dict[str, Any], Arrays]:
+    with zipfile.ZipFile(path) as archive:
+        check_unpacked_size(path.name, sum(info.file_size for info in archive.infolist()))
+        arrays = {
+            name.removesuffix(".npy"): _read_array(archive, name)
+            for name in archive.namelist()
+            if name.endswith(".npy")
+        }
+        if "model.json" in archive.namelist():
+            about = json.loads(archive.read("model.json"))
+            require(about["format"] == "grinch coref model" and about["version"] == 1, "it is of another version")
+            header = {name: value for name, value in about.items() if name not in ("format", "version")}
+            return "coreference model", header, arrays
+    require({"about", "terms", "columns", "weights"} == set(arrays), "it is not a file that grinch wrote")
+    about = json.loads(arrays.pop("about").tobytes())
+    require(about["format"] == 1, "it is of another version")
+    return "text vectors", {"kind": about["kind"], "settings": about["settings"]}, arrays
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    info = archive.getinfo(name)
+    with archive.open(info) as file:
+        read_header(name, file, info.file_size)
+    with archive.open(info) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)

@@ -1,0 +1,131 @@
+"""Files of format 1 are refused by name, and converted to what goes on exactly where they were."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import grinch
+import old_models
+from commands import run_command
+from grinch.errors import SavedModelError
+from grinch.legacy import convert_file, read_old_snapshot
+from grinch.resolve.authors import Model
+from grinch.text import TextVectors
+from twins import assert_same, go_on
+
+FIXTURES = Path(__file__).parent / "fixtures"
+FILES = sorted(path for path in FIXTURES.iterdir() if path.suffix in (".grinch", ".npz", ".model"))
+
+
+def near(a, b):
+    return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+
+def converted(name, folder):
+    convert_file(FIXTURES / name, folder / "new")
+    return folder / "new"
+
+
+@pytest.mark.parametrize("name", old_models.MODELS)
+def test_a_converted_model_goes_on(name, tmp_path):
+    model, expected = grinch.load(converted(f"{name}.grinch", tmp_path)), old_models.made(name)
+    _, points, later = old_models.MODELS[name]
+    assert type(model) is type(expected)
+    if points is None:
+        assert model.get_params() == expected.get_params()
+        return
+    n = 0 if later is None else old_models.points_in(later)
+    batches = [] if later is None else [(later, [f"q{i}" for i in range(n)])]
+    queries = None if name in ("hac", "hac_pairs") else later
+    if name in ("pairwise", "parts"):
+        # What a linkage remembers depends on random numbers.
+        assert model.labels_.tolist() == expected.labels_.tolist()
+        assert model.partial_fit(*batches[0][:1], ids=batches[0][1]).n_leaves_ == old_models.points_in(points) + n
+        return
+    go_on((model, expected), batches, queries=queries)
+
+
+def test_converted_text_vectors(tmp_path):
+    vectors, expected = TextVectors.load(converted("text_vectors.npz", tmp_path)), old_models.text_vectors()
+    assert (vectors.transform(old_models.TEXTS) != expected.transform(old_models.TEXTS)).nnz == 0
+
+
+def test_a_converted_coreference_model(tmp_path):
+    model, expected = Model.load(converted("coreference.model", tmp_path)), old_models.coreference_model()
+    rows = np.random.default_rng(0).normal(size=(20, len(expected.features)))
+    np.testing.assert_array_equal(model.score(rows), expected.score(rows))
+    np.testing.assert_array_equal(model.statistics.counts, expected.statistics.counts)
+    assert (model.threshold, model.report) == (expected.threshold, expected.report)
+
+
+def test_a_snapshot_is_read_as_one_of_today(tmp_path):
+    with tarfile.open(FIXTURES / "store.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (path,) = (tmp_path / "store").glob("snapshot-*.grinch")
+    header, arrays = read_old_snapshot(path)
+    assert header["version"] == 3
+    assert header["model"]["class"] == "Grinch"
+    assert len(arrays["row_of"]) >= 100
+    assert arrays["model/fitted.builder.links.table"].dtype == np.int32
+    with pytest.raises(ValueError, match=r"grinch convert \S*store NEW"):
+        grinch.open(tmp_path / "store")
+
+
+@pytest.mark.parametrize("name", ["vectors", "records", "perch"])
+def test_files_of_the_first_release(name, tmp_path):
+    path = converted(f"format_1_{name}.grinch", tmp_path)
+    model = grinch.load(path, **({"linkage": near} if name == "records" else {}))
+    expected = json.loads((FIXTURES / f"format_1_{name}.json").read_text())
+    assert model.ids_ == expected["ids"]
+    assert model.tree_.to_newick(lengths=False) == expected["tree"]
+    assert model.labels_.tolist() == expected["labels"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_reading_them_names_the_command(path):
+    kind = {".npz": TextVectors.load, ".model": Model.load}.get(path.suffix, grinch.load)
+    with pytest.raises(SavedModelError, match=rf"grinch convert \S*{path.name} NEW"):
+        kind(path)
+
+
+def test_the_command(tmp_path):
+    shutil.copy(FIXTURES / "dense.grinch", tmp_path / "old.grinch")
+    assert run_command("convert", "old.grinch", "new.grinch", cwd=tmp_path).returncode == 0
+    assert_same(grinch.load(tmp_path / "new.grinch"), old_models.made("dense"))
+    again = run_command("convert", "old.grinch", "new.grinch", cwd=tmp_path)
+    assert again.returncode != 0
+    assert "there already" in again.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["dense.grinch", "sparse.grinch", "cells.grinch", "text_vectors.npz", "coreference.model"]
+)
+def test_damaged_files_are_refused(name, tmp_path):
+    content, rng = (FIXTURES / name).read_bytes(), np.random.default_rng(0)
+    path = tmp_path / name
+    for length in rng.integers(0, len(content), 20).tolist():
+        path.write_bytes(content[:length])
+        with pytest.raises(SavedModelError, match=name):
+            convert_file(path, tmp_path / "new")
+    for at in rng.integers(30, len(content), 20).tolist() if name.endswith(".grinch") else ():
+        changed = bytearray(content)
+        changed[at] ^= 16
+        path.write_bytes(changed)
+        with pytest.raises(SavedModelError, match=name):
+            convert_file(path, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_files_that_need_no_conversion(tmp_path):
+    grinch.Grinch().fit(old_models.X[:10]).save(tmp_path / "model")
+    with pytest.raises(SavedModelError, match="of today's format already"):
+        convert_file(tmp_path / "model", tmp_path / "new")
+    (tmp_path / "text").write_text("something else")
+    with pytest.raises(SavedModelError, match="not a file that grinch wrote"):
+        convert_file(tmp_path / "text", tmp_path / "new")
