@@ -205,7 +205,7 @@ def test_a_large_snapshot_is_verified_where_numbers_are_followed(copies, monkeyp
             before = file.read()
             file.seek(0)
             file.write(data)
-        with pytest.raises(DamagedStore, match=f"the checksum of array '{name}' is wrong"):
+        with pytest.raises(DamagedStore, match=f"the checksum of '{name}' is wrong"):
             grinch.open(folder, readonly=True)
         with open(path, "r+b") as file:
             file.write(before)

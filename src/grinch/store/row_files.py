@@ -112,7 +112,7 @@ class RowFile:
         self.blocks = Blocks() if blocks is None else blocks
         self._map: npt.NDArray[Any] = np.empty((0, width), self.dtype)
         self._file: int | None = None
-        self._is_to_write = False
+        self._is_to_write = self._is_fixed = False
 
     @property
     def row_bytes(self) -> int:
@@ -148,13 +148,14 @@ class RowFile:
     def verify_blocks(self, numbers: Counts) -> None:
         """Compare some blocks with their checksums, each once; ValueError if one is not as it was written."""
         if len(self.blocks.unverified()):
-            whole = self.rows(-(-self.blocks.length // self.row_bytes))
+            # What came after a fixed part was mapped is as it was written.
+            whole = self._map if self._is_fixed else self.rows(-(-self.blocks.length // self.row_bytes))
             self.blocks.verify(np.frombuffer(as_bytes(whole), np.uint8), numbers)
 
     def fixed(self, count: int) -> Self:
         """Return the first rows for another reader: whatever happens to the file, they can be read."""
         twin = copy.copy(self)
-        twin._map, twin._file, twin._is_to_write = self.rows(count), None, False
+        twin._map, twin._file, twin._is_to_write, twin._is_fixed = self.rows(count), None, False, True
         return twin
 
     def packed(self, rows: npt.NDArray[Any]) -> bytes:

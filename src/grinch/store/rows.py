@@ -172,8 +172,9 @@ class Rows:
                 raise self._changed_since(done)
 
     def unverified(self) -> Iterator[Callable[[], None]]:
-        """Return what compares the blocks that were never read with their checksums, one at a time."""
-        for file in self._parts().values():
+        """Return what compares the blocks that were never read with their checksums, one at a time, in any thread."""
+        for part in self._parts().values():
+            file = self._verified(lambda part=part: part.fixed(-(-part.blocks.length // part.row_bytes)), part.path)
             for number in file.blocks.unverified():
                 yield lambda file=file, number=number: self._verified(  # type: ignore[misc]
                     lambda: file.verify_blocks(np.array([number])), file.path

@@ -25,7 +25,7 @@ from grinch.store.database import Database
 from grinch.store.row_files import ENDS
 from grinch.store.rows import VECTORS_NAME, files_of
 
-KIND = "store snapshot"
+KIND = "snapshot"
 # A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
 LEAST_CHANGED, CHANGED_SHARE = 16_384, 0.25
 # Or when there were this many operations, however small: each of them is done again when the store is opened.

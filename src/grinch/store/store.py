@@ -172,8 +172,9 @@ class Store:
         if self._verification is not None:
             self._verification.stop()
         database, self._open_database, self._contents = self._database, None, None
-        for one in [database, *self._spare]:
-            one.close()
+        # The writer's last: it takes SQLite's other files away.
+        for connection in [*self._spare, database]:
+            connection.close()
         self._spare.clear()
         self._rows.close()
         if self._lock is not None:
@@ -682,8 +683,9 @@ class Store:
         if other is not None and not self._any_engine:
             raise OtherEngine(
                 f"{self.folder} has {len(later):,} operations since its last snapshot, which engine {other.engine} of"
-                f" grinch did; this is engine {ENGINE}, and could make another tree of them. Open and close it once with"
-                f" the release that wrote it, or do them again in a new folder: grinch store replay {self.folder} NEW"
+                f" grinch did; this is engine {ENGINE}, and could make another tree of them. Open and close it once"
+                f" with the release that wrote it, or do them again in a new folder:"
+                f" grinch store replay {self.folder} NEW"
             )
 
     def _replay(self, contents: Contents, later: list[Operation], rows: Rows) -> None:
