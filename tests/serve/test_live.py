@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import grinch
-from grinch.core.engine import Engine
-from grinch.estimators.base import turns_of
 from grinch.serve.live import Busy, Live, LiveSource
 from grinch.serve.sources import StoreSource
 from grinch.store.beside import Beside, NotShown
@@ -74,36 +72,6 @@ def test_what_cannot_be_seen_from_beside_is_waited_for(store):
         with pytest.raises(NotShown):
             ask()
     beside.close()
-
-
-@pytest.mark.parametrize("cut", ["default", "close"])
-def test_predictions_beside_a_change_are_those_before_it(store, monkeypatch, cut):
-    """Asked in the middle of an insert, by another thread."""
-    X, found, live = some_rows(60, seed=5), [], Live(store)
-    before, inside = store.predict(X, cut), threading.Event()
-
-    def ask():
-        inside.wait()
-        found.append(live.read(lambda seen: (seen.version, seen.predict(X, cut))))
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    insert = Engine.insert
-
-    def slow(self, *given, **named):
-        inside.set()
-        asking.join(20)
-        return insert(self, *given, **named)
-
-    monkeypatch.setattr(Engine, "insert", slow)
-    # Both are to take long, from experience.
-    live._pace = turns_of(store._now().model)._pace = 1.0
-    with live.changing(200):
-        store.insert(some_rows(200, seed=6), ids=[f"q{i}" for i in range(200)])
-    asking.join()
-    assert found[0][0] == 3
-    assert np.array_equal(found[0][1], before)
-    assert live.read(lambda seen: seen.version) == 4
 
 
 def test_readers_do_not_wait_for_a_long_change(store):

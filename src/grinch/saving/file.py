@@ -22,7 +22,7 @@ import numpy.typing as npt
 import grinch
 from grinch._checks import available_memory
 from grinch.errors import NotSavable, SavedModelError
-from grinch.estimators.base import TreeClusterer, turns_of
+from grinch.estimators.base import TreeClusterer, lock_of
 from grinch.files.write import replacing
 from grinch.saving.coding import code_array, decode_array, unpacked_size
 from grinch.saving.compact import pack, unpack
@@ -63,7 +63,8 @@ def save(model: TreeClusterer, path: str | os.PathLike[str]) -> None:
     if not isinstance(model, TreeClusterer):
         raise NotSavable(f"model must be an estimator of grinch; got {type(model).__name__}")
     # Nobody changes the model meanwhile.
-    turns_of(model).read(write, lambda shown: None)
+    with lock_of(model):
+        write()
 
 
 def load(path: str | os.PathLike[str], *, linkage: Any = None, search: Any = None) -> Any:

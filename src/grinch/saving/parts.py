@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from grinch.core.rules import Rules
 from grinch.errors import NotSavable, SavedModelError
-from grinch.estimators.base import TreeClusterer, parameters_of, refuse_linkage, turns_of
+from grinch.estimators.base import TreeClusterer, lock_of, parameters_of, refuse_linkage
 from grinch.estimators.birch import Birch
 from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch, Online, Rotate
@@ -67,7 +67,8 @@ def take_apart(model: TreeClusterer) -> Parts:
             f"model must be one of {', '.join(CLASSES)}; got {type(model).__module__}.{name}. Save what it wraps, or"
             " what it was derived from"
         )
-    return turns_of(model).read(lambda: _take_apart(model), lambda shown: None)
+    with lock_of(model):
+        return _take_apart(model)
 
 
 def _take_apart(model: TreeClusterer) -> Parts:

@@ -11,10 +11,6 @@ from typing import Any
 import numpy as np
 
 from grinch._types import Counts, Labels, Slots
-from grinch.estimators.base import turns_of
-from grinch.estimators.checks import placing
-from grinch.estimators.shown import NOT_FITTED
-from grinch.store import inputs
 from grinch.store.database import Database
 from grinch.store.looking import Look, Looking
 from grinch.store.reading import DEFAULT_CUT
@@ -81,36 +77,7 @@ class Beside(Looking):
 
     def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
         """The cluster that each point would join, as the store said before the change."""
-        with self._turn:
-            self._check_cut_name(cut)
-            shown = self._shown()
-            with placing():
-                rows = shown.face._validate(X, reset=False).rows
-            about = self._kept_info
-            places = shown.standing.place(inputs.kept_rows(rows, about["dtype"], about["is_sparse"]))
-            if places is None:
-                raise NotShown
-            nearest, sibling = (shown.public_ids(nodes) for nodes in (places.nearest, places.sibling))
-            owners = self._owners_by_node(cut)
-            found, threshold = owners[sibling], self._kept_info["cuts"][cut]["threshold"]
-            if threshold is None:
-                near = np.where(places.nearest < 0, -1, owners[nearest])
-                return np.where(found < 0, near, found)
-            parents = self._now().tree.parents()[sibling]
-            is_whole = (found >= 0) & ((parents < 0) | (owners[parents] < 0))
-            return np.where(is_whole & (places.score < threshold), -1, found)
-
-    def _shown(self) -> Any:
-        """What the model shows while it is being changed."""
-        turns, contents = turns_of(self._model), self._now()
-        shown = turns.shown
-        if shown is None:
-            # The next long change will show it.
-            turns._is_wanted = True
-        is_usable = shown is not None and shown is not NOT_FITTED and shown.standing is not None
-        if not is_usable or shown is None or shown.n_leaves != contents.n_points:
-            raise NotShown
-        return shown
+        raise NotShown
 
     def _owners_by_node(self, cut: str) -> Labels:
         """The cluster of each node, -1 above the clusters."""
