@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -317,6 +318,7 @@ def _put_cells(data: Any, source: Source, summaries: VectorSummaries) -> CellSea
     leaf_metric = summaries.linkage.leaf_metric
     is_product = leaf_metric == "dot" and not summaries.linkage.is_spherical
     search.summaries, search.jobs, search._guard = summaries, os.cpu_count() or 1, Guard()
+    search._frozen = WeakSet()
     search._metric = Metric(leaf_metric == "cosine", is_product)
     search._split_space = _split_space(search.room, summaries.n_features)
     cells = entry(data, "cells")

@@ -74,7 +74,7 @@ SCHEMAS: dict[str, Schema] = {
     "engine": Schema(
         Engine,
         parts=("rules", "gardener", "summaries", "links", "search", "found", "_is_due"),
-        made_again=("linkage", "compiled", "is_busy", "follower", "_cut", "_at_end", "_epoch", "_near", "_is_owned"),
+        made_again=("linkage", "compiled", "is_busy", "follower", "_cut", "_view_slots", "_near", "_is_owned"),
     ),
     "vector_summaries": Schema(
         VectorSummaries,
@@ -138,7 +138,7 @@ SCHEMAS: dict[str, Schema] = {
         {"k": int, "room": int, "probes": int, "extra": int, "around": int},
         {"_homes": ("<i4", 1)},
         ("_cells",),
-        ("summaries", "jobs", "_metric", "_guard", "_split_space"),
+        ("summaries", "jobs", "_metric", "_guard", "_split_space", "_frozen"),
     ),
     "scan_search": Schema(
         ScanSearch, {"k": int, "batch": int, "_has_gaps": bool}, parts=("proposers",), made_again=("summaries",)
