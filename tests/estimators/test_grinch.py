@@ -20,7 +20,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from effort import at_night
 from grinch import HAC, Grinch, Rules, Tree
 from grinch.core.engine import Engine
-from grinch.estimators.base import turns_of
 from grinch.metrics import dendrogram_purity
 from grinch.neighbors import ByKey, ByVector
 from interrupts import interrupting
@@ -421,7 +420,6 @@ def test_a_point_that_was_refused_is_nobodys_candidate(rng, mode, source):
     """It hung: points that a search knew of and the tree did not were named as neighbours in a repair."""
     records, linkage = rng.normal(size=120).tolist(), FailsOnce()
     model = Grinch(linkage=linkage, mode=mode, search=source).fit(records[:60])
-    turns_of(model)._pace = 0.0  # however slow the machine is, the tree is not shown first, which asks the linkage
     linkage.fails = True
     with pytest.raises(ValueError, match="ZeroDivisionError"):
         model.partial_fit(records[60:])

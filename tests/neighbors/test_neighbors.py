@@ -93,7 +93,6 @@ def test_scan_asks_the_linkage_about_every_earlier_record():
     assert stream(search, 0, 6).tolist() == [[-1, -1], [0, -1], [0, 1], [1, 2], [2, 0], [0, 2]]
     assert store.arrays.counts[SCORES] == 15
     assert stream(search, 5, 6, limit=3).tolist() == [[0, 2]]
-    assert search.find(store.arrays, np.array([5]), 3).tolist() == [[0, 2]]
 
 
 @given(start=st.integers(0, 1000), length=st.integers(0, 1000), size=st.integers(1, 300))

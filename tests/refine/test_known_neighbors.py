@@ -17,7 +17,6 @@ from grinch import Grinch
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
 from grinch.datasets import arrival, gaussian_mixture, load
-from grinch.estimators.base import turns_of
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
@@ -159,7 +158,6 @@ def test_whatever_is_raised_all_points_so_far_are_in_a_valid_tree(fails_at, erro
 
     points = np.random.default_rng(2).normal(size=120).tolist()
     model = Grinch(linkage, n_neighbors=5).fit(points[:41])
-    turns_of(model)._pace = 0.0  # however slow the machine is, the tree is not shown first, which asks the linkage
     calls["left"] = fails_at
     with pytest.raises((KeyboardInterrupt, ValueError)):
         model.partial_fit(points[41:])

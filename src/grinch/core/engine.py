@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Protocol, Self
+from types import SimpleNamespace
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, Ids, Slots, count_rows
-from grinch.core import entries
+from grinch.core import entries, moves
 from grinch.core.found import FoundOnArrival
 from grinch.core.leave import remove_points
-from grinch.core.places import SPARE, Nearest, Places
+from grinch.core.places import AT_ONCE, SPARE, Nearest, Places
 from grinch.core.rules import Rules, rules_from_state, rules_to_state
-from grinch.core.standing import Standing
 from grinch.core.state import State
+from grinch.core.view import EngineView
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.neighbors import make_search, search_of_state
-from grinch.neighbors.base import Search
+from grinch.neighbors.base import Search, VectorSearch
 from grinch.saving.state import MANY, item, require
 from grinch.saving.state import State as Saved
 from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, make_summaries, summaries_from_state
@@ -176,7 +176,7 @@ class Engine:
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        readers = ("_cut", "_at_end", "_epoch", "_near", "follower")
+        readers = ("_cut", "_view_slots", "_near", "follower")
         state = {name: value for name, value in vars(self).items() if name not in readers}
         return {**state, "links": unfollowed(self.links)}
 
@@ -189,11 +189,9 @@ class Engine:
         self._cut: LiveCut | None = None
         self.follower: Follower | None = None
         """Who follows the tree from change to change."""
-        # Held by whoever writes to the slots at the end.
-        self._at_end = threading.Lock()
-        # Another one when points get other slots or vectors.
-        self._epoch = 0
-        self._near: tuple[tuple[int, int, int], Ids] | None = None
+        # Held by the view that writes to the slots at the end.
+        self._view_slots = threading.Lock()
+        self._near: tuple[tuple[int, int], Ids] | None = None
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -228,8 +226,12 @@ class Engine:
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
-        internal, scores = nodes_in(self.links)[1], np.full(len(self.links.table), np.nan)
-        scores[internal] = self.sibling_scores(internal)
+        internal = nodes_in(self.links)[1]
+        return self._tree(internal, self._raw_scores(internal))
+
+    def _tree(self, internal: Slots, raw_scores: Floats) -> Tree:
+        scores = np.full(len(self.links.table), np.nan)
+        scores[internal] = self.summaries.in_units(raw_scores)
         return Tree.from_links(self.links, scores, getattr(self.linkage, "ceiling", None))
 
     def cut(self, asked: Asked) -> LiveCut | None:
@@ -259,17 +261,20 @@ class Engine:
             self.links = self.follower.follow(self.links)
 
     def outdate(self) -> None:
-        """Points are about to get other slots or other vectors: nobody goes on with what was there before."""
-        with self._at_end:
-            self._epoch += 1
+        """Points are about to get other slots or other vectors: what was found of them before is forgotten."""
+        self._near = None
         self.look_again()
 
     def sibling_scores(self, nodes: Slots) -> Floats:
         """The scores of the children of these nodes."""
+        return self.summaries.in_units(self._raw_scores(nodes))
+
+    def _raw_scores(self, nodes: Slots) -> Floats:
+        """The same as the moves compare them."""
         scores = np.empty(len(nodes))
         with self.looking():
             self.run(entries.score_siblings, nodes, scores, is_reading=True)
-        return self.summaries.in_units(scores)
+        return scores
 
     # Points come --------------------------------------------------------------------------------------------------
 
@@ -332,9 +337,9 @@ class Engine:
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
         # Sources of candidates for records know of no slots but the next ones.
         at = self.n_slots if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
-        with self.looking(), self._at_end:
-            for begin in range(0, count_rows(rows), SPARE):
-                piece, part = rows[begin : begin + SPARE], slice(begin, begin + SPARE)
+        with self.looking():
+            for begin in range(0, count_rows(rows), AT_ONCE):
+                piece, part = rows[begin : begin + AT_ONCE], slice(begin, begin + AT_ONCE)
                 self._write(at, piece)
                 queries = np.arange(at, at + count_rows(piece))
                 nodes[part, 0] = self._nearest(queries)[:, 0]
@@ -346,28 +351,33 @@ class Engine:
         found = self.search.stream(int(queries[0]), int(queries[-1]) + 1, limit=self.n_slots)
         return np.concatenate([candidates for _, candidates in found])
 
-    def standing(self, tree: Tree) -> Standing | None:
-        """Where points would go in the tree as it stands, whatever is inserted; None where that cannot be said.
+    def view(self) -> EngineView | None:
+        """Return the tree as it stands and where points would go in it, whatever becomes of the engine.
 
-        ``tree`` is what :meth:`tree` returns now.
+        None under a linkage on records. To be called by the thread that uses the engine; the view is for any.
         """
-        if isinstance(self.summaries, RecordSummaries) or not hasattr(self.search, "find") or not self.n_leaves:
+        if isinstance(self.summaries, RecordSummaries):
             return None
-        twin, epoch = copy.copy(self.summaries), self._epoch
-        twin.arrays = twin.arrays._replace(gone=twin.arrays.gone.copy())
+        self.own_arrays()
         slots, internal = nodes_in(self.links)
-        scores = np.full(tree.n_ids, np.nan)
-        scores[len(slots) + 1 :] = twin.arrays.sibling_scores[internal]
-        return Standing(
+        raw_scores, limit = self._raw_scores(internal), int(self.links.head[LIMIT]) if self.rules.lag else NO_LIMIT
+        tree, scores, twin = self._tree(internal, raw_scores), np.full(len(slots), np.nan), self.summaries.frozen()
+        scores[1:] = raw_scores
+        is_large = self.links.table[internal, SIZE] > limit
+        here: Any = SimpleNamespace(rules=self.rules, head=self.links.head)
+        return EngineView(
             tree=tree,
-            scores=scores,
             slots=slots,
             n_slots=self.n_slots,
+            scores=scores,
             summaries=twin,
-            search=self.search,
+            search=cast(VectorSearch, self.search).frozen(twin, self.n_slots),
             rules=self.rules,
-            at_end=self._at_end,
-            is_current=lambda: self._epoch == epoch,
+            large=tree.offset + 1 + np.flatnonzero(is_large),
+            stored=self.summaries.stored(internal[is_large]),
+            cap=moves.reach(here, self.rules.rotate_cap) if self.rules.rotate else 1,
+            limit=limit,
+            lock=self._view_slots,
         )
 
     def adopt(self, rows: Any, tree: Tree | None = None) -> None:
@@ -423,9 +433,9 @@ class Engine:
         limit, count = self.n_slots if limit is None else limit, count_rows(rows)
         at = limit if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
         found, scores = np.full((count, self.search.k), NONE, np.int32), np.empty(count)
-        with self.looking(), self._at_end:
-            for begin in range(0, count, SPARE):
-                piece, part = rows[begin : begin + SPARE], slice(begin, begin + SPARE)
+        with self.looking():
+            for begin in range(0, count, AT_ONCE):
+                piece, part = rows[begin : begin + AT_ONCE], slice(begin, begin + AT_ONCE)
                 self._write(at, piece)
                 queries = np.arange(at, at + count_rows(piece))
                 near = self.search.stream(at, at + len(queries), limit=limit)
@@ -453,9 +463,9 @@ class Engine:
         """Remember the nearest of all points, by slot."""
         self._near = (self._points_there(), near)
 
-    def _points_there(self) -> tuple[int, int, int]:
+    def _points_there(self) -> tuple[int, int]:
         """The same as long as no point comes or goes."""
-        return self.n_slots, self.n_leaves, self._epoch
+        return self.n_slots, self.n_leaves
 
     # Points go ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from grinch._types import Floats, Ids
 
 # The last leaf slots, which no point ever takes: for points that are looked up but not inserted.
 SPARE = 256
+# Points that are looked up at a time: by the engine in the first half of these slots, by its views in the second.
+AT_ONCE = SPARE // 2
 
 
 class Nearest(NamedTuple):

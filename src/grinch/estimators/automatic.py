@@ -12,8 +12,7 @@ from grinch.cuts.automatic import AutomaticCut, automatic_cut
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, comparable, weighted
 from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.fit import Fit
-from grinch.estimators.kept import kept_beside, kept_points
-from grinch.estimators.shown import NotShown, Shown
+from grinch.estimators.training_points import kept_points
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.neighbors.among import nearest_among
 from grinch.summaries import RecordSummaries
@@ -27,7 +26,7 @@ ROUNDING = 1e-6
 
 
 def automatic_cut_of(fitted: Fit) -> AutomaticCut:
-    """The cut whose clusters last longest, of the tree of a fit that nobody else is using."""
+    """The cut whose clusters last longest, of the tree of a fit."""
     tree = fitted.tree()
     if tree.n_leaves < 3:
         return automatic_cut(tree, None, tree.heights())
@@ -39,14 +38,9 @@ def automatic_cut_of(fitted: Fit) -> AutomaticCut:
     return automatic_cut(tree, _graph(fitted, rows), _heights(tree, kept, rows))
 
 
-def rows_of(seen: Fit | Shown) -> Any:
+def rows_of(fitted: Fit) -> Any:
     """The points as rows whose Euclidean distances are those that count; None for records."""
-    if isinstance(seen, Shown):
-        kept = kept_beside(seen)
-        if kept is None:
-            raise NotShown
-        return comparable_rows(kept)
-    return comparable_rows(kept_points(seen)) if seen.n_leaves else None
+    return comparable_rows(kept_points(fitted)) if fitted.n_leaves else None
 
 
 def _heights(tree: Tree, kept: Kept, rows: Vectors32 | None) -> Floats:

@@ -30,8 +30,6 @@ from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
 from grinch.estimators.described import Described
 from grinch.estimators.fit import Fit
-from grinch.estimators.shown import NOT_FITTED, NotShown, Shown
-from grinch.estimators.turns import Turns
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import is_average, metric_in_full
 from grinch.saving.state import State, item, require
@@ -41,39 +39,28 @@ from grinch.tree.live_cut import Asked, LiveCut
 
 # The parameters that say how a tree is cut.
 CUT_BY = tuple(field.name for field in fields(Choice))
-# What of an estimator is not needed to check input.
-UNSEEN = ("_fitted", "_turns")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Found = TypeVar("Found")
-Seen = Fit | Shown
-"""What a reader looks at: the fit itself, or beside a writer what was there before."""
 
 
-def writing(method: Method) -> Method:
-    """A method that changes an estimator: it waits until no other thread is in one, and a linkage must not call it."""
+def locked(method: Method) -> Method:
+    """Make a method wait until no other thread is in one of the same estimator; a linkage must not call it."""
 
     @wraps(method)
     def alone(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        turns = turns_of(self)
-        if turns.is_mine():
+        with lock_of(self):
             refuse_linkage(self)
             return method(self, *arguments, **keywords)
-
-        def change() -> Any:
-            if "_fitted" not in self.__dict__:
-                turns.show_not_fitted()
-            return method(self, *arguments, **keywords)
-
-        return turns.write(change)
 
     return cast(Method, alone)
 
 
-def turns_of(estimator: Any) -> Turns:
-    turns: Turns | None = estimator.__dict__.get("_turns")
-    # Set once, whoever comes first.
-    return estimator.__dict__.setdefault("_turns", Turns()) if turns is None else turns
+def lock_of(estimator: Any) -> Any:
+    """Return the lock of an estimator, which every method holds that reads or changes what was fitted."""
+    lock = estimator.__dict__.get("_lock")
+    # Set once, by the first thread that comes.
+    return estimator.__dict__.setdefault("_lock", threading.RLock()) if lock is None else lock
 
 
 def refuse_linkage(estimator: Any) -> None:
@@ -131,17 +118,15 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
-    @writing
+    @locked
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
-        face = self._face()
         with self._unchanged_if_refused():
             rows, new_builder, linkage = self._validate(X, reset=True)
             names = check_ids(ids, count_rows(rows), (), None)
             advise_on_points(rows, linkage)
             advise_on_n_clusters(self.n_clusters, count_rows(rows))
             order = check_random_state(self.random_state).permutation(count_rows(rows)) if self.shuffle else None
-            self._begin(count_rows(rows), is_growing=True, face=face)
             self._fitted = Fit(new_builder(), self._building())
             self._fitted.ids.extend(count_rows(rows), names, order)
             self._insert(rows if order is None else _taken(rows, order))
@@ -159,7 +144,7 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     @property
     def tree_(self) -> Tree:
-        return self._read(lambda seen: seen.tree())
+        return self._read(lambda fitted: fitted.tree())
 
     @property
     def labels_(self) -> npt.NDArray[np.int64]:
@@ -177,25 +162,25 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         Whatever ``n_clusters`` or ``threshold`` say; the automatic cut is one of them.
         """
 
-        def labels(seen: Seen) -> list[npt.NDArray[np.int64]]:
-            return [cuts.labels_of(seen.tree(), layer.is_split, layer.becomes) for layer in self._layers(seen)]
+        def labels(fitted: Fit) -> list[npt.NDArray[np.int64]]:
+            return [cuts.labels_of(fitted.tree(), layer.is_split, layer.becomes) for layer in self._layers(fitted)]
 
         return self._read(labels)
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
         """How good each layer is, as a share of the best one: how long its clusters last and how far they are apart."""
-        return self._read(lambda seen: np.array([layer.persistence for layer in self._layers(seen)]))
+        return self._read(lambda fitted: np.array([layer.persistence for layer in self._layers(fitted)]))
 
     @property
     def ids_(self) -> list[Any]:
         """The ids of the points, as they were given; positions if none were."""
-        return self._read(lambda seen: seen.point_ids())
+        return self._read(lambda fitted: fitted.point_ids())
 
     @property
     def clusters_(self) -> list[list[Any]]:
         """The ids of the points of each flat cluster."""
-        names, labels = self._read(lambda seen: (seen.point_ids(), self._labels(seen)))
+        names, labels = self._read(lambda fitted: (fitted.point_ids(), self._labels(fitted)))
         clusters: list[list[Any]] = [[] for _ in range(int(labels.max(initial=-1)) + 1)]
         for name, label in zip(names, labels.tolist(), strict=True):
             if label >= 0:
@@ -204,12 +189,12 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     @property
     def stats_(self) -> dict[str, int]:
-        return self._read(lambda seen: dict(seen.stats))
+        return self._read(lambda fitted: dict(fitted.stats))
 
     @property
     def n_leaves_(self) -> int:
         """How many points are in the tree."""
-        return self._read(lambda seen: seen.n_leaves)
+        return self._read(lambda fitted: fitted.n_leaves)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, whole or not at all; :func:`grinch.load` opens it, and it goes on where it was.
@@ -224,12 +209,12 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         [0, 1, 0, 1, 0]
         """
         # Nobody changes the model meanwhile.
-        turns_of(self).read(lambda: saved.save(self, path), lambda shown: None)
+        with lock_of(self):
+            saved.save(self, path)
 
     def to_state(self) -> State:
         """Return what a file holds of the model. Arrays are its own: they change when the model does."""
-
-        def state() -> State:
+        with lock_of(self):
             refuse_linkage(self)
             now = {name: getattr(self, name) for name in parameters_of(type(self))}
             found = {
@@ -245,8 +230,6 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
                 begun = saved.parameters_to_state(self._fitted.parameters, now)
                 found["fitted"] = {"parameters": begun, **self._fitted.to_state()}
             return found
-
-        return turns_of(self).read(state, lambda shown: None)
 
     @classmethod
     def from_state(cls, state: Any, *, linkage: Any = None, search: Any = None) -> Self:
@@ -334,17 +317,13 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but who is using it; where other threads could go on, a copy, which they do not change."""
-        state_of = super().__getstate__
-
-        def state() -> dict[str, Any]:
-            found = {name: value for name, value in state_of().items() if name != "_turns"}
-            found["_default_metric"] = metric_in_full("average")
-            if "_fitted" in found and threading.active_count() > 1:
-                found["_fitted"] = copy.deepcopy(found["_fitted"])
-            return found
-
-        return turns_of(self).read(state, lambda shown: None)
+        """Return everything but the lock; where other threads could go on, a copy, which they do not change."""
+        with lock_of(self):
+            state = {name: value for name, value in super().__getstate__().items() if name != "_lock"}
+            state["_default_metric"] = metric_in_full("average")
+            if "_fitted" in state and threading.active_count() > 1:
+                state["_fitted"] = copy.deepcopy(state["_fitted"])
+            return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Be what was pickled; without a metric, average linkage compares as it did by default at that time."""
@@ -366,50 +345,22 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     # Within -------------------------------------------------------------------------------------------------------
 
-    def _read(self, live: Callable[[Any], Found], beside: Callable[[Shown], Found | None] | None = None) -> Found:
-        """What is found in the fit, or beside a writer in what it shows (by default in the same way)."""
-
-        def inside() -> Found:
+    def _read(self, ask: Callable[[Fit], Found]) -> Found:
+        """Return what is found in the fit, while no other thread uses it."""
+        with lock_of(self):
             refuse_linkage(self)
-            return live(self._check_fitted())
-
-        def look(shown: Shown) -> Found | None:
-            if shown is NOT_FITTED:
-                raise self._not_fitted()
-            try:
-                return (beside or live)(shown)
-            except NotShown:
-                return None
-
-        return turns_of(self).read(inside, look)
-
-    def _begin(self, count: int, is_growing: bool = False, face: Self | None = None) -> None:
-        """As many points are about to be changed; let readers see what there is if that takes long.
-
-        ``is_growing``: none of them is taken out. ``face`` is the estimator as it was, if it has changed by now.
-        """
-
-        def show() -> Shown | None:
-            try:
-                return self._fitted.show(face or self._face(), is_growing)
-            except LinkageError:  # it is asked again by whoever reads
-                return None
-
-        turns_of(self).begin(count, show)
+            return ask(self._check_fitted())
 
     def _face(self) -> Self:
-        """The estimator without what it has fitted."""
+        """Return the estimator without what it has fitted, to check input by."""
         face = object.__new__(type(self))
-        face.__dict__.update((name, value) for name, value in self.__dict__.items() if name not in UNSEEN)
+        face.__dict__.update((name, value) for name, value in self.__dict__.items() if name not in ("_fitted", "_lock"))
         return face
 
     def _check_fitted(self) -> Fit:
         if not self.__sklearn_is_fitted__():
-            raise self._not_fitted()
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
         return self._fitted
-
-    def _not_fitted(self) -> NotFittedError:
-        return NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit or partial_fit first")
 
     def _building(self) -> dict[str, Any]:
         """The parameters that a tree is built by; the others may change at any time."""
@@ -464,43 +415,43 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
             raise error
         raise ValueError(error.message(ids.name_of)) from error
 
-    def _labels(self, seen: Seen) -> npt.NDArray[np.int64]:
-        cut = self._live_cut(seen)
-        return self._node_labels(seen)[: seen.n_leaves].copy() if cut is None else cast(Fit, seen).labels(cut)
+    def _labels(self, fitted: Fit) -> npt.NDArray[np.int64]:
+        cut = self._live_cut(fitted)
+        return self._node_labels(fitted)[: fitted.n_leaves].copy() if cut is None else fitted.labels(cut)
 
     def _choice(self) -> Choice:
         """How the tree is to be cut, if the parameters that say so are accepted."""
         return Choice(**{name: getattr(self, name) for name in CUT_BY})
 
-    def _live_cut(self, seen: Seen) -> LiveCut | None:
+    def _live_cut(self, fitted: Fit) -> LiveCut | None:
         """The cut that follows the tree, for a cut that the tree alone decides, where the builder keeps one."""
         choice = self._choice()
         if not choice.is_plain:
             return None
         assert choice.n_clusters is not None
-        return seen.live_cut(Asked(int(choice.n_clusters), choice.cut == "height", int(choice.min_cluster_size)))
+        return fitted.live_cut(Asked(int(choice.n_clusters), choice.cut == "height", int(choice.min_cluster_size)))
 
-    def _node_labels(self, seen: Seen) -> npt.NDArray[np.int64]:
+    def _node_labels(self, fitted: Fit) -> npt.NDArray[np.int64]:
         choice = self._choice()
 
         def found(tree: Tree) -> npt.NDArray[np.int64]:
             return cuts.flat_labels(
-                choice, tree, lambda: self._automatic(seen), lambda: rows_of(seen), partial(self._splits, seen)
+                choice, tree, lambda: self._automatic(fitted), lambda: rows_of(fitted), partial(self._splits, fitted)
             )
 
-        return seen.node_labels((choice, *self._cut_besides()), found)
+        return fitted.node_labels((choice, *self._cut_besides()), found)
 
-    def _layers(self, seen: Seen) -> list[cuts.Layer]:
-        return self._automatic(seen).joined(rows_of(seen), self._choice().min_cluster_size)
+    def _layers(self, fitted: Fit) -> list[cuts.Layer]:
+        return self._automatic(fitted).joined(rows_of(fitted), self._choice().min_cluster_size)
 
-    def _automatic(self, seen: Seen) -> cuts.AutomaticCut:
-        return seen.automatic(automatic_cut_of)
+    def _automatic(self, fitted: Fit) -> cuts.AutomaticCut:
+        return fitted.automatic(automatic_cut_of)
 
     def _cut_besides(self) -> tuple[Any, ...]:
         """What a cut depends on besides its :class:`Choice`."""
         return ()
 
-    def _splits(self, seen: Seen, tree: Tree, n_clusters: int) -> Mask:
+    def _splits(self, fitted: Fit, tree: Tree, n_clusters: int) -> Mask:
         """Where the cut by height into this many clusters goes through the tree."""
         return cuts.splits_n_clusters(tree, n_clusters)
 
@@ -508,7 +459,7 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 class IncrementalClusterer(TreeClusterer):
     """A clusterer whose tree grows as points arrive."""
 
-    @writing
+    @locked
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once."""
         first = not self.__sklearn_is_fitted__()
@@ -521,7 +472,6 @@ class IncrementalClusterer(TreeClusterer):
                 advise_on_threshold(self.threshold, getattr(linkage, "ceiling", None), linkage)
                 self._fitted = Fit(new_builder(), self._building())
             self._check_same_building()
-            self._begin(count_rows(rows), is_growing=True)
             self._fitted.ids.extend(count_rows(rows), names)
             self._insert(rows)
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse
@@ -17,8 +17,7 @@ from grinch.cuts.medoids import nearest_first
 from grinch.errors import missing_extra
 from grinch.estimators.distances import distances_to_clusters, tanimoto_to_own
 from grinch.estimators.fit import Fit
-from grinch.estimators.kept import asking, kept_beside, kept_points
-from grinch.estimators.shown import Shown
+from grinch.estimators.training_points import asking, kept_points
 from grinch.linkage.base import VectorLinkage
 from grinch.summaries.kept import Kept
 from grinch.tree import NONE, Tree
@@ -51,6 +50,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _read: Any
     _node_labels: Any
     _automatic: Any
+    _rows_for: Any
 
     # The clusters -------------------------------------------------------------------------------------------------
 
@@ -126,26 +126,20 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _found(self, n_exemplars: int | None, terms: Any = None, n_keywords: int = 1) -> Found:
         """What there is to say of the clusters; with up to this many exemplars of each, or without any."""
 
-        def found(seen: Fit | Shown, kept: Kept | None) -> Found:
-            tree, labels = seen.tree(), self._node_labels(seen)
-            of_points = labels[: seen.n_leaves].copy()
+        def found(fitted: Fit) -> Found:
+            tree, labels = fitted.tree(), self._node_labels(fitted)
+            kept = None if n_exemplars is None else kept_points(fitted)
+            of_points = labels[: fitted.n_leaves].copy()
             central = [] if kept is None else _central(kept, tree, of_points, n_exemplars or 1)
             words = None if terms is None or kept is None else _terms(kept, of_points, terms, n_keywords)
-            sure = self._sureness(seen)[_cut_nodes(tree, labels)]
-            return Found(tree, of_points, seen.point_ids(), sure, central, words)
+            sure = self._sureness(fitted)[_cut_nodes(tree, labels)]
+            return Found(tree, of_points, fitted.point_ids(), sure, central, words)
 
-        def live(fitted: Fit) -> Found:
-            return found(fitted, None if n_exemplars is None else kept_points(fitted))
+        return cast(Found, self._read(found))
 
-        def beside(shown: Shown) -> Found | None:
-            kept = None if n_exemplars is None else kept_beside(shown)
-            return None if kept is None and n_exemplars is not None else found(shown, kept)
-
-        return self._read(live, beside)
-
-    def _sureness(self, seen: Fit | Shown) -> Floats:
+    def _sureness(self, fitted: Fit) -> Floats:
         """By node id, how sure it is as a cluster, from 0 to 1."""
-        return self._automatic(seen).sure
+        return cast(Floats, self._automatic(fitted).sure)
 
     # Other points -------------------------------------------------------------------------------------------------
 
@@ -169,19 +163,13 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         [[0.0, 9.0], [8.0, 1.0]]
         """
 
-        def measured(face: Any, seen: Fit | Shown, kept: Kept) -> Floats:
-            rows = face._rows_for(kept.linkage, X, reset=False, stays_sparse=scipy.sparse.issparse(kept.rows))
-            return distances_to_clusters(rows, kept, self._node_labels(seen), seen.tree())
-
-        def live(fitted: Fit) -> Floats:
+        def measured(fitted: Fit) -> Floats:
+            kept = kept_points(fitted)
             with asking(fitted):
-                return measured(self, fitted, kept_points(fitted))
+                rows = self._rows_for(kept.linkage, X, reset=False, stays_sparse=scipy.sparse.issparse(kept.rows))
+                return distances_to_clusters(rows, kept, self._node_labels(fitted), fitted.tree())
 
-        def beside(shown: Shown) -> Floats | None:
-            kept = kept_beside(shown)
-            return None if kept is None else measured(shown.face, shown, kept)
-
-        return self._read(live, beside)
+        return cast(Floats, self._read(measured))
 
     def predict(self, X: Any) -> Labels:
         """The nearest cluster of each point by :meth:`transform`; -1 if there are none."""
@@ -249,7 +237,7 @@ class Described(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     @property
     def _n_features_out(self) -> int:
         """How many columns :meth:`transform` gives, for scikit-learn to name."""
-        return int(self._read(lambda seen: self._node_labels(seen)[: seen.n_leaves].max(initial=-1))) + 1
+        return int(self._read(lambda fitted: self._node_labels(fitted)[: fitted.n_leaves].max(initial=-1))) + 1
 
 
 def _cut_nodes(tree: Tree, labels: Labels) -> Labels:

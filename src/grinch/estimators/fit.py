@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Counts, Labels, Slots
-from grinch.core.engine import Engine
 from grinch.cuts.automatic import AutomaticCut
 from grinch.estimators.builder import Builder, Cutting, HavingPoints, Removing
 from grinch.estimators.points import PointIds
-from grinch.estimators.shown import Shown
 from grinch.refine.passes import Refinement
 from grinch.saving.state import State, item, require
 from grinch.tree import Tree
@@ -122,14 +120,6 @@ class Fit:
     def has_automatic(self) -> bool:
         """Whether the automatic cut is known already."""
         return self._tree is not None and self._automatic is not None
-
-    def show(self, face: Any, is_growing: bool) -> Shown:
-        """What there is, for readers beside a change; ``is_growing`` if the change only adds points."""
-        tree, leaves, standing = self.tree(), self.leaves(), None
-        if is_growing and isinstance(self.builder, Engine):
-            as_built = tree if self.ids.is_in_order else tree.relabelled(np.argsort(leaves))
-            standing = self.builder.standing(as_built)
-        return Shown(face, tree, self.stats, list(self.refinements), self.points, standing, leaves, self._automatic)
 
     @property
     def n_leaves(self) -> int:

@@ -18,10 +18,9 @@ from grinch.core.engine import Engine
 from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.errors import LinkageError, unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared, Seen, parameters_of, writing
+from grinch.estimators.base import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
-from grinch.estimators.shown import Shown
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise
@@ -30,7 +29,6 @@ from grinch.refine.passes import POINTS, Refinement, Refiner
 from grinch.refine.polish import Polisher
 from grinch.saving.state import item
 from grinch.summaries import SparseSummaries
-from grinch.summaries.callbacks import LinkageFailed
 from grinch.tree import NONE, Tree
 
 
@@ -185,13 +183,13 @@ class Grinch(IncrementalClusterer):
         self.check_linkage = check_linkage
         self.verbose = verbose
 
-    @writing
+    @locked
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
         """Build the tree of X from nothing. ``y`` is ignored; ``ids`` name the points, each once."""
         super().fit(X, y, ids=ids)
         return self.refine(self.refine_passes) if self.refine_passes else self
 
-    @writing
+    @locked
     def fit_tree(self, X: Any, tree: Tree, *, ids: Any = None) -> Self:
         """Begin with the tree that the points of X have already, whoever built it; ``partial_fit`` goes on from there.
 
@@ -203,7 +201,6 @@ class Grinch(IncrementalClusterer):
         >>> model.partial_fit([[3, 0.2]]).n_leaves_
         5
         """
-        face = self._face()
         with self._unchanged_if_refused():
             rows, new_builder, _ = self._validate(X, reset=True)
             if not isinstance(tree, Tree) or tree.n_leaves != count_rows(rows):
@@ -211,7 +208,6 @@ class Grinch(IncrementalClusterer):
                     f"tree must be a grinch.Tree with a leaf for each of the {count_rows(rows)} rows of X; got {tree!r}"
                 )
             names = check_ids(ids, count_rows(rows), (), None)
-            self._begin(count_rows(rows), is_growing=True, face=face)
             engine = new_builder()
             assert isinstance(engine, Engine)
             engine.adopt(rows, tree)
@@ -219,7 +215,7 @@ class Grinch(IncrementalClusterer):
             self._fitted.ids.extend(count_rows(rows), names)
         return self
 
-    @writing
+    @locked
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None, new_columns: bool = False) -> Self:
         """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once.
 
@@ -264,7 +260,7 @@ class Grinch(IncrementalClusterer):
         cluster takes at that threshold gets -1.
         """
         with placing():
-            return self._read(lambda fitted: self._predict(fitted, X), lambda shown: self._predict_beside(shown, X))
+            return self._read(lambda fitted: self._predict(fitted, X))
 
     def _predict(self, fitted: Fit, X: Any) -> npt.NDArray[np.int64]:
         engine, rows = self._engine(), self._validate(X, reset=False).rows
@@ -276,32 +272,17 @@ class Grinch(IncrementalClusterer):
         nodes = [fitted.public_ids(engine.numbered(found)) for found in (places.nearest, places.sibling)]
         return self._labels_at(fitted, places, *nodes)
 
-    def _predict_beside(self, shown: Shown, X: Any) -> npt.NDArray[np.int64] | None:
-        """The same beside a writer; None if that has to be waited for."""
-        if shown.standing is None:
-            return None
-        rows = shown.face._validate(X, reset=False).rows
-        if shown.n_leaves == 0:
-            return np.full(count_rows(rows), -1, dtype=np.int64)
-        try:
-            places = shown.standing.place(rows)
-        except LinkageFailed:  # the engine knows how to explain it
-            return None
-        if places is None:
-            return None
-        return self._labels_at(shown, places, *map(shown.public_ids, (places.nearest, places.sibling)))
-
-    def _labels_at(self, seen: Seen, places: Places, nearest: Slots, sibling: Slots) -> npt.NDArray[np.int64]:
+    def _labels_at(self, fitted: Fit, places: Places, nearest: Slots, sibling: Slots) -> npt.NDArray[np.int64]:
         """The clusters of places, by the ids of the tree handed out."""
-        labels = self._node_labels(seen)
+        labels = self._node_labels(fitted)
         found = labels[sibling]
         if self.threshold is None:
             return _joined(found, np.where(places.nearest == NONE, -1, labels[nearest]))
-        parents = seen.tree().parents()[sibling]
+        parents = fitted.tree().parents()[sibling]
         is_whole_cluster = (found >= 0) & ((parents == NONE) | (labels[parents] < 0))
         return np.where(is_whole_cluster & (places.score < self.threshold), -1, found)
 
-    @writing
+    @locked
     def remove(self, ids: Any) -> Self:
         """Take points out of the tree, by their ids; the places they leave are repaired.
 
@@ -316,11 +297,10 @@ class Grinch(IncrementalClusterer):
         """
         fitted, engine = self._check_fitted(), self._engine()
         slots = check_known_ids(ids, fitted.slot_of())
-        self._begin(len(slots))
         self._take_out(fitted, engine, slots)
         return self
 
-    @writing
+    @locked
     def update(self, ids: Any, X: Any) -> Self:
         """Change points: row ``i`` of X becomes the point ``ids[i]``, which is placed again.
 
@@ -336,7 +316,6 @@ class Grinch(IncrementalClusterer):
                 f"X must have a row for each of the {len(slots)} ids; got {count_rows(rows)}. Nothing was changed"
             )
         self._check_same_building()
-        self._begin(2 * len(slots))
         start = engine.n_slots
         # The new ones first: if one of them is refused, the old ones are all there still.
         fitted.ids.extend_like(slots)
@@ -353,7 +332,7 @@ class Grinch(IncrementalClusterer):
             raise
         return self
 
-    @writing
+    @locked
     def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
         """Improve the tree there is: insert points again, now that all their neighbours are known.
 
@@ -389,7 +368,6 @@ class Grinch(IncrementalClusterer):
             raise ValueError(f"budget_seconds must be a number above 0, or None for no limit; got {budget_seconds!r}")
         if engine.n_leaves < 3:
             return self
-        self._begin(passes * engine.n_leaves, is_growing=True)
         deadline = float("inf") if budget_seconds is None else time.perf_counter() + budget_seconds
         with self._progress("refining", passes * engine.n_leaves) as advance:
             try:
@@ -406,7 +384,7 @@ class Grinch(IncrementalClusterer):
     @property
     def refinements_(self) -> list[Refinement]:
         """What each call of ``refine`` did and gained, since the tree was begun."""
-        return self._read(lambda seen: list(seen.refinements))
+        return self._read(lambda fitted: list(fitted.refinements))
 
     # Within -------------------------------------------------------------------------------------------------------
 

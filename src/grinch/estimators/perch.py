@@ -11,8 +11,9 @@ from grinch.baselines.perch import METRICS, PerchBuilder
 from grinch.baselines.perch_moves import PerchRules
 from grinch.cuts.costs import COSTS
 from grinch.errors import unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared, Seen
+from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_vectors
+from grinch.estimators.fit import Fit
 from grinch.linkage.named import linkage_of
 from grinch.tree import Tree
 
@@ -123,7 +124,7 @@ class Perch(IncrementalClusterer):
     def _cut_besides(self) -> tuple[Any, ...]:
         return (self.cost,)
 
-    def _splits(self, seen: Seen, tree: Tree, n_clusters: int) -> Mask:
-        assert seen.points is not None
-        costs = cuts.node_costs(tree, seen.points, self.cost)
+    def _splits(self, fitted: Fit, tree: Tree, n_clusters: int) -> Mask:
+        assert fitted.points is not None
+        costs = cuts.node_costs(tree, fitted.points, self.cost)
         return cuts.splits_by_cost(tree, costs, n_clusters)

@@ -69,6 +69,9 @@ class AutoSearch:
     def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
         return self._search(limit).find(arrays, slots, limit)
 
+    def frozen(self, summaries: VectorSummaries, limit: int) -> ExactSearch | CellSearch:
+        return self._search(limit).frozen(summaries, limit)
+
     def catch_up(self, count: int) -> None:
         """So many points are there that were never looked for."""
         if count > EXACT_UP_TO:

@@ -41,13 +41,6 @@ class Search(Protocol):
         """Neighbours of these points among all others before ``limit``; ``start`` counts along ``leaves``."""
         ...
 
-    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
-        """Neighbours of what was written to these slots of ``arrays``, among the points before ``limit``.
-
-        The slots are behind all points, one after the other. May be called beside a stream, from another thread.
-        """
-        ...
-
     def catch_up(self, count: int) -> None:
         """The first ``count`` points were written and no stream was asked for; they are to be found from now on."""
         ...
@@ -70,6 +63,24 @@ class Search(Protocol):
 
     def validate(self) -> None:
         """Refuse a state that compiled code could not use."""
+        ...
+
+
+class VectorSearch(Search, Protocol):
+    """A search on vectors, which can be asked about points that are looked up and stays as it is for a view."""
+
+    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
+        """Neighbours of what was written to these slots of ``arrays``, among the points before ``limit``.
+
+        The slots are behind all points, one after the other.
+        """
+        ...
+
+    def frozen(self, summaries: Any, limit: int) -> VectorSearch:
+        """Return a search whose :meth:`find` goes on as this one does now, whatever is written or taken out here.
+
+        ``summaries`` is a frozen twin of those that this one searches; ``limit`` is how many points there are.
+        """
         ...
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from mmap import mmap
 from typing import Any, Self
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +99,7 @@ class CellSearch:
         self.jobs = cores()
         leaf_metric = summaries.linkage.leaf_metric
         self._metric = Metric(leaf_metric == "cosine", leaf_metric == "dot" and not summaries.linkage.is_spherical)
-        # Held while cells change, and while a reader looks at them from beside the stream.
+        # Held while cells change.
         self._guard = Guard()
         self._cells = self._new_cells(0)
         self._begin()
@@ -107,9 +108,11 @@ class CellSearch:
         """What is not kept in a file."""
         self._split_space = _split_space(self.room, self.summaries.n_features)
         self._homes = np.full(BATCH, NONE, np.int32)
+        # Who else uses the cells: they are copied before they change, as long as somebody does.
+        self._frozen: WeakSet[CellSearch] = WeakSet()
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in vars(self).items() if name not in ("_split_space", "_homes")}
+        state = {name: value for name, value in vars(self).items() if name not in ("_split_space", "_homes", "_frozen")}
         return state | {"_cells": self._copied(self.n_cells)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -194,6 +197,14 @@ class CellSearch:
         with self._guard.lock:
             return self._found(arrays, slots, np.full(len(slots), limit))[0]
 
+    def frozen(self, summaries: VectorSummaries, limit: int) -> Self:
+        twin = object.__new__(type(self))
+        with self._guard.lock:
+            vars(twin).update(vars(self))
+            self._frozen.add(twin)
+        twin.summaries, twin._guard = summaries, Guard()
+        return twin
+
     def catch_up(self, count: int) -> None:
         """So many points are there that were never looked for."""
         self.enter_up_to(count)
@@ -207,7 +218,7 @@ class CellSearch:
             numbers = np.full(self.entered, NONE, np.int32)
             left = int(np.searchsorted(leaves, self.entered))
             numbers[leaves[:left]] = np.arange(left)
-            self._cells = self._copied(self.n_cells)
+            self._cells, self._frozen = self._copied(self.n_cells), WeakSet()
             loose = np.empty(left, np.int32)
             loose = np.sort(loose[: renumber(self._cells, numbers, loose)])
             for lo, hi in batches(0, len(loose)):
@@ -221,7 +232,7 @@ class CellSearch:
     def clear(self) -> None:
         """Forget all points."""
         with self._guard.lock:
-            self._cells = self._new_cells(0)
+            self._cells, self._frozen = self._new_cells(0), WeakSet()
             self._homes[:] = NONE
 
     def enter_up_to(self, stop: int) -> None:
@@ -260,8 +271,10 @@ class CellSearch:
             self._enter(np.arange(lo, hi), self._homes[: hi - lo], hi)
 
     def _enter(self, points: Slots, homes: Ids, entered: int) -> None:
-        if self.n_cells + len(points) > len(self._cells.sizes):
-            self._cells = self._copied(self._ample())
+        is_full = self.n_cells + len(points) > len(self._cells.sizes)
+        if is_full or self._frozen:
+            self._cells = self._copied(self._ample() if is_full else len(self._cells.sizes))
+            self._frozen = WeakSet()
         space = self._workspace()
         enter(self.summaries.arrays, self._cells, points, homes, entered, self._metric, space, self._split_space)
 

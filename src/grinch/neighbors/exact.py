@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -94,6 +95,14 @@ class ExactSearch:
             self._sync(limit, limit)
         # BLAS keeps its threads: how many it has is one setting for all, and a stream may have changed it meanwhile.
         return self._found(arrays, slots, np.full(len(slots), limit))
+
+    def frozen(self, summaries: Any, limit: int) -> Self:
+        if self._synced < limit:
+            self._sync(limit, limit)
+        twin = copy.copy(self)
+        twin.summaries, twin._synced = summaries, limit
+        twin._scale, twin._shift = self._scale[:limit].copy(), self._shift[:limit].copy()
+        return twin
 
     def catch_up(self, count: int) -> None:
         """Nothing to do: all points are compared as they are."""

@@ -11,7 +11,6 @@ from grinch._types import Floats, Ids, Slots
 from grinch.neighbors.base import Neighbors
 from grinch.neighbors.sources import Proposer, proposer_from_state, proposer_to_state
 from grinch.saving.state import MANY, State, item, require, scalar
-from grinch.summaries.arrays import Arrays
 from grinch.summaries.counters import SCORES
 from grinch.summaries.records import RecordSummaries
 from grinch.tree.links import NONE
@@ -77,11 +76,6 @@ class ScanSearch:
             for _ in proposer.stream(0, count, None):
                 pass
             proposer.settle(count)
-
-    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
-        """By a stream of its own: a linkage in Python is asked by one thread at a time."""
-        parts = self.stream(int(slots[0]), int(slots[-1]) + 1, limit)
-        return np.concatenate([part.candidates for part in parts])
 
     def _others(self, x: int, limit: int) -> Ids:
         """Whom a record in the tree is compared with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -56,6 +57,12 @@ class SparseSearch(ExactSearch):
     def compacted(self, leaves: Slots) -> None:
         super().compacted(leaves)
         self.postings = postings.Postings()
+
+    def frozen(self, summaries: Any, limit: int) -> Self:
+        twin = super().frozen(summaries, limit)
+        # Segments never change.
+        twin.postings = copy.copy(self.postings)
+        return twin
 
     def _sync(self, start: int, stop: int) -> None:
         super()._sync(start, stop)

@@ -174,7 +174,7 @@ class Contents:
     # For readers beside a change (``frozen.py``) ------------------------------------------------------------------
 
     def engine_view(self) -> EngineView | None:
-        return self.model._engine().view() if self.n_points and hasattr(self.model._engine(), 'view') else None  # TEMP
+        return self.model._engine().view() if self.n_points else None
 
     def leaves(self) -> Counts:
         """Return, by leaf of the engine's tree, the leaf of the tree handed out."""

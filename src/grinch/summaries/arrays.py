@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -243,6 +243,18 @@ class GrowingArrays:
         if copies:
             self.arrays = self.arrays._replace(**copies)  # type: ignore[arg-type]
         return bool(copies)
+
+    def frozen(self) -> Self:
+        """Return a twin that has the points of this moment, whatever becomes of them here.
+
+        The vector of a point stays in its slot of the arrays, so the twin has only a copy of who is gone. Its internal
+        nodes are not to be used.
+        """
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        own = {name: getattr(self.arrays, name).copy() for name in ("gone", "counts", "blamed")}
+        twin.arrays = self.arrays._replace(**own)
+        return twin
 
     def forget(self) -> None:
         """Make every internal summary be computed again when it is next asked for."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,15 @@ def _lengths(values: Floats, of_row: Slots, n_rows: int) -> Floats:
 
 def sparse_rows(rows: Any) -> Any:
     return rows if scipy.sparse.issparse(rows) else scipy.sparse.csr_matrix(np.asarray(rows))
+
+
+class StoredEntries(NamedTuple):
+    """Copies of the summaries of some nodes: the entries of their rows, one after the other."""
+
+    moments: Floats
+    sizes: Ids
+    columns: Ids
+    values: Vectors32
 
 
 class SparseSummaries(GrowingArrays):
@@ -302,16 +311,26 @@ class SparseSummaries(GrowingArrays):
                 np.add.at(found, first + of_row, bits * factors[rows.indices])
         return found
 
-    def part(self, points: Slots) -> tuple[Arrays, Any]:
-        """The arrays of a tree of its own that has these points, and nothing known of its internal nodes.
+    def frozen(self) -> Self:
+        twin = super().frozen()
+        twin.blocks = memory.Blocks()
+        return twin
 
-        Besides, what owns the rows of those, as long as they are used. Nothing is shared that a writer changes.
+    def stored(self, nodes: Slots) -> StoredEntries:
+        """Return copies of the summaries of internal nodes, as they are."""
+        return StoredEntries(self.arrays.moments[nodes], self.arrays.row_sizes[nodes], *self.rows_of(nodes))
+
+    def part(self, points: Slots, at: Slots, capacity: int) -> tuple[Arrays, Any]:
+        """Return the arrays of a tree of its own: these points are its leaves ``at``, and of others nothing is known.
+
+        Besides, what owns the rows of internal nodes as long as they are used.
         """
-        n, whole = len(points), self.arrays
-        starts, sizes, moments = np.zeros(2 * n, np.int64), np.zeros(2 * n, np.int32), np.zeros((2 * n, N_MOMENTS))
-        starts[:n], sizes[:n], moments[:n] = whole.row_starts[points], whole.row_sizes[points], whole.moments[points]
-        owner, united = memory.Blocks(), len(whole.united_columns)
-        owner.hold(starts, n)
+        whole, united = self.arrays, len(self.arrays.united_columns)
+        starts, sizes = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int32)
+        moments = np.zeros((2 * capacity, N_MOMENTS))
+        starts[at], sizes[at], moments[at] = whole.row_starts[points], whole.row_sizes[points], whole.moments[points]
+        owner = memory.Blocks()
+        owner.hold(starts, capacity)
         arrays = whole._replace(
             moments=moments,
             row_starts=starts,
@@ -326,6 +345,15 @@ class SparseSummaries(GrowingArrays):
             lag=0,
         )
         return arrays, owner
+
+    @staticmethod
+    def put_stored(arrays: Arrays, at: Slots, stored: StoredEntries, which: Slots) -> None:
+        """Make some of the stored summaries those of the nodes ``at`` of a :meth:`part`."""
+        ends = np.cumsum(stored.sizes, dtype=np.int64)
+        arrays.moments[at], arrays.row_sizes[at] = stored.moments[which], stored.sizes[which]
+        for node, i in zip(at.tolist(), which.tolist(), strict=True):
+            here = slice(int(ends[i] - stored.sizes[i]), int(ends[i]))
+            arrays.row_starts[node] = memory.new_block(stored.columns[here], stored.values[here])
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""

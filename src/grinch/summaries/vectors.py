@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,13 @@ def _wide(rows: Any, is_of_roots: bool) -> Floats:
     """Rows in float64, or their square roots."""
     wide = dense_rows(rows).astype(np.float64)
     return np.sqrt(wide) if is_of_roots else wide
+
+
+class StoredMeans(NamedTuple):
+    """Copies of the summaries of some nodes."""
+
+    means: Vectors32
+    moments: Floats
 
 
 class VectorSummaries(GrowingArrays):
@@ -150,18 +158,22 @@ class VectorSummaries(GrowingArrays):
         """Change the frame as the row after the first ``count`` calls for: write these again, forget what is merged."""
         change, frame = self.frame.wanted, self.frame
         assert change is not None
-        shift, scale = (0.0 if change.origin is None else frame.origin - change.origin), frame.scale  # type: ignore[operator]
+        before, scale = self.arrays, frame.scale
+        shift = 0.0 if change.origin is None else frame.origin - change.origin  # type: ignore[operator]
         starts = range(0, count, PIECE)
 
         def differences(start: int) -> Floats:
             """Rows as differences from the new origin: of those that were kept as they came, or of what is stored."""
-            wide: Floats = self.arrays.means[start : min(start + PIECE, count)].astype(np.float64) / scale + shift
+            wide: Floats = before.means[start : min(start + PIECE, count)].astype(np.float64) / scale + shift
             if change.origin is not None:
                 at, rows = frame.kept(start, start + len(wide))
                 wide[at] = rows - change.origin
             return wide
 
         lengths = np.concatenate([row_lengths(differences(start)) for start in starts]) if count else np.zeros(0)
+        # Into other arrays, for views go on with these.
+        means, moments = (self.enlarge(old[:0], 0, self.capacity, 0) for old in (before.means, before.moments))
+        self.arrays = before._replace(means=means, moments=moments)
         frame.move(change, lengths)
         self.place_origin()
         self.longest, self.is_whole = 0.0, True
@@ -271,16 +283,30 @@ class VectorSummaries(GrowingArrays):
                 found[start : start + len(rows)] = (bits * factors).sum(axis=1)
         return found
 
-    def part(self, points: Slots) -> tuple[Arrays, Any]:
-        """The arrays of a tree of its own that has these points, and nothing known of its internal nodes.
+    def frozen(self) -> Self:
+        twin = super().frozen()
+        twin.frame = copy.copy(self.frame)
+        return twin
+
+    def stored(self, nodes: Slots) -> StoredMeans:
+        """Return copies of the summaries of internal nodes, as they are."""
+        return StoredMeans(self.arrays.means[nodes], self.arrays.moments[nodes])
+
+    def part(self, points: Slots, at: Slots, capacity: int) -> tuple[Arrays, Any]:
+        """Return the arrays of a tree of its own: these points are its leaves ``at``, and of others nothing is known.
 
         Besides, whatever has to be there as long as they are used.
         """
-        arrays, n = new_arrays(self.n_features, self.arrays.formula), len(points)
-        means, moments = np.zeros((2 * n, self.n_features), np.float32), np.zeros((2 * n, 3))
-        means[:n], moments[:n] = self.arrays.means[points], self.arrays.moments[points]
+        arrays = new_arrays(self.n_features, self.arrays.formula)
+        means, moments = np.zeros((2 * capacity, self.n_features), np.float32), np.zeros((2 * capacity, 3))
+        means[at], moments[at] = self.arrays.means[points], self.arrays.moments[points]
         calls, origin = self.arrays.calls, self.arrays.origin
         return arrays._replace(means=means, moments=moments, calls=calls, origin=origin), None
+
+    @staticmethod
+    def put_stored(arrays: Arrays, at: Slots, stored: StoredMeans, which: Slots) -> None:
+        """Make some of the stored summaries those of the nodes ``at`` of a :meth:`part`."""
+        arrays.means[at], arrays.moments[at] = stored.means[which], stored.moments[which]
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""

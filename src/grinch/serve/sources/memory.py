@@ -14,7 +14,7 @@ import scipy.sparse
 from grinch import cuts
 from grinch._types import Counts, Labels
 from grinch.estimators.base import CUT_BY, TreeClusterer
-from grinch.estimators.kept import kept_points
+from grinch.estimators.training_points import kept_points
 from grinch.linkage.base import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
 from grinch.store.changes import Change
@@ -108,8 +108,7 @@ class MemorySource:
             leaves = np.arange(self._tree.n_leaves)
             names = self._tree.names
             return _Known(1, self._tree, leaves, self._labels, leaves.tolist() if names is None else list(names))
-        # Where the points are can only be seen when nobody is changing the model.
-        return self.model._read(self._look, lambda shown: None)
+        return self.model._read(self._look)
 
     def _look(self, fitted: Any) -> _Known:
         version, known = self._version_of(fitted), self._known
@@ -164,7 +163,7 @@ class MemorySource:
                 self._kept = version, fitted.positions(), kept_points(fitted)
             return self._kept
 
-        return self.model._read(look, lambda shown: None)
+        return self.model._read(look)
 
     def columns(self) -> list[str] | None:
         names = getattr(self.model, "feature_names_in_", None)

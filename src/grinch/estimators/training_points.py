@@ -1,4 +1,4 @@
-"""The points of a fit in the order of its tree's leaves, also beside a writer."""
+"""The points of a fit in the order of its tree's leaves."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import numpy as np
 from grinch.core.engine import Engine
 from grinch.estimators.builder import Keeping
 from grinch.estimators.fit import Fit
-from grinch.estimators.shown import Shown
 from grinch.summaries import RecordSummaries
 from grinch.summaries.kept import Kept, is_over_vectors, kept_vectors
 
 
 def kept_points(fitted: Fit) -> Kept:
-    """The points of a fit that nobody else is using; they may change afterwards."""
+    """Return the points of a fit; they may change afterwards."""
     builder = fitted.builder
     if isinstance(builder, Engine):
         kept = _kept_by_engine(builder)
@@ -41,16 +40,3 @@ def _kept_by_engine(engine: Engine) -> Kept:
 
 def _stacked(groups: list[object]) -> np.ndarray:
     return np.concatenate([group.block for group in groups]) if groups else np.empty((0, 0))  # type: ignore[attr-defined]
-
-
-def kept_beside(shown: Shown) -> Kept | None:
-    """The points that were there before a writer began; None if that has to be waited for."""
-    standing = shown.standing
-    if standing is None:
-        return None
-    with standing.at_end:
-        if not standing.is_current():
-            return None
-        kept = kept_vectors(standing.summaries, standing.slots)
-        # As long as this is held no point gets another vector; afterwards it may.
-        return kept._replace(rows=kept.rows[np.argsort(shown.leaves)])
