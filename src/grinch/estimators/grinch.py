@@ -17,7 +17,9 @@ from grinch._types import Slots, count_rows
 from grinch.core.engine import Engine
 from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
+from grinch.cuts.tracking import GrowingTree
 from grinch.errors import LinkageError, unknown_name
+from grinch.estimators.automatic import growing_tree
 from grinch.estimators.base import IncrementalClusterer, Prepared, Seen, parameters_of, writing
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
@@ -397,13 +399,23 @@ class Grinch(IncrementalClusterer):
                 self._raise_with_ids(error)
             finally:
                 fitted.settle()
-                engine.look_again()
+                engine.lose_moves()
         return self
 
     @property
     def refinements_(self) -> list[Refinement]:
         """What each call of ``refine`` did and gained, since the tree was begun."""
         return self._read(lambda seen: list(seen.refinements))
+
+    # For cuts that follow the tree, in a thread that alone uses the model ------------------------------------------
+
+    def growing_tree(self) -> GrowingTree | None:
+        """Return the tree under construction; None before the first points."""
+        return growing_tree(self._fitted) if self.__sklearn_is_fitted__() else None
+
+    def places(self, X: Any) -> Places:
+        """Return where points would be attached, by the nodes of the tree under construction, which has some points."""
+        return self._engine().place(self._validate(X, reset=False).rows)
 
     # Within -------------------------------------------------------------------------------------------------------
 

@@ -49,9 +49,6 @@ class Shown:
             raise NotShown
         return self.found
 
-    def live_cut(self, asked: object) -> None:
-        """No cut follows what does not change."""
-
     def tree(self) -> Tree:
         return self.handed_out
 

@@ -146,7 +146,7 @@ class _Before:
     def __init__(self, look: Look):
         self.version, self.tree, self.cuts = look.version, look.tree, look.cuts
         self._positions = look.positions
-        self.followed = SimpleNamespace(names=list(look.cuts) or [DEFAULT_CUT], labels=lambda cut, _: look.cuts[cut])
+        self.tracking = SimpleNamespace(names=list(look.cuts) or [DEFAULT_CUT], labels=look.cuts.__getitem__)
 
     @property
     def n_points(self) -> int:

@@ -72,6 +72,6 @@ def _check_same(path: Path, contents: Contents, again: Contents) -> None:
     one, other = contents.model.tree_, again.model.tree_
     if not np.array_equal(one.child_pairs(), other.child_pairs()):
         raise damaged(path, "the tree on disk is not the one in memory")
-    for cut in contents.followed.names:
-        if not np.array_equal(contents.followed.labels(cut, contents.model), again.followed.labels(cut, again.model)):
+    for cut in contents.tracking.names:
+        if not np.array_equal(contents.tracking.labels(cut), again.tracking.labels(cut)):
             raise damaged(path, f"the clusters of cut {cut!r} on disk are not those in memory")

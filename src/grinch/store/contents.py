@@ -21,14 +21,13 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from grinch._types import Counts
+from grinch.cuts.tracking import Change
 from grinch.estimators.advice import no_advice
-from grinch.estimators.grinch import Grinch
 from grinch.saving.parts import Parts, put_together, take_apart
 from grinch.store import disk
-from grinch.store.changes import Change
+from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.damage import damaged
 from grinch.store.database import Id, Operation
-from grinch.store.following import Followed, how_of
 from grinch.store.snapshots import Snapshot
 from grinch.summaries import SparseSummaries
 from grinch.summaries.arrays import enlarged
@@ -53,8 +52,8 @@ class Contents:
     those of removed points and earlier versions of updated ones among them.
     """
 
-    def __init__(self, model: Grinch, followed: Followed, folder: Path, store: str):
-        self.model, self.followed, self.folder, self.store = model, followed, folder, store
+    def __init__(self, tracking: ClusterTracking, folder: Path, store: str):
+        self.model, self.tracking, self.folder, self.store = tracking.model, tracking, folder, store
         self.version = self.n_rows = 0
         self.n_begun = 0
         """How many changes were begun: if one is raised out of, these contents are good for nothing any more."""
@@ -165,14 +164,14 @@ class Contents:
 
     def add_cut(self, version: int, name: str, how: Mapping[str, Any]) -> list[Change]:
         self.n_begun += 1
-        self.followed.add(name, **how, model=self.model)
+        self.tracking.add(name, **how)
         return [*self._committed(version), *self._born(version, name)]
 
     def _born(self, version: int, name: str) -> list[Change]:
         """All clusters of a cut that was just made."""
         if not self.n_points:
             return []
-        members = sorted(self.followed.members(name, self.model).items())
+        members = sorted(self.tracking.members(name).items())
         return [
             Change(version, name, "born", cluster, (), len(some), len(some), tuple(np.sort(some)[:FEW].tolist()))
             for cluster, some in members
@@ -180,13 +179,13 @@ class Contents:
 
     def drop_cut(self, version: int, name: str) -> list[Change]:
         self.n_begun += 1
-        self.followed.drop(name)
+        self.tracking.drop(name)
         return self._committed(version)
 
     def recut(self, version: int, name: str) -> list[Change]:
         self.n_begun += 1
         self.version = version
-        return self.followed.recut(name, self.model, version)
+        return self.tracking.recut(name, version)
 
     def nothing(self, version: int) -> list[Change]:
         """An operation that the model has no part in."""
@@ -216,7 +215,7 @@ class Contents:
 
     def _committed(self, version: int) -> list[Change]:
         self.version = version
-        return self.followed.commit(self.model, version)
+        return self.tracking.commit(version)
 
     def _note_rows(self, positions: Counts, first_row: int) -> None:
         need = self.n_given
@@ -232,7 +231,7 @@ class Contents:
     def parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """All there is, as JSON and arrays; nothing is copied."""
         model = take_apart(self.model)
-        state, followed = self.followed.state()
+        state, tracked = self.tracking.to_state()
         manifest = {
             "store": self.store,
             "version": self.version,
@@ -241,7 +240,7 @@ class Contents:
             "followed": state,
         }
         arrays = {f"model/{name}": array for name, array in model.arrays.items()}
-        arrays |= {f"followed/{name}": array for name, array in followed.items()}
+        arrays |= {f"followed/{name}": array for name, array in tracked.items()}
         return manifest, arrays | {"row_of": self._row_of}
 
     @classmethod
@@ -254,9 +253,8 @@ class Contents:
             return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
 
         model = put_together(Parts(manifest["model"], under("model/")), linkage=linkage, search=search)
-        followed = Followed.from_state(manifest["followed"], under("followed/"))
-        followed.attach(model)
-        contents = cls(model, followed, folder, manifest["store"])
+        tracking = ClusterTracking.from_state(model, manifest["followed"], under("followed/"))
+        contents = cls(tracking, folder, manifest["store"])
         contents.version, contents.n_rows = int(manifest["version"]), int(manifest["rows"])
         contents._row_of = snapshot.arrays["row_of"]
         return contents

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from grinch._types import Counts, Labels
-from grinch.store.changes import Change
+from grinch.cuts.tracking import Change
 from grinch.store.database import Id
 from grinch.store.looking import Look
 from grinch.tree import Tree

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._types import Counts, Floats, Labels
-from grinch.store.changes import Change
+from grinch.cuts.tracking import Change
 from grinch.store.database import Database, Id
 from grinch.store.reading import Reading
 from grinch.tree import Tree
@@ -48,14 +48,14 @@ class Looking(Reading):
             at = self._db.times()
             when = np.full(max(at, default=0) + 1, np.nan)
             when[list(at)] = list(at.values())
-            names = contents.followed.names if contents.n_points else []
+            names = contents.tracking.names if contents.n_points else []
             return Look(
                 contents.version,
                 self.bare_tree,
                 positions,
                 arrived,
                 when[arrived],
-                {name: contents.followed.labels(name, contents.model) for name in names},
+                {name: contents.tracking.labels(name) for name in names},
                 {name: self._db.names(name) for name in names},
                 frozenset(name for name in names if self._is_recut_advised(contents, name)),
             )
@@ -112,7 +112,7 @@ class Looking(Reading):
     def cut_names(self) -> list[str]:
         """The names of the cuts that are followed."""
         with self._turn:
-            return list(self._now().followed.names)
+            return list(self._now().tracking.names)
 
     def latest_changes(self, since: int, cut: str, limit: int, until: int | None = None) -> tuple[list[Change], bool]:
         """The last things that happened to clusters after version ``since``, the latest first, without exemplars.

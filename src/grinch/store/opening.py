@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 import grinch
+from grinch.cuts.tracking import CUT_BY
 from grinch.errors import unknown_name
 from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
 from grinch.store import inputs
+from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
-from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.lock import WriterLock, holder
 from grinch.store.reading import DEFAULT_CUT
 from grinch.store.session import OUR_NAMES, snapshot_name, vectors_name
@@ -194,11 +195,11 @@ def _create(folder: Path) -> None:
 
 def _finish(folder: Path, model: Grinch, how: dict[str, Any], dtype: str | None) -> None:
     """Make a new store to the end: with an empty model, and how it is cut."""
-    followed = Followed()
-    followed.add(DEFAULT_CUT, **how, model=model)
+    tracking = ClusterTracking(model)
+    tracking.add(DEFAULT_CUT, **how)
     with closing(Database(folder, readonly=False)) as database:
         (name,) = database.get("files")
-        contents = Contents(model, followed, folder, database.get("store"))
+        contents = Contents(tracking, folder, database.get("store"))
         write_snapshot(folder / name, *contents.parts())
         with database.changing():
             # Also where the snapshot is lost, a store knows how it was made.

@@ -8,10 +8,10 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Counts, Labels, Slots
+from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
 from grinch.estimators.checks import placing
 from grinch.store import disk, inputs
-from grinch.store.changes import Change
 from grinch.store.contents import Contents
 from grinch.store.damage import damaged
 from grinch.store.database import Id
@@ -91,7 +91,7 @@ class Reading(Session):
             self._check_cut_name(cut)
             if not contents.n_points:
                 return np.empty(0, np.int64)
-            return contents.followed.labels(cut, contents.model)
+            return contents.tracking.labels(cut)
 
     def clusters(self, cut: str = DEFAULT_CUT) -> dict[int, list[Id]]:
         """The ids of the points of each cluster, by cluster id.
@@ -134,7 +134,7 @@ class Reading(Session):
                 raise ValueError("X cannot be placed: the store has no points yet. Insert some first")
             with placing():
                 rows = self._checked(X, contents)
-            return contents.followed.cluster_of_places(cut, contents.model, rows)
+            return contents.tracking.predict(cut, rows)
 
     def cuts(self) -> dict[str, dict[str, Any]]:
         """The cuts by name: how each is made, how many clusters it has, and how much changed since it was made.
@@ -144,10 +144,10 @@ class Reading(Session):
         """
         with self._turn:
             contents = self._now()
-            return {name: self._about_cut(contents, name) for name in contents.followed.names}
+            return {name: self._about_cut(contents, name) for name in contents.tracking.names}
 
     def _about_cut(self, contents: Contents, name: str) -> dict[str, Any]:
-        cut, drift = contents.followed[name], contents.followed.drift(name)
+        cut, drift = contents.tracking[name], contents.tracking.drift(name)
         return {
             "kind": "automatic" if cut.is_automatic else "n_clusters" if cut.how.threshold is None else "threshold",
             **cut.parameters,
@@ -158,8 +158,8 @@ class Reading(Session):
 
     @staticmethod
     def _is_recut_advised(contents: Contents, name: str) -> bool:
-        followed = contents.followed
-        return bool(followed[name].is_automatic and followed.drift(name).share >= ADVISED)
+        cut = contents.tracking[name]
+        return bool(cut.is_automatic and cut.drift.share >= ADVISED)
 
     def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Change]:
         """What happened to clusters after version ``since``, in order; of all cuts where ``cut`` is None.
@@ -193,7 +193,7 @@ class Reading(Session):
             check_count("since", since, 0)
             if not contents.n_points:
                 return np.empty(0, np.intp)
-            return np.asarray(contents.followed.touched(contents.model, since), np.intp)
+            return np.asarray(contents.tracking.touched(since), np.intp)
 
     def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
         """The names that were given to clusters, by cluster id; with ``gone``, of clusters that are no more, too."""
@@ -249,7 +249,7 @@ class Reading(Session):
         with self._turn:
             contents = self._now()
             self._check_cut_name(cut)
-            return contents.followed.would_recut(cut, contents.model)
+            return contents.tracking.would_recut(cut)
 
     def refresh(self) -> int:
         """For a reader: go on to what is committed by now; the version."""
@@ -350,6 +350,6 @@ class Reading(Session):
         return tuple(position for position, is_there in zip(positions, there, strict=True) if is_there)
 
     def _check_cut_name(self, cut: Any) -> None:
-        names = self._now().followed.names
+        names = self._now().tracking.names
         if cut not in names:
             raise unknown_name("cut", cut, names)

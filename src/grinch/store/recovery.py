@@ -353,7 +353,7 @@ class _Recovery:
         elif len(numbers):
             checksum = self._write_vectors(self.remains.rows.file, str(about["vectors"]), numbers)
         write_snapshot(self.work / str(about["snapshot"]), *contents.parts())
-        is_kept = dict.fromkeys(contents.followed.names, rebuilt.is_followed)
+        is_kept = dict.fromkeys(contents.tracking.names, rebuilt.is_followed)
         names = [row for row in tables["names"] if is_kept.get(row[0])]
         if len(names) < len(tables["names"]):
             self.lost.append(f"{len(tables['names']) - len(names):,} names of clusters")
@@ -378,7 +378,7 @@ class _Recovery:
         known, rows, name = self.remains.about, self.remains.rows, vectors_name()
         is_vectors = contents.is_fitted and not isinstance(rows, Records)
         is_sparse = is_vectors and isinstance(rows.file, SparseRowFile)  # type: ignore[union-attr]
-        default = contents.followed[DEFAULT_CUT]
+        default = contents.tracking[DEFAULT_CUT]
         snapshot = snapshot_name(contents.version)
         return {
             "format": SPARSE_FORMAT if is_sparse else FORMAT,

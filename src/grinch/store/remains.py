@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from grinch._types import Counts, Mask
+from grinch.cuts.tracking import CUT_BY
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import is_average
 from grinch.saving.checks import check_model
 from grinch.saving.parts import Parts, put_together
 from grinch.store import disk, inputs
+from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.contents import Contents
 from grinch.store.damage import DamagedStore, LaterFormat, damaged, reading
 from grinch.store.database import BESIDE, FILE, TABLES, Database, Operation
-from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.opening import DTYPES
 from grinch.store.reading import DEFAULT_CUT
 from grinch.store.salvage import salvage
@@ -161,10 +162,10 @@ class Remains:
                 f"linkage must be given, and metric, mode, n_neighbors and search unless they are the default ones: no"
                 f" snapshot in {str(self.folder)!r} can be read, and its database does not say what it was made with"
             )
-        followed = Followed()
+        tracking = ClusterTracking(model)
         for name, cut in self._cuts(all_cuts).items():
-            followed.add(name, **cut, model=model)
-        return Contents(model, followed, self._work, "")
+            tracking.add(name, **cut)
+        return Contents(tracking, self._work, "")
 
     def _cuts(self, all_cuts: bool) -> dict[str, dict[str, Any]]:
         default = self.about.get("default_cut") or (None, None)

@@ -18,12 +18,12 @@ import numpy as np
 
 from grinch._compile import no_garbage_collection
 from grinch._types import Counts, count_rows
+from grinch.cuts.tracking import Change
 from grinch.errors import LinkageError
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
 from grinch.saving.checks import check_model
 from grinch.store import disk, inputs
-from grinch.store.changes import Change
 from grinch.store.contents import Contents, ids_as_arrays
 from grinch.store.damage import DamagedStore, damaged, reading
 from grinch.store.database import SPARSE_FORMAT, Database, Id, Operation

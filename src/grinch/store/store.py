@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from grinch._checks import check_count, check_flag
 from grinch._types import Counts, Slots, count_rows
+from grinch.cuts.tracking import Change
 from grinch.store import disk, inputs
-from grinch.store.changes import Change
 from grinch.store.checking import check_rows, check_store
 from grinch.store.contents import Contents
 from grinch.store.database import Database, Id, KnownId, Operation
@@ -237,7 +237,7 @@ class Store(Looking):
             contents = self._writable()
             how = inputs.check_how(n_clusters, threshold, cut, layer)
             name = inputs.check_text("name", name)
-            if name in contents.followed.names:
+            if name in contents.tracking.names:
                 raise ValueError(f"name must be a text that no cut is called by yet; got {name!r}")
             # A later cut of the same name is another one, and its clusters have other ids.
             with self._changing(0) as version:

@@ -13,11 +13,11 @@ import scipy.sparse
 
 from grinch import cuts
 from grinch._types import Counts, Labels
+from grinch.cuts.tracking import Change
 from grinch.estimators.base import CUT_BY, TreeClusterer
 from grinch.estimators.kept import kept_points
 from grinch.linkage.base import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
-from grinch.store.changes import Change
 from grinch.summaries.kept import Kept
 from grinch.tree import Tree
 

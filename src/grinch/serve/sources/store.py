@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from grinch._types import Counts
+from grinch.cuts.tracking import Change
 from grinch.linkage.named import linkage_of
 from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
-from grinch.store.changes import Change
 from grinch.store.face import AnyStore
 from grinch.store.looking import Look
 from grinch.store.node_names import FILE as NAMES_FILE

@@ -14,11 +14,11 @@ import numpy as np
 
 from grinch import cuts
 from grinch._types import Counts, Labels, Mask
+from grinch.cuts.tracking.changes import NOWHERE, Change, Parts, find_changes
+from grinch.cuts.tracking.ids import NO_CLUSTER, match
 from grinch.sharded.store.carrying import carried_splits
 from grinch.store import DamagedStore
-from grinch.store.changes import NOWHERE, Change, Parts, find_changes
 from grinch.store.damage import unusable
-from grinch.store.identity import NO_CLUSTER, match
 from grinch.tree import Tree
 
 FILE = "clusters.sqlite"

@@ -13,13 +13,13 @@ from grinch._checks import check_count
 from grinch._types import Counts, Labels
 from grinch.cuts import AutomaticCut
 from grinch.cuts.persistence import mean_gaps
+from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
 from grinch.sharded.files import joined
 from grinch.sharded.store.carrying import carried_splits
 from grinch.sharded.store.clusters import ClusterFile, Followed
 from grinch.sharded.store.reading import Reading
 from grinch.store import inputs
-from grinch.store.changes import Change
 from grinch.store.database import Id
 from grinch.store.reading import ADVISED, DEFAULT_CUT
 from grinch.tree import Tree

@@ -10,11 +10,11 @@ import numpy as np
 
 from grinch import cuts
 from grinch._types import Counts, Labels
+from grinch.cuts.tracking import Change
 from grinch.sharded.files import joined
 from grinch.sharded.store.branch import Branch
 from grinch.sharded.store.following import Following, _is_recut_advised
 from grinch.store import DamagedStore
-from grinch.store.changes import Change
 from grinch.store.database import Database, Id
 from grinch.store.looking import Look
 
