@@ -25,7 +25,7 @@ from sklearn.metrics import adjusted_rand_score
 import sets
 from grinch import Grinch, cuts
 from grinch.datasets import gaussian_mixture
-from grinch.store.following import Followed
+from grinch.store.cluster_tracking import ClusterTracking
 
 HERE = Path(__file__).parent
 SETS = ("intents 5,000", "digits", "mixture 5,000", "usps 4,000")
@@ -46,7 +46,8 @@ def days(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, Any]:
     order = np.random.default_rng(seed).permutation(len(X))
     X, y = X[order], y[order]
     parts = np.array_split(np.arange(len(X)), DAYS)
-    model, followed = Grinch(metric="cosine").partial_fit(X[parts[0]]), Followed()
+    model = Grinch(metric="cosine").partial_fit(X[parts[0]])
+    tracking = ClusterTracking(model)
     scores = model.tree_.scores[model.tree_.internal_nodes()]
     how: dict[str, dict[str, Any]] = {
         "n_clusters": {"n_clusters": len(np.unique(y))},
@@ -54,14 +55,14 @@ def days(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, Any]:
         "automatic": {},
     }
     for name, given in how.items():
-        followed.add(name, **given, model=model)
+        tracking.add(name, **given)
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in how}
-    before = {name: (followed.labels(name, model), own(model, **given)) for name, given in how.items()}
+    before = {name: (tracking.labels(name), own(model, **given)) for name, given in how.items()}
     for day, part in enumerate(parts[1:], 2):
         model.partial_fit(X[part])
-        changes = followed.commit(model, day)
+        changes = tracking.commit(day)
         for name, given in how.items():
-            labels, numbers = followed.labels(name, model), own(model, **given)
+            labels, numbers = tracking.labels(name), own(model, **given)
             old, old_numbers = before[name]
             now, n = labels[: len(old)], len(labels)
             is_steady = steady(old, now)
@@ -80,10 +81,10 @@ def days(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, Any]:
                 row["ari_classes_fresh"] = float(adjusted_rand_score(y[:n], numbers))
                 row["n_clusters_fresh"] = len(np.unique(numbers))
                 row["ari_with_fresh"] = float(adjusted_rand_score(labels, numbers))
-                row["drift"] = followed.drift(name).share
+                row["drift"] = tracking.drift(name).share
             rows[name].append(row)
             before[name] = labels, numbers
-    return {"cuts": rows, "one_removed": one_removed(model, followed, seed)}
+    return {"cuts": rows, "one_removed": one_removed(tracking, seed)}
 
 
 def own(model: Grinch, n_clusters: int | None = None, threshold: float | None = None) -> np.ndarray:
@@ -93,30 +94,30 @@ def own(model: Grinch, n_clusters: int | None = None, threshold: float | None = 
     return model.labels_ if n_clusters is None else cuts.cut_sizeable(model.tree_, n_clusters)
 
 
-def one_removed(model: Grinch, followed: Followed, seed: int, times: int = 20) -> dict[str, dict[str, float]]:
+def one_removed(tracking: ClusterTracking, seed: int, times: int = 20) -> dict[str, dict[str, float]]:
     """Points are removed one by one: the share of the others that get another id, and another number in ``labels_``."""
-    rng = np.random.default_rng(seed)
+    rng, model = np.random.default_rng(seed), tracking.model
     found: dict[str, dict[str, list[float]]] = {
-        name: {"renamed": [], "renamed_if_steady": [], "renumbered": []} for name in followed.names
+        name: {"renamed": [], "renamed_if_steady": [], "renumbered": []} for name in tracking.names
     }
     for i in range(times):
         ids = np.array(model.ids_)
-        before = {name: (followed.labels(name, model), own(model, **_how(followed, name))) for name in followed.names}
+        before = {name: (tracking.labels(name), own(model, **_how(tracking, name))) for name in tracking.names}
         at = int(rng.integers(len(ids)))
         model.remove([int(ids[at])])
-        followed.commit(model, 100 + i)
+        tracking.commit(100 + i)
         for name, (labels, numbers) in before.items():
-            old, now = np.delete(labels, at), followed.labels(name, model)
+            old, now = np.delete(labels, at), tracking.labels(name)
             is_steady = steady(old, now)
             found[name]["renamed"].append(float((old != now).mean()))
             found[name]["renamed_if_steady"].append(float((old != now)[is_steady].mean()))
-            own_now = own(model, **_how(followed, name))
+            own_now = own(model, **_how(tracking, name))
             found[name]["renumbered"].append(float((np.delete(numbers, at) != own_now).mean()))
     return {name: {key: float(np.mean(values)) for key, values in by.items()} for name, by in found.items()}
 
 
-def _how(followed: Followed, name: str) -> dict[str, Any]:
-    how = followed[name].how
+def _how(tracking: ClusterTracking, name: str) -> dict[str, Any]:
+    how = tracking[name].how
     return {"n_clusters": how.n_clusters, "threshold": how.threshold}
 
 
@@ -132,23 +133,22 @@ def times(n: int = 100_000, commits: int = 60) -> dict[str, Any]:
     }
     found: dict[str, Any] = {"n": n}
     for name, given in how.items():
-        followed, taken, inserted, changes = Followed(), [], [], 0
-        model._engine().follower = None
+        tracking, taken, inserted, changes = ClusterTracking(model), [], [], 0
         begin = time.perf_counter()
-        followed.add(name, **given, model=model)
+        tracking.add(name, **given)
         added = time.perf_counter() - begin
         for version in range(commits + 5):
             at = model.n_leaves_
             begin = time.perf_counter()
             model.partial_fit(X[at : at + 100])
             middle, used = time.perf_counter(), time.thread_time()
-            changes = len(followed.commit(model, version))
+            changes = len(tracking.commit(version))
             taken.append((time.perf_counter() - middle, time.thread_time() - used))
             inserted.append(middle - begin)
         # The first ones compile.
         wall, cpu = (1e3 * np.array(taken[5:])).T
         found[name] = {
-            "clusters": len(followed.members(name, model)),
+            "clusters": len(tracking.members(name)),
             "changes_in_the_last": changes,
             "add_seconds": added,
             "commit_ms": _summary(wall),

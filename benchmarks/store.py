@@ -211,7 +211,7 @@ def _spread(times: list[float]) -> dict[str, float]:
 def follow(place: Path, n: int) -> dict[str, Any]:
     """Milliseconds per commit of 100 points at n points: matching clusters and noting changes, and reading them."""
     import grinch
-    from grinch.store.following import Followed
+    from grinch.store.cluster_tracking import ClusterTracking
 
     X = mixture(n + 3000)[0]
     found: dict[str, Any] = {"points": n}
@@ -222,20 +222,20 @@ def follow(place: Path, n: int) -> dict[str, Any]:
             matching: list[float] = []
             whole: list[float] = []
             reading: list[float] = []
-            real = Followed.commit
+            real = ClusterTracking.commit
 
             def commit(*values: Any, real: Any = real, matching: list[float] = matching) -> Any:
                 with timed(matching):
                     return real(*values)
 
-            Followed.commit = commit  # type: ignore[assignment, method-assign]
+            ClusterTracking.commit = commit  # type: ignore[assignment, method-assign]
             n_changes = 0
             for batch in batches(X, n, n + 3000, 100):
                 with timed(whole):
                     version = store.insert(batch)
                 with timed(reading):
                     n_changes += len(store.changes(since=version - 1))
-            Followed.commit = real  # type: ignore[method-assign]
+            ClusterTracking.commit = real  # type: ignore[method-assign]
             found[title] = {
                 "clusters": len(set(store.labels().tolist())),
                 "changes a commit": n_changes / len(whole),

@@ -14,8 +14,6 @@ from grinch.core.engine import Engine
 from grinch.core.rules import EXACT
 from grinch.core.state import State
 from grinch.linkage.named import linkage_of
-from grinch.tree.links import NONE
-from grinch.tree.live_cut import Marked, fill_labels
 from pages import ROOT
 
 READ, WRITE, ROW, START, STOP, BLOCK = range(6)
@@ -158,11 +156,3 @@ def test_no_move_looks_above_the_root(rng, monkeypatch):
     engine = Engine(linkage_of("average"), EXACT._replace(graft_cap=20), n_features=8, compiled=False)
     engine.insert(rng.normal(size=(40, 8)).astype(np.float32))
     assert engine.n_leaves == 40
-
-
-def test_a_slot_without_a_cluster_has_no_label():
-    fields = {name: np.zeros(4, np.int64) for name in Marked._fields} | {"labels": np.array([1, NONE, 3]).view(Strict)}
-    fields["clusters"] = np.array([0, 1, 2, 3]).view(Strict)
-    labels = np.empty(3, np.int64)
-    fill_labels.py_func(Marked(**fields), np.array([5, 6, 7, 8]), labels)
-    assert labels.tolist() == [6, NONE, 8]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grinch.cli.changes import _print
-from grinch.store.changes import Change
+from grinch.cuts.tracking import Change
 
 
 def change(kind, cluster, count, others=()):

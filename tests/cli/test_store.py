@@ -15,7 +15,7 @@ import grinch
 from commands import run_command
 from grinch.cli import add as adding
 from grinch.cli.changes import sentence, telling
-from grinch.store.changes import Change
+from grinch.cuts.tracking import Change
 from grinch.store.net import net_changes
 
 

@@ -17,7 +17,7 @@ import grinch
 from effort import at_night, trials
 from grinch import Grinch
 from grinch.store import snapshots
-from grinch.store.following import Followed
+from grinch.store.cluster_tracking import ClusterTracking
 
 CENTRES = np.random.default_rng(7).normal(size=(6, 4)) * 3
 
@@ -42,8 +42,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp()) / "store"
         self.linkage = linkage
         self.store = grinch.open(self.folder, linkage=linkage, **cut)
-        self.model, self.followed = Grinch(linkage=linkage), Followed()
-        self.followed.add("default", model=self.model, **cut)
+        self.model = Grinch(linkage=linkage)
+        self.tracking = ClusterTracking(self.model)
+        self.tracking.add("default", **cut)
         self.version, self.given, self.rows, self.payloads, self.changes = 0, 0, {}, {}, []
 
     def points(self, seed, n):
@@ -58,7 +59,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Whatever the store has done made the next version."""
         self.version += 1
         assert version == self.version
-        self.changes += self.followed.commit(self.model, version)
+        self.changes += self.tracking.commit(version)
 
     @rule(seed=st.integers(0, 999), n=st.sampled_from([1, 2, 7, 30]), payload=st.booleans())
     def insert(self, seed, n, payload):
@@ -110,7 +111,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def recut(self):
         self.version = self.store.recut()
-        self.changes += self.followed.recut("default", self.model, self.version)
+        self.changes += self.tracking.recut("default", self.version)
 
     @precondition(lambda self: self.rows)
     @rule()
@@ -147,7 +148,7 @@ class StoreMachine(RuleBasedStateMachine):
         tree = self.model.tree_
         np.testing.assert_array_equal(store.tree.child_pairs(), tree.child_pairs())
         np.testing.assert_array_equal(store.tree.scores, tree.scores)
-        np.testing.assert_array_equal(store.labels(), self.followed.labels("default", self.model))
+        np.testing.assert_array_equal(store.labels(), self.tracking.labels("default"))
         some = sorted(self.rows)[::3]
         kept = store.vectors([f"p{i}" for i in some])
         assert scipy.sparse.issparse(kept) == self.is_sparse

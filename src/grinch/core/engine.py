@@ -54,7 +54,7 @@ from grinch.tree.links import (
     undo_change,
     unfollowed,
 )
-from grinch.tree.live_cut import Asked, LiveCut
+from grinch.tree.move_log import MoveLog, TreeFollower
 from grinch.tree.saved import links_from_state, links_to_state, validate_links
 
 # The number of the engine: raised whenever benchmarks/digests.json is rewritten, for then the same points can give
@@ -96,26 +96,6 @@ class Gardener(Protocol):
 
     def validate(self, n: int, is_due: bool) -> None:
         """Refuse a state that is not of ``n`` points; ``is_due``: it is its turn before the next one comes."""
-        ...
-
-
-class Follower(Protocol):
-    """Follows a tree by the numbers of its nodes: it has to hear when they change (:mod:`grinch.tree.follow`)."""
-
-    def follow(self, links: Links) -> Links:
-        """The same tree, which writes down its moves for the follower; what moved before is not known."""
-        ...
-
-    def grown(self, capacity: int) -> None:
-        """There is room for more leaves, and internal nodes have moved to a new offset."""
-        ...
-
-    def reordered(self, source: Ids) -> None:
-        """Internal row i is what row ``source[i]`` was."""
-        ...
-
-    def compacted(self, leaves: Slots, internal: Slots, capacity: int) -> None:
-        """Only these nodes are left, counted from 0, and from the node after the offset."""
         ...
 
 
@@ -176,7 +156,7 @@ class Engine:
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        readers = ("_cut", "_view_slots", "_near", "follower")
+        readers = ("moves", "_view_slots", "_near")
         state = {name: value for name, value in vars(self).items() if name not in readers}
         return {**state, "links": unfollowed(self.links)}
 
@@ -186,9 +166,8 @@ class Engine:
         self._is_owned = False
 
     def _forget_readers(self) -> None:
-        self._cut: LiveCut | None = None
-        self.follower: Follower | None = None
-        """Who follows the tree from change to change."""
+        self.moves = MoveLog()
+        """The nodes that moved, for whoever follows the tree from change to change."""
         # Held by the view that writes to the slots at the end.
         self._view_slots = threading.Lock()
         self._near: tuple[tuple[int, int], Ids] | None = None
@@ -232,38 +211,27 @@ class Engine:
     def _tree(self, internal: Slots, raw_scores: Floats) -> Tree:
         scores = np.full(len(self.links.table), np.nan)
         scores[internal] = self.summaries.in_units(raw_scores)
-        return Tree.from_links(self.links, scores, getattr(self.linkage, "ceiling", None))
+        return Tree.from_links(self.links, scores, self.ceiling)
 
-    def cut(self, asked: Asked) -> LiveCut | None:
-        """The cut that is asked for, of the tree as it stands; what it costs depends on what changed.
+    @property
+    def ceiling(self) -> float | None:
+        """The score of two identical points, if the linkage has one."""
+        found: float | None = getattr(self.linkage, "ceiling", None)
+        return found
 
-        None for one by sizeable splits where nobody knows the score of two identical points: what heights count from
-        is then the best score in the tree, and one change changes all.
-        """
-        ceiling = getattr(self.linkage, "ceiling", None)
-        if ceiling is None and not asked.is_by_height:
-            return None
+    def follow(self, follower: TreeFollower, is_current: bool = False) -> None:
+        """Write down moves for a follower; ``is_current`` if it knows the tree as it is now."""
         self.own_arrays()
-        if self._cut is None or not self._cut.follows(self.links):
-            self._cut = LiveCut(self.summaries.capacity, ceiling)
-            self.links = self.links._replace(moved=self._cut.moved)
-        self._cut.update(self.links, asked, self.sibling_scores)
-        return self._cut
+        self.links = self.moves.add(self.links, follower, is_current)
 
-    def look_again(self) -> None:
-        """Nodes have other numbers or other scores, who knows which: the next cut looks at all of them."""
-        self._cut = None
-        self._follow_again()
-
-    def _follow_again(self) -> None:
-        """The tree has other arrays, or what changed in it is not known: whoever follows it looks at all of it."""
-        if self.follower is not None:
-            self.links = self.follower.follow(self.links)
+    def lose_moves(self) -> None:
+        """Let followers look at the whole tree: nodes have other numbers, arrays or scores."""
+        self.links = self.moves.lose(self.links)
 
     def outdate(self) -> None:
         """Points are about to get other slots or other vectors: what was found of them before is forgotten."""
         self._near = None
-        self.look_again()
+        self.lose_moves()
 
     def sibling_scores(self, nodes: Slots) -> Floats:
         """The scores of the children of these nodes."""
@@ -406,7 +374,7 @@ class Engine:
             # An engine counts sizes up to its limit, and a tree to the end.
             np.minimum(compact.table[:, SIZE], compact.head[LIMIT] + 1, out=compact.table[:, SIZE])
             self.links = compact
-            self.look_again()
+            self.lose_moves()
         self.summaries.forget()
 
     # Who is near whom ---------------------------------------------------------------------------------------------
@@ -494,9 +462,9 @@ class Engine:
             links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
             self.summaries.compact(leaves, internal, capacity)
             self.links = links
-            if self.follower is not None:
-                self.follower.compacted(leaves, internal, capacity)
-                self._follow_again()
+            for follower in self.moves.followers():
+                follower.compacted(leaves, internal, capacity)
+            self.lose_moves()
             self.search.compacted(leaves)
             if self.found is not None:
                 self.found.compacted(leaves)
@@ -571,20 +539,20 @@ class Engine:
                 links = grown(self.links, capacity, self.summaries.is_undoable)
                 self.summaries.grow(capacity)
                 self.links = links
-                if self.follower is not None:
-                    self.follower.grown(capacity)
-                    self._follow_again()
+                for follower in self.moves.followers():
+                    follower.grown(capacity)
+                self.lose_moves()
 
     def tidy(self) -> None:
         """Put what is near in the tree near in memory; the tree is the same."""
         preorder = walks.no_nodes(2 * self.n_leaves - 1)
         walks.fill_preorder(self.links.table, int(self.links.head[ROOT]), int(self.links.head[OFFSET]), preorder)
         with uninterrupted():
-            self.look_again()
+            self.lose_moves()
             source = in_order_of_walk(self.links, preorder)
             self.summaries.reorder(source)
-            if self.follower is not None:
-                self.follower.reordered(source)
+            for follower in self.moves.followers():
+                follower.reordered(source)
 
     def snapshot(self) -> Links:
         """A copy of the tree, to go back to."""
@@ -594,7 +562,7 @@ class Engine:
         """Go back to the tree of a snapshot; the points are the same."""
         self.summaries.forget()
         self.links = links
-        self._follow_again()
+        self.lose_moves()
 
     def own_arrays(self) -> None:
         """Copy arrays that were loaded read-only (joblib's memory maps)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import numpy as np
 from grinch._types import Floats, Ids, Vectors32
 from grinch.core.engine import Engine
 from grinch.cuts.automatic import AutomaticCut, automatic_cut
+from grinch.cuts.choice import Choice
+from grinch.cuts.flat import labels_of
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, comparable, weighted
 from grinch.cuts.persistence import mean_gaps
+from grinch.cuts.tracking import GrowingTree, WholeCut
 from grinch.estimators.fit import Fit
 from grinch.estimators.training_points import kept_points
 from grinch.linkage.base import Linkage, VectorLinkage
@@ -41,6 +45,28 @@ def automatic_cut_of(fitted: Fit) -> AutomaticCut:
 def rows_of(fitted: Fit) -> Any:
     """The points as rows whose Euclidean distances are those that count; None for records."""
     return comparable_rows(kept_points(fitted)) if fitted.n_leaves else None
+
+
+def growing_tree(fitted: Fit) -> GrowingTree | None:
+    """Return the tree under construction, for cuts that follow it; None where the builder writes down no moves."""
+    if not isinstance(fitted.builder, Engine):
+        return None
+    return GrowingTree(fitted.builder, fitted.ids.positions, partial(_cut_automatically, fitted))
+
+
+def _cut_automatically(fitted: Fit, choice: Choice) -> WholeCut:
+    """Return the automatic cut that is chosen; where there are fewer layers, the coarsest."""
+    found, tree = fitted.automatic(automatic_cut_of), fitted.tree()
+    layer = choice.layer_of(found, rows_of(fitted), or_coarsest=True)
+    labels = labels_of(tree, layer.is_split, layer.becomes)
+    # Clusters of a layer are made of those of a finer one; what is whole in the layer itself stays whole if it can.
+    values = np.full(tree.n_ids, -np.inf)
+    values[: tree.n_leaves] = labels
+    highest = tree.max_upward(values)
+    values[: tree.n_leaves] = -labels
+    is_mixed = highest != -tree.max_upward(values)
+    assert layer.as_found is not None
+    return WholeCut(layer.as_found | (layer.is_split & is_mixed), labels)
 
 
 def _heights(tree: Tree, kept: Kept, rows: Vectors32 | None) -> Floats:

@@ -22,10 +22,11 @@ from grinch import cuts
 from grinch._types import Advance, count_rows
 from grinch.cuts.choice import Choice
 from grinch.cuts.flat import Mask
+from grinch.cuts.tracking import LiveCut
 from grinch.errors import LinkageError
 from grinch.estimators import saved
 from grinch.estimators.advice import MIN_POINTS, advise_on_n_clusters, advise_on_points, advise_on_threshold
-from grinch.estimators.automatic import automatic_cut_of, rows_of
+from grinch.estimators.automatic import automatic_cut_of, growing_tree, rows_of
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
 from grinch.estimators.described import Described
@@ -35,7 +36,6 @@ from grinch.linkage.named import is_average, metric_in_full
 from grinch.saving.state import State, item, require
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
-from grinch.tree.live_cut import Asked, LiveCut
 
 # The parameters that say how a tree is cut.
 CUT_BY = tuple(field.name for field in fields(Choice))
@@ -425,11 +425,10 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
 
     def _live_cut(self, fitted: Fit) -> LiveCut | None:
         """The cut that follows the tree, for a cut that the tree alone decides, where the builder keeps one."""
-        choice = self._choice()
-        if not choice.is_plain:
+        choice, tree = self._choice(), growing_tree(fitted)
+        if tree is None or not LiveCut.can_follow(tree, choice):
             return None
-        assert choice.n_clusters is not None
-        return fitted.live_cut(Asked(int(choice.n_clusters), choice.cut == "height", int(choice.min_cluster_size)))
+        return fitted.live_cut(tree, choice)
 
     def _node_labels(self, fitted: Fit) -> npt.NDArray[np.int64]:
         choice = self._choice()

@@ -11,7 +11,6 @@ from grinch._types import Advance
 from grinch.saving.state import State
 from grinch.summaries.kept import Kept
 from grinch.tree import Tree
-from grinch.tree.live_cut import Asked, LiveCut
 
 
 class Builder(Protocol):
@@ -55,15 +54,6 @@ class Removing(Protocol):
 
     def has(self, slot: int) -> bool:
         """Whether there is a point in this slot."""
-        ...
-
-
-@runtime_checkable
-class Cutting(Protocol):
-    """A builder that keeps a cut of its tree as the tree changes."""
-
-    def cut(self, asked: Asked) -> LiveCut | None:
-        """The cut into this many clusters of the tree as it stands."""
         ...
 
 

@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from grinch._types import Counts, Labels, Slots
 from grinch.cuts.automatic import AutomaticCut
-from grinch.estimators.builder import Builder, Cutting, HavingPoints, Removing
+from grinch.cuts.choice import Choice
+from grinch.cuts.tracking import GrowingTree, LiveCut
+from grinch.estimators.builder import Builder, HavingPoints, Removing
 from grinch.estimators.points import PointIds
 from grinch.refine.passes import Refinement
 from grinch.saving.state import State, item, require
 from grinch.tree import Tree
-from grinch.tree.live_cut import Asked, LiveCut
 
 
 class Fit:
@@ -34,11 +35,14 @@ class Fit:
         """The parameters that were last accepted."""
         # Asked once, for the question takes longer than what is done with the answer, for every point.
         self._removing = builder if isinstance(builder, Removing) else None
-        self._cutting = builder if isinstance(builder, Cutting) else None
         self._tree: Tree | None = None
         self._labels: npt.NDArray[np.int64] | None = None
         self._cut: Hashable = None
         self._automatic: AutomaticCut | None = None
+        self._live: LiveCut | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_live": None}
 
     def to_state(self) -> State:
         """Return what a file holds of the fit, but for the parameters."""
@@ -141,20 +145,21 @@ class Fit:
             self._labels, self._cut = find(tree), cut
         return self._labels
 
-    def live_cut(self, asked: Asked) -> LiveCut | None:
-        """The cut that is asked for, by slots and nodes of the builder; None if the builder keeps none."""
-        cut = None if self._cutting is None else self._cutting.cut(asked)
-        if cut is None:
-            return None
-        if not self.ids.is_in_order:
-            cut.number_along(self.ids.sorted(self._slots()))
-        return cut
+    def live_cut(self, tree: GrowingTree, choice: Choice) -> LiveCut:
+        """Return the cut that follows the builder's tree, by its slots and nodes."""
+        # Whatever is raised, all of it is done again the next time.
+        live, self._live = self._live, None
+        if live is None or not live.is_like(tree, choice):
+            live = LiveCut(tree, choice)
+        in_order = np.arange(self.ids.n_slots) if self.ids.is_in_order else self.ids.sorted(self._slots())
+        live.update(tree, choice, in_order)
+        self._live = live
+        return live
 
     def labels(self, cut: LiveCut) -> npt.NDArray[np.int64]:
-        """The clusters of a cut by point."""
-        by_slot = cut.labels()
-        is_plain = self.ids.is_in_order and self.builder.n_leaves == len(by_slot)
-        return by_slot if is_plain else by_slot[self.ids.sorted(self._slots())]
+        """Return the clusters of a cut by point."""
+        is_plain = self.ids.is_in_order and self.builder.n_leaves == self.ids.n_slots
+        return cut.labels(np.arange(self.ids.n_slots) if is_plain else self.ids.sorted(self._slots()))
 
     def public_ids(self, nodes: Slots) -> Counts:
         """Node ids of the builder's tree as ids of the tree handed out."""

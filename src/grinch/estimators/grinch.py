@@ -17,7 +17,9 @@ from grinch._types import Slots, count_rows
 from grinch.core.engine import Engine
 from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
+from grinch.cuts.tracking import GrowingTree
 from grinch.errors import LinkageError, unknown_name
+from grinch.estimators.automatic import growing_tree
 from grinch.estimators.base import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
@@ -378,13 +380,23 @@ class Grinch(IncrementalClusterer):
                 self._raise_with_ids(error)
             finally:
                 fitted.settle()
-                engine.look_again()
+                engine.lose_moves()
         return self
 
     @property
     def refinements_(self) -> list[Refinement]:
         """What each call of ``refine`` did and gained, since the tree was begun."""
         return self._read(lambda fitted: list(fitted.refinements))
+
+    # For cuts that follow the tree, in a thread that alone uses the model ------------------------------------------
+
+    def growing_tree(self) -> GrowingTree | None:
+        """Return the tree under construction; None before the first points."""
+        return growing_tree(self._fitted) if self.__sklearn_is_fitted__() else None
+
+    def places(self, X: Any) -> Places:
+        """Return where points would be attached, by the nodes of the tree under construction, which has some points."""
+        return self._engine().place(self._validate(X, reset=False).rows)
 
     # Within -------------------------------------------------------------------------------------------------------
 
@@ -412,7 +424,7 @@ class Grinch(IncrementalClusterer):
     def _validate(self, X: Any, reset: bool) -> Prepared:
         _, linkage, rules = self._check_parameters(reset)
         with nullcontext() if reset or not self._keeps_sparse() else hinting_at_columns(X, self.n_features_in_):
-            rows = self._rows_for(linkage, X, reset, stays_sparse=_stays_sparse(linkage))
+            rows = self._rows_for(linkage, X, reset, stays_sparse=stays_sparse(linkage))
 
         def new_engine() -> Engine:
             return Engine(
@@ -423,7 +435,7 @@ class Grinch(IncrementalClusterer):
                 n_features=rows.shape[1] if isinstance(linkage, VectorLinkage) else 0,
                 check=bool(self.check_linkage),
                 gardener=Polisher() if rules.polish else None,
-                is_sparse=_stays_sparse(linkage) and scipy.sparse.issparse(rows),
+                is_sparse=stays_sparse(linkage) and scipy.sparse.issparse(rows),
             )
 
         return Prepared(rows, new_engine, linkage)
@@ -473,7 +485,7 @@ class Grinch(IncrementalClusterer):
         return ByVector(np.stack, self.n_neighbors, near, index=self.search == "index")
 
 
-def _stays_sparse(linkage: VectorLinkage | Linkage) -> bool:
+def stays_sparse(linkage: VectorLinkage | Linkage) -> bool:
     """Whether sparse vectors need not be made dense: not for a compiled function, which sees whole means."""
     return isinstance(linkage, VectorLinkage) and not linkage.is_custom
 

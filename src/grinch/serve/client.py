@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Labels, count_rows
+from grinch.cuts.tracking import Change
 from grinch.serve.connection import FIRST_WAIT, Connection, understood
-from grinch.store.changes import Change
 from grinch.store.inputs import listed
 from grinch.tree import Tree
 

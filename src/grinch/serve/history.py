@@ -6,8 +6,8 @@ import datetime
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from grinch.cuts.tracking import Change
 from grinch.serve.sources import sampled
-from grinch.store.changes import Change
 from grinch.store.net import net_changes
 
 if TYPE_CHECKING:

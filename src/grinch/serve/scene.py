@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
+from grinch.cuts.n_cluster_cut import Splits
+from grinch.cuts.sizeable import sizeable, sizeable_ends
 from grinch.plots.style import PALETTE
 from grinch.plots.style import told_apart as _told_apart
 from grinch.serve.sources import Seen
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
-from grinch.tree.ends import Splits
-from grinch.tree.sizeable import sizeable, sizeable_ends
 
 if TYPE_CHECKING:
     from grinch.serve.sample import Sample

@@ -13,6 +13,7 @@ import numpy as np
 
 import grinch
 from grinch._types import Floats
+from grinch.estimators.grinch import Grinch
 from grinch.serve import history, icicle, maps, projection, titles
 from grinch.serve.fields import IMAGE_ENDINGS, Fields, check_named
 from grinch.serve.given_names import GivenNames
@@ -233,7 +234,7 @@ class Viewer:
         }
 
     def _can_place(self) -> bool:
-        return hasattr(getattr(self.source, "model", None), "_engine")
+        return isinstance(getattr(self.source, "model", None), Grinch)
 
     def _named_cuts(self, scene: Scene) -> list[dict[str, Any]]:
         called = {"cut:labels": "flat clusters", "cut:default": "default cut"}
@@ -258,7 +259,7 @@ class Viewer:
     def cut_of(self, scene: Scene, name: str | None) -> Cut:
         """A cut by name; ``auto`` or nothing is the one that is shown first."""
         if name and name.startswith("layer:") and name not in scene.layers and scene.n:
-            self._compute_layers(scene)
+            self.compute_layers(scene)
         return scene.cut(self.default_cut(scene) if name in (None, "", "auto") else str(name))
 
     def layers(self, asked: bool = False) -> dict[str, Any]:
@@ -271,14 +272,14 @@ class Viewer:
                 return {"version": scene.version, "layers": None}
             if time.monotonic() - self._layers_at < self._layers_took / SHARE_OF_TIME:
                 raise Computing
-            self._layers.get(("layers", scene.version), lambda: self._compute_layers(scene))
+            self._layers.get(("layers", scene.version), lambda: self.compute_layers(scene))
         found = [
             {"cut": name, "title": icicle.layer_title(name), "clusters": len(scene.cut(name)), "persistence": lasting}
             for name, lasting in scene.persistence.items()
         ]
         return {"version": scene.version, "layers": found}
 
-    def _compute_layers(self, scene: Scene) -> bool:
+    def compute_layers(self, scene: Scene) -> bool:
         began = time.monotonic()
         found = self.source.layers(scene.seen) or []
         self._layers_at = time.monotonic()

@@ -21,15 +21,15 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 
 from grinch._types import Counts, Labels, Slots
+from grinch.cuts.tracking import Change
 from grinch.estimators.advice import no_advice
-from grinch.estimators.grinch import Grinch
+from grinch.estimators.inside import close_gaps, engine_of, fit_of, rows_for_engine
 from grinch.estimators.saved import model_from_state
 from grinch.saving import disk
 from grinch.saving.container import Container
 from grinch.saving.state import flatten, unflatten
-from grinch.store.changes import Change
+from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.database import Id, Operation
-from grinch.store.following import Followed, how_of
 from grinch.store.inputs import RowCheck
 from grinch.store.queries import AboutCut, Placed
 from grinch.summaries import SparseSummaries
@@ -54,8 +54,8 @@ class Contents:
     those of removed points and earlier versions of updated ones among them.
     """
 
-    def __init__(self, model: Grinch, followed: Followed, folder: Path, store: str):
-        self.model, self.followed, self.folder, self.store = model, followed, folder, store
+    def __init__(self, tracking: ClusterTracking, folder: Path, store: str):
+        self.model, self.tracking, self.folder, self.store = tracking.model, tracking, folder, store
         self.version = self.n_rows = 0
         self.n_begun = 0
         """How many changes were begun: if one is raised out of, these contents are good for nothing any more."""
@@ -70,7 +70,7 @@ class Contents:
     def _use_files(self) -> None:
         """Let large arrays grow in files of the store's folder."""
         if self.is_fitted:
-            summaries = self.model._engine().summaries
+            summaries = engine_of(self.model).summaries
             summaries.enlarge = InFiles(self.folder)
             if isinstance(summaries, SparseSummaries):
                 summaries.enlarge_entries = InFiles(self.folder).entries
@@ -83,12 +83,12 @@ class Contents:
 
     @property
     def n_points(self) -> int:
-        return self.model._engine().n_leaves if self.is_fitted else 0
+        return engine_of(self.model).n_leaves if self.is_fitted else 0
 
     @property
     def n_given(self) -> int:
         """The position of the next point."""
-        return self.model._fitted.ids.n_given if self.is_fitted else 0
+        return fit_of(self.model).ids.n_given if self.is_fitted else 0
 
     @property
     def row_of(self) -> Counts:
@@ -98,7 +98,7 @@ class Contents:
         """The positions of all points, in ascending order."""
         if not self.is_fitted:
             return np.empty(0, np.int64)
-        fitted = self.model._fitted
+        fitted = fit_of(self.model)
         found = fitted.ids.positions[fitted.builder.slots()]  # type: ignore[attr-defined]
         return found if fitted.ids.is_in_order else np.sort(found)
 
@@ -111,15 +111,15 @@ class Contents:
         """Which of these positions have a point."""
         if not self.is_fitted:
             return np.zeros(len(positions), np.bool_)
-        engine = self.model._engine()
-        slots = self.model._fitted.ids.slots_at(positions, engine.slots)
+        engine = engine_of(self.model)
+        slots = fit_of(self.model).ids.slots_at(positions, engine.slots)
         return np.array([slot >= 0 and engine.has(slot) for slot in slots.tolist()], np.bool_)
 
     # As it is asked for (``queries.State``) -----------------------------------------------------------------------
 
     @property
     def cut_names(self) -> list[str]:
-        return self.followed.names
+        return self.tracking.names
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -131,10 +131,10 @@ class Contents:
         return copy.copy(self.model.tree_) if self.n_points else Tree()
 
     def labels(self, cut: str) -> Labels:
-        return self.followed.labels(cut, self.model)
+        return self.tracking.labels(cut)
 
     def about_cut(self, cut: str) -> AboutCut:
-        found, drift = self.followed[cut], self.followed.drift(cut)
+        found, drift = self.tracking[cut], self.tracking.drift(cut)
         kind = "automatic" if found.is_automatic else "n_clusters" if found.how.threshold is None else "threshold"
         return AboutCut(kind, found.parameters, drift.came + drift.left, drift.share)
 
@@ -142,14 +142,14 @@ class Contents:
         return RowCheck.of(self.model)
 
     def place(self, rows: Any) -> Placed:
-        fitted, engine = self.model._check_fitted(), self.model._engine()
-        places = engine.place(self.model._validate(rows, reset=False).rows)
+        fitted, engine = fit_of(self.model), engine_of(self.model)
+        places = engine.place(rows_for_engine(self.model, rows))
         self.verify_points(places.nearest)
         nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest])
         return Placed(fitted.public_ids(engine.numbered(places.sibling)), nearest)
 
     def predict(self, cut: str, rows: Any) -> Labels:
-        return self.followed.cluster_of_places(cut, self.model, rows)
+        return self.tracking.predict(cut, rows)
 
     @property
     def can_place(self) -> bool:
@@ -160,7 +160,7 @@ class Contents:
         return int(getattr(self.model, "n_features_in_", 0))
 
     def touched(self, since: int) -> Counts:
-        return self.followed.touched(self.model, since) if self.n_points else np.empty(0, np.int64)
+        return self.tracking.touched(since) if self.n_points else np.empty(0, np.int64)
 
     def layers(self) -> list[tuple[Labels, float]]:
         """Return the layers of the automatic cut, and how long each lasts."""
@@ -169,16 +169,16 @@ class Contents:
         return list(zip(self.model.layers_, self.model.layer_persistence_.tolist(), strict=True))
 
     def would_recut(self, cut: str) -> Any:
-        return self.followed.would_recut(cut, self.model)
+        return self.tracking.would_recut(cut)
 
     # For readers beside a change (``frozen.py``) ------------------------------------------------------------------
 
     def engine_view(self) -> EngineView | None:
-        return self.model._engine().view() if self.n_points else None
+        return engine_of(self.model).view() if self.n_points else None
 
     def leaves(self) -> Counts:
         """Return, by leaf of the engine's tree, the leaf of the tree handed out."""
-        return self.model._fitted.leaves() if self.n_points else np.empty(0, np.int64)
+        return fit_of(self.model).leaves() if self.n_points else np.empty(0, np.int64)
 
     def shared_row_of(self) -> Counts:
         """Return :attr:`row_of` for a reader who keeps it while points come and go."""
@@ -215,7 +215,7 @@ class Contents:
         self.n_begun += 1
         if issparse(rows):
             # As they are read again, they may have columns that came later.
-            self.model.n_features_in_ = self.model._columns_with(rows)
+            self.model.n_features_in_ = max(self.n_features, rows.shape[1])
         self.model.update(positions, rows)
         self._note_rows(positions, first_row)
         return self._committed(version)
@@ -229,7 +229,7 @@ class Contents:
         """Let nothing be left of removed points; rows are numbered anew. The old numbers of the rows, by new number."""
         self.n_begun += 1
         if self.is_fitted:
-            self.model._close_gaps(at_once=True)
+            close_gaps(self.model)
             self._use_files()
         positions = self.positions()
         kept: Counts = np.sort(self.row_of[positions])
@@ -241,14 +241,14 @@ class Contents:
 
     def add_cut(self, version: int, name: str, how: Mapping[str, Any]) -> list[Change]:
         self.n_begun += 1
-        self.followed.add(name, **how, model=self.model)
+        self.tracking.add(name, **how)
         return [*self._committed(version), *self._born(version, name)]
 
     def _born(self, version: int, name: str) -> list[Change]:
         """All clusters of a cut that was just made."""
         if not self.n_points:
             return []
-        members = sorted(self.followed.members(name, self.model).items())
+        members = sorted(self.tracking.members(name).items())
         return [
             Change(version, name, "born", cluster, (), len(some), len(some), tuple(np.sort(some)[:FEW].tolist()))
             for cluster, some in members
@@ -256,13 +256,13 @@ class Contents:
 
     def drop_cut(self, version: int, name: str) -> list[Change]:
         self.n_begun += 1
-        self.followed.drop(name)
+        self.tracking.drop(name)
         return self._committed(version)
 
     def recut(self, version: int, name: str) -> list[Change]:
         self.n_begun += 1
         self.version = version
-        return self.followed.recut(name, self.model, version)
+        return self.tracking.recut(name, version)
 
     def nothing(self, version: int) -> list[Change]:
         """An operation that the model has no part in."""
@@ -292,7 +292,7 @@ class Contents:
 
     def _committed(self, version: int) -> list[Change]:
         self.version = version
-        return self.followed.commit(self.model, version)
+        return self.tracking.commit(version)
 
     def _note_rows(self, positions: Counts, first_row: int) -> None:
         need = self.n_given
@@ -311,7 +311,7 @@ class Contents:
     def to_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return all there is, as JSON and arrays; nothing is copied."""
         model, own = flatten(self.model.to_state())
-        state, followed = self.followed.state()
+        state, tracked = self.tracking.to_state()
         manifest = {
             "store": self.store,
             "version": self.version,
@@ -320,20 +320,20 @@ class Contents:
             "followed": state,
         }
         arrays = {f"model/{name}": array for name, array in own.items()}
-        arrays |= {f"followed/{name}": array for name, array in followed.items()}
+        arrays |= {f"followed/{name}": array for name, array in tracked.items()}
         return manifest, arrays | {"row_of": self._row_of}
 
     @classmethod
     def from_snapshot(cls, snapshot: Container, folder: Path, linkage: Any, search: Any) -> Self:
         """What was written; arrays are used as they are mapped."""
         manifest = snapshot.header
+
         def under(name: str) -> dict[str, npt.NDArray[Any]]:
             return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
 
         model = model_from_state(unflatten(manifest["model"], under("model/")), linkage=linkage, search=search)
-        followed = Followed.from_state(manifest["followed"], under("followed/"))
-        followed.attach(model)
-        contents = cls(model, followed, folder, manifest["store"])
+        tracking = ClusterTracking.from_state(model, manifest["followed"], under("followed/"))
+        contents = cls(tracking, folder, manifest["store"])
         contents.version, contents.n_rows = int(manifest["version"]), int(manifest["rows"])
         contents._row_of, contents.row_sums = snapshot.arrays["row_of"], under("rows/")
         return contents

@@ -114,5 +114,3 @@ class Gate(Generic[View]):
         with self._changed:
             self._owner = self._view = None
             self._changed.notify_all()
-
-

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import scipy.sparse
 
 from grinch.cuts import Choice
 from grinch.estimators.checks import hinting_at_columns
-from grinch.estimators.grinch import Grinch, _stays_sparse
+from grinch.estimators.grinch import Grinch
+from grinch.estimators.inside import begins_sparse, rows_for_engine, with_new_columns, without_fit
 from grinch.saving import json_values
 from grinch.store.database import Id
 from grinch.store.row_files import sparse_matrix
@@ -38,10 +40,12 @@ class RowCheck:
 
     model: Grinch
     is_fitted: bool
+    widened: Callable[[Any], Any]
+    """Gives rows as many columns as there are with their own."""
 
     @classmethod
     def of(cls, model: Grinch) -> RowCheck:
-        return cls(model._face(), model.__sklearn_is_fitted__())
+        return cls(without_fit(model), model.__sklearn_is_fitted__(), partial(with_new_columns, model))
 
     def __call__(self, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None, new_columns: bool = False) -> Any:
         """Return X as the store keeps it: a matrix of ``dtype``, or a list of records.
@@ -54,19 +58,21 @@ class RowCheck:
             # The store has compared them; the model is given plain rows, and knows no names.
             face.feature_names_in_ = np.array(columns_of(X), object)
         if new_columns and self.is_fitted:
-            face.n_features_in_ = self.model._columns_with(X)
-            X = self.model._widened(X, face.n_features_in_)
+            X = self.widened(X)
+            face.n_features_in_ = max(width or 0, getattr(X, "shape", (0, 0))[-1])
         with hinting_at_columns(X, width) if is_sparse else nullcontext():
-            rows = face._validate(X, reset=not self.is_fitted).rows
+            rows = rows_for_engine(face, X, is_first=not self.is_fitted)
         if isinstance(rows, list):
             return decode_records(encode_records(rows))
+        if is_sparse is None:
+            is_sparse = scipy.sparse.issparse(rows) and begins_sparse(self.model)
         if dtype is None:
             dtype = np.dtype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
-        return kept_rows(rows, dtype, is_sparse_with(self.model, rows) if is_sparse is None else is_sparse)
+        return kept_rows(rows, dtype, is_sparse)
 
     def as_inserted(self, rows: Any) -> Any:
         """Return rows that were checked as the engine takes them."""
-        return self.model._validate(rows, reset=False).rows
+        return rows_for_engine(self.model, rows)
 
 
 def refuse_texts(X: Any, folder: Path) -> None:
@@ -80,11 +86,6 @@ def refuse_texts(X: Any, folder: Path) -> None:
         f"X must be rows of numbers; got texts such as {X[0]!r:.60}. The rows of this store are made by {how}"
         f"{' (from grinch.text import TextVectors)' if name is None else ''}"
     ) from None
-
-
-def is_sparse_with(model: Grinch, rows: Any) -> bool:
-    """Whether a model that begins with these rows keeps them sparse."""
-    return _stays_sparse(model._check_parameters(reset=True).linkage) and scipy.sparse.issparse(rows)
 
 
 def kept_rows(rows: Any, dtype: Any, is_sparse: bool) -> Any:

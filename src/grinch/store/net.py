@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from grinch.store.changes import Change
+from grinch.cuts.tracking import Change
 
 
 class Net(NamedTuple):

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 import grinch
+from grinch.cuts.tracking import CUT_BY
 from grinch.errors import unknown_name
 from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
+from grinch.estimators.inside import linkage_in
 from grinch.linkage.named import metric_in_full
 from grinch.saving import container
 from grinch.store import inputs
+from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.contents import Contents
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
-from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.lock import WriterLock, holder
 from grinch.store.queries import DEFAULT_CUT
 from grinch.store.rows import vectors_name
@@ -92,7 +94,7 @@ def open(
     # By its name, for the default may be another one day.
     in_full = metric_in_full(given.get("linkage", "average"), metric)
     model = Grinch(**{**given, "metric": in_full}, verbose=verbose)
-    found = model._check_parameters(reset=True).linkage
+    found = linkage_in(model)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
     asked = {"n_clusters": n_clusters, "threshold": threshold, "cut": cut, "layer": layer}
@@ -179,11 +181,11 @@ def _create(folder: Path) -> None:
 
 def _finish(folder: Path, model: Grinch, how: dict[str, Any], dtype: str | None) -> None:
     """Make a new store to the end: with an empty model, and how it is cut."""
-    followed = Followed()
-    followed.add(DEFAULT_CUT, **how, model=model)
+    tracking = ClusterTracking(model)
+    tracking.add(DEFAULT_CUT, **how)
     with closing(Database(folder, readonly=False)) as database:
         (name,) = database.get("files")
-        contents = Contents(model, followed, folder, database.get("store"))
+        contents = Contents(tracking, folder, database.get("store"))
         header, arrays = contents.to_state()
         container.write(folder / name, KIND, header, arrays)
         with database.changing():

@@ -11,11 +11,11 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Counts, Floats, Labels, Mask
+from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
 from grinch.estimators.checks import placing
 from grinch.saving import disk
 from grinch.store import inputs
-from grinch.store.changes import Change
 from grinch.store.damage import damaged
 from grinch.store.database import Database, Id, Operation
 from grinch.store.lock import holder, is_held

@@ -352,7 +352,7 @@ class _Recovery:
         header, arrays = contents.to_state()
         arrays |= {f"rows/{name}": array for name, array in sums.items()}
         container.write(self.work / str(about["snapshot"]), KIND, header, arrays)
-        is_kept = dict.fromkeys(contents.followed.names, rebuilt.is_followed)
+        is_kept = dict.fromkeys(contents.cut_names, rebuilt.is_followed)
         names = [row for row in tables["names"] if is_kept.get(row[0])]
         if len(names) < len(tables["names"]):
             self.lost.append(f"{len(tables['names']) - len(names):,} names of clusters")
@@ -377,7 +377,7 @@ class _Recovery:
         known, rows, name = self.remains.about, self.remains.rows, vectors_name()
         is_vectors = contents.is_fitted and not isinstance(rows, Records)
         is_sparse = is_vectors and isinstance(rows.file, SparseRowFile)  # type: ignore[union-attr]
-        default = contents.followed[DEFAULT_CUT]
+        default = contents.tracking[DEFAULT_CUT]
         snapshot = snapshot_name(contents.version)
         return {
             "format": FORMAT,

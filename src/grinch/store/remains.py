@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 
 from grinch._types import Counts, Mask
+from grinch.cuts.tracking import CUT_BY
 from grinch.estimators.grinch import Grinch
 from grinch.estimators.saved import model_from_state
 from grinch.linkage.named import is_average
 from grinch.saving.container import Container
 from grinch.saving.state import unflatten
 from grinch.store import inputs
+from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.contents import Contents
 from grinch.store.damage import DamagedStore, LaterFormat, damaged, reading
 from grinch.store.database import BESIDE, FILE, TABLES, Database, Operation, operation_of
-from grinch.store.following import CUT_BY, Followed, how_of
 from grinch.store.opening import DTYPES
 from grinch.store.queries import DEFAULT_CUT
 from grinch.store.row_files import ENDS, RowFile, SparseRowFile, checksum_rows
@@ -164,10 +165,10 @@ class Remains:
                 f"linkage must be given, and metric, mode, n_neighbors and search unless they are the default ones: no"
                 f" snapshot in {str(self.folder)!r} can be read, and its database does not say what it was made with"
             )
-        followed = Followed()
+        tracking = ClusterTracking(model)
         for name, cut in self._cuts(all_cuts).items():
-            followed.add(name, **cut, model=model)
-        return Contents(model, followed, self._work, "")
+            tracking.add(name, **cut)
+        return Contents(tracking, self._work, "")
 
     def _cuts(self, all_cuts: bool) -> dict[str, dict[str, Any]]:
         default = self.about.get("default_cut") or (None, None)

@@ -23,13 +23,13 @@ from grinch._checks import check_count, check_flag
 from grinch._compile import no_garbage_collection
 from grinch._types import Counts, Labels, Slots, count_rows
 from grinch.core.engine import ENGINE
+from grinch.cuts.tracking import Change
 from grinch.errors import LinkageError
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
 from grinch.saving.container import Container
 from grinch.store import inputs, snapshots
 from grinch.store.backup import back_up
-from grinch.store.changes import Change
 from grinch.store.checking import check_store
 from grinch.store.contents import Contents, ids_as_arrays
 from grinch.store.damage import DamagedStore, OtherEngine, damaged, reading

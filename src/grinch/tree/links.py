@@ -41,8 +41,9 @@ class Links(NamedTuple):
     the size limit: a node with more than ``limit`` leaves is recorded with ``limit + 1``, so that an insert need not
     walk to the root to count. ``marks`` is scratch space, all zero between calls.
     ``log`` has a row per node where changes can be undone, and none where they cannot (:func:`note`).
-    ``moved`` has the nodes whose parent changed, and those that left (:func:`write_down`), for whoever follows the
-    tree, and no room where nobody does. A tree that was copied, grown or compacted is a new one, which nobody follows.
+    ``moved`` has the nodes whose parent changed, and those that left (:func:`write_down`); it belongs to the tree's
+    :class:`~grinch.tree.move_log.MoveLog`, and has no room where nobody follows the tree. A tree that was copied, grown
+    or compacted is a new one, which nobody follows.
     """
 
     table: Ids

@@ -67,9 +67,9 @@ class Patient(H11Protocol):
         """Close the connection that we have waited for longest, if there is one."""
         given_up: Patient | None = None
         for each in self.heard_of:
-            if each._is_waited_for() and (given_up is None or not each._is_known()):
+            if each.is_waited_for() and (given_up is None or not each.is_known()):
                 given_up = each
-                if not each._is_known():
+                if not each.is_known():
                     break
         if given_up is None:
             return False
@@ -77,14 +77,14 @@ class Patient(H11Protocol):
         given_up.transport.abort()
         return True
 
-    def _is_waited_for(self) -> bool:
+    def is_waited_for(self) -> bool:
         """Return whether it is the other end that has to go on."""
         is_answered = self.cycle is None or self.cycle.response_complete
         # Where reading is paused it is us who do not go on.
         is_sending = self.conn.their_state is h11.SEND_BODY and not self.flow.read_paused
         return (is_answered or is_sending) and not self.transport.is_closing()
 
-    def _is_known(self) -> bool:
+    def is_known(self) -> bool:
         """Return whether the last request was allowed (:mod:`grinch.serve.http.guard`)."""
         return self.scope is not None and bool(self.scope["state"].get("is_allowed"))
 

@@ -212,7 +212,7 @@ def _layer(viewer: Viewer, layer: int) -> tuple[int, Any]:
     viewer.refresh()
     scene = viewer.scene
     if not scene.layers and scene.n:
-        viewer._compute_layers(scene)
+        viewer.compute_layers(scene)
         if not scene.layers and viewer.source.latest() != scene.version:
             raise Stale(scene.version, viewer.source.latest())
     found = scene.layers.get(f"layer:{layer}")

@@ -63,7 +63,7 @@ function entry(app, change) {
   el("span", { class: "name", text: change.title }), el("span", { class: "note", text: note }));
 }
 
-/** What a change is about, in a few words; grinch.store.changes says what the numbers are. */
+/** What a change is about, in a few words; grinch.cuts.tracking.changes says what the numbers are. */
 function detail({ kind, count: number, size, others }) {
   const which = others.length === 1 ? `cluster ${others[0]}` : counted(others.length, "cluster");
   if (kind === "dissolved") return others.length ? `${counted(number, "point")} to ${which}` : counted(number, "point");

@@ -10,8 +10,8 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Counts, Floats, Labels
+from grinch.cuts.tracking import Change
 from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.store.changes import Change
 from grinch.tree import Tree
 
 Id = Any

@@ -13,11 +13,13 @@ import scipy.sparse
 
 from grinch import cuts
 from grinch._types import Counts, Labels
+from grinch.cuts.tracking import Change
 from grinch.estimators.base import CUT_BY, TreeClusterer
+from grinch.estimators.grinch import Grinch
+from grinch.estimators.inside import ask_fit, engine_of
 from grinch.estimators.training_points import kept_points
 from grinch.linkage.base import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
-from grinch.store.changes import Change
 from grinch.summaries.kept import Kept
 from grinch.tree import Tree
 
@@ -91,7 +93,7 @@ class MemorySource:
     # What is there now --------------------------------------------------------------------------------------------
 
     def latest(self) -> int:
-        return 1 if self.model is None else self.model._read(self._version_of)
+        return 1 if self.model is None else ask_fit(self.model, self._version_of)
 
     def _version_of(self, seen: Any) -> int:
         """The number of what a reader of the model sees; another one whenever it has changed."""
@@ -108,12 +110,12 @@ class MemorySource:
             leaves = np.arange(self._tree.n_leaves)
             names = self._tree.names
             return _Known(1, self._tree, leaves, self._labels, leaves.tolist() if names is None else list(names))
-        return self.model._read(self._look)
+        return ask_fit(self.model, self._look)
 
     def _look(self, fitted: Any) -> _Known:
         version, known = self._version_of(fitted), self._known
         if known is None or known.version != version:
-            labels = self.model._labels(fitted) if self.model is not None and self._is_cut_at_once(fitted) else None
+            labels = self.model.labels_ if self.model is not None and self._is_cut_at_once(fitted) else None
             known = _Known(version, fitted.tree(), fitted.positions(), labels, fitted.point_ids())
             self._known = known
         return known
@@ -163,7 +165,7 @@ class MemorySource:
                 self._kept = version, fitted.positions(), kept_points(fitted)
             return self._kept
 
-        return self.model._read(look)
+        return ask_fit(self.model, look)
 
     def columns(self) -> list[str] | None:
         names = getattr(self.model, "feature_names_in_", None)
@@ -198,18 +200,17 @@ class MemorySource:
 
     def place(self, row: Any) -> Place:
         model: Any = self.model
-        if not hasattr(model, "_engine"):
+        if not isinstance(model, Grinch):
             raise ValueError("a point can be placed in the tree of a Grinch model or in a store; this is neither")
 
         def placed(fitted: Any) -> Place:
-            known, engine = self._look(fitted), model._engine()
-            places = engine.place(model._validate(row, reset=False).rows)
+            known, engine = self._look(fitted), engine_of(model)
+            places = model.places(row)
             nearest, beside = (fitted.public_ids(engine.numbered(nodes)) for nodes in (places.nearest, places.sibling))
             near = int(known.positions[nearest[0]]) if places.nearest[0] >= 0 else -1
-            return Place(known.version, int(beside[0]), near, {"labels": int(model._predict(fitted, row)[0])})
+            return Place(known.version, int(beside[0]), near, {"labels": int(model.predict(row)[0])})
 
-        found: Place = model._read(placed, lambda shown: None)
-        return found
+        return ask_fit(model, placed)
 
     # Clusters -----------------------------------------------------------------------------------------------------
 

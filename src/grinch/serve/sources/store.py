@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from grinch._types import Counts
+from grinch.cuts.tracking import Change
 from grinch.linkage.named import linkage_of
 from grinch.serve.sources.base import Id, Layer, Place, Seen, metric_of
 from grinch.store import Store
-from grinch.store.changes import Change
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.queries import Look, View
 

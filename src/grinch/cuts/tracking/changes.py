@@ -29,15 +29,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from grinch._types import Counts, Labels, Slots
+from grinch.cuts.tracking.ids import pair_starts
+from grinch.cuts.tracking.owners import oldest_under
+from grinch.tree.links import Links
 
 KINDS = ("born", "dissolved", "split", "merged", "grew", "shrank")
 # Points that were in no cluster before.
 NOWHERE = -1
+# How many points a change shows.
+N_EXEMPLARS = 3
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class Found(NamedTuple):
 
 
 def _of_clusters_that_changed(parts: Parts) -> Slots:
-    """The parts of all clusters that have not just the points they had, the largest first: mostly few of very many."""
+    """Return the parts of clusters that have other points than before, the largest first: mostly few of very many."""
     has_moved = parts.old != parts.new
     removed = np.fromiter(parts.removed, np.int64, len(parts.removed))
     changed = np.unique(np.concatenate([parts.old[has_moved], parts.new[has_moved], removed]))
@@ -97,7 +103,7 @@ def _of_clusters_that_changed(parts: Parts) -> Slots:
 
 
 def find_changes(parts: Parts) -> list[Found]:
-    """The changes that made one set of clusters of another.
+    """Return the changes that made one set of clusters of another.
 
     >>> import numpy as np
     >>> parts = Parts(np.array([7, 7, 8]), np.array([7, 9, 9]), np.array([4, 2, 1]), removed={})
@@ -148,3 +154,43 @@ def find_changes(parts: Parts) -> list[Found]:
         if left or removed:
             tell("shrank", cluster, left, targets, removed)
     return found
+
+
+class Moved(NamedTuple):
+    """Where the points of clusters that changed were before, in groups that moved together.
+
+    By group: the cluster it was in (NOWHERE for new points), the one it is in, how many points it has, and the node
+    above them. By point that was removed: the cluster it was in, and its position.
+    """
+
+    old: Labels
+    new: Labels
+    counts: Counts
+    nodes: Slots
+    removed_from: Labels
+    removed: Counts
+
+    def changes(self, links: Links, oldest: Counts, version: int, name: str) -> list[Change]:
+        """Return what changed in the cut of this name, with a few points for each; ``oldest`` is by node."""
+        if not len(self.old) and not len(self.removed):
+            return []
+        # The groups of each pair of clusters, those with the oldest points first.
+        order = np.lexsort((oldest[self.nodes], self.new, self.old))
+        old, new, nodes = self.old[order], self.new[order], self.nodes[order]
+        starts = pair_starts(old, new)
+        totals = np.add.reduceat(self.counts[order], starts) if len(starts) else self.counts
+        clusters, n_removed = np.unique(self.removed_from, return_counts=True)
+        removed = dict(zip(clusters.tolist(), n_removed.tolist(), strict=True))
+        found = find_changes(Parts(old[starts], new[starts], totals, removed))
+        few = [nodes[i : min(i + N_EXEMPLARS, j)].tolist() for i, j in pairwise([*starts.tolist(), len(old)])]
+        groups = [
+            few[change.parts[0]] if len(change.parts) == 1 else [node for part in change.parts for node in few[part]]
+            for change in found
+        ]
+        changes = []
+        for change, exemplars in zip(found, oldest_under(links, oldest, groups, N_EXEMPLARS), strict=True):
+            if change.removed:
+                gone = np.sort(self.removed[self.removed_from == change.cluster])[:N_EXEMPLARS]
+                exemplars = sorted([*exemplars, *gone.tolist()])[:N_EXEMPLARS]
+            changes.append(Change(version, name, *change[:5], tuple(exemplars)))
+        return changes

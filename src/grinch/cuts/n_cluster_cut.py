@@ -99,6 +99,12 @@ def raise_splits(
         to.best[v] = max(to.keys[v], max(to.best[a], to.best[b]))
 
 
+@kernel
+def find_sizeable_ends(tree: Links, splits: Splits, n_clusters: int, ends: Ends) -> tuple[int, int]:
+    """Cut into ``n_clusters`` by the most sizeable splits; see :func:`find_ends`."""
+    return find_ends(tree, splits.keys, splits.best, splits.counts, 0.0, n_clusters, ends)
+
+
 @jitable
 def find_ends(
     tree: Links, keys: Floats, best: Floats, counts: Numbers, least: float, n_clusters: int, ends: Ends

@@ -16,9 +16,11 @@ from sklearn.datasets import load_digits
 
 from effort import trials
 from grinch import Grinch, cuts
-from grinch.store.changes import KINDS
-from grinch.store.following import FEW, Followed, Recut
-from grinch.tree import follow
+from grinch.cuts.tracking import KINDS
+from grinch.cuts.tracking.cut import FEW_POINTS
+from grinch.cuts.tracking.versions import keys_of
+from grinch.store.cluster_tracking import ClusterTracking, Recut
+from grinch.tree import move_log
 from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT, leaves_under, nodes_in
 from partitions import changes_between, ids_after
 
@@ -65,13 +67,12 @@ def is_followed(how):
     return "n_clusters" in how or "threshold" in how
 
 
-def reloaded(model, followed):
-    """Both as another process would find them."""
-    state, arrays = followed.state()
-    model = pickle.loads(pickle.dumps(model))
-    followed = Followed.from_state(json.loads(json.dumps(state)), {name: a.copy() for name, a in arrays.items()})
-    followed.attach(model)
-    return model, followed
+def reloaded(tracking):
+    """Model and cuts as another process would find them."""
+    state, arrays = tracking.to_state()
+    model = pickle.loads(pickle.dumps(tracking.model))
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    return ClusterTracking.from_state(model, json.loads(json.dumps(state)), arrays)
 
 
 class Following(RuleBasedStateMachine):
@@ -82,8 +83,9 @@ class Following(RuleBasedStateMachine):
     @initialize(most=st.sampled_from([0, 20, 2**17]), before=st.booleans(), batch=batches)
     def begin(self, most, before, batch):
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(follow, "MOST_MOVED", most + 1)
-        self.model, self.followed, self.version = Grinch(n_neighbors=4, **self.parameters), Followed(), 0
+        self.patch.setattr(move_log, "MAX_MOVED", most + 1)
+        self.model, self.version = Grinch(n_neighbors=4, **self.parameters), 0
+        self.tracking = ClusterTracking(self.model)
         self.clusters: dict[str, dict[int, int]] = {name: {} for name in CUTS}
         self.next_ids = dict.fromkeys(CUTS, 0)
         self.since: dict[frozenset[int], int] = {}
@@ -97,10 +99,10 @@ class Following(RuleBasedStateMachine):
             self.next_ids = {name: max(self.clusters[name].values()) + 1 for name in CUTS}
             self.since = dict.fromkeys(self.sets(), 0)
             for name, how in CUTS.items():
-                assert same_partition(self.followed.labels(name, self.model), own_labels(self.model, **how))
+                assert same_partition(self.tracking.labels(name), own_labels(self.model, **how))
             assert list(dict.fromkeys(self.clusters["near"].values())) == list(range(self.next_ids["near"]))
         self.commit(twin=False)
-        self.twin, self.twin_followed = reloaded(self.model, self.followed)
+        self.twin = reloaded(self.tracking)
 
     def teardown(self):
         if hasattr(self, "patch"):
@@ -108,7 +110,7 @@ class Following(RuleBasedStateMachine):
 
     def add_all(self):
         for name, how in CUTS.items():
-            self.followed.add(name, **how, model=self.model)
+            self.tracking.add(name, **how)
 
     # What is done -------------------------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class Following(RuleBasedStateMachine):
         return self.model.ids_
 
     def both(self, change):
-        for model in (self.model, self.twin):
+        for model in (self.model, self.twin.model):
             change(model)
         self.commit()
 
@@ -149,13 +151,15 @@ class Following(RuleBasedStateMachine):
     def refine(self):
         self.both(lambda model: model.refine())
 
-    @rule()
-    def look(self):
-        """The model's own cut follows the same tree."""
+    @rule(batch=batches)
+    def look(self, batch):
+        """The cuts of one model are not committed yet when its own labels are read."""
+        for model in (self.model, self.twin.model):
+            model.partial_fit(batch)
         self.model.set_params(n_clusters=2)
-        assert len(self.model.labels_) == self.model.n_leaves_
+        np.testing.assert_array_equal(self.model.labels_, cuts.cut_sizeable(self.model.tree_, 2))
         self.model.set_params(n_clusters=None)
-        self.both(lambda model: None)
+        self.commit()
 
     @rule()
     def nothing(self):
@@ -163,26 +167,26 @@ class Following(RuleBasedStateMachine):
 
     @rule()
     def reload(self):
-        self.twin, self.twin_followed = reloaded(self.twin, self.twin_followed)
+        self.twin = reloaded(self.twin)
 
     @rule(name=st.sampled_from(["auto", "coarse", "second"]))
     def recut(self, name):
         self.version += 1
         before = self.now(name)
-        would = self.followed.would_recut(name, self.model)
-        changes = self.followed.recut(name, self.model, self.version)
-        assert self.twin_followed.recut(name, self.twin, self.version) == changes
-        labels = self.followed.labels(name, self.model)
+        would = self.tracking.would_recut(name)
+        changes = self.tracking.recut(name, self.version)
+        assert self.twin.recut(name, self.version) == changes
+        labels = self.tracking.labels(name)
         assert same_partition(labels, own_labels(self.model, **CUTS[name]))
         assert would.n_clusters == len(set(labels.tolist()))
         self.check_ids(name, before, changes)
         # At once again, all is as it should be.
-        assert self.followed.recut(name, self.model, self.version) == []
+        assert self.tracking.recut(name, self.version) == []
 
     # What there should be -----------------------------------------------------------------------------------------
 
     def now(self, name):
-        labels = self.followed.labels(name, self.model).tolist()
+        labels = self.tracking.labels(name).tolist()
         return dict(zip(self.ids(), labels, strict=True))
 
     def sets(self):
@@ -191,9 +195,9 @@ class Following(RuleBasedStateMachine):
 
     def commit(self, twin=True):
         self.version += 1
-        changes = self.followed.commit(self.model, self.version)
+        changes = self.tracking.commit(self.version)
         if twin:
-            assert self.twin_followed.commit(self.twin, self.version) == changes
+            assert self.twin.commit(self.version) == changes
         for name in CUTS:
             mine = [change for change in changes if change.cut == name]
             self.check_ids(name, self.clusters[name], mine)
@@ -224,28 +228,28 @@ class Following(RuleBasedStateMachine):
         }
         tree, positions = self.model.tree_, np.array(self.ids(), np.int64)
         for since in (0, self.version - 1, self.version):
-            touched = self.followed.touched(self.model, since).tolist()
+            touched = self.tracking.touched(since).tolist()
             found = {frozenset(positions[tree.leaves(v)].tolist()) for v in touched}
             assert found == {members for members, version in self.since.items() if version > since}
             assert len(found) == len(touched)
 
     @invariant()
     def cuts_are_the_models_own(self):
-        if not hasattr(self, "twin_followed"):
+        if not hasattr(self, "twin"):
             return
         for name, how in CUTS.items():
             if is_followed(how):
-                assert same_partition(self.followed.labels(name, self.model), own_labels(self.model, **how))
-            members = self.followed.members(name, self.model)
+                assert same_partition(self.tracking.labels(name), own_labels(self.model, **how))
+            members = self.tracking.members(name)
             assert {p: c for c, points in members.items() for p in points.tolist()} == self.clusters[name]
 
     @invariant()
     def the_automatic_cut_keeps_its_levels(self):
         """No cluster is too high and no two side by side low enough to be one, but for nodes that are exempt."""
-        if not hasattr(self, "twin_followed") or self.model.n_leaves_ == 0:
+        if not hasattr(self, "twin") or self.model.n_leaves_ == 0:
             return
-        links, arrays = self.model._engine().links, self.followed._follower.arrays
-        number = self.followed["auto"].number
+        links, arrays = self.model.growing_tree().links, self.tracking.to_state()[1]
+        number = self.tracking["auto"].number
         marks, owners, levels, exempt = (
             arrays[f"cut{number}.{name}"] for name in ("marks", "parts", "levels", "exempt")
         )
@@ -268,16 +272,17 @@ class Following(RuleBasedStateMachine):
 
     @invariant()
     def points_are_placed_as_predict_does(self):
-        if not hasattr(self, "twin_followed") or self.model.n_leaves_ == 0:
+        if not hasattr(self, "twin") or self.model.n_leaves_ == 0:
             return
         X = np.array([[1, 0.2], [-1, 1], [0.5, 0.5], [3, -2]], np.float32)
         for name, how in CUTS.items():
             if is_followed(how):
-                expected = self.twin.set_params(**how).predict(X)
-                labels, own = self.followed.labels(name, self.model), self.twin.labels_
-                self.twin.set_params(n_clusters=None, threshold=None, cut="sizeable")
+                twin = self.twin.model
+                expected = twin.set_params(**how).predict(X)
+                labels, own = self.tracking.labels(name), twin.labels_
+                twin.set_params(n_clusters=None, threshold=None, cut="sizeable")
                 id_of = {-1: -1, **dict(zip(own.tolist(), labels.tolist(), strict=True))}
-                found = self.followed.cluster_of_places(name, self.model, X)
+                found = self.tracking.predict(name, X)
                 assert found.tolist() == [id_of[label] for label in expected.tolist()]
 
 
@@ -305,25 +310,25 @@ def steady(before, after):
     return is_steady
 
 
-def followed_by_all(model, **more):
-    followed = Followed()
+def tracked_by_all(model, **more):
+    tracking = ClusterTracking(model)
     for name, how in {**CUTS, **more}.items():
-        followed.add(name, **how, model=model)
-    return followed
+        tracking.add(name, **how)
+    return tracking
 
 
 def test_ids_over_ten_days_of_digits():
     X = load_digits().data[np.random.default_rng(0).permutation(1797)]
     days = np.array_split(X, 10)
     model = Grinch().partial_fit(days[0])
-    followed = followed_by_all(model, ten={"n_clusters": 10}, close={"threshold": 0.8})
+    tracking = tracked_by_all(model, ten={"n_clusters": 10}, close={"threshold": 0.8})
     kept = total = 0
     for version, day in enumerate(days[1:], 1):
-        before = {name: followed.labels(name, model) for name in followed.names}
+        before = {name: tracking.labels(name) for name in tracking.names}
         model.partial_fit(day)
-        changes = followed.commit(model, version)
+        changes = tracking.commit(version)
         for name, old in before.items():
-            now = followed.labels(name, model)[: len(old)]
+            now = tracking.labels(name)[: len(old)]
             is_steady = steady(old, now)
             kept, total = kept + (old == now)[is_steady].sum(), total + is_steady.sum()
             changed = {change.cluster for change in changes if change.cut == name}
@@ -336,14 +341,14 @@ def test_ids_over_ten_days_of_digits():
 def test_to_remove_one_point_renames_no_other_cluster():
     X = load_digits().data[:600]
     model = Grinch().fit(X)
-    followed = followed_by_all(model, ten={"n_clusters": 10}, close={"threshold": 0.8})
+    tracking = tracked_by_all(model, ten={"n_clusters": 10}, close={"threshold": 0.8})
     for version, point in enumerate(range(0, 600, 50), 1):
-        before = {name: followed.labels(name, model) for name in followed.names}
+        before = {name: tracking.labels(name) for name in tracking.names}
         at = model.ids_.index(point)
         model.remove([point])
-        changes = followed.commit(model, version)
+        changes = tracking.commit(version)
         for name, old in before.items():
-            old, now = np.delete(old, at), followed.labels(name, model)
+            old, now = np.delete(old, at), tracking.labels(name)
             changed = {change.cluster for change in changes if change.cut == name}
             assert (old == now)[~np.isin(old, list(changed))].all()
             assert (old == now)[steady(old, now)].all()
@@ -352,25 +357,23 @@ def test_to_remove_one_point_renames_no_other_cluster():
 @pytest.mark.parametrize("most", [1, 2**17])
 def test_a_tree_that_outgrows_its_room_and_is_put_in_order(monkeypatch, most):
     """Beyond 4,096 points nodes are numbered again, and there is room for more and more points."""
-    monkeypatch.setattr(follow, "MOST_MOVED", most)
+    monkeypatch.setattr(move_log, "MAX_MOVED", most)
     X = np.random.default_rng(1).normal(size=(4600, 3)).astype(np.float32)
     model = Grinch().partial_fit(X[:3900])
-    followed = followed_by_all(model)
+    tracking = tracked_by_all(model)
     for version, first in enumerate(range(3900, 4600, 100), 1):
         model.partial_fit(X[first : first + 100])
         if version == 5:
             model.remove(list(range(0, 3000, 7)))
-        followed.commit(model, version)
+        tracking.commit(version)
         for name, how in CUTS.items():
             if is_followed(how):
-                assert same_partition(followed.labels(name, model), own_labels(model, **how))
-    state = followed.state()[1]
-    engine = model._engine()
-    slots = engine.slots()
+                assert same_partition(tracking.labels(name), own_labels(model, **how))
+    state, tree = tracking.to_state()[1], model.growing_tree()
+    slots, root = tree.slots(), tree.links.head[0]
     assert (state["counts"][slots] == 1).all()
-    assert state["counts"][engine.links.head[0]] == engine.n_leaves
-    keys = follow.keys_of(model._fitted.ids.positions[slots])
-    assert state["keys"][engine.links.head[0]] == keys.sum()
+    assert state["counts"][root] == model.n_leaves_
+    assert state["keys"][root] == keys_of(tree.positions[slots]).sum()
 
 
 def infinitely_apart(a, b):
@@ -382,30 +385,30 @@ def infinitely_apart(a, b):
 def test_records_that_are_infinitely_far_apart():
     records = [(letter,) for letter in "abacadbbccddeeffabcdefzzzzyx" * 5]
     model = Grinch(infinitely_apart, n_neighbors=4).partial_fit(records[:70])
-    followed = followed_by_all(model)
+    tracking = tracked_by_all(model)
     for version, first in enumerate(range(70, 140, 10), 1):
         model.partial_fit(records[first : first + 10])
-        followed.commit(model, version)
+        tracking.commit(version)
         for name, how in CUTS.items():
             if is_followed(how):
-                assert same_partition(followed.labels(name, model), own_labels(model, **how))
-    followed.recut("auto", model, 100)
-    assert same_partition(followed.labels("auto", model), own_labels(model))
+                assert same_partition(tracking.labels(name), own_labels(model, **how))
+    tracking.recut("auto", 100)
+    assert same_partition(tracking.labels("auto"), own_labels(model))
 
 
 def test_a_tree_as_deep_as_it_has_points():
     X = np.cumsum(np.linspace(1, 2, 800))[:, None].astype(np.float32)
     model = Grinch(metric="euclidean", mode="paper", n_neighbors=3).partial_fit(X[:700])
-    followed = Followed()
+    tracking = ClusterTracking(model)
     high = {"n_clusters": 7, "cut": "height"}
     for name, how in {"k": {"n_clusters": 7}, "high": high, "t": {"threshold": -50.0}, "auto": {}}.items():
-        followed.add(name, **how, model=model)
+        tracking.add(name, **how)
     for version, first in enumerate(range(700, 800, 20), 1):
         model.partial_fit(X[first : first + 20])
-        followed.commit(model, version)
-    assert same_partition(followed.labels("k", model), cuts.cut_sizeable(model.tree_, 7))
-    assert same_partition(followed.labels("high", model), cuts.cut_n_clusters(model.tree_, 7))
-    assert same_partition(followed.labels("t", model), cuts.cut_threshold(model.tree_, -50.0))
+        tracking.commit(version)
+    assert same_partition(tracking.labels("k"), cuts.cut_sizeable(model.tree_, 7))
+    assert same_partition(tracking.labels("high"), cuts.cut_n_clusters(model.tree_, 7))
+    assert same_partition(tracking.labels("t"), cuts.cut_threshold(model.tree_, -50.0))
 
 
 def test_beside_a_large_cluster_little_is_written():
@@ -413,14 +416,14 @@ def test_beside_a_large_cluster_little_is_written():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(400, 8)) * 0.01 + 5, rng.normal(size=(100, 8)) * 0.01 - 5])
     model = Grinch(metric="euclidean").partial_fit(X)
-    followed = Followed()
-    followed.add("two", n_clusters=2, model=model)
+    tracking = ClusterTracking(model)
+    tracking.add("two", n_clusters=2)
     # Were they written to, they would have the id of the cluster again.
-    owners = followed._follower.arrays["cut0.owners"]
+    owners = tracking.to_state()[1]["cut0.owners"]
     slots = np.flatnonzero(owners[:400] == 0)
     owners[slots] = 77
     model.partial_fit(np.full((1, 8), 5.5))
-    changes = followed.commit(model, 1)
+    changes = tracking.commit(1)
     assert [(change.kind, change.size, change.exemplars) for change in changes] == [("grew", 401, (500,))]
     assert (owners[slots] == 77).sum() > 390
 
@@ -428,110 +431,92 @@ def test_beside_a_large_cluster_little_is_written():
 def test_the_resolution_is_kept_until_the_next_recut():
     X = load_digits().data[np.random.default_rng(0).permutation(1797)]
     model = Grinch(metric="cosine").partial_fit(X[:400])
-    followed = Followed()
-    followed.add("auto", model=model)
+    tracking = ClusterTracking(model)
+    tracking.add("auto")
     own = int(own_labels(model).max()) + 1
-    assert followed.would_recut("auto", model) == Recut(own, own, 1.0)
-    assert followed.drift("auto") == (400, 0, 0, 0, 0)
+    assert tracking.would_recut("auto") == Recut(own, own, 1.0)
+    assert tracking.drift("auto") == (400, 0, 0, 0, 0)
     for version, first in enumerate(range(400, 1797, 50), 1):
         model.partial_fit(X[first : first + 50])
-        followed.commit(model, version)
-    drift = followed.drift("auto")
+        tracking.commit(version)
+    drift = tracking.drift("auto")
     assert (drift.points, drift.came, drift.left) == (400, 1397, 0)
     assert drift.share == pytest.approx(1397 / 400)
-    would = followed.would_recut("auto", model)
+    would = tracking.would_recut("auto")
     assert would.n_clusters == own_labels(model).max() + 1
     assert 0.5 < would.agreement < 1
-    before = followed.labels("auto", model)
-    changes = followed.recut("auto", model, 100)
+    before = tracking.labels("auto")
+    changes = tracking.recut("auto", 100)
     assert changes
-    after = followed.labels("auto", model)
+    after = tracking.labels("auto")
     expected, _ = ids_after(dict(enumerate(before.tolist())), dict(enumerate(after.tolist())), before.max() + 1)
     assert after.tolist() == list(expected.values())
 
 
 def test_few_points_are_cut_again_as_they_double():
     X = load_digits().data[:300]
-    model, followed = Grinch(), Followed()
-    followed.add("auto", model=model)
-    assert followed.commit(model, 0) == []
-    assert followed.members("auto", model) == {}
-    assert followed.labels("auto", model).tolist() == []
-    assert followed.cluster_of_places("auto", model, X[:2]).tolist() == [-1, -1]
-    assert followed.touched(model, 0).tolist() == []
+    model = Grinch()
+    tracking = ClusterTracking(model)
+    tracking.add("auto")
+    assert tracking.commit(0) == []
+    assert tracking.members("auto") == {}
+    assert tracking.labels("auto").tolist() == []
+    assert tracking.predict("auto", X[:2]).tolist() == [-1, -1]
+    assert tracking.touched(0).tolist() == []
     for version, x in enumerate(X, 1):
         model.partial_fit([x])
-        followed.commit(model, version)
+        tracking.commit(version)
         if version in (1, 2, 4, 8, 16, 32, 64, 128, 256):
-            assert followed.drift("auto").points == version
-            assert same_partition(followed.labels("auto", model), own_labels(model))
-    assert followed.drift("auto").points == FEW
+            assert tracking.drift("auto").points == version
+            assert same_partition(tracking.labels("auto"), own_labels(model))
+    assert tracking.drift("auto").points == FEW_POINTS
 
 
 def test_a_copy_of_the_model_is_not_followed():
     X = load_digits().data[:200]
     model = Grinch().partial_fit(X[:100])
-    followed = followed_by_all(model)
+    tracking = tracked_by_all(model)
     other = pickle.loads(pickle.dumps(model))
-    assert len(other._engine().links.moved) == 0
-    before = followed.labels("three", model)
+    assert len(other.growing_tree().links.moved) == 0
+    before = tracking.labels("three")
     other.partial_fit(X[100:])
-    assert followed.commit(model, 1) == []
-    assert (followed.labels("three", model) == before).all()
-    with pytest.raises(RuntimeError, match="not the one that is followed"):
-        followed.commit(other, 2)
+    assert tracking.commit(1) == []
+    assert (tracking.labels("three") == before).all()
 
 
 def test_cuts_come_and_go():
     X = load_digits().data[:100]
-    model, followed = Grinch().fit(X), Followed()
-    followed.add("a", n_clusters=5, model=model)
+    model = Grinch().fit(X)
+    tracking = ClusterTracking(model)
+    tracking.add("a", n_clusters=5)
     with pytest.raises(ValueError, match="there is a cut called 'a' already"):
-        followed.add("a", model=model)
-    followed.drop("a")
+        tracking.add("a")
+    tracking.drop("a")
     with pytest.raises(KeyError, match="there is no cut called 'a'; there are none"):
-        followed.labels("a", model)
-    followed.add("a", n_clusters=4, model=model)
-    assert sorted(followed.members("a", model)) == [5, 6, 7, 8]
-    assert not [name for name in followed.state()[1] if name.startswith("cut0.")]
-    assert followed.recut("a", model, 1) == []
-    assert followed.would_recut("a", model) == Recut(4, 4, 1.0)
+        tracking.labels("a")
+    tracking.add("a", n_clusters=4)
+    assert sorted(tracking.members("a")) == [5, 6, 7, 8]
+    assert not [name for name in tracking.to_state()[1] if name.startswith("cut0.")]
+    assert tracking.recut("a", 1) == []
+    assert tracking.would_recut("a") == Recut(4, 4, 1.0)
 
 
 def test_what_is_refused():
     X = load_digits().data[:100]
-    model, followed = Grinch().fit(X), Followed()
+    model = Grinch().fit(X)
+    tracking = ClusterTracking(model)
     with pytest.raises(ValueError, match="two ways to cut"):
-        followed.add("a", n_clusters=2, threshold=0.5, model=model)
-    followed.add("a", n_clusters=2, model=model)
+        tracking.add("a", n_clusters=2, threshold=0.5)
+    tracking.add("a", n_clusters=2)
     model.partial_fit(X[:3])
     with pytest.raises(RuntimeError, match="call commit first"):
-        followed.labels("a", model)
-    followed.commit(model, 1)
-    with pytest.raises(RuntimeError, match="not the one that is followed"):
-        followed.commit(Grinch().fit(X), 2)
-    state, arrays = followed.state()
-    other = Followed.from_state(state, arrays)
-    with pytest.raises(ValueError, match="not the one that was followed"):
-        other.attach(Grinch().fit(X[:50]))
+        tracking.labels("a")
+    tracking.commit(1)
+    state, arrays = tracking.to_state()
+    with pytest.raises(ValueError, match="not the one that was tracked"):
+        ClusterTracking.from_state(Grinch().fit(X[:50]), state, arrays)
     with pytest.raises(ValueError, match="format 99"):
-        Followed.from_state({**state, "format": 99}, arrays)
-
-
-def test_an_automatic_cut_of_an_earlier_release_goes_on():
-    """It had no parts: each was a cluster."""
-    X = load_digits().data[:700]
-    model, followed = Grinch().fit(X[:400]), Followed()
-    followed.add("auto", model=model)
-    state, arrays = followed.state()
-    (cut,) = state["cuts"]
-    earlier = {name: cut[name] for name in ("name", "n_clusters", "threshold", "number", "drift")}
-    earlier["next_id"] = cut["next_part"]
-    arrays["cut0.owners"] = arrays.pop("cut0.parts").copy()
-    again = Followed.from_state({**state, "format": 1, "cuts": [earlier]}, arrays)
-    again.attach(model)
-    before = again.labels("auto", model)
-    again.commit(model.partial_fit(X[400:]), 1)
-    assert (again.labels("auto", model)[:400] == before).mean() > 0.8
-    again.recut("auto", model, 2)
-    assert same_partition(again.labels("auto", model), model.labels_)
+        ClusterTracking.from_state(model, {**state, "format": 99}, arrays)
+    model.fit(X)
+    with pytest.raises(RuntimeError, match="not the one that is tracked"):
+        tracking.commit(2)

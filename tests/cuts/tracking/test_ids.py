@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grinch.store.changes import Parts, find_changes
-from grinch.store.identity import match
+from grinch.cuts.tracking.changes import Parts, find_changes
+from grinch.cuts.tracking.ids import match
 from partitions import changes_between, groups, ids_after
 
 

@@ -20,12 +20,12 @@ import numpy as np
 from grinch._types import Counts, Labels, Slots
 
 # A cluster lives on only in one that has at least this share of its points: one over this number.
-LEAST_SHARE = 3
+MIN_SHARE = 3
 NO_CLUSTER = -1
 
 
 def match(old: Labels, new: Slots, counts: Counts, oldest: Counts) -> Labels:
-    """The id that each new cluster keeps, or -1.
+    """Return the id that each new cluster keeps, or -1.
 
     Parameters
     ----------
@@ -56,13 +56,28 @@ def match(old: Labels, new: Slots, counts: Counts, oldest: Counts) -> Labels:
     left = np.zeros(len(ids), np.int64)
     np.add.at(left, number, counts)
     both = np.intersect1d(best_new, best_old)
-    both = both[LEAST_SHARE * counts[both] >= left[number[both]]]
+    both = both[MIN_SHARE * counts[both] >= left[number[both]]]
     kept[new[both]] = old[both]
     return kept
 
 
 def _first_of_each(groups: Labels, order: Slots) -> Slots:
-    """The first of each group in this order, in which groups are in one piece."""
+    """Return the first of each group in this order, in which groups are in one piece."""
     is_first = np.ones(len(order), np.bool_)
     is_first[1:] = groups[order][1:] != groups[order][:-1]
     return order[is_first]
+
+
+def pair_starts(old: Labels, new: Labels) -> Slots:
+    """Return where each pair of an old and a new cluster begins, of pairs in order."""
+    return np.flatnonzero(np.append(len(old) > 0, (old[1:] != old[:-1]) | (new[1:] != new[:-1]))[: len(old)])
+
+
+def summed(old: Labels, new: Slots, counts: Counts) -> tuple[Labels, Slots, Counts]:
+    """Return each pair of an old and a new cluster once, with the sum of its counts."""
+    if not len(old):
+        return old, new, counts
+    order = np.lexsort((new, old))
+    old, new = old[order], new[order]
+    starts = pair_starts(old, new)
+    return old[starts], new[starts], np.add.reduceat(counts[order], starts)

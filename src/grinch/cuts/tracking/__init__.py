@@ -1,0 +1,9 @@
+"""Cuts that follow a growing tree: clusters with ids that stay, and what changed from version to version."""
+
+from grinch.cuts.tracking.changes import KINDS, Change
+from grinch.cuts.tracking.cut import CUT_BY, Drift, TrackedCut
+from grinch.cuts.tracking.growing_tree import GrowingTree, WholeCut
+from grinch.cuts.tracking.live_cut import LiveCut
+from grinch.cuts.tracking.tracker import Tracker
+
+__all__ = ["CUT_BY", "KINDS", "Change", "Drift", "GrowingTree", "LiveCut", "TrackedCut", "Tracker", "WholeCut"]
