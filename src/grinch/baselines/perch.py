@@ -160,6 +160,7 @@ class PerchBuilder:
         n = self.n_leaves
         with uninterrupted():
             self.summaries.move(n)
+            self.boxes = self.boxes._replace(points=self.summaries.arrays.means)
             self._search.rewritten()
             self.links = grown(new_links(0, self._size_limit), self.summaries.capacity)
             for name in ("low", "high", "witness", "collapsed", "ends", "place", "counts"):

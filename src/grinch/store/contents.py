@@ -144,7 +144,7 @@ class Contents:
     def place(self, rows: Any) -> Placed:
         fitted, engine = fit_of(self.model), engine_of(self.model)
         places = engine.place(rows_for_engine(self.model, rows))
-        self.verify_points(places.nearest)
+        self.verify_points(places.nearest.astype(np.intp))
         nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest])
         return Placed(fitted.public_ids(engine.numbered(places.sibling)), nearest)
 

@@ -551,8 +551,7 @@ def about_row(name: str, value: Any) -> tuple[str, str]:
 
 def operation_of(row: tuple[Any, ...]) -> Operation:
     """Return a row of the table ``operations`` as an operation."""
-    version, kind, _, engine, *rest = row
-    return Operation(version, kind, *rest, engine)
+    return Operation(row[0], row[1], *row[4:], engine=row[3])
 
 
 def forgotten(row: tuple[Any, ...]) -> tuple[Any, ...]:

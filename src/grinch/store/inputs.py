@@ -53,13 +53,13 @@ class RowCheck:
         ``dtype`` None: float32 if X is in float32 or less. ``is_sparse`` says whether rows are kept sparse (None: as
         the model keeps them, if these are the first).
         """
-        face, width = copy.copy(self.model), getattr(self.model, "n_features_in_", None)
+        face, width = copy.copy(self.model), int(getattr(self.model, "n_features_in_", 0))
         if columns_of(X) is not None and self.is_fitted:
             # The store has compared them; the model is given plain rows, and knows no names.
             face.feature_names_in_ = np.array(columns_of(X), object)
         if new_columns and self.is_fitted:
             X = self.widened(X)
-            face.n_features_in_ = max(width or 0, getattr(X, "shape", (0, 0))[-1])
+            face.n_features_in_ = max(width, getattr(X, "shape", (0, 0))[-1])
         with hinting_at_columns(X, width) if is_sparse else nullcontext():
             rows = rows_for_engine(face, X, is_first=not self.is_fitted)
         if isinstance(rows, list):

@@ -343,7 +343,7 @@ class _Recovery:
         before, version = contents.version, contents.version + 1
         kept = contents.compact(version)
         numbers = kept if rebuilt.numbers is None else rebuilt.numbers[kept]
-        about, checksum, sums = self._about(contents, beside), 0, {}
+        about, checksum, sums = self._about(contents, beside), 0, dict[str, Any]()
         records: list[tuple[int, str]] = []
         if isinstance(self.remains.rows, Records):
             records = [(i, self.remains.rows.texts[number]) for i, number in enumerate(numbers.tolist())]

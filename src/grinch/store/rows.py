@@ -6,6 +6,7 @@ import copy
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -174,11 +175,16 @@ class Rows:
     def unverified(self) -> Iterator[Callable[[], None]]:
         """Return what compares the blocks that were never read with their checksums, one at a time, in any thread."""
         for part in self._parts().values():
-            file = self._verified(lambda part=part: part.fixed(-(-part.blocks.length // part.row_bytes)), part.path)
-            for number in file.blocks.unverified():
-                yield lambda file=file, number=number: self._verified(  # type: ignore[misc]
-                    lambda: file.verify_blocks(np.array([number])), file.path
-                )
+            yield from self._unverified_in(part)
+
+    def _unverified_in(self, part: RowFile) -> Iterator[Callable[[], None]]:
+        file = self._verified(lambda: part.fixed(-(-part.blocks.length // part.row_bytes)), part.path)
+
+        def verify(number: int) -> None:
+            self._verified(lambda: file.verify_blocks(np.array([number])), file.path)
+
+        for number in file.blocks.unverified().tolist():
+            yield partial(verify, number)
 
     # Writing ------------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ class StoreClosed(RuntimeError):
 def _asking(query: Callable[Concatenate[View, Asked], Found]) -> Callable[Concatenate[Store, Asked], Found]:
     """Return a method that asks the view of the last version."""
 
-    @wraps(query)
+    @wraps(query)  # type: ignore[arg-type]
     def ask(self: Store, *arguments: Asked.args, **keywords: Asked.kwargs) -> Found:
         with self.view() as view:
             return query(view, *arguments, **keywords)

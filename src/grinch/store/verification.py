@@ -23,8 +23,8 @@ class Verification:
     """
 
     def __init__(self, blocks: Iterable[Callable[[], None]]):
-        self._blocks, self._error, self._is_stopped = blocks, None, threading.Event()
-        self._error: DamagedStore | OSError | None
+        self._blocks, self._is_stopped = blocks, threading.Event()
+        self._error: DamagedStore | OSError | None = None
         self._thread = threading.Thread(target=self._run, daemon=True, name="grinch-verify")
         self._thread.start()
 
