@@ -551,7 +551,8 @@ def about_row(name: str, value: Any) -> tuple[str, str]:
 
 def operation_of(row: tuple[Any, ...]) -> Operation:
     """Return a row of the table ``operations`` as an operation."""
-    return Operation(row[0], row[1], *row[4:], engine=row[3])
+    version, kind, _, engine, first_row, n_rows, checksum, data, rows = row
+    return Operation(version, kind, first_row, n_rows, checksum, data, rows, engine)
 
 
 def forgotten(row: tuple[Any, ...]) -> tuple[Any, ...]:

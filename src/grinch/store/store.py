@@ -65,12 +65,12 @@ class StoreClosed(RuntimeError):
 def _asking(query: Callable[Concatenate[View, Asked], Found]) -> Callable[Concatenate[Store, Asked], Found]:
     """Return a method that asks the view of the last version."""
 
-    @wraps(query)  # type: ignore[arg-type]
+    @wraps(query)
     def ask(self: Store, *arguments: Asked.args, **keywords: Asked.kwargs) -> Found:
         with self.view() as view:
             return query(view, *arguments, **keywords)
 
-    return ask
+    return ask  # type: ignore[return-value]  # the first parameter has a name
 
 
 def _asking_property(query: Any) -> Any:
