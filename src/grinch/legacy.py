@@ -40,7 +40,7 @@ from grinch.tree import walks
 from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED
 from grinch.tree.saved import check_structure, preorder_of
 
-MODEL, SNAPSHOT, ZIP = container.OLD_STARTS
+MODEL, SNAPSHOT = container.OLD_MODEL, container.OLD_SNAPSHOT
 Arrays = dict[str, npt.NDArray[Any]]
 Contents = tuple[dict[str, Any], Arrays]
 
@@ -54,7 +54,7 @@ def convert_file(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> st
             kind, (header, arrays) = "model", read_old_model(old)
         elif start == SNAPSHOT:
             kind, (header, arrays) = "snapshot", read_old_snapshot(old)
-        elif start.startswith(ZIP):
+        elif start.startswith(container.ZIP):
             kind, header, arrays = _read_zip(old)
         elif start == container.MAGIC:
             raise SavedModelError("it is a file of today's format already")
