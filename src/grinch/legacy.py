@@ -33,7 +33,7 @@ from grinch.files.sizes import check_unpacked_size
 from grinch.linkage.sparse import formula_of_product
 from grinch.linkage.vector import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
 from grinch.neighbors.cell_kernels import TILE
-from grinch.saving import container
+from grinch.saving import container, disk
 from grinch.saving.state import USUAL_MEMORY, are_within, flatten, require, unflatten
 from grinch.summaries.saved_sparse import rows_kept, starts_of
 from grinch.tree import walks
@@ -407,7 +407,7 @@ def _mapped(whole: npt.NDArray[np.uint8], name: str, about: dict[str, Any]) -> n
     content = whole[offset : offset + n_bytes]
     for i, expected in enumerate(about["checksums"]):
         block = content[i * container.BLOCK : (i + 1) * container.BLOCK]
-        is_right = not block.any() if expected is None else zlib.crc32(block) == expected
+        is_right = not block.any() if expected is None else disk.checksum(block) == expected
         require(is_right, f"the checksum of {name!r:.60} is wrong")
     return content.view(_dtype_of(about)).reshape(about["shape"])
 
