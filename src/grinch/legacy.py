@@ -1,7 +1,7 @@
-"""Files of format 1, read into what today's files hold; ``grinch convert`` writes them again.
+"""Files and stores of format 1, read into what those of today hold; ``grinch convert`` writes them again.
 
-There were four: saved models (packed by how far numbers are from those that others predict), snapshots of stores, and
-zips of text vectors and of coreference models. Nothing here is needed for files of today. What is read is checked when
+There were four files: saved models (packed by how far numbers are from those that others predict), snapshots of
+stores, and zips of text vectors and of coreference models. Nothing here is needed for files of today. What is read is checked when
 the new file is opened; here only what is needed to read it at all.
 """
 
@@ -10,13 +10,17 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
+import shutil
+import sqlite3
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -33,16 +37,35 @@ from grinch.files.sizes import check_unpacked_size
 from grinch.linkage.sparse import formula_of_product
 from grinch.linkage.vector import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
 from grinch.neighbors.cell_kernels import TILE
-from grinch.saving import container
+from grinch.saving import container, disk
 from grinch.saving.state import USUAL_MEMORY, are_within, flatten, require, unflatten
+from grinch.store.cluster_tracking import how_of
+from grinch.store.database import FILE, FORMAT, TABLES, row_checksum
+from grinch.store.inputs import TEXT_FILE
+from grinch.store.lock import StoreLocked, describe, holder, is_held
+from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.row_files import RowFile, SparseRowFile, checksum_rows
+from grinch.store.rows import files_of, parts_of, sums_of
 from grinch.summaries.saved_sparse import rows_kept, starts_of
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED
 from grinch.tree.saved import check_structure, preorder_of
 
-MODEL, SNAPSHOT, ZIP = container.OLD_STARTS
+MODEL, SNAPSHOT = container.OLD_MODEL, container.OLD_SNAPSHOT
 Arrays = dict[str, npt.NDArray[Any]]
 Contents = tuple[dict[str, Any], Arrays]
+
+
+def convert(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> str:
+    """Write a file or a store of format 1 as one of today, and return what it is; the old one stays as it is."""
+    old, new = Path(old), Path(new)
+    if new.exists():
+        raise FileExistsError(f"new must be a name that is free; {str(new)!r} is there")
+    if not old.is_dir():
+        return convert_file(old, new)
+    with _naming(old):
+        _convert_store(old, new)
+    return "store"
 
 
 def convert_file(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> str:
@@ -54,7 +77,7 @@ def convert_file(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> st
             kind, (header, arrays) = "model", read_old_model(old)
         elif start == SNAPSHOT:
             kind, (header, arrays) = "snapshot", read_old_snapshot(old)
-        elif start.startswith(ZIP):
+        elif start.startswith(container.ZIP):
             kind, header, arrays = _read_zip(old)
         elif start == container.MAGIC:
             raise SavedModelError("it is a file of today's format already")
@@ -407,9 +430,112 @@ def _mapped(whole: npt.NDArray[np.uint8], name: str, about: dict[str, Any]) -> n
     content = whole[offset : offset + n_bytes]
     for i, expected in enumerate(about["checksums"]):
         block = content[i * container.BLOCK : (i + 1) * container.BLOCK]
-        is_right = not block.any() if expected is None else zlib.crc32(block) == expected
+        is_right = not block.any() if expected is None else disk.checksum(block) == expected
         require(is_right, f"the checksum of {name!r:.60} is wrong")
     return content.view(_dtype_of(about)).reshape(about["shape"])
+
+
+# Stores ------------------------------------------------------------------------------------------------------------
+
+# All that wrote operations of format 1 make the same trees.
+FIRST_ENGINE = 1
+
+
+def _convert_store(old: Path, new: Path) -> None:
+    if is_held(old):
+        raise StoreLocked(f"{old} is being written to by {describe(holder(old))}. Wait until it is closed")
+    require((old / FILE).exists(), f"it has no {FILE}")
+    work = new.with_name(f".{new.name}-{secrets.token_hex(4)}")
+    work.mkdir(parents=True)
+    try:
+        with closing(sqlite3.connect(work / FILE)) as database:
+            with closing(sqlite3.connect(f"file:{quote(str((old / FILE).resolve()))}?mode=ro", uri=True)) as source:
+                source.backup(database)
+            _convert_tables(database, old, work)
+        if (old / NAMES_FILE).exists():
+            disk.copy_file(old / NAMES_FILE, work / NAMES_FILE)
+        if (old / "text.npz").exists():
+            convert_file(old / "text.npz", work / TEXT_FILE)
+        os.rename(work, new)
+        disk.sync_folder(new.parent)
+    except sqlite3.Error as error:
+        shutil.rmtree(work, ignore_errors=True)
+        raise SavedModelError(f"{FILE} cannot be read: {error}") from error
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def _convert_tables(database: sqlite3.Connection, old: Path, work: Path) -> None:
+    about = {name: json.loads(text) for name, text in database.execute("select name, value from about")}
+    require(about["format"] in (1, 2), f"it is of format {about['format']!r:.20}")
+    operations = [_checked_operation(row) for row in database.execute("select * from operations order by version")]
+    header, arrays = read_old_snapshot(old / about["snapshot"])
+    require(header["store"] == about["store"], f"{about['snapshot']} is of another store")
+    head, table = arrays.get("model/fitted.builder.links.head"), arrays.get("model/fitted.builder.links.table")
+    if head is not None and table is not None:
+        # Trees that were adopted had larger ones.
+        np.minimum(table[:, SIZE], head[LIMIT] + 1, out=table[:, SIZE])
+    header["followed"], arrays = _tracking_of_today(header["followed"], arrays)
+    arrays |= {f"rows/{name}": array for name, array in _copy_rows(old, work, about, header, operations).items()}
+    container.write(work / about["snapshot"], "snapshot", header, arrays)
+    database.execute("drop table operations")
+    database.execute(f"create table operations ({', '.join(TABLES['operations'])}, row_checksum integer not null)")
+    _write_rows(database, "operations", [(*row[:3], FIRST_ENGINE, *row[3:]) for row in operations])
+    database.execute("delete from about where name in ('snapshot_is', 'files', 'format', 'model')")
+    known = {"format": FORMAT, "files": None, "model": _renewed(about["model"]) if about.get("model") else None}
+    _write_rows(database, "about", [(name, json.dumps(value)) for name, value in known.items()])
+    database.commit()
+
+
+def _checked_operation(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return an operation without its checksum, which its last column, rows that it brought, is no part of."""
+    require(zlib.crc32(repr(row[:-2]).encode()) == row[-1], f"the checksum of version {row[0]!r:.20} is wrong")
+    return row[:-1]
+
+
+def _write_rows(database: sqlite3.Connection, table: str, rows: list[tuple[Any, ...]]) -> None:
+    marks = ", ".join("?" * (len(TABLES[table]) + 1))
+    database.executemany(f"insert into {table} values ({marks})", [(*row, row_checksum(table, row)) for row in rows])
+
+
+def _copy_rows(
+    old: Path, work: Path, about: dict[str, Any], header: dict[str, Any], operations: list[tuple[Any, ...]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Copy the vectors; returns the checksums of the blocks of those that are in the snapshot."""
+    if about["n_features"] is None:
+        return {}
+    names = files_of(about["vectors"])[: 2 if about.get("is_sparse") else 1]
+    for name in names:
+        disk.copy_file(old / name, work / name)
+    kind = SparseRowFile if about.get("is_sparse") else RowFile
+    with closing(kind(work / names[0], np.dtype(about["dtype"]), about["n_features"])) as file:
+        step = max(container.BLOCK * 16 // file.row_bytes, 1)
+
+        def pieces(start: int, stop: int) -> Iterator[Counts]:
+            return (np.arange(first, min(first + step, stop)) for first in range(start, stop, step))
+
+        for version, _, _, first, n_rows, checksum, *_ in operations:
+            if n_rows and version <= header["version"]:
+                found = checksum_rows(file.at(piece) for piece in pieces(first, first + n_rows))
+                require(found == checksum, f"the vectors of version {version} are not those that were written")
+        for piece in pieces(0, header["rows"]):
+            file.cover(int(piece[0]), file.at(piece))
+            for part in parts_of(file).values():
+                part.blocks.commit()
+        return sums_of(file)
+
+
+def _tracking_of_today(state: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    """Return the state of the cuts in format 2; format 1 knew neither cut nor layer, and no parts of clusters."""
+    if state["format"] != 1:
+        return state, arrays
+    cuts = [{"next_part": cut["next_id"], **cut, **how_of(cut)} for cut in state["cuts"]]
+    for cut in cuts:
+        owners = arrays.get(f"followed/cut{cut['number']}.owners")
+        if owners is not None and cut["n_clusters"] is None and cut["threshold"] is None:
+            arrays = {**arrays, f"followed/cut{cut['number']}.parts": owners.copy()}
+    return {**state, "format": 2, "cuts": cuts}, arrays
 
 
 # Text vectors and coreference models --------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ def test_a_later_format_is_refused_by_number(small: Path) -> None:
         read(small)
 
 
-@pytest.mark.parametrize("start", [b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04"])
+@pytest.mark.parametrize("start", [b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04" + bytes(26) + b"about.npy"])
 def test_earlier_formats_name_the_command(tmp_path: Path, start: bytes) -> None:
     path = tmp_path / "old.grinch"
     path.write_bytes(start + bytes(5000))

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from grinch.cli.app import app, console
-from grinch.legacy import convert_file
+from grinch.legacy import convert as convert_old
 
 
 @app.command()
 def convert(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A saved model, text vectors or a coreference model.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The file to write; it must not be there yet.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A saved model, text vectors, a coreference model, or the folder of a store.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The file or folder to write; it must not be there yet.")],
 ) -> None:
-    """Write a file of an earlier format of grinch as one of today's; OLD stays as it is.
+    """Write a file or a store of an earlier format of grinch as one of today's; OLD stays as it is.
 
     Nothing in a file is run. Example:
 
@@ -24,5 +24,5 @@ def convert(
     """
     if new.exists():
         raise typer.BadParameter(f"{str(new)!r} is there already; give a name that is free", param_hint="NEW")
-    kind = convert_file(old, new)
+    kind = convert_old(old, new)
     console.print(f"{new} holds the {kind} of {old}")

@@ -135,7 +135,10 @@ class CellSearch:
 
     def to_state(self) -> State:
         found = {"part": "cell_search", "k": int(self.k), **FIELDS.take(self), "homes": self._homes}
-        return found | {"cells": CELL_FIELDS.take(self._cells)}
+        # With some room to grow, and not with all that is set aside.
+        rows = min(self.n_cells + self.n_cells // 4, len(self._cells.sizes))
+        ends = {"tiles": _tiles(rows), "head": 2}
+        return found | {"cells": {name: part[: ends.get(name, rows)] for name, part in self._cells._asdict().items()}}
 
     def validate(self) -> None:
         cells, width, rows = self._cells, self.summaries.n_features, len(self._cells.sizes)

@@ -40,8 +40,14 @@ BLOCK = disk.CHUNK
 LONGEST_HEADER = 2**28
 # Numbers and flags: nothing that is an object, or runs code.
 _DTYPE = re.compile(r"<[iu][248]|<f[248]|\|[biu]1")
-# How files of format 1 begin: saved models, snapshots of stores, and zips of text vectors and coreference models.
-OLD_STARTS = (b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04")
+# How files of format 1 begin: saved models and snapshots of stores; text vectors and coreference models are zips, whose
+# first member has one of these names.
+OLD_MODEL, OLD_SNAPSHOT, ZIP, OLD_MEMBERS = (
+    b"\x8agrinch\n",
+    b"grinch\x00\x01",
+    b"PK\x03\x04",
+    (b"about.npy", b"model.json"),
+)
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -240,10 +246,11 @@ def _mapped(path: Path, file: int, length: int) -> mmap.mmap | bytearray:
 
 def _header_of(path: Path, file: int, size: int) -> tuple[dict[str, Any], int]:
     """Return the JSON of a file's header, checked as a whole, and where it begins."""
-    begins = _read_at(file, len(MAGIC), 0)
-    if begins in OLD_STARTS or begins.startswith(OLD_STARTS[2]):
+    begins = _read_at(file, 64, 0)
+    is_old_zip = begins.startswith(ZIP) and begins[30:].startswith(OLD_MEMBERS)
+    if begins.startswith((OLD_MODEL, OLD_SNAPSHOT)) or is_old_zip:
         raise OldFormat(f"{path} is of an earlier format of grinch. Convert it: grinch convert {path} NEW")
-    if begins != MAGIC:
+    if not begins.startswith(MAGIC):
         raise SavedModelError(f"{path} is not a file that grinch wrote")
     if size < LINE + FOOTER_SIZE:
         raise damaged(path, "it is cut off")

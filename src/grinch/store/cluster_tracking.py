@@ -116,7 +116,7 @@ class ClusterTracking:
     @classmethod
     def from_state(cls, model: Grinch, state: dict[str, Any], arrays: Arrays) -> Self:
         """Go on with a model that is as it was when the state was taken."""
-        tracker = Tracker.from_state(*(from_format_1(state, arrays) if state["format"] == 1 else (state, arrays)))
+        tracker = Tracker.from_state(state, arrays)
         tracker.attach(model.growing_tree())
         return cls(model, tracker)
 
@@ -125,14 +125,3 @@ def how_of(written: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a cut is made from what was written of it; earlier releases cut by height, and wrote no layer."""
     known = {"cut": "height", "layer": "auto", **written}
     return {name: known[name] for name in CUT_BY}
-
-
-def from_format_1(state: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """Return a state of format 1 as one of format 2; it knew neither cut nor layer, and no parts of clusters."""
-    known, cuts = dict(arrays), []
-    for cut in state["cuts"]:
-        cuts.append({"next_part": cut["next_id"], **cut, **how_of(cut)})
-        owners = f"cut{cut['number']}.owners"
-        if Choice(**how_of(cut)).is_automatic and owners in known:
-            known[f"cut{cut['number']}.parts"] = known[owners].copy()
-    return {**state, "format": 2, "cuts": cuts}, known

@@ -13,7 +13,7 @@ import numpy as np
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.saved import load
 from grinch.files.read import FileError
-from grinch.saving.container import MAGIC, OLD_STARTS
+from grinch.saving.container import MAGIC, OLD_MODEL
 from grinch.serve.sources.memory import MemorySource
 from grinch.serve.sources.store import StoreSource
 from grinch.store.opening import is_store
@@ -46,9 +46,7 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
     names_file = found.with_name(f"{found.name}.names")
     with open(found, "rb") as file:
         start = file.read(64)
-    looked_at: TreeClusterer | Tree = (
-        load(found) if start.startswith((MAGIC, *OLD_STARTS)) else _read_tree(found, start)
-    )
+    looked_at: TreeClusterer | Tree = load(found) if start.startswith((MAGIC, OLD_MODEL)) else _read_tree(found, start)
     return MemorySource(looked_at, found.name, payload=payload, names_file=names_file)
 
 
