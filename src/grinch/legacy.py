@@ -1,8 +1,8 @@
 """Files and stores of format 1, read into what those of today hold; ``grinch convert`` writes them again.
 
 There were four files: saved models (packed by how far numbers are from those that others predict), snapshots of
-stores, and zips of text vectors and of coreference models. Nothing here is needed for files of today. What is read is checked when
-the new file is opened; here only what is needed to read it at all.
+stores, and zips of text vectors and of coreference models. Nothing here is needed for files of today. What is read is
+checked when the new file is opened; here only what is needed to read it at all.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 
 import grinch
 from grinch import Grinch, cuts
+from grinch.legacy import convert
 from partitions import ids_after
 
 DIGITS = load_digits().data[np.random.default_rng(0).permutation(1797)].astype(np.float32)
@@ -156,8 +157,9 @@ def test_what_is_refused(tmp_path, how, message):
 
 def test_stores_of_earlier_releases_are_cut_by_height(tmp_path):
     with zipfile.ZipFile(Path(__file__).parent / "data" / "format_1.zip") as archive:
-        archive.extractall(tmp_path)
-    with grinch.open(tmp_path, n_clusters=4) as store:
+        archive.extractall(tmp_path / "old")
+    convert(tmp_path / "old", tmp_path / "new")
+    with grinch.open(tmp_path / "new", n_clusters=4) as store:
         # As the release said that made it.
         assert "".join(map(str, store.labels())) == "01213111111111011111311011311111111101113111111301111131110"
         assert "".join(map(str, store.labels("fine"))) == "01213111111111411111511011611111111101113111111701111171118"
@@ -166,6 +168,6 @@ def test_stores_of_earlier_releases_are_cut_by_height(tmp_path):
         assert same_partition(store.labels(), cuts.cut_n_clusters(store.tree, 4))
         store.add_cut("new", n_clusters=4)
         assert same_partition(store.labels("new"), cuts.cut_sizeable(store.tree, 4))
-    with grinch.open(tmp_path) as store:
+    with grinch.open(tmp_path / "new") as store:
         assert [about["cut"] for about in store.cuts().values()] == ["height", "height", "sizeable"]
         assert same_partition(store.labels("new"), cuts.cut_sizeable(store.tree, 4))

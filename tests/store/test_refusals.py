@@ -14,6 +14,7 @@ import pytest
 
 import grinch
 from commands import run_command
+from grinch.legacy import convert
 from grinch.store import DamagedStore
 from killing import kills
 
@@ -281,6 +282,7 @@ def test_a_sharded_store_is_refused_and_left_alone(sharded, how):
 def test_the_points_of_a_sharded_store_are_in_its_branches(sharded, tmp_path):
     with grinch.open(tmp_path / "new") as new:
         for folder in sharded.glob("branch-*"):
-            with grinch.open(folder, readonly=True) as branch:
+            convert(folder, tmp_path / folder.name)
+            with grinch.open(tmp_path / folder.name, readonly=True) as branch:
                 new.insert(branch.vectors(branch.ids), branch.ids, branch.payload(branch.ids))
         assert sorted(new.ids) == list(range(30))

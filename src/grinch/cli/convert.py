@@ -13,7 +13,10 @@ from grinch.legacy import convert as convert_old
 
 @app.command()
 def convert(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A saved model, text vectors, a coreference model, or the folder of a store.")],
+    old: Annotated[
+        Path,
+        typer.Argument(metavar="OLD", help="A saved model, text vectors, a coreference model, or a store's folder."),
+    ],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The file or folder to write; it must not be there yet.")],
 ) -> None:
     """Write a file or a store of an earlier format of grinch as one of today's; OLD stays as it is.

@@ -24,7 +24,7 @@ from grinch.saving.state import unflatten
 from grinch.store import inputs
 from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.contents import Contents
-from grinch.store.damage import DamagedStore, LaterFormat, damaged, reading
+from grinch.store.damage import DamagedStore, EarlierFormat, LaterFormat, damaged, reading
 from grinch.store.database import BESIDE, FILE, TABLES, Database, Operation, operation_of
 from grinch.store.opening import DTYPES
 from grinch.store.queries import DEFAULT_CUT
@@ -95,6 +95,8 @@ class Remains:
                 return {table: database.all_rows(table) for table in TABLES}, True
         except LaterFormat:
             raise
+        except EarlierFormat as error:
+            raise EarlierFormat(str(error).replace(str(copy), str(self.folder))) from None
         except DamagedStore as error:
             why = _why(error)
         finally:
