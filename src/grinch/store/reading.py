@@ -147,12 +147,12 @@ class Reading(Session):
             return {name: self._about_cut(contents, name) for name in contents.tracking.names}
 
     def _about_cut(self, contents: Contents, name: str) -> dict[str, Any]:
-        cut, drift = contents.tracking[name], contents.tracking.drift(name)
+        cut = contents.tracking[name]
         return {
             "kind": "automatic" if cut.is_automatic else "n_clusters" if cut.how.threshold is None else "threshold",
             **cut.parameters,
             "clusters": len(np.unique(self.labels(name))),
-            "points_changed": drift.came + drift.left,
+            "points_changed": cut.drift.came + cut.drift.left,
             "is_recut_advised": self._is_recut_advised(contents, name),
         }
 
