@@ -81,7 +81,7 @@ def days(X: np.ndarray, y: np.ndarray, seed: int = 0) -> dict[str, Any]:
                 row["ari_classes_fresh"] = float(adjusted_rand_score(y[:n], numbers))
                 row["n_clusters_fresh"] = len(np.unique(numbers))
                 row["ari_with_fresh"] = float(adjusted_rand_score(labels, numbers))
-                row["drift"] = tracking.drift(name).share
+                row["drift"] = tracking[name].drift.share
             rows[name].append(row)
             before[name] = labels, numbers
     return {"cuts": rows, "one_removed": one_removed(tracking, seed)}

@@ -435,11 +435,11 @@ def test_the_resolution_is_kept_until_the_next_recut():
     tracking.add("auto")
     own = int(own_labels(model).max()) + 1
     assert tracking.would_recut("auto") == Recut(own, own, 1.0)
-    assert tracking.drift("auto") == (400, 0, 0, 0, 0)
+    assert tracking["auto"].drift == (400, 0, 0, 0, 0)
     for version, first in enumerate(range(400, 1797, 50), 1):
         model.partial_fit(X[first : first + 50])
         tracking.commit(version)
-    drift = tracking.drift("auto")
+    drift = tracking["auto"].drift
     assert (drift.points, drift.came, drift.left) == (400, 1397, 0)
     assert drift.share == pytest.approx(1397 / 400)
     would = tracking.would_recut("auto")
@@ -467,9 +467,9 @@ def test_few_points_are_cut_again_as_they_double():
         model.partial_fit([x])
         tracking.commit(version)
         if version in (1, 2, 4, 8, 16, 32, 64, 128, 256):
-            assert tracking.drift("auto").points == version
+            assert tracking["auto"].drift.points == version
             assert same_partition(tracking.labels("auto"), own_labels(model))
-    assert tracking.drift("auto").points == FEW_POINTS
+    assert tracking["auto"].drift.points == FEW_POINTS
 
 
 def test_a_copy_of_the_model_is_not_followed():

@@ -159,7 +159,7 @@ class Fit:
     def labels(self, cut: LiveCut) -> npt.NDArray[np.int64]:
         """Return the clusters of a cut by point."""
         is_plain = self.ids.is_in_order and self.builder.n_leaves == self.ids.n_slots
-        return cut.labels(np.arange(self.ids.n_slots) if is_plain else self.ids.sorted(self._slots()))
+        return cut.labels(slice(self.ids.n_slots) if is_plain else self.ids.sorted(self._slots()))
 
     def public_ids(self, nodes: Slots) -> Counts:
         """Node ids of the builder's tree as ids of the tree handed out."""

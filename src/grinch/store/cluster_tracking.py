@@ -21,7 +21,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from grinch._types import Counts, Labels, Slots, count_rows
 from grinch.cuts.choice import Choice
-from grinch.cuts.tracking import CUT_BY, Change, Drift, TrackedCut, Tracker
+from grinch.cuts.tracking import CUT_BY, Change, TrackedCut, Tracker
 from grinch.cuts.tracking.follower import Arrays
 from grinch.cuts.tracking.ids import NO_CLUSTER
 from grinch.cuts.tracking.owners import ABOVE, owners_above
@@ -75,10 +75,6 @@ class ClusterTracking:
             return Recut(count, count, 1.0)
         labels = tree.cut_automatically(cut.how).labels
         return Recut(int(labels.max(initial=-1)) + 1, count, float(adjusted_rand_score(now, labels)))
-
-    def drift(self, name: str) -> Drift:
-        """Return how far the cut is from its last recut; free to ask."""
-        return self[name].drift
 
     def labels(self, name: str) -> Labels:
         """Return the ids of the clusters, by leaf of ``model.tree_``."""

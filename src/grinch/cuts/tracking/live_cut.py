@@ -30,11 +30,6 @@ class LiveCut:
         self._follower.join(tree)
         self._numbers: Labels = np.empty(0, np.int64)
 
-    @property
-    def n_ids(self) -> int:
-        """How many ids of clusters there is room for."""
-        return len(self._numbers)
-
     @staticmethod
     def can_follow(tree: GrowingTree, how: Choice) -> bool:
         """Return whether a cut can be followed at a cost that depends on what changed.
@@ -68,7 +63,7 @@ class LiveCut:
             self._cut.next_id = self._cut.n_clusters
             self._numbers = np.append(np.arange(self._cut.n_clusters), [NONE, NONE])
 
-    def labels(self, slots: Slots) -> Labels:
+    def labels(self, slots: Slots | slice) -> Labels:
         """Return the number of the cluster of each of these slots, which have points."""
         return self._numbers[self._cut.owners[slots]]
 
