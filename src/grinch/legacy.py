@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +39,7 @@ from grinch.neighbors.cell_kernels import TILE
 from grinch.saving import container, disk
 from grinch.saving.state import USUAL_MEMORY, are_within, flatten, require, unflatten
 from grinch.store.cluster_tracking import how_of
-from grinch.store.database import FILE, FORMAT, TABLES, row_checksum
+from grinch.store.database import BESIDE, FILE, FORMAT, TABLES, row_checksum
 from grinch.store.inputs import TEXT_FILE
 from grinch.store.lock import StoreLocked, describe, holder, is_held
 from grinch.store.node_names import FILE as NAMES_FILE
@@ -448,9 +447,12 @@ def _convert_store(old: Path, new: Path) -> None:
     work = new.with_name(f".{new.name}-{secrets.token_hex(4)}")
     work.mkdir(parents=True)
     try:
+        # SQLite writes beside a file that it reads, so it reads a copy.
+        for name in (FILE, BESIDE[0]):
+            if (old / name).exists():
+                disk.copy_file(old / name, work / name)
         with closing(sqlite3.connect(work / FILE)) as database:
-            with closing(sqlite3.connect(f"file:{quote(str((old / FILE).resolve()))}?mode=ro", uri=True)) as source:
-                source.backup(database)
+            database.execute("pragma journal_mode = delete")
             _convert_tables(database, old, work)
         if (old / NAMES_FILE).exists():
             disk.copy_file(old / NAMES_FILE, work / NAMES_FILE)

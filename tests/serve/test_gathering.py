@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from grinch.serve.live import Live
 
 import grinch
 from grinch.serve.gathering import Call, Closed, Full, Insert, Writer
@@ -41,7 +40,7 @@ def held(writer):
 
 @contextmanager
 def writing(store, **limits):
-    writer = Writer(Live(store), **limits)
+    writer = Writer(store, **limits)
     try:
         yield writer
     finally:
@@ -162,7 +161,7 @@ def test_who_gave_up_before_it_was_written_is_passed_over(store):
 
 
 def test_what_waits_is_written_at_the_end_and_nothing_more(store):
-    writer = Writer(Live(store))
+    writer = Writer(store)
     waiting = [writer.submit(Insert(some_rows(1, seed=i), [i])) for i in range(20)]
     writer.close()
     assert sorted(name for future in waiting for name in future.result().ids) == list(range(20))

@@ -20,6 +20,7 @@ import grinch
 from grinch import Grinch
 from grinch.serve.http import arrow as arrow_bodies
 from grinch.serve.sources import MemorySource
+from grinch.store.queries import View
 from serving import serving, some_rows, streamed
 
 NPY, NPZ, ARROW = "application/x-npy", "application/x-npz", "application/vnd.apache.arrow.stream"
@@ -52,7 +53,7 @@ def fill(served):
 
 
 def store_of(served):
-    return served.service.desk.live.store
+    return served.service.desk.store
 
 
 def npy(array):
@@ -368,7 +369,7 @@ def test_what_is_read_is_what_the_store_says(unchanging):
     assert unchanging.get("/v1/cut?name=default")[1]["labels"] == store.labels().tolist()
     assert unchanging.get("/v1/cut?n_clusters=5")[1]["labels"] == grinch.cuts.cut_sizeable(store.tree, 5).tolist()
     assert unchanging.get("/v1/cut?threshold=0.2")[1]["labels"] == grinch.cuts.cut_threshold(store.tree, 0.2).tolist()
-    layers = store._now().model.layers_
+    layers = [labels for labels, _ in store.layers()[1]]
     assert unchanging.get("/v1/cut?layer=0")[1]["labels"] == layers[0].tolist()
     _, content = unchanging.get("/v1/cut?format=npy")
     assert np.array_equal(np.load(io.BytesIO(content)), store.labels())
@@ -573,8 +574,8 @@ def test_predictions_that_are_asked_together_are_those_alone(filled, monkeypatch
     """While the store is taken they gather; some of them are wrong, and the others are answered."""
     store, X, answers = store_of(filled), some_rows(12, seed=8), {}
     alone, calls = store.predict(X).tolist(), []
-    predict = store.predict
-    monkeypatch.setattr(store, "predict", lambda *given: calls.append(len(given[0])) or predict(*given))
+    predict = View.predict
+    monkeypatch.setattr(View, "predict", lambda view, X, cut: calls.append(len(X)) or predict(view, X, cut))
 
     def ask(i, body):
         connection = http.client.HTTPConnection("127.0.0.1", filled.port, timeout=30)
@@ -586,7 +587,7 @@ def test_predictions_that_are_asked_together_are_those_alone(filled, monkeypatch
     bodies = [{"X": X[i : i + 1].tolist()} for i in range(12)]
     bodies += [{"X": [[1, 2]]}, {"X": X[:1].tolist(), "cut": "nothing"}]
     threads = [threading.Thread(target=ask, args=each) for each in enumerate(bodies)]
-    with store._turn:
+    with store.view():
         for thread in threads:
             thread.start()
         for thread in threads[:1]:
@@ -613,7 +614,7 @@ def test_too_much_at_once_is_said(tmp_path):
             connection.close()
 
         threads = [threading.Thread(target=insert, args=(i,)) for i in range(6)]
-        with store._turn:
+        with store.view():
             for thread in threads:
                 thread.start()
             while len(answers) < 4:

@@ -96,7 +96,7 @@ def test_few_points(tmp_path, n, linkage):
         answers = ask_everything(viewer)
         assert answers[0]["n"] == n
         assert answers[0]["root"] == (store.tree.root if n else -1)
-        assert len(answers[1]["layers"]) == (len(store._now().model.layers_) if n else 0)
+        assert len(answers[1]["layers"]) == (len(store.layers()[1]) if n else 0)
         if not n:
             with pytest.raises(KeyError, match="not in the tree"):
                 viewer.node(0)

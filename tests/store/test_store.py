@@ -684,7 +684,8 @@ def test_damage_does_not_get_right_checksums(folder, monkeypatch):
     with open(path, "r+b") as file:
         file.write(data)
     store = grinch.open(folder)
-    store.insert(points(5))
+    with pytest.raises(DamagedStore, match="means"):
+        store.snapshot() if store.insert(points(5)) else None
     with pytest.raises(DamagedStore, match="means"):
         store.close()
     with pytest.raises(DamagedStore, match="means"):

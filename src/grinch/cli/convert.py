@@ -19,9 +19,9 @@ def convert(
     ],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The file or folder to write; it must not be there yet.")],
 ) -> None:
-    """Write a file or a store of an earlier format of grinch as one of today's; OLD stays as it is.
+    """Write a file or a store of an earlier format as one of today.
 
-    Nothing in a file is run. Example:
+    OLD stays as it is, and nothing in it is run. Example:
 
     grinch convert model.grinch new.grinch
     """

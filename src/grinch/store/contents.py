@@ -134,9 +134,9 @@ class Contents:
         return self.tracking.labels(cut)
 
     def about_cut(self, cut: str) -> AboutCut:
-        found, drift = self.tracking[cut], self.tracking.drift(cut)
+        found = self.tracking[cut]
         kind = "automatic" if found.is_automatic else "n_clusters" if found.how.threshold is None else "threshold"
-        return AboutCut(kind, found.parameters, drift.came + drift.left, drift.share)
+        return AboutCut(kind, found.parameters, found.drift.came + found.drift.left, found.drift.share)
 
     def row_check(self) -> RowCheck:
         return RowCheck.of(self.model)
