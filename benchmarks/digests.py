@@ -1,9 +1,11 @@
 """Digests of trees over data sets, linkages and rules: a change that must not change a tree is held to them.
 
     python benchmarks/digests.py            compare with benchmarks/digests.json; exit code 1 if a tree differs
+    python benchmarks/digests.py --add      add the trees of this processor, with code that gives those of the others
     python benchmarks/digests.py --write    write that file, after a change that is meant to change trees
 
-Another processor may round sums differently, so the file names the one it was written on.
+Another processor may round sums differently, so there are digests for each. Trees that change make another engine:
+``--write`` raises its number, which stores keep with every operation.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from numba import njit
 from sklearn.datasets import load_digits
 
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Rules
+from grinch.core.engine import ENGINE
 from grinch.neighbors import ByKey, ByVector
 
 FILE = Path(__file__).with_suffix(".json")
@@ -164,18 +167,23 @@ def digests() -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--add", action="store_true")
+    action.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    processor = get_host_cpu_name()
-    if options.write:
-        FILE.write_text(json.dumps({"processor": processor, "trees": digests()}, indent=1) + "\n")
+    processor, written = get_host_cpu_name(), json.loads(FILE.read_text())
+    if options.add or options.write:
+        others = {} if options.write else written["trees"]
+        engine = written["engine"] + options.write
+        FILE.write_text(json.dumps({"engine": engine, "trees": {**others, processor: digests()}}, indent=1) + "\n")
+        if engine != ENGINE:
+            print(f"now set ENGINE = {engine} in src/grinch/core/engine.py")
         return 0
-    expected = json.loads(FILE.read_text())
-    if expected["processor"] != processor:
-        print(f"not compared: written on {expected['processor']}, this is {processor}")
+    if processor not in written["trees"]:
+        print(f"not compared: written on {', '.join(written['trees'])}, this is {processor}")
         return 0
-    found = digests()
-    changed = [name for name, digest in expected["trees"].items() if found.get(name) != digest]
+    expected, found = written["trees"][processor], digests()
+    changed = [name for name, digest in expected.items() if found.get(name) != digest]
     print(f"{len(found)} trees, {len(changed)} differ", *changed, sep="\n")
     return 1 if changed else 0
 

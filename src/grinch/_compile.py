@@ -39,6 +39,7 @@ COMPILED = (
     "baselines/",
     "core/",
     "cuts/",
+    "legacy.py",
     "linkage/",
     "metrics/",
     "neighbors/",

@@ -16,6 +16,7 @@ from commands import run_command
 from grinch.cli import add as adding
 from grinch.cli.changes import sentence, telling
 from grinch.cuts.tracking import Change
+from grinch.store.database import Operation
 from grinch.store.net import net_changes
 
 
@@ -436,3 +437,24 @@ def test_a_linkage_of_your_own_is_imported(run, tmp_path, monkeypatch):
         "--import nowhere_to_be_found failed"
         in run("--import", "nowhere_to_be_found", "clusters", "own", expect=2).stderr
     )
+
+
+def test_a_store_of_another_engine_is_taken_over(run, rng, tmp_path, monkeypatch):
+    X = rng.normal(size=(60, 4))
+    with grinch.open(tmp_path / "old") as store:
+        store.insert(X[:40])
+    store = grinch.open(tmp_path / "old")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("grinch.store.rows.Operation", partial(Operation, engine=0))
+        store.insert(X[40:])
+    labels = store.labels()
+    store._release()  # as if its process had died: there is no snapshot of the last insert
+    refused = run("clusters", "old", expect=2)
+    assert "grinch store replay old NEW" in refused.stderr
+    done = run("store", "replay", "old", "new")
+    assert "1 operation done again, 1 of them by another engine before" in done.stdout
+    assert "may differ" in done.stdout
+    with grinch.open(tmp_path / "new", readonly=True) as replayed:
+        assert replayed.version == 2
+        assert np.array_equal(replayed.labels(), labels)
+    assert "'new' is there" in run("store", "replay", "old", "new", expect=2).stderr

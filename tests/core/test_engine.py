@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from dense_linkages import DENSE
 from effort import at_night, trials
-from grinch.core.engine import Engine
+from grinch.core.engine import ENGINE, Engine
 from grinch.core.rules import EXACT, FAST, ONLINE, Rules
 from grinch.core.state import State
 from grinch.errors import LinkageError
@@ -380,3 +382,9 @@ def test_neighbours_in_the_tree_are_neighbours_in_memory():
     before = steps()
     engine.tidy()
     assert steps() < before / 3
+
+
+def test_digests_are_those_of_the_engine():
+    """Trees that change make another engine: stores do not do its operations again."""
+    digests = json.loads((Path(__file__).parents[2] / "benchmarks" / "digests.json").read_text())
+    assert digests["engine"] == ENGINE

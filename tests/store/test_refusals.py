@@ -7,6 +7,7 @@ import shutil
 import signal
 import sqlite3
 import tarfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -191,11 +192,16 @@ def test_damage_beside_the_log_of_a_writer_that_died_changes_nothing(tmp_path):
         assert files(folder).keys() == before.keys()
 
 
-def test_a_reader_leaves_a_store_as_it_found_it(folder):
-    before = files(folder)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_reader_leaves_a_store_as_it_found_it(folder, is_shared):
+    before, done = files(folder), threading.Event()
+    other = threading.Thread(target=done.wait)
+    if is_shared:
+        other.start()
     with grinch.open(folder, readonly=True) as store:
         assert len(store.ids) == N - 1
         store.check()
+    done.set()
     assert files(folder) == before
 
 

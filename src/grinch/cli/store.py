@@ -22,12 +22,14 @@ from grinch.files.read import FileError
 from grinch.store.lock import StoreLocked, describe, holder
 from grinch.store.opening import is_store
 from grinch.store.recovery import recover
+from grinch.store.replay import replay
 
 FormatName = Literal["parquet", "newick", "csv"]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
 # Columns that are there in any case; and payloads of more fields than this are one column, as JSON.
 TAKEN, MOST_FIELDS = ("id", "cluster", "name", "payload"), 500
 CutName = Annotated[str, typer.Option(metavar="NAME", help="Which of the cuts of the store.")]
+NewPath = Annotated[Path, typer.Argument(metavar="NEW", help="The folder for the new store; it must not be there yet.")]
 
 upkeep = typer.Typer(
     no_args_is_help=True,
@@ -174,7 +176,7 @@ def backup(
 @upkeep.command(name="recover", short_help="Rebuild a damaged store in a new folder.")
 def rebuild(
     store: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the damaged store.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder for the new store; it must not be there yet.")],
+    new: NewPath,
     linkage: Annotated[
         LinkageName | None, typer.Option(metavar="NAME", help="The linkage of the store, where nothing left says it.")
     ] = None,
@@ -201,6 +203,23 @@ def rebuild(
     say("What did not come back, or is not sure:" if found.lost else "All of it came back.")
     for line in found.lost:
         say(f"- {line}", "  ", "  ")
+
+
+@upkeep.command(name="replay", short_help="Take over a store of another release, in a new folder.")
+def redo(store: StorePath, new: NewPath) -> None:
+    """Copy a store to the folder NEW, with its operations since the last snapshot done again by this release.
+
+    For a store that cannot be opened because another engine of grinch wrote to it last, and did not close it. The tree
+    in NEW, and so its clusters, may differ from those in STORE, which is not changed.
+    """
+    with _said_for_commands(store):
+        done = replay(store, new)
+    say(
+        f"Version {done.version}: written to {new}/, with {count_of(done.operations, 'operation')} done again,"
+        f" {done.of_others:,} of them by another engine before"
+    )
+    if done.of_others:
+        say(f"Its tree and its clusters may differ from those in {store}.")
 
 
 @upkeep.command(short_help="Write the tree and the clusters of a store to files.")

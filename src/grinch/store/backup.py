@@ -1,4 +1,4 @@
-"""Copies of stores: as they are, or with the log done again by the engine that is installed."""
+"""Copies of stores, also of those that somebody is writing to."""
 
 from __future__ import annotations
 

@@ -106,6 +106,7 @@ class Database:
         self.path = folder / FILE
         check_header(self.path)
         self._log = self.path.with_name(BESIDE[0])
+        self.is_readonly = readonly
         # A connection that only reads makes files that it cannot take away.
         self._leaves_files = readonly and not self._log.exists() and os.access(folder, os.W_OK)
         # Whether all points have been compared with their checksums.
@@ -132,7 +133,7 @@ class Database:
     def become_writable(self) -> None:
         """Write from now on to what was opened to be read, and has been found to be whole."""
         self._connection.close()
-        self._leaves_files = False
+        self.is_readonly = self._leaves_files = False
         with self._explained():
             self._connection = self._connect("rw")
         self._write_ahead()
@@ -219,6 +220,11 @@ class Database:
         with self._explained():
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
+
+    @property
+    def closes_last(self) -> bool:
+        """Whether SQLite's other files go with this connection, if no other is open."""
+        return self._leaves_files or not self.is_readonly
 
     def close(self) -> None:
         """Close the connection; a reader leaves no file behind."""

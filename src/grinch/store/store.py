@@ -172,8 +172,7 @@ class Store:
         if self._verification is not None:
             self._verification.stop()
         database, self._open_database, self._contents = self._database, None, None
-        # The writer's last: it takes SQLite's other files away.
-        for connection in [*self._spare, database]:
+        for connection in sorted([*self._spare, database], key=lambda connection: connection.closes_last):
             connection.close()
         self._spare.clear()
         self._rows.close()

@@ -13,9 +13,8 @@ class Verification:
 
     >>> def wrong() -> None:
     ...     raise DamagedStore("rows.bin is damaged")
-    >>> verification = Verification([print, wrong])
+    >>> verification = Verification([wrong])
     >>> verification.wait()
-    <BLANKLINE>
     >>> verification.check()
     Traceback (most recent call last):
         ...
