@@ -212,6 +212,50 @@ def _spread(times: list[float]) -> dict[str, float]:
     }
 
 
+def beside(place: Path, n: int) -> dict[str, Any]:
+    """Milliseconds of a thread's calls while 10,000 points are inserted at n points."""
+    import grinch
+
+    X = mixture(n + 10_000)[0]
+    with grinch.open(place / "beside", metric="cosine") as store:
+        for batch in batches(X, 0, n, 10_000):
+            store.insert(batch)
+    found: dict[str, Any] = {"points": n}
+    for title in ("unread", "read"):
+        shutil.copytree(place / "beside", place / title)
+        with grinch.open(place / title) as store:
+            calls = {
+                "predict": lambda store=store: store.predict(X[:1]),
+                "labels": store.labels,
+                "clusters": store.clusters,
+            }
+            times: dict[str, list[float]] = {name: [] for name in calls}
+            is_done = threading.Event()
+
+            def read(calls: Any = calls, times: Any = times, is_done: threading.Event = is_done) -> None:
+                while not is_done.is_set():
+                    for name, call in calls.items():
+                        with timed(times[name]):
+                            call()
+
+            for call in calls.values():
+                call()
+            seconds: list[float] = []
+            reader = threading.Thread(target=read)
+            if title == "read":
+                reader.start()
+            with timed(seconds):
+                store.insert(X[n:])
+            is_done.set()
+            if title == "read":
+                reader.join()
+            found[f"insert, {title}, s"] = round(seconds[0], 2)
+            found |= {name: _spread([1e3 * each for each in some]) for name, some in times.items() if some}
+        shutil.rmtree(place / title)
+    shutil.rmtree(place / "beside")
+    return found
+
+
 def follow(place: Path, n: int) -> dict[str, Any]:
     """Milliseconds per commit of 100 points at n points: matching clusters and noting changes, and reading them."""
     import grinch
@@ -257,6 +301,7 @@ PARTS = {
     "reopen": (reopen, MANY),
     "bytes": (size, POINTS),
     "stall": (stall, POINTS),
+    "beside": (beside, POINTS),
     "changes": (follow, POINTS),
 }
 

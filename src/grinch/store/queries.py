@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -251,8 +252,9 @@ class View:
         labels, ids = self.labels(cut), self.ids
         order = np.argsort(labels, kind="stable")
         numbers, starts = np.unique(labels[order], return_index=True)
-        groups = zip(numbers.tolist(), np.split(order, starts[1:]), strict=False)
-        return {number: [ids[i] for i in group.tolist()] for number, group in groups if number >= 0}
+        ordered, bounds = [ids[i] for i in order.tolist()], pairwise([*starts.tolist(), len(labels)])
+        groups = zip(numbers.tolist(), bounds, strict=True)
+        return {number: ordered[start:end] for number, (start, end) in groups if number >= 0}
 
     def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
         """Return the id of the cluster that each point would join, without inserting it; -1 for none."""
