@@ -6,7 +6,7 @@ import threading
 import time
 
 # Nothing takes that long: where a thread waits for ever, a test ends with an error instead.
-SECONDS = 60
+SECONDS = 30
 
 
 class Call(threading.Thread):
