@@ -90,6 +90,8 @@ class Blocks:
         numbers = numbers[numbers < len(self._is_verified)]
         for i in np.unique(numbers[~self._is_verified[numbers]]).tolist():
             with self._lock:
+                if self._is_verified[i]:
+                    continue  # by another thread, which may have added to it since
                 if checksum(content[i * CHUNK : min((i + 1) * CHUNK, self.length)]) != self._sums[i]:
                     raise ValueError(f"the checksum of the block at byte {i * CHUNK:,} is wrong")
                 self._is_verified[i] = True
