@@ -137,9 +137,9 @@ def refuse_sharded(folder: Path) -> None:
     if (folder / SHARDED).exists():
         raise ValueError(
             f"folder {str(folder)!r} has a sharded store, made by grinch before 0.2 with max_points, which is no longer"
-            " read. Each branch-* folder in it is a store of its own: convert it (grinch convert BRANCH NEW), open that,"
-            " and insert its ids, vectors(ids) and payload(ids) into one new store. The last commit of grinch that reads"
-            " the tree of all branches is a026ddb. Nothing in the folder was changed"
+            " read. Each branch-* folder in it is a store of its own: convert it (grinch convert BRANCH NEW), open it,"
+            " and insert its ids, vectors(ids) and payload(ids) into one new store. The last commit of grinch that"
+            " reads the tree of all branches is a026ddb. Nothing in the folder was changed"
         )
 
 
