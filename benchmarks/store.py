@@ -21,8 +21,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -224,8 +225,8 @@ def beside(place: Path, n: int) -> dict[str, Any]:
     for title in ("unread", "read"):
         shutil.copytree(place / "beside", place / title)
         with grinch.open(place / title) as store:
-            calls = {
-                "predict": lambda store=store: store.predict(X[:1]),
+            calls: dict[str, Callable[[], Any]] = {
+                "predict": partial(store.predict, X[:1]),
                 "labels": store.labels,
                 "clusters": store.clusters,
             }
