@@ -22,8 +22,7 @@ from grinch.cuts.medoids import central_points, cluster_sizes, exemplars
 from grinch.cuts.noise import without_noise
 from grinch.cuts.oracle import BestThreshold, best_threshold, cut_best_f1, splits_best_f1
 from grinch.cuts.sizeable import cut_sizeable
-from grinch.cuts.terms import Keywords, branch_terms, cluster_terms
-from grinch.cuts.words import keywords
+from grinch.text.keywords import Keywords, branch_terms, cluster_terms, keywords
 
 __all__ = [
     "AutomaticCut",

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._types import Labels
-from grinch.cuts.words import check_texts, keywords
 from grinch.plots.commonest import Groups
 from grinch.plots.style import counted
+from grinch.text.analysis import check_texts
+from grinch.text.keywords import keywords
 from grinch.tree import Tree
 from grinch.tree.blocks import Display
 
