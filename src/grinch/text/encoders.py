@@ -69,7 +69,7 @@ class EncodedTexts:
 
     def save(self, path: str | Path) -> None:
         """Write the name of the encoder to a file; the encoder itself is not in it."""
-        arrays = {"terms": json_bytes([]), "columns": np.empty(0, np.int64), "weights": np.empty(0)}
+        arrays: container.Arrays = {"terms": json_bytes([]), "columns": np.empty(0, np.int64), "weights": np.empty(0)}
         container.write(path, FILE, {"kind": KIND, "settings": {"name": self.name}}, arrays)
 
 
@@ -106,7 +106,7 @@ def find_encoder(name: str) -> Encoder:
 
 def _imported(name: str, module: str, path: str) -> Encoder:
     try:
-        found = reduce(getattr, path.split("."), importlib.import_module(module))
+        found: Any = reduce(getattr, path.split("."), importlib.import_module(module))
     # Any error in the user's module is passed on to the user.
     except Exception as error:
         raise ValueError(f"the encoder {name!r} cannot be imported: {type(error).__name__}: {error}") from error

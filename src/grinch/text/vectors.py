@@ -329,7 +329,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
         names = self._fitted().names
         known = [i for i, name in enumerate(names) if name is not None]
         terms, columns = json_bytes([names[i] for i in known]), np.array(known, np.int64)
-        arrays = {"terms": terms, "columns": columns, "weights": self.weights_}
+        arrays: container.Arrays = {"terms": terms, "columns": columns, "weights": self.weights_}
         return {"kind": KIND, "settings": self.get_params()}, arrays
 
     @classmethod

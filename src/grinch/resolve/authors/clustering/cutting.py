@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import compiled
-from grinch._types import Floats, Ids
-from grinch.cuts.flat import Labels, Mask, known_scores, labels_of
+from grinch._types import Floats, Ids, Labels, Mask
+from grinch.cuts.flat import known_scores
+from grinch.cuts.labels import labels_of
 from grinch.tree import Tree
 
 
