@@ -19,7 +19,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from grinch import cuts
-from grinch._types import Advance, count_rows
+from grinch._checks import count_rows
+from grinch._types import Advance
 from grinch.cuts.choice import Choice
 from grinch.cuts.flat import Mask
 from grinch.cuts.tracking import LiveCut
