@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.estimators.not_numbers import check_columns
+from grinch.estimators.checks import check_columns
 from grinch.sharded.inputs.parquet_columns import asked_columns, default_columns
 from grinch.sharded.inputs.rows import float_type
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch.estimators.checks import check_values
-from grinch.estimators.not_numbers import check_columns, check_kind, check_not_records
+from grinch.estimators.checks import check_columns, check_kind, check_not_records, check_values
 from grinch.files.write import replacing
 from grinch.sharded.inputs.arrays import ArrayRows, is_written, written_file
 from grinch.sharded.inputs.frames import frame_columns, frame_matrix, is_frame

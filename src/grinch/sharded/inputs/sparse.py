@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.estimators.checks import check_values, in_order
-from grinch.estimators.indices import checked_csr
+from grinch.estimators.sparse_checks import checked_csr
 from grinch.files.write import replacing
 from grinch.sharded.inputs.rows import PIECE_BYTES, Pieces, by_piece, cut_into_pieces, float_type
 
