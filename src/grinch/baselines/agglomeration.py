@@ -19,9 +19,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from grinch._checks import count_rows
 from grinch._compile import entry
 from grinch._interrupts import uninterrupted
-from grinch._types import Floats, Ids, as_id, count_rows
+from grinch._types import Floats, Ids, as_id
 from grinch.baselines import heaps
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage

@@ -11,8 +11,9 @@ import sklearn.cluster
 from scipy.cluster.hierarchy import linkage
 from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
 
+from grinch._checks import count_rows
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance, Floats, count_rows
+from grinch._types import Advance, Floats
 from grinch.baselines.saved_birch import birch_from_state, birch_to_state
 from grinch.linkage.named import linkage_of
 from grinch.saving.state import Fields, State, array, item, optional_vector, require

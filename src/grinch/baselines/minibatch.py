@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from grinch._types import Advance, count_rows
+from grinch._checks import count_rows
+from grinch._types import Advance
 from grinch.baselines.agglomeration import BestFirst, Pool
 from grinch.baselines.saved_rows import rows_from_state, rows_to_state
 from grinch.linkage.base import Linkage, VectorLinkage

@@ -20,8 +20,8 @@ from typer.core import TyperGroup
 
 import grinch
 from grinch.errors import SettingsWarning
-from grinch.files.read import FileError
-from grinch.files.tables import STANDARD_INPUT
+from grinch.io.read import FileError
+from grinch.io.tables import STANDARD_INPUT
 from grinch.store.lock import StoreLocked
 
 

@@ -18,7 +18,7 @@ from grinch._labels import label_codes
 from grinch.compare.processes import Worker
 from grinch.errors import unknown_name
 from grinch.estimators.registry import SYSTEMS, make_system
-from grinch.files.write import harmless, replacing
+from grinch.io.write import harmless, replacing
 
 # What is measured, and how a table calls it.
 MEASURES = {

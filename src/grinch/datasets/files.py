@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.datasets.labelled import Labelled
-from grinch.files.read import FileError, read_points
+from grinch.io.read import FileError, read_points
 
 NPZ = ".npz with the arrays X and y"
 NPY = ".npy with the vectors, and NAME_labels.npy beside it"
