@@ -31,8 +31,8 @@ from grinch._types import Counts, Floats, Ids, Vectors32
 from grinch.core.places import SPARE
 from grinch.core.rules import MODES, NEED_GRAFTS, ONLINE, ROTATE, Rules
 from grinch.errors import SavedModelError
-from grinch.files.arrays import read_header
-from grinch.files.sizes import check_unpacked_size
+from grinch.io.arrays import read_header
+from grinch.io.points import check_unpacked_size
 from grinch.linkage.sparse import formula_of_product
 from grinch.linkage.vector import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
 from grinch.neighbors.cell_kernels import TILE

@@ -29,7 +29,7 @@ from grinch.cli import (
 )
 from grinch.cli.app import app
 from grinch.errors import SettingsWarning
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.resolve.authors.cli.app import app as coref
 from grinch.store.lock import StoreLocked
 

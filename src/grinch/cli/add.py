@@ -38,8 +38,7 @@ from grinch.cli.texts import (
     said_of,
 )
 from grinch.estimators.checks import check_ids, check_vectors
-from grinch.files.read import FileError, Points, read_points
-from grinch.files.texts import read_texts
+from grinch.io.read import FileError, Points, read_points, read_texts
 from grinch.progress import progress_bar
 from grinch.store.inputs import TEXT_FILE
 from grinch.store.opening import is_store

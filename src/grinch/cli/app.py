@@ -16,8 +16,8 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 import grinch
-from grinch.files.read import FileError
-from grinch.files.tables import STANDARD_INPUT
+from grinch.io.read import FileError
+from grinch.io.tables import STANDARD_INPUT
 
 
 class Commands(TyperGroup):

@@ -25,7 +25,7 @@ from grinch._labels import label_codes
 from grinch.compare.worker import FORKS
 from grinch.errors import unknown_name
 from grinch.estimators.registry import SYSTEMS, make_system
-from grinch.files.write import harmless, replacing
+from grinch.io.write import harmless, replacing
 
 
 class Outcome(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch.files.read import FileError, read_points
+from grinch.io.read import FileError, read_points
 
 
 class Labelled(NamedTuple):

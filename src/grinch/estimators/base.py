@@ -403,7 +403,7 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
     def _progress(self, what: str, total: int) -> AbstractContextManager[Advance | None]:
         if not self.verbose:
             return nullcontext()
-        from grinch.progress.bar import progress_bar
+        from grinch.progress import progress_bar
 
         return progress_bar(what, total)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.files.write import replacing
+from grinch.io.write import replacing
 from grinch.serve import assets, history, maps
 from grinch.serve.arrays import pack_arrays, unpack_arrays
 from grinch.serve.fields import is_address, plain

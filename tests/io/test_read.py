@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from grinch.files import sizes
-from grinch.files.read import FileError, read_points
+from grinch.io import points as sizes
+from grinch.io.read import FileError, read_points
 
 
 @pytest.fixture

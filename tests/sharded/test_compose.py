@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Tree
-from grinch.sharded.whole import Merges, compose_merges, merges_of, subtree, without
+from grinch.sharded.compose import Merges, compose_merges, merges_of, subtree, without
 
 
 def random_tree(rng, n):

@@ -1,8 +1,8 @@
-"""Texts from files: a line each, or a column of a table."""
+"""Points and texts from files: arrays, tables, and the id-label-vector lists of this field's older tools."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,13 +10,68 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._labels import is_missing
-from grinch.files.points import Asked, FileError, check_names, shown
-from grinch.files.rows import ending_of, read_rows
-from grinch.files.tables import STANDARD_INPUT
+from grinch.io.arrays import read_npy, read_npz
+from grinch.io.parquet import read_parquet
+from grinch.io.points import Asked, FileError, Points, check_names, shown
+from grinch.io.tables import STANDARD_INPUT, ending_of, read_rows, read_table
+
+__all__ = ["FORMATS", "FileError", "Points", "read_points"]
+
+FORMATS = (".npy", ".npz", ".csv", ".tsv", ".parquet")
+TABLES = {".csv": ",", ".tsv": "\t"}
+
+
+def read_points(
+    path: str | Path,
+    label: str | None = None,
+    id: str | None = None,
+    drop: Iterable[str] = (),
+    keep: Iterable[str] = (),
+    keep_option: str = "--payload",
+) -> Points:
+    """Read the points of a .npy, .npz, .csv, .tsv or .parquet file (.csv and .tsv also gzipped).
+
+    ``label``, ``id``, ``drop`` and ``keep`` name columns (in an .npz, arrays); every other column is a feature. A table
+    without a header is all numbers, or ``id, label, numbers …``. The path ``-`` is a .csv from the standard input.
+    ``keep_option`` is what an error calls ``keep``.
+    """
+    path = Path(path)
+    suffix, asked = _format(path), Asked(label, id, tuple(drop), tuple(keep), keep_option)
+    try:
+        if suffix == ".npy":
+            return read_npy(path, asked)
+        if suffix == ".npz":
+            return read_npz(path, asked)
+        if suffix == ".parquet":
+            return read_parquet(path, asked)
+        return read_table(path, TABLES[suffix], asked)
+    except (FileError, ImportError):
+        raise
+    # Whatever a damaged file makes the reader of its format raise, it is the file that is to blame.
+    except Exception as error:
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise FileError(f"FILE {str(path)!r} cannot be read as {suffix} (truncated or damaged?): {why}") from error
+
+
+def _format(path: Path) -> str:
+    """The format that a file's name promises, if there is such a file."""
+    if path == STANDARD_INPUT:
+        return ".csv"
+    if not path.exists():
+        raise FileError(f"FILE {str(path)!r} does not exist")
+    if path.is_dir():
+        raise FileError(f"FILE {str(path)!r} is a folder; give a file ending in {', '.join(FORMATS)}")
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if suffix not in FORMATS:
+        raise FileError(f"FILE must end in {', '.join(FORMATS)}; got {path.name!r}")
+    if path.suffix == ".gz" and suffix not in TABLES:
+        raise FileError(f"FILE {path.name!r} is read only when it is unpacked; gzip is for .csv and .tsv")
+    return suffix
+
 
 # What the column of a file is called that has only one.
 LINES = "text"
-FORMATS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
+TEXT_FORMATS = (".txt", ".csv", ".tsv", ".jsonl", ".parquet")
 
 
 class Texts(NamedTuple):
@@ -69,8 +124,8 @@ def _check_file(path: Path) -> None:
         return
     if not path.exists():
         raise FileError(f"FILE {str(path)!r} does not exist")
-    if path.is_dir() or ending_of(path) not in FORMATS:
-        raise FileError(f"FILE must be texts in a file that ends in {', '.join(FORMATS)}; got {path.name!r}")
+    if path.is_dir() or ending_of(path) not in TEXT_FORMATS:
+        raise FileError(f"FILE must be texts in a file that ends in {', '.join(TEXT_FORMATS)}; got {path.name!r}")
 
 
 def _of_table(path: Path, rows: list[Any], text: str | None, asked: Asked) -> Texts:
@@ -85,7 +140,7 @@ def _of_table(path: Path, rows: list[Any], text: str | None, asked: Asked) -> Te
     check_names(names, asked)
     columns = {name: [_cell(row.get(name)) for row in rows] for name in dict.fromkeys((text, *asked.beside))}
     texts = ["" if value is None else value if isinstance(value, str) else str(value) for value in columns[text]]
-    ids, labels = (None if name is None else _as_array(columns[name]) for name in (asked.id, asked.label))
+    ids, labels = (None if name is None else _object_array(columns[name]) for name in (asked.id, asked.label))
     _check_ids(ids, asked.id)
     return Texts(texts, ids, labels, {text: texts, **{name: columns[name] for name in asked.keep}})
 
@@ -101,7 +156,7 @@ def _check_ids(ids: npt.NDArray[Any] | None, name: str | None) -> None:
             raise FileError(f"--id {name} must have an id in each row; row {row:,} has none")
 
 
-def _as_array(values: list[Any]) -> npt.NDArray[Any]:
+def _object_array(values: list[Any]) -> npt.NDArray[Any]:
     found = np.empty(len(values), object)
     found[:] = values
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -98,3 +99,13 @@ def _is_formula(text: str) -> bool:
         return True
     # A number with a tab or a line end in front is not written as one.
     return text[0] in "\t\r"
+
+
+def digest(content: str | bytes) -> str:
+    """A short name of a content: the same for the same content, and different for any other.
+
+    >>> digest("a") == digest(b"a"), digest("a") == digest("b"), len(digest("a"))
+    (True, False, 32)
+    """
+    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

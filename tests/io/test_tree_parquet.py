@@ -11,7 +11,7 @@ import pytest
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
-from grinch.export import write_clusters_parquet, write_tree_parquet
+from grinch.io.trees import write_clusters_parquet, write_tree_parquet
 
 
 @pytest.fixture

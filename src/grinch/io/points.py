@@ -1,12 +1,15 @@
-"""What a file of points holds, and what is said of one that cannot be read."""
+"""Points of a file, the columns asked for, and errors about files."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import available_memory
 from grinch.errors import unknown_name
 
 # What a message shows of a long value, and of many names.
@@ -71,3 +74,49 @@ def shown(value: object) -> str:
     """A value as Python writes it, cut short."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+# Where the system does not say how much memory is free.
+USUAL_MEMORY = 8_000_000_000
+
+
+def check_unpacked_size(name: str, size: int) -> None:
+    """Refuse what would not fit in memory once it is unpacked."""
+    room = available_memory() or USUAL_MEMORY
+    if size > room:
+        raise FileError(
+            f"FILE {name!r} would unpack to {size:,} bytes, and {room:,} are free;"
+            " save a part of it, or give an .npy file, which is read piece by piece"
+        )
+
+
+class Bounded(io.RawIOBase):
+    """A stream of unpacked bytes that ends with an error when there are more than there is memory for."""
+
+    def __init__(self, name: str, unpacked: BinaryIO):
+        self.name, self.unpacked, self.size = name, unpacked, 0
+        self.room = available_memory() or USUAL_MEMORY
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        piece = self.unpacked.read(len(buffer))
+        self.size += len(piece)
+        if self.size > self.room:
+            raise FileError(
+                f"FILE {self.name!r} unpacks to more than {self.room:,} bytes, all the memory that is free;"
+                " unpack it yourself and save a part of it"
+            )
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def float_type(*dtypes: npt.DTypeLike) -> np.dtype[Any]:
+    """float32 if it holds all values of these types, else float64.
+
+    >>> float_type("uint8", "float16"), float_type("int64")
+    (dtype('float32'), dtype('float64'))
+    """
+    found = np.result_type(np.float32, *dtypes)
+    return found if found == np.float32 else np.dtype(np.float64)

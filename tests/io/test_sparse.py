@@ -9,8 +9,8 @@ import scipy.sparse
 import grinch
 from commands import run_command
 from grinch.estimators.indices import check_indices
-from grinch.files import sizes
-from grinch.files.read import FileError, read_points
+from grinch.io import points as sizes
+from grinch.io.read import FileError, read_points
 
 MATRIX = scipy.sparse.random(12, 40, density=0.2, format="csr", random_state=0, dtype=np.float32)
 GOOD = {

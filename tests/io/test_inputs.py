@@ -12,10 +12,10 @@ import scipy.sparse
 
 import sharding
 from grinch.errors import ShardError
-from grinch.sharded import inputs
-from grinch.sharded.inputs import open_rows, parquet
-from grinch.sharded.inputs import rows as common
-from grinch.sharded.inputs.rows import cut_into_pieces
+from grinch.io import inputs
+from grinch.io import rows as common
+from grinch.io.inputs import open_rows
+from grinch.io.rows import cut_into_pieces
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -40,9 +40,9 @@ def points(rng):
 def small_pieces(monkeypatch):
     """64 rows each, so that a thousand points are many pieces."""
     monkeypatch.setattr(common, "PIECE_BYTES", 64 * WIDTH * 4)
-    monkeypatch.setattr(parquet, "LARGEST_CUT", 4 * 64 * WIDTH * 4)
-    monkeypatch.setattr(parquet, "BATCH_BYTES", 50 * WIDTH * 4)
-    monkeypatch.setattr(parquet, "COLUMNS_AT_A_TIME", 2)
+    monkeypatch.setattr(common, "LARGEST_CUT", 4 * 64 * WIDTH * 4)
+    monkeypatch.setattr(common, "BATCH_BYTES", 50 * WIDTH * 4)
+    monkeypatch.setattr(common, "COLUMNS_AT_A_TIME", 2)
 
 
 def dense(rows):
@@ -265,7 +265,7 @@ def test_a_block_that_fails_is_named(workers, points, tmp_path):
 
 
 def test_records(tmp_path, monkeypatch):
-    monkeypatch.setattr("grinch.sharded.inputs.records.MOST_RECORDS", 8)
+    monkeypatch.setattr("grinch.io.rows.MOST_RECORDS", 8)
     texts = [f"text {number}" for number in range(20)]
     objects = [{"name": text, "tags": {text, "x", 1.5}} for text in texts]
     for X in (texts, objects, tuple(texts), np.array(texts, dtype=object)):
@@ -373,7 +373,7 @@ def test_what_cannot_be_read_is_refused(points, tmp_path):
 
 def test_what_does_not_fit_on_the_disk_is_refused(tmp_path):
     with pytest.raises(OSError, match="folder must have room for X: it takes"):
-        inputs.memory.check_room(tmp_path, 2**62)
+        inputs.check_room(tmp_path, 2**62)
 
 
 def test_pieces():

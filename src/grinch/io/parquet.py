@@ -1,17 +1,26 @@
-"""Which columns of a Parquet file are the points, and their values as a matrix."""
+"""Points in .parquet files: a column for each feature, or one column of lists."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from grinch.errors import unknown_name
-from grinch.files.points import MOST_NAMES, FileError, shown
-from grinch.sharded.inputs.rows import float_type
+from grinch.errors import missing_extra, unknown_name
+from grinch.io.points import (
+    MOST_NAMES,
+    Asked,
+    FileError,
+    Points,
+    check_unpacked_size,
+    choose_features,
+    float_type,
+    shown,
+)
 
 # What pandas calls the index of a frame when it writes it beside the columns.
 INDEX_NAME = re.compile(r"__index_level_\d+__")
@@ -145,3 +154,41 @@ def _is_list(kind: Any) -> bool:
 
 def _numpy_type(kind: Any) -> str:
     return "float64" if "decimal" in str(kind) else np.dtype(kind.to_pandas_dtype()).str
+
+
+def read_parquet(path: Path, asked: Asked) -> Points:
+    """The points of a .parquet file; columns that are dropped are not read."""
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise missing_extra("reading .parquet", "pyarrow", "parquet") from None
+    with pyarrow.parquet.ParquetFile(path) as file:
+        features = choose_features(list(file.schema_arrow.names), asked)
+        columns = [*features, *asked.beside]
+        check_unpacked_size(path.name, file.metadata.num_rows * len(columns) * 8)
+        table = file.read(columns)
+
+    def column(name: str) -> npt.NDArray[Any]:
+        return np.asarray(table.column(name).to_numpy())
+
+    if table.num_rows == 0:
+        raise FileError(f"FILE {path.name!r} has no rows")
+    vectors = _vectors([column(name) for name in features], features)
+    ids, labels = (column(name) if name else None for name in (asked.id, asked.label))
+    kept = {name: table.column(name).to_pylist() for name in asked.keep}
+    return Points(vectors, ids, labels, kept, features if vectors.shape[1] == len(features) else None)
+
+
+def _vectors(columns: list[npt.NDArray[Any]], names: list[str]) -> npt.NDArray[Any]:
+    first = columns[0]
+    if len(columns) == 1 and first.dtype == object and isinstance(first[0], (list, np.ndarray)):
+        # One column of lists: an embedding per row.
+        return np.stack(first.tolist())
+    for name, values in zip(names, columns, strict=True):
+        if values.dtype.kind not in "fiub":
+            raise FileError(
+                f"column {shown(name)} must be numeric, but row 1 holds {shown(values[0])}."
+                " If it is no feature, say so with --label, --id or --drop (kept beside: --payload; a text to cluster"
+                " by: --text)"
+            )
+    return np.column_stack(columns)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from grinch.files.write import harmless, replacing
+from grinch.io.write import harmless, replacing
 
 
 def test_the_old_file_stays_until_the_new_one_is_complete(tmp_path):

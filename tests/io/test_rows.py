@@ -6,8 +6,8 @@ import gzip
 
 import pytest
 
-from grinch.files.points import FileError
-from grinch.files.rows import read_rows
+from grinch.io.points import FileError
+from grinch.io.tables import read_rows
 
 
 @pytest.mark.parametrize("packed", [False, True])

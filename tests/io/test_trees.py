@@ -12,8 +12,7 @@ import pytest
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
-from grinch.export import write_clusters, write_clusters_parquet, write_newick, write_scipy, write_tsv
-from grinch.export.writers import write_layers
+from grinch.io.trees import write_clusters, write_clusters_parquet, write_layers, write_newick, write_scipy, write_tsv
 
 
 @pytest.fixture
