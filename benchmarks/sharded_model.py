@@ -59,7 +59,7 @@ class OneProcess:
         self.measured: dict[str, dict[str, float]] = {}
 
     def run(self, stage: str, task: Callable[..., Any], tasks: Mapping[str, Any], folder: Path, stamp: str) -> Any:
-        from grinch._cores import limited_cores
+        from grinch._checks import limited_cores
         from grinch.sharded.running import StageReport
         from grinch.sharded.tasks import one_thread
 

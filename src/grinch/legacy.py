@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from grinch._checks import available_memory
 from grinch._compile import entry
-from grinch._sparse_rows import product_of
 from grinch._types import Counts, Floats, Ids, Vectors32
+from grinch._vectors import product_of
 from grinch.core.places import SPARE
 from grinch.core.rules import MODES, NEED_GRAFTS, ONLINE, ROTATE, Rules
 from grinch.errors import SavedModelError

@@ -8,7 +8,7 @@ import scipy.sparse
 
 import grinch
 from commands import run_command
-from grinch.estimators.indices import check_indices
+from grinch.estimators.sparse_checks import check_indices
 from grinch.io import points as sizes
 from grinch.io.read import FileError, read_points
 

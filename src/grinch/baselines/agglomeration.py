@@ -20,9 +20,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse
 
+from grinch._checks import count_rows
 from grinch._compile import entry, jitable, kernel
 from grinch._interrupts import uninterrupted
-from grinch._types import Floats, Ids, as_id, count_rows
+from grinch._types import Floats, Ids, as_id
 from grinch.errors import LinkageError, SavedModelError
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.saving.json_values import csr_of, value_bytes, value_of

@@ -12,9 +12,9 @@ from scipy.cluster.hierarchy import linkage
 from sklearn.cluster._birch import _CFNode, _CFSubcluster
 from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
 
-from grinch._checks import available_memory
+from grinch._checks import available_memory, count_rows
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance, Floats, count_rows
+from grinch._types import Advance, Floats
 from grinch.errors import SavedModelError
 from grinch.linkage.named import linkage_of
 from grinch.saving.state import USUAL_MEMORY, Fields, State, array, item, optional_vector, require, scalar

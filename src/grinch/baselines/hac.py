@@ -6,7 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from grinch._types import Advance, Floats, count_rows
+from grinch._checks import count_rows
+from grinch._types import Advance, Floats
 from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain, rows_from_state, rows_to_state
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage, VectorLinkage

@@ -14,8 +14,9 @@ import numpy as np
 import typer
 
 from grinch import Grinch
+from grinch._checks import count_rows
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance, count_rows
+from grinch._types import Advance
 from grinch.cli.app import FILE_HELP, app, console, say, title_of
 from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.errors import ShardError, cause_of
-from grinch.estimators.checks import check_records, check_values
-from grinch.estimators.not_numbers import check_columns, check_kind, check_not_records
+from grinch.estimators.checks import check_columns, check_kind, check_not_records, check_records, check_values
 from grinch.io.parquet import asked_columns, default_columns
 from grinch.io.points import FileError, float_type
 from grinch.io.rows import (

@@ -19,7 +19,7 @@ import scipy.sparse
 
 from grinch.errors import missing_extra
 from grinch.estimators.checks import check_values, in_order
-from grinch.estimators.indices import checked_csr
+from grinch.estimators.sparse_checks import checked_csr
 from grinch.io.arrays import read_header
 from grinch.io.parquet import (
     Columns,

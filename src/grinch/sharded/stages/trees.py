@@ -10,7 +10,8 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
-from grinch._types import Floats, Labels, count_rows
+from grinch._checks import count_rows
+from grinch._types import Floats, Labels
 from grinch.estimators.advice import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage

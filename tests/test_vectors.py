@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Tree
-from grinch._sparse_rows import paired_products, squared_distances
+from grinch._vectors import paired_products, squared_distances
 from grinch.cuts import central_points, neighbor_graph, node_costs
 from grinch.cuts.graph import comparable, weighted
 from grinch.cuts.persistence import mean_gaps
