@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from grinch._checks import check_count
 from grinch.datasets.catalog import CATALOG, Description
-from grinch.datasets.labelled import Labelled
+from grinch.datasets.readers import Labelled
 from grinch.errors import unknown_name
 from grinch.io.read import FileError
 

@@ -1,15 +1,27 @@
-"""From a file to vectors and classes, one reader for each format."""
+"""Files and scikit-learn sources of data sets, read as vectors and classes: one reader for each format."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from grinch.datasets.labelled import Labelled
 from grinch.io.read import FileError, read_points
+
+
+class Labelled(NamedTuple):
+    """Vectors (float32, dense or CSR), one row for each point, and their classes.
+
+    Classes are whole numbers or strings, as the source has them.
+    """
+
+    vectors: Any
+    labels: npt.NDArray[Any]
+
 
 NPZ = ".npz with the arrays X and y"
 NPY = ".npy with the vectors, and NAME_labels.npy beside it"
@@ -100,3 +112,43 @@ def _paired(path: Path, vectors: npt.NDArray[Any], labels: npt.NDArray[Any]) -> 
             f" it holds shapes {vectors.shape} and {labels.shape}"
         )
     return Labelled(vectors, labels)
+
+
+def always() -> bool:
+    return True
+
+
+def never() -> bool:
+    return False
+
+
+class Bundled(NamedTuple):
+    """How to get a data set through scikit-learn."""
+
+    get: Callable[[], Labelled]
+    is_here: Callable[[], bool] = always
+    """Whether ``get`` needs no network."""
+
+
+def shipped(name: str) -> Labelled:
+    import sklearn.datasets
+
+    return Labelled(*getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
+
+
+def covtype() -> Labelled:
+    from sklearn.datasets import fetch_covtype
+
+    return Labelled(*fetch_covtype(return_X_y=True))
+
+
+def has_covtype() -> bool:
+    """Whether scikit-learn fetched it before. Asked of the files: asking scikit-learn would create its folder."""
+    home = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser() / "covertype"
+    return all(any(home.glob(f"{part}*")) for part in ("samples", "targets"))
+
+
+def mnist() -> Labelled:
+    from sklearn.datasets import fetch_openml
+
+    return Labelled(*fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff"))
