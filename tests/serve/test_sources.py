@@ -12,7 +12,7 @@ from scipy.cluster.hierarchy import linkage
 import grinch
 from grinch import HAC, Grinch, Tree, cluster_with
 from grinch.estimators.registry import SYSTEMS
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.linkage.named import PAIRWISE_ONLY, VECTOR_LINKAGES
 from grinch.linkage.pairwise import SCIPY_METRICS
 from grinch.serve.sources import MemorySource, StoreSource, open_source, sampled

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.serve.backend import FixedDesk
 from grinch.serve.sources import is_run, open_source
 from grinch.serve.views.viewer import Viewer

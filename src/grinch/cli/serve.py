@@ -25,7 +25,7 @@ from grinch.cli.options import (
     as_layer,
 )
 from grinch.cli.store import open_existing, open_or_create
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.store.opening import is_store
 
 PORT, VARIABLE = 8765, "GRINCH_TOKEN"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.files.write import replacing
+from grinch.io.write import replacing
 from grinch.serve import assets
 from grinch.serve.background import Computing
 from grinch.serve.sources import sampled

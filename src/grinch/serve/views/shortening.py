@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from grinch._by_column import unit_scale
-from grinch._sparse_rows import scaled
 from grinch._types import Vectors32
+from grinch._vectors import scaled, unit_scale
 
 # Rows with no more columns are shown as they are.
 MOST_COLUMNS = 256
