@@ -34,7 +34,7 @@ COMPILED = (
     "_bounds.py",
     "_by_reference.py",
     "_compile.py",
-    "_sparse_rows.py",
+    "_vectors.py",
     "sharded/",
     "baselines/",
     "core/",

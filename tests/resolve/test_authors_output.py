@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grinch import Tree
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.metrics import bcubed, pairwise_scores
 from grinch.resolve.authors import Record, blocks, make_records, read_records
 from grinch.resolve.authors.cli.output import read_authors, write_authors, write_problems, write_records, write_review

@@ -18,13 +18,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 
-from grinch._compile import entry
+from grinch._checks import count_rows
+from grinch._compile import entry, jitable, kernel
 from grinch._interrupts import uninterrupted
-from grinch._types import Floats, Ids, as_id, count_rows
-from grinch.baselines import heaps
-from grinch.errors import LinkageError
+from grinch._types import Floats, Ids, as_id
+from grinch.errors import LinkageError, SavedModelError
 from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.saving.json_values import csr_of, value_bytes, value_of
 from grinch.saving.state import Fields, State, are_within, array, item, require
 from grinch.summaries import RecordSummaries, Summaries, make_summaries, summaries_from_state
 from grinch.summaries.arrays import Arrays
@@ -32,6 +34,69 @@ from grinch.summaries.callbacks import LinkageFailed
 from grinch.summaries.upkeep import merge, vector_score
 from grinch.tree import NONE, Tree
 from grinch.tree.links import NO_LIMIT
+
+
+@jitable
+def _is_before(keys: Floats, partners: Ids, i: int, j: int) -> bool:
+    return keys[i] > keys[j] or (keys[i] == keys[j] and partners[i] < partners[j])
+
+
+@jitable
+def _sift_down(keys: Floats, partners: Ids, size: int, i: int) -> None:
+    while True:
+        best = 2 * i + 1
+        if best >= size:
+            break
+        if best + 1 < size and _is_before(keys, partners, best + 1, best):
+            best += 1
+        if not _is_before(keys, partners, best, i):
+            break
+        keys[i], keys[best] = keys[best], keys[i]
+        partners[i], partners[best] = partners[best], partners[i]
+        i = best
+
+
+@kernel
+def heapify(keys: Floats, partners: Ids) -> None:
+    """Order two arrays as a heap."""
+    size = keys.shape[0]
+    for i in range(size // 2 - 1, -1, -1):
+        _sift_down(keys, partners, size, i)
+
+
+@kernel
+def drop_dead(keys: Floats, partners: Ids, size: int, slot_of: Ids) -> int:
+    """Pop until the partner on top is alive; the size that is left."""
+    while size > 0 and slot_of[partners[0]] < 0:
+        size -= 1
+        keys[0], partners[0] = keys[size], partners[size]
+        _sift_down(keys, partners, size, 0)
+    return size
+
+
+CSR = ("data", "indices", "indptr")
+
+
+def rows_to_state(rows: Any) -> State:
+    if scipy.sparse.issparse(rows):
+        is_matrix = isinstance(rows, scipy.sparse.spmatrix)
+        parts = {part: getattr(rows, part) for part in CSR}
+        return {"sparse": parts | {"shape": list(rows.shape), "is_matrix": is_matrix}}
+    if isinstance(rows, np.ndarray):
+        return {"dense": np.ascontiguousarray(rows)}
+    return {"records": value_bytes(list(rows), "a record")}
+
+
+def rows_from_state(state: Any) -> Any:
+    if not isinstance(state, dict) or len(state) != 1:
+        raise SavedModelError(f"{state!r:.60} are no points")
+    if "records" in state:
+        return value_of(array(state, "records", "|u1", 1))
+    if "dense" in state:
+        return array(state, "dense", None, 2)
+    content = item(state, "sparse")
+    return csr_of(item(content, "is_matrix"), item(content, "shape"), *(array(content, each, None, 1) for each in CSR))
+
 
 # Pairs wait in at most 0.6 n² heap entries, each a score of 8 bytes and a node of 4.
 HEAP_BYTES_PER_PAIR = 7.2
@@ -377,7 +442,7 @@ class BestFirst:
         return twin
 
     def _keep(self, node: int, found: Candidates) -> None:
-        heaps.heapify(found.scores, found.nodes)
+        heapify(found.scores, found.nodes)
         self._heaps[node] = (found.scores, found.nodes)
         self._offer(node)
 
@@ -401,7 +466,7 @@ class BestFirst:
                 keys, partners = self._heaps[node]
                 if self.pool.slot_of[partners[0]] != NONE:
                     return -negative, int(partners[0]), node
-                size = heaps.drop_dead(keys, partners, len(keys), self.pool.slot_of)
+                size = drop_dead(keys, partners, len(keys), self.pool.slot_of)
                 self._heaps[node] = keys[:size], partners[:size]
                 heapq.heappop(self._tops)
                 self._offer(node)

@@ -1,6 +1,6 @@
 """One method on one data set in a process of its own, so that its memory can be measured and its time limited.
 
-Run by :mod:`grinch.compare.processes` as ``python -m grinch.compare.worker``. Each line of the standard input is a job
+Run by :mod:`grinch.compare.methods` as ``python -m grinch.compare.worker``. Each line of the standard input is a job
 in JSON; it is run in a copy of this process, which has imported everything. Each line of the output is a message in
 JSON.
 """

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._by_column import check_vectors, columns
 from grinch._compile import kernel
-from grinch._sparse_rows import ROUNDING, squared_lengths
 from grinch._types import Counts, Floats, Ids, Labels, Mask
+from grinch._vectors import ROUNDING, check_vectors, columns, squared_lengths
 from grinch.cuts.flat import check_n_clusters
 from grinch.cuts.labels import labels_of
 from grinch.cuts.persistence import add_spread_between

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from grinch._sparse_rows import squared_distances, squared_lengths
 from grinch._types import Counts, Floats, Ids, Labels, Mask
+from grinch._vectors import squared_distances, squared_lengths
 from grinch.cuts.cluster_tree import cluster_nodes
 from grinch.cuts.graph import NeighborGraph, distances_of
 from grinch.cuts.persistence import edges_under, isolation

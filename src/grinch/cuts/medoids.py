@@ -8,11 +8,19 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._by_column import check_vectors, columns, unit_scale
 from grinch._checks import check_count
 from grinch._labels import check_labels
-from grinch._sparse_rows import ROUNDING, paired_products, scaled, squared_distances, squared_lengths
 from grinch._types import Floats, Labels
+from grinch._vectors import (
+    ROUNDING,
+    check_vectors,
+    columns,
+    paired_products,
+    scaled,
+    squared_distances,
+    squared_lengths,
+    unit_scale,
+)
 from grinch.errors import unknown_name
 
 METRICS = ("cosine", "euclidean", "sqeuclidean")

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from grinch._by_column import check_vectors, columns, unit_scale
 from grinch._compile import kernel
-from grinch._sparse_rows import ROUNDING, scaled, squared_lengths
 from grinch._types import Floats, Ids, Mask
+from grinch._vectors import ROUNDING, check_vectors, columns, scaled, squared_lengths, unit_scale
 from grinch.cuts.graph import NeighborGraph
 from grinch.tree import NONE, Tree
 from grinch.tree.column_meetings import products_across

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from grinch._checks import check_count
 from grinch.datasets.catalog import CATALOG, Description
-from grinch.datasets.labelled import Labelled
+from grinch.datasets.readers import Labelled
 from grinch.errors import unknown_name
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 
 FOLDER = "GRINCH_DATA"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from grinch.datasets.labelled import Labelled
+from grinch.datasets.readers import Labelled
 from grinch.errors import unknown_name
 
 KINDS = ("cliques", "chains")

@@ -14,8 +14,8 @@ from rich.markup import escape
 
 import grinch
 from grinch._checks import check_count
-from grinch.files.digests import digest
-from grinch.files.read import FileError
+from grinch.io.read import FileError
+from grinch.io.write import digest
 from grinch.resolve.authors.cli.messages import (
     Blocks,
     check_ids,

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.metrics import Scores
-from grinch.progress.bar import progress_bar
+from grinch.progress import progress_bar
 from grinch.resolve.authors.records.record import Reading, Record
 from grinch.resolve.authors.results.evaluation import evaluate_authors, one_per_block, one_per_spelling
 from grinch.resolve.authors.runs.resolve import Resolution

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from grinch.files.read import FileError
-from grinch.files.write import harmless, replacing
+from grinch.io.read import FileError
+from grinch.io.write import harmless, replacing
 from grinch.resolve.authors.records.record import Problem, Record
 from grinch.resolve.authors.records.rows import rows
 

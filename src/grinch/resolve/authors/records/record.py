@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from grinch.errors import unknown_name
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.resolve.authors.records.cells import Flaw, value_of
 from grinch.resolve.authors.records.names import folded, parsed
 from grinch.resolve.authors.records.rows import Row, rows
