@@ -223,7 +223,7 @@ class BirchBuilder:
 
 
 def _estimated_radius(points: Floats) -> float:
-    """Return half the median distance to the nearest neighbour elsewhere, so that only what is very near is put together."""
+    """Return half the median distance to the nearest neighbour, so that only near duplicates share a subcluster."""
     apart = pairwise_distances(points[:SAMPLE])
     apart[apart == 0] = np.inf
     nearest = apart.min(axis=1, initial=np.inf)
@@ -240,7 +240,7 @@ class Top(NamedTuple):
 
 
 def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -> Tree:
-    """Return the binary tree of a fitted BIRCH: points go down to the nearest mean, and what is in one node is joined."""
+    """Return a fitted BIRCH as a binary tree: points descend to the nearest mean, and those of a node are joined."""
     nodes, members, parts = [model.root_], [np.arange(len(points))], []
     for node, inside in _growing(nodes, members):
         closest = pairwise_distances_argmin(points[inside], node.centroids_)

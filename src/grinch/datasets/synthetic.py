@@ -35,7 +35,7 @@ def paper_synthetic(
     random_state: int | None = 0,
     sparse: bool = False,
 ) -> Labelled:
-    """Draw the paper's synthetic data: class k sets bits 100k to 100k + 99 at random, all others are 0; in random order.
+    """Draw the paper's synthetic data in random order: class k sets bits 100k to 100k + 99 at random, no others.
 
     ``sparse``: as a CSR matrix.
 
