@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments.ablation import title_of
+from experiments.setting import Result, Setting
+from experiments.sources import Source, System, describe, digest, in_order
 from grinch.estimators.registry import make_system
-from grinch.experiments.ablation import title_of
-from grinch.experiments.setting import Result, Setting
-from grinch.experiments.sources import Source, System, describe, digest, in_order
 from grinch.metrics import RunningPurity
 from grinch.plots import plot_curves
 

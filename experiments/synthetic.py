@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from grinch.experiments.setting import Result, Setting, end_at_one, figures, shown
-from grinch.experiments.sources import SYNTHETIC, SYNTHETIC_PER_CLASS, System
+from experiments.setting import Result, Setting, end_at_one, figures, shown
+from experiments.sources import SYNTHETIC, SYNTHETIC_PER_CLASS, System
 from grinch.plots import plot_comparison
 
 # With the paper's figure.

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch.experiments.cells import Cell
-from grinch.experiments.setting import Result, Setting, end_at_one
+from experiments.cells import Cell
+from experiments.setting import Result, Setting, end_at_one
 from grinch.plots import plot_comparison
 from grinch.resolve.authors.clustering.block import cluster_block
 from grinch.resolve.authors.groups.pairs import PairFeatures

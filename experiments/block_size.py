@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from grinch.experiments.setting import Result, Setting
+from experiments.setting import Result, Setting
 from grinch.metrics import pairwise_scores
 from grinch.plots import plot_curves
 from grinch.resolve.authors.clustering.block import cluster_block

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from experiments.setting import Result, Setting, end_at_one
+from experiments.sources import MOVES, SYNTHETIC, SYNTHETIC_PER_CLASS, System, describe
 from grinch import Rules
-from grinch.experiments.setting import Result, Setting, end_at_one
-from grinch.experiments.sources import MOVES, SYNTHETIC, SYNTHETIC_PER_CLASS, System, describe
 from grinch.plots import plot_comparison
 
 # Each row adds its rules to those above; purity, seconds and rotations / grafts / restructurings in the paper, on ALOI

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments.cells import Cell
+from experiments.setting import Result, Setting, end_at_one, figures, shown
+from experiments.sources import MIXTURE, Source, System, describe
 from grinch.datasets import ORDERS
-from grinch.experiments.cells import Cell
-from grinch.experiments.setting import Result, Setting, end_at_one, figures, shown
-from grinch.experiments.sources import MIXTURE, Source, System, describe
 from grinch.plots import plot_comparison
 
 # With the paper's figures (round-robin, sorted; ALOI).

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from experiments.cells import Cell, Cells
+from experiments.sources import MIXTURE, Source, System, digest, measured_tree
 from grinch import __version__
 from grinch.datasets import available
-from grinch.experiments.cells import Cell, Cells
-from grinch.experiments.sources import MIXTURE, Source, System, digest, measured_tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

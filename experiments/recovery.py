@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.setting import Result, Setting, end_at_one
 from grinch import cluster_with
-from grinch.experiments.setting import Result, Setting, end_at_one
 from grinch.plots import plot_comparison
 
 SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {

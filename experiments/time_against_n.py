@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from grinch.experiments.setting import Result, Setting
-from grinch.experiments.sources import MIXTURE, System
+from experiments.setting import Result, Setting
+from experiments.sources import MIXTURE, System
 from grinch.plots import plot_curves
 
 SIZES = {

@@ -7,8 +7,8 @@ import html
 from pathlib import Path
 from typing import Any
 
-from grinch.experiments import EXPERIMENTS
-from grinch.experiments.setting import Result, read_result
+from experiments import EXPERIMENTS
+from experiments.setting import Result, read_result
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }

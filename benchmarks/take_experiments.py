@@ -1,7 +1,7 @@
 """Take the results of the paper's experiments into the documentation: tables, pictures, docs/experiments.md.
 
     GRINCH_DATA=folder grinch bench all --out results
-    python benchmarks/experiments.py results
+    python benchmarks/take_experiments.py results
 
 Curves stay in the folder of the results; they are in the pictures.
 """
@@ -16,27 +16,22 @@ from PIL import Image
 
 from experiment_tables import FOLDER, IMAGES
 from fill import fill_pages
-from grinch.experiments import EXPERIMENTS
-from grinch.experiments.setting import read_result
 
 WIDTH = 1500
 
 
 def take(folder: Path) -> list[str]:
-    """Copy what is there of a folder; the names of the experiments."""
+    """Copy the results and pictures of a folder, and return the names of the experiments."""
     FOLDER.mkdir(exist_ok=True)
     IMAGES.mkdir(exist_ok=True)
     taken = []
-    for name in EXPERIMENTS:
-        path, picture = folder / f"{name}.json", folder / f"{name}.png"
-        if not path.exists():
-            continue
-        result = read_result(path)
-        kept = {key: value for key, value in vars(result).items() if key != "curves"}
-        (FOLDER / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        if picture.exists():
-            _shrink(picture, IMAGES / f"{name}.png")
-        taken.append(name)
+    for path in sorted(folder.glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        result.pop("curves")
+        (FOLDER / path.name).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        if (picture := path.with_suffix(".png")).exists():
+            _shrink(picture, IMAGES / picture.name)
+        taken.append(path.stem)
     return taken
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments.ablation import title_of
+from experiments.setting import Result, Setting
+from experiments.sources import Source, describe, digest, in_order
 from grinch import Grinch
-from grinch.experiments.ablation import title_of
-from grinch.experiments.setting import Result, Setting
-from grinch.experiments.sources import Source, describe, digest, in_order
 from grinch.metrics import dendrogram_purity
 from grinch.plots import plot_curves
 

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from experiments.cells import Cell
+from experiments.setting import Result, Setting
+from experiments.sources import FIRST, UMAP_FILE, UMAP_OF_MNIST, Source, describe, digest, in_order, points_of
 from grinch import HAC, Grinch
 from grinch._labels import label_codes
 from grinch.errors import missing_extra
-from grinch.experiments.cells import Cell
-from grinch.experiments.setting import Result, Setting
-from grinch.experiments.sources import FIRST, UMAP_FILE, UMAP_OF_MNIST, Source, describe, digest, in_order, points_of
 from grinch.plots.style import GREY, INK, PALETTE, hide_spines, plain_number
 from grinch.tree import Tree
 
