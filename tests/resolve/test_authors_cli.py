@@ -18,7 +18,7 @@ import pytest
 
 from grinch.cli import main
 from grinch.resolve.authors import make_records, read_records
-from grinch.resolve.authors.cli.output import read_authors, write_records
+from grinch.resolve.authors.commands import read_authors, write_records
 
 needs_model = pytest.mark.skipif(
     importlib.util.find_spec("rapidfuzz") is None, reason="rapidfuzz is not installed: pip install 'grinch[coref]'"
