@@ -1,4 +1,4 @@
-"""The merges of a tree that nearly went the other way."""
+"""Authors of one block: a clustering by the learned linkage, cut by expected precision, and its close calls."""
 
 from __future__ import annotations
 

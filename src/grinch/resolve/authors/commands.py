@@ -1,4 +1,4 @@
-"""The files that the commands write (author ids, doubts, problems, a summary), and those of author ids read back."""
+"""The commands of ``grinch coref``, the files they write and the messages they print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good the authors are that were found, given the true ones; and baselines to compare them with."""
+"""Evaluation of authors against the true ones, baselines, and review of the closest decisions."""
 
 from __future__ import annotations
 

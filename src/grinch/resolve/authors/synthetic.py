@@ -1,4 +1,4 @@
-"""Words that made-up records are made of."""
+"""Generated records, and the words they are made of."""
 
 from __future__ import annotations
 
