@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from grinch.serve.http import patience
+from grinch.serve.api import connection_limits
 
 # Seconds that answers on their way are waited for at the end: a change is made in any case, and its client should know.
 PATIENCE = 20
@@ -52,7 +52,7 @@ def run(
     config = uvicorn.Config(
         app,
         # Not the faster one, where it is installed: limits and times are kept here.
-        http=patience.protocol(app.state.max_connections),
+        http=connection_limits.protocol(app.state.max_connections),
         backlog=AT_ONCE,
         log_config=None,
         access_log=False,
@@ -81,7 +81,7 @@ class _Server(uvicorn.Server):
         self._app, self._ready, self._stop = app, ready, stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(patience.answer_for_loop)
+        asyncio.get_running_loop().set_exception_handler(connection_limits.answer_for_loop)
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(BACKLOG)

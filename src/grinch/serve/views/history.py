@@ -11,7 +11,7 @@ from grinch.serve.sources import sampled
 from grinch.store.net import net_changes
 
 if TYPE_CHECKING:
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
 # Clusters that are listed, of those to which most happened; changes that are added up for that.
 MOST_CHANGES, MOST_ADDED_UP = 500, 50_000

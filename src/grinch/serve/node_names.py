@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from grinch.serve.scene import Scene
 from grinch.serve.sources import Source, sampled
+from grinch.serve.views.scene import Scene
 from grinch.store.damage import DamagedStore, is_full
 from grinch.store.node_names import MOST_POINTS, NodeName, NodeNames, check_name
 from grinch.tree.blocks import nodes_above

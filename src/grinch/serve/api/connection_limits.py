@@ -85,7 +85,7 @@ class Patient(H11Protocol):
         return (is_answered or is_sending) and not self.transport.is_closing()
 
     def is_known(self) -> bool:
-        """Return whether the last request was allowed (:mod:`grinch.serve.http.guard`)."""
+        """Return whether the last request was allowed (:mod:`grinch.serve.api.guard`)."""
         return self.scope is not None and bool(self.scope["state"].get("is_allowed"))
 
     def connection_lost(self, exc: Exception | None) -> None:

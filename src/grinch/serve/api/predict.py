@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from fastapi.concurrency import run_in_threadpool
 
-from grinch.serve.desk import Desk
+from grinch.serve.backend import Desk
 
 # What has more rows is asked for alone, so that others need not wait for it.
 FEW = 64

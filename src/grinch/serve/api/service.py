@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from grinch.serve.desk import Desk, FixedDesk, StoreDesk
-from grinch.serve.gathering import Writer
-from grinch.serve.http.events import Bell
-from grinch.serve.http.metrics import Metrics
-from grinch.serve.http.settings import Settings
+from grinch.serve.api.events import Bell
+from grinch.serve.api.metrics import Metrics
+from grinch.serve.api.settings import Settings
+from grinch.serve.backend import Desk, FixedDesk, StoreDesk
 from grinch.serve.sources import MemorySource, StoreSource
+from grinch.serve.write_batcher import Writer
 from grinch.store import Store
 
 

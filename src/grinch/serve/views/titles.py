@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grinch.serve.scene import Cut, Scene
+from grinch.serve.views.scene import Cut, Scene
 
 if TYPE_CHECKING:
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
 LONGEST = 120
 N_WORDS = 4

@@ -10,16 +10,16 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingRes
 
 import grinch
 from grinch.serve import assets
-from grinch.serve.http import changing, health, looking, problems, reading
-from grinch.serve.http.answers import COMMON, refusal
-from grinch.serve.http.described import describe
-from grinch.serve.http.events import HEADERS, MEDIA_TYPE, Bell, TooMany, versions
-from grinch.serve.http.guard import Guard
-from grinch.serve.http.metrics import Counted
-from grinch.serve.http.running import listen, run
-from grinch.serve.http.service import Service
-from grinch.serve.http.settings import Settings
-from grinch.serve.viewer import Viewer
+from grinch.serve.api import health, problems, read, views, write
+from grinch.serve.api.answers import COMMON, refusal
+from grinch.serve.api.events import HEADERS, MEDIA_TYPE, Bell, TooMany, versions
+from grinch.serve.api.guard import Guard
+from grinch.serve.api.metrics import Counted
+from grinch.serve.api.openapi import describe
+from grinch.serve.api.server import listen, run
+from grinch.serve.api.service import Service
+from grinch.serve.api.settings import Settings
+from grinch.serve.views.viewer import Viewer
 
 # The page asks whether it is still the same.
 CACHED = "no-cache"
@@ -41,7 +41,7 @@ def make_app(viewer: Viewer, *, service: Service | None = None, settings: Settin
     app.state.max_connections = settings.max_connections
     if service is not None:
         _add_service(app, service, viewer)
-    app.include_router(looking.router(viewer), responses=COMMON)
+    app.include_router(views.router(viewer), responses=COMMON)
     _add_page(app)
     _add_events(app, viewer, settings)
     describe(app, settings)
@@ -51,8 +51,8 @@ def make_app(viewer: Viewer, *, service: Service | None = None, settings: Settin
 def _add_service(app: FastAPI, service: Service, viewer: Viewer) -> None:
     app.add_middleware(Counted, metrics=service.metrics)
     strict = [Depends(problems.refuse_unknown_parameters)]
-    app.include_router(reading.router(service, viewer), dependencies=strict)
-    app.include_router(changing.router(service), dependencies=strict)
+    app.include_router(read.router(service, viewer), dependencies=strict)
+    app.include_router(write.router(service), dependencies=strict)
     app.include_router(health.router(service))
     app.state.closers.append(service.bell.close)
 

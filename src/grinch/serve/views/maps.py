@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch.serve import projection
-from grinch.serve.arrays import pack_arrays
-from grinch.serve.scene import Scene
+from grinch.serve.views import projection
+from grinch.serve.views.arrays import pack_arrays
+from grinch.serve.views.scene import Scene
 
 if TYPE_CHECKING:
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
 
 # Beyond it nothing can be told apart in 32 bits.

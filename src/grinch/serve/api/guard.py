@@ -15,7 +15,7 @@ from fastapi.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from grinch.serve.http.settings import MEGABYTE, Settings
+from grinch.serve.api.settings import MEGABYTE, Settings
 
 log = logging.getLogger("grinch.serve")
 

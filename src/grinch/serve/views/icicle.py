@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Ids
-from grinch.serve.arrays import pack_arrays
-from grinch.serve.scene import Cut, Scene
+from grinch.serve.views.arrays import pack_arrays
+from grinch.serve.views.scene import Cut, Scene
 
 if TYPE_CHECKING:
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
 # A split counts if its smaller side is at least this wide on the screen.
 LEAST_PIXELS = 3.0

@@ -1,4 +1,4 @@
-"""The routes by which a tree is looked at: what a :class:`~grinch.serve.viewer.Viewer` answers, over HTTP."""
+"""The routes by which a tree is looked at: what a :class:`~grinch.serve.views.viewer.Viewer` answers, over HTTP."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fastapi import APIRouter, Body, Path, Query
 from fastapi.responses import FileResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from grinch.serve.arrays import MEDIA_TYPE
-from grinch.serve.http.answers import unusable
-from grinch.serve.viewer import Computing, Stale, Viewer
+from grinch.serve.api.answers import unusable
+from grinch.serve.views.arrays import MEDIA_TYPE
+from grinch.serve.views.viewer import Computing, Stale, Viewer
 from grinch.store.damage import DamagedStore
 
 LARGEST = 2**31 - 1

@@ -12,12 +12,12 @@ from fastapi import APIRouter, Body, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from grinch.serve.desk import Shape, StoreDesk
-from grinch.serve.gathering import Call, Insert
-from grinch.serve.http import bodies, models
-from grinch.serve.http.answers import COMMON, Json, ReadOnly, refusal
-from grinch.serve.http.reading import few, given_ids, json_body, points_body
-from grinch.serve.http.service import Service
+from grinch.serve.api import bodies, models
+from grinch.serve.api.answers import COMMON, Json, ReadOnly, refusal
+from grinch.serve.api.read import few, given_ids, json_body, points_body
+from grinch.serve.api.service import Service
+from grinch.serve.backend import Shape, StoreDesk
+from grinch.serve.write_batcher import Call, Insert
 from grinch.store import Store
 
 

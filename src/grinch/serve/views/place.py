@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grinch.serve.nodes import NodePages
-from grinch.serve.scene import Cut, Scene
 from grinch.serve.sources import Place
+from grinch.serve.views.nodes import NodePages
+from grinch.serve.views.scene import Cut, Scene
 from grinch.summaries.vectors import dense_rows
 
 if TYPE_CHECKING:
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
 
 def place(viewer: Viewer, scene: Scene, vector: Any, like: Any, cut: str | None) -> dict[str, Any]:

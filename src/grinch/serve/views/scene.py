@@ -21,7 +21,7 @@ from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
 
 if TYPE_CHECKING:
-    from grinch.serve.sample import Sample
+    from grinch.serve.views.sample import Sample
 
 # Colors that can be told apart.
 SLOTS = len(PALETTE)

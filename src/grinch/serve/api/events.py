@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
 
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 
 log = logging.getLogger("grinch.serve")
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, Response
 
-from grinch.serve.http import metrics, models
-from grinch.serve.http.answers import COMMON
-from grinch.serve.http.service import Service
+from grinch.serve.api import metrics, models
+from grinch.serve.api.answers import COMMON
+from grinch.serve.api.service import Service
 
 
 def router(service: Service) -> APIRouter:

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, Response
 
-from grinch.serve.gathering import Closed, Full
-from grinch.serve.http.events import TooMany
-from grinch.serve.http.models import Problem
-from grinch.serve.viewer import Computing, Stale
+from grinch.serve.api.events import TooMany
+from grinch.serve.api.models import Problem
+from grinch.serve.views.viewer import Computing, Stale
+from grinch.serve.write_batcher import Closed, Full
 from grinch.store.damage import DamagedStore, is_full
 from grinch.store.lock import StoreLocked
 from grinch.store.store import StoreClosed

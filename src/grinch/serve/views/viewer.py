@@ -1,4 +1,4 @@
-"""What the page asks of a tree, and the answers; the routes of :mod:`grinch.serve.http.looking` are these methods."""
+"""What the page asks of a tree, and the answers; the routes of :mod:`grinch.serve.api.views` are these methods."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 import grinch
 from grinch._types import Floats
 from grinch.estimators.grinch import Grinch
-from grinch.serve import history, icicle, maps, projection, titles
-from grinch.serve.fields import IMAGE_ENDINGS, Fields, check_named
-from grinch.serve.given_names import GivenNames
-from grinch.serve.later import Computing, Later
-from grinch.serve.nodes import NodePages
-from grinch.serve.placing import place
-from grinch.serve.sample import Sample
-from grinch.serve.scene import Cut, Scene, empty_scene, known_range, whole_number
-from grinch.serve.searching import search
-from grinch.serve.shortening import Shortening
+from grinch.serve.background import Computing, Later
+from grinch.serve.node_names import GivenNames
 from grinch.serve.sources import MOST_FOR_LAYERS, Source, StoreSource, sampled
+from grinch.serve.views import history, icicle, maps, projection, titles
+from grinch.serve.views.fields import IMAGE_ENDINGS, Fields, check_named
+from grinch.serve.views.nodes import NodePages
+from grinch.serve.views.place import place
+from grinch.serve.views.sample import Sample
+from grinch.serve.views.scene import Cut, Scene, empty_scene, known_range, whole_number
+from grinch.serve.views.search import search
+from grinch.serve.views.shortening import Shortening
 
 MOST_LABELS = 1_000
 # Labels of more points than this are read only if the user named their field.

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from grinch.serve.http.guard import OPEN_TO_ALL
-from grinch.serve.http.settings import Settings
+from grinch.serve.api.guard import OPEN_TO_ALL
+from grinch.serve.api.settings import Settings
 
 
 def describe(app: FastAPI, settings: Settings) -> None:

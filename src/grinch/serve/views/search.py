@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grinch.serve.scene import Scene, whole_number
+from grinch.serve.views.scene import Scene, whole_number
 
 if TYPE_CHECKING:
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
 SNIPPET = 160
 

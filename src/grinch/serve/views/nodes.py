@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grinch._types import Ids
-from grinch.serve.fields import is_address, plain
-from grinch.serve.scene import Cut, Scene, known_range
 from grinch.serve.sources import sampled
+from grinch.serve.views.fields import is_address, plain
+from grinch.serve.views.scene import Cut, Scene, known_range
 from grinch.tree.keys import leaf_keys
 
 if TYPE_CHECKING:
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
 N_EXEMPLARS, N_NEAREST, N_LABELS = 6, 6, 12
 # The most central of these many members are the exemplars; of larger nodes, of an even sample.

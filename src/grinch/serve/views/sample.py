@@ -13,10 +13,10 @@ import numpy as np
 
 from grinch._types import Counts, Floats, Ids, Vectors32
 from grinch.cuts.words import ENGLISH, WORD
-from grinch.serve.fields import Fields
-from grinch.serve.scene import Scene
-from grinch.serve.shortening import N_DIRECTIONS, Shortening, is_wide, sparse_units
 from grinch.serve.sources import Source, sampled
+from grinch.serve.views.fields import Fields
+from grinch.serve.views.scene import Scene
+from grinch.serve.views.shortening import N_DIRECTIONS, Shortening, is_wide, sparse_units
 from grinch.summaries.vectors import dense_rows
 
 MOST_POINTS = 50_000

@@ -15,9 +15,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import HTTPException
 from pydantic import BaseModel, ValidationError
 
-from grinch.serve.http import arrow
-from grinch.serve.http.problems import said
-from grinch.serve.http.settings import Settings
+from grinch.serve.api import arrow
+from grinch.serve.api.problems import said
+from grinch.serve.api.settings import Settings
 from grinch.store import inputs
 
 JSON, NPY, NPZ, ARROW = "application/json", "application/x-npy", "application/x-npz", arrow.MEDIA_TYPE

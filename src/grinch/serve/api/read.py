@@ -16,12 +16,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import HTTPException
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
-from grinch.serve.desk import cut_tree
-from grinch.serve.http import bodies, events, models
-from grinch.serve.http.answers import COMMON, MOVED_ON, NOT_THERE, Json, aside, npy, npz, refusal
-from grinch.serve.http.placing import Predictions
-from grinch.serve.http.service import Service
-from grinch.serve.viewer import Stale, Viewer
+from grinch.serve.api import bodies, events, models
+from grinch.serve.api.answers import COMMON, MOVED_ON, NOT_THERE, Json, aside, npy, npz, refusal
+from grinch.serve.api.predict import Predictions
+from grinch.serve.api.service import Service
+from grinch.serve.backend import cut_tree
+from grinch.serve.views.viewer import Stale, Viewer
 from grinch.tree import Tree
 
 LARGEST = models.LARGEST
