@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch.errors import SavedModelError
-from grinch.resolve.authors.groups.statistics import N_SLOTS, N_TOPIC_SLOTS, Statistics
-from grinch.resolve.authors.learned.predictors import PREDICTORS, Predictor
+from grinch.linkage import Learned
+from grinch.resolve.authors.features import FEATURES, N_SLOTS, N_TOPIC_SLOTS, RecordFeatures, Statistics
+from grinch.resolve.authors.predictors import PREDICTORS, Predictor
 from grinch.saving import container
 
 KIND = "coreference model"
@@ -124,3 +126,134 @@ def _statistics(n_records: int, counts: npt.NDArray[Any], topics: npt.NDArray[An
 
 def _kind_of(array: npt.NDArray[Any]) -> str:
     return f"an array of {array.dtype} of shape {array.shape}"
+
+
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Model:
+    """How likely it is that two groups of records are of one author.
+
+    Made by :func:`~grinch.resolve.authors.training.train`; :meth:`save` and :meth:`load` keep it in a file.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        From features to log-odds.
+    features : tuple of str
+        The names of the features.
+    threshold : float
+        The precision at which putting a pair of records together pays off.
+    calibration : (slope, intercept)
+        Platt scaling: the score is the logistic function of slope · log-odds + intercept.
+    statistics : Statistics, optional
+        How rare words and names are; None for a model of precomputed features of pairs.
+    report : dict
+        How it was trained.
+    """
+
+    predictor: Predictor
+    features: tuple[str, ...]
+    threshold: float = 0.5
+    calibration: tuple[float, float] = (1.0, 0.0)
+    statistics: Statistics | None = None
+    report: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return self.predictor.kind
+
+    def score(self, features: Matrix) -> Matrix:
+        """The calibrated precision of each merge, between 0 and 1; one row of features each."""
+        return self.predictor.scores(features, *self.calibration)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file."""
+        about: dict[str, Any] = {
+            "kind": self.kind,
+            "features": list(self.features),
+            "threshold": self.threshold,
+            "calibration": list(self.calibration),
+            "report": self.report,
+        }
+        arrays = {f"predictor/{name}": value for name, value in self.predictor.arrays().items()}
+        if self.statistics is not None:
+            about["n_records"] = self.statistics.n_records
+            arrays |= {"statistics/counts": self.statistics.counts, "statistics/topics": self.statistics.topics}
+        write_model(path, about, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], features: Sequence[str] | None = None) -> Model:
+        """Read a model from a file; nothing in the file is executed.
+
+        ``features`` are those it must have been trained on (default for a model of records: those computed today).
+        A file that is damaged, of another version or of other features raises ``ModelFileError``, a ValueError.
+        """
+        about, predictor, statistics = read_model(path)
+        if features is None and statistics is not None:
+            features = FEATURES
+        if features is not None and list(features) != about["features"]:
+            raise _other_features(path, about["features"], features)
+        slope, intercept = map(float, about["calibration"])
+        threshold, report = float(about["threshold"]), about["report"]
+        return cls(predictor, tuple(about["features"]), threshold, (slope, intercept), statistics, report)
+
+
+def _other_features(path: str | os.PathLike[str], found: Sequence[str], needed: Sequence[str]) -> ModelFileError:
+    odd = sorted(set(found) ^ set(needed))
+    difference = (
+        f"they differ in {', '.join(f'{name!r:.40}' for name in odd[:5])}" if odd else "they come in another order"
+    )
+    return ModelFileError(
+        f"{os.fspath(path)!r} was trained on {len(found)} features, and {len(needed)} are computed here; {difference}."
+        " Train it again"
+    )
+
+
+class Groups(Protocol):
+    """Summaries of groups, and the features of two of them: of records, or from precomputed features of pairs."""
+
+    names: tuple[str, ...]
+
+    def leaf(self, record: Any) -> Any: ...
+
+    def merge(self, a: Any, b: Any) -> Any: ...
+
+    def features(self, a: Any, others: Sequence[Any]) -> Matrix: ...
+
+
+class CorefLinkage(Learned):
+    """The precision that a model expects of merging two groups.
+
+    Parameters
+    ----------
+    model : Model
+        Trained by :func:`~grinch.resolve.authors.training.train`.
+    groups : Groups, optional
+        What is kept of a group (default:
+        :class:`~grinch.resolve.authors.features.RecordFeatures` with the model's statistics). Every clustering
+        needs an object of its own.
+
+    Examples
+    --------
+    >>> from grinch.resolve.authors.kernels import PairFeatures
+    >>> from grinch.resolve.authors.predictors import Logistic
+    >>> near = PairFeatures(np.array([[0, 4], [4, 0]], float)[:, :, None], ["near"])
+    >>> mean_of_near = Logistic(np.array([1.0, 0, 0, 0, 0]), np.array([-4.0]))
+    >>> linkage = CorefLinkage(Model(mean_of_near, near.names), near)
+    >>> linkage.score(linkage.leaf(0), linkage.leaf(1))
+    0.5
+    """
+
+    def __init__(self, model: Model, groups: Groups | None = None):
+        if groups is None:
+            if model.statistics is None:
+                raise ValueError("groups must be given for a model of precomputed features of pairs: PairFeatures(...)")
+            groups = RecordFeatures(model.statistics)
+        if groups.names != model.features:
+            raise ValueError(
+                f"groups must give the {len(model.features)} features that the model was trained on; they give"
+                f" {len(groups.names)}: {', '.join(groups.names[:4])} …"
+            )
+        super().__init__(model.score, groups, groups.features)

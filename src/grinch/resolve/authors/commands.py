@@ -1,47 +1,243 @@
-"""The command line of author coreference: grinch coref …"""
+"""The commands of ``grinch coref``, the files they write and the messages they print."""
 
 from __future__ import annotations
 
+import csv
+import json
 import shutil
 import time
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 import grinch
 from grinch._checks import check_count
 from grinch.io.read import FileError
-from grinch.io.write import digest
-from grinch.resolve.authors.cli.messages import (
-    Blocks,
-    check_ids,
-    comparison,
-    console,
-    print_failures,
-    print_reading,
-    print_resolution,
-    progress,
+from grinch.io.write import digest, harmless, replacing
+from grinch.metrics import Scores
+from grinch.progress import progress_bar
+from grinch.resolve.authors.evaluation import (
+    evaluate_authors,
+    one_per_block,
+    one_per_spelling,
+    unreachable_share,
 )
-from grinch.resolve.authors.cli.output import (
-    read_authors,
-    write_authors,
-    write_problems,
-    write_records,
-    write_review,
-    write_summary,
-)
-from grinch.resolve.authors.records.blocking import blocks as blocked
-from grinch.resolve.authors.records.record import FIELDS, Reading, read_records
-from grinch.resolve.authors.records.synthetic import make_records
-from grinch.resolve.authors.results.evaluation import unreachable_share
-from grinch.resolve.authors.runs.resolve import resolve
+from grinch.resolve.authors.record import FIELDS, Problem, Reading, Record, read_records
+from grinch.resolve.authors.record import blocks as blocked
+from grinch.resolve.authors.records.rows import rows
+from grinch.resolve.authors.runs.resolve import Resolution, resolve
+from grinch.resolve.authors.synthetic import make_records
+
+
+def write_records(records: Iterable[Record], path: Path) -> None:
+    """Records as JSON lines, without the fields that are empty."""
+    with _writing(path) as file:
+        for record in records:
+            known = {field: value for field, value in asdict(record).items() if value not in (None, "", ())}
+            file.write(json.dumps(known, ensure_ascii=False) + "\n")
+
+
+def write_authors(
+    records: Iterable[Record], authors: Mapping[str, str], blocks: Mapping[str, str], folder: Path
+) -> None:
+    """The author of each record, as authors.csv and authors.jsonl; empty where there is none.
+
+    ``authors`` and ``blocks`` are by record id.
+    """
+    found = [{"id": r.id, "author": authors.get(r.id, ""), "block": blocks[r.id], "name": r.name} for r in records]
+    write_table(["id", "author", "block", "name"], found, folder / "authors.csv")
+    with _writing(folder / "authors.jsonl") as file:
+        for row in found:
+            file.write(json.dumps({**row, "author": row["author"] or None}, ensure_ascii=False) + "\n")
+
+
+def write_problems(problems: Iterable[Problem], path: Path) -> None:
+    """The lines of the input that had a problem, with the reason."""
+    found = [{"line": p.line, "record": "left out" if p.left_out else "kept", "reason": p.reason} for p in problems]
+    write_table(["line", "record", "reason"], found, path)
+
+
+def write_review(doubts: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Doubtful decisions, one per row, with an empty column for the reviewer's verdict."""
+    columns = list(doubts[0]) if doubts else ["block", "decision", "score"]
+    write_table([*columns, "verdict"], doubts, path)
+
+
+def write_summary(facts: Mapping[str, Any], path: Path) -> None:
+    """What was done, as JSON."""
+    with _writing(path) as file:
+        file.write(json.dumps(facts, indent=2) + "\n")
+
+
+def write_table(columns: Sequence[str], found: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """A CSV file with these columns; cells that a spreadsheet would run as formulas are quoted."""
+    with _writing(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_quoted(row.get(column, "")) for column in columns] for row in found)
+
+
+def read_authors(path: Path) -> dict[str, str | None]:
+    """Authors by record id, from a table or JSON lines with the columns id and author (see :func:`write_authors`)."""
+    is_table = any(suffix in (".csv", ".tsv") for suffix in path.suffixes)
+    found: dict[str, str | None] = {}
+    for row in rows(path):
+        if row.complaint:
+            raise FileError(f"FILE {path.name!r}, line {row.line:,} {row.complaint}")
+        for column in ("id", "author"):
+            if column not in row.cells:
+                raise FileError(
+                    f"FILE {path.name!r} must have the columns 'id' and 'author'; it has"
+                    f" {', '.join(map(repr, row.cells))} in line {row.line:,}"
+                )
+        name, author = (_unquoted(row.cells[column]) if is_table else row.cells[column] for column in ("id", "author"))
+        if str(name) in found:
+            raise FileError(f"FILE {path.name!r} must have each id once; {str(name)!r} is in line {row.line:,} again")
+        found[str(name)] = str(author) if author not in (None, "") else None
+    return found
+
+
+def _quoted(cell: Any) -> Any:
+    """A cell that a spreadsheet takes as it is.
+
+    A cell that already looks quoted gets one more quote, so that reading takes off what writing put on.
+    """
+    return f"'{cell}" if _needs_quote(cell) else cell
+
+
+def _unquoted(cell: str) -> str:
+    """What :func:`_quoted` made a cell of.
+
+    >>> [_unquoted(_quoted(cell)) for cell in ("=1+1", "'=1+1", "'s", "-1")]
+    ['=1+1', "'=1+1", "'s", '-1']
+    """
+    return cell[1:] if cell.startswith("'") and _needs_quote(cell) else cell
+
+
+def _needs_quote(cell: Any) -> bool:
+    bare = cell.lstrip("'") if isinstance(cell, str) else cell
+    return harmless([bare]) != [bare]
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[IO[str]]:
+    """A text file that takes its place when it is complete; failures name it."""
+    try:
+        with replacing(path) as file:
+            yield file
+    except OSError as error:
+        raise FileError(f"{str(path)!r} must be a file that can be written; {error.strerror or error}") from error
+
+
+console = Console(highlight=False)
+
+Blocks = dict[str, list[Record]]
+
+WRITTEN = {
+    "authors.csv": "the author of each record: id, author, block, name",
+    "authors.jsonl": "the same, one JSON object per line",
+    "review.csv": "the closest decisions, with the evidence for each",
+    "problems.csv": "the lines of the input that had a problem",
+    "summary.json": "counts, seconds, failed blocks",
+}
+
+
+def print_reading(file: Path, reading: Reading, groups: Blocks) -> None:
+    """What was read, and which problems it had."""
+    largest = max(groups, key=lambda name: len(groups[name]))
+    console.print(
+        f"{escape(file.name)}: {len(reading.records):,} records in {len(groups):,} blocks;"
+        f" the largest, {escape(repr(largest))}, has {len(groups[largest]):,}"
+    )
+    left_out = sum(problem.left_out for problem in reading.problems)
+    for n, what in ((left_out, "lines left out"), (len(reading.problems) - left_out, "records repaired")):
+        if n:
+            first = next(problem for problem in reading.problems if problem.left_out == (what == "lines left out"))
+            console.print(f"[yellow]{n:,} {what}[/yellow]; the first: {escape(str(first))}")
+
+
+@contextmanager
+def progress(groups: Blocks, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A bar that is advanced by calling with the name of a block that is done."""
+    if quiet:
+        yield lambda name: None
+        return
+    with progress_bar("clustering", sum(map(len, groups.values())), "records") as advance:
+        yield lambda name: advance(len(groups[name]))
+
+
+def print_resolution(found: Resolution, out: Path, seconds: float) -> None:
+    """What was found, and where it was written."""
+    n_authors = len(set(found.authors.values()))
+    console.print(f"[bold]{n_authors:,} authors[/bold] of {len(found.authors):,} records, in {seconds:.1f} s")
+    print_failures(found.failures)
+    if found.unfinished:
+        console.print(
+            f"[yellow]Interrupted: {len(found.unfinished):,} blocks are not done, and their records have no author."
+            " Run the same command again to continue.[/yellow]"
+        )
+    console.print(f"Written to [bold]{escape(str(out))}/[/bold]")
+    for name, what in WRITTEN.items():
+        console.print(f"  {name:15} {what}")
+
+
+def print_failures(failures: dict[str, str]) -> None:
+    for name, reason in failures.items():
+        console.print(f"[red]block {escape(repr(name))} failed[/red], its records have no author: {escape(reason)}")
+
+
+def check_ids(records: list[Record], authors: Mapping[str, str | None], predicted: Path) -> None:
+    """Refuse a file of authors that has none of the records; mention the records that it lacks."""
+    unknown = [record.id for record in records if record.id not in authors]
+    if len(unknown) == len(records):
+        raise FileError(
+            f"--predicted {predicted.name!r} must have the ids of RECORDS, such as {unknown[0]!r}; it has none of them,"
+            f" but others, such as {next(iter(authors), None)!r}"
+        )
+    if unknown:
+        console.print(
+            f"[yellow]{len(unknown):,} records are not in {escape(predicted.name)}[/yellow], such as"
+            f" {escape(repr(unknown[0]))}: each counts as an author of its own"
+        )
+
+
+def comparison(groups: Blocks, name: str, authors: Mapping[str, str | None]) -> Table:
+    """A table of the scores of the authors that were found, and of two baselines."""
+    evaluated = {
+        name: evaluate_authors(groups, authors),
+        "one author per block": evaluate_authors(groups, _by_id(groups, one_per_block)),
+        "one author per spelling": evaluate_authors(groups, _by_id(groups, one_per_spelling)),
+    }
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for column in ("precision", "recall", "F1", "F1, mean of blocks"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_row("[bold]pairs of records[/bold]")
+    for each, found in evaluated.items():
+        table.add_row(*_cells(each, found.pairwise, found.pairwise_macro))
+    table.add_row("[bold]B-cubed[/bold]")
+    for each, found in evaluated.items():
+        table.add_row(*_cells(each, found.bcubed, found.bcubed_macro))
+    return table
+
+
+def _by_id(groups: Blocks, baseline: Callable[[list[Record]], Sequence[object]]) -> dict[str, Any]:
+    return {record.id: label for group in groups.values() for record, label in zip(group, baseline(group), strict=True)}
+
+
+def _cells(name: str, micro: Scores, macro: Scores) -> list[str]:
+    return [f"  {escape(name)}", *(f"{number:.3f}" for number in (*micro, macro.f1))]
+
 
 if TYPE_CHECKING:
-    from grinch.resolve.authors.learned.model import Model
+    from grinch.resolve.authors.model import Model
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -308,7 +504,7 @@ def _read(file: Path, columns: list[str] | None, block: str | None, on_error: On
 def _load(path: Path) -> Model:
     if not path.is_file():
         raise FileError(f"--model {str(path)!r} is not a file; make one with: grinch coref train LABELLED -o {path}")
-    from grinch.resolve.authors.learned.model import Model
+    from grinch.resolve.authors.model import Model
 
     try:
         return Model.load(path)
