@@ -60,9 +60,9 @@ class OneProcess:
 
     def run(self, stage: str, task: Callable[..., Any], tasks: Mapping[str, Any], folder: Path, stamp: str) -> Any:
         from grinch._checks import limited_cores
-        from grinch.sharded.running import StageReport
-        from grinch.sharded.tasks import one_thread
+        from grinch.running import Stage, one_thread
 
+        (folder / stage).mkdir(parents=True, exist_ok=True)
         Path("/proc/self/clear_refs").write_text("5")
         before, cpu = bytes_so_far(), time.process_time()
         with one_thread(), limited_cores(1):
@@ -79,7 +79,7 @@ class OneProcess:
             "peak": peak(),
             "guests": sum(result.get("guests", 0) for result in results.values()),
         }
-        self.stages[stage] = StageReport(spent, spent, len(tasks), 0, peak())
+        self.stages[stage] = Stage(spent, spent, len(tasks), 0, peak())
         return results
 
 

@@ -22,7 +22,7 @@ from grinch.resolve.authors.learned.model import Model
 from grinch.resolve.authors.learned.predictors import Logistic
 from grinch.resolve.authors.records.record import Record
 from grinch.resolve.authors.results.evaluation import evaluate, one_per_name
-from grinch.resolve.authors.runs.resolve import resolve
+from grinch.resolve.authors.runs import resolve
 from grinch.resolve.authors.training import train
 
 pytest.importorskip("rapidfuzz")

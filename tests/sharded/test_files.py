@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 
 from grinch.io.points import FileError
+from grinch.running import Here
 from grinch.sharded.files import mapped_rows, read_arrays, read_part, read_rows, write_arrays, write_rows
-from grinch.sharded.running import Here
 
 STARTS = np.array([0, 3, 3, 7])
 

@@ -12,8 +12,7 @@ from grinch.resolve.authors.records.names import Name, compatible, folded, parse
 from grinch.resolve.authors.records.record import Problem, Reading, Record, read_records
 from grinch.resolve.authors.records.synthetic import make_records
 from grinch.resolve.authors.results.evaluation import evaluate
-from grinch.resolve.authors.runs.parallel import Outcomes, run_blocks
-from grinch.resolve.authors.runs.resolve import Resolution, resolve
+from grinch.resolve.authors.runs import Outcomes, Resolution, resolve, run_blocks
 from grinch.resolve.authors.training import train, train_blocks
 
 __all__ = [

@@ -38,7 +38,7 @@ from grinch.resolve.authors.records.blocking import blocks as blocked
 from grinch.resolve.authors.records.record import FIELDS, Reading, read_records
 from grinch.resolve.authors.records.synthetic import make_records
 from grinch.resolve.authors.results.evaluation import unreachable_share
-from grinch.resolve.authors.runs.resolve import resolve
+from grinch.resolve.authors.runs import resolve
 
 if TYPE_CHECKING:
     from grinch.resolve.authors.learned.model import Model

@@ -16,7 +16,7 @@ from grinch.metrics import Scores
 from grinch.progress import progress_bar
 from grinch.resolve.authors.records.record import Reading, Record
 from grinch.resolve.authors.results.evaluation import evaluate_authors, one_per_block, one_per_spelling
-from grinch.resolve.authors.runs.resolve import Resolution
+from grinch.resolve.authors.runs import Resolution
 
 console = Console(highlight=False)
 
