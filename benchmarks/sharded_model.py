@@ -239,7 +239,7 @@ def clock(cpu: Mapping[str, float], cores: int, n_pieces: int, n_shards: int) ->
 def row(known: Mapping[str, Any], n: int) -> dict[str, Any]:
     """What n points take."""
     from grinch.io.rows import rows_per_piece
-    from grinch.sharded.sizes import choose_n_shards, choose_sample_size
+    from grinch.sharded.job import choose_n_shards, choose_sample_size
 
     n_shards = choose_n_shards("auto", n)
     sample, n_pieces = choose_sample_size("auto", n, n_shards), math.ceil(n / rows_per_piece(DIMS))

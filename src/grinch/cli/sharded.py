@@ -25,9 +25,8 @@ from grinch.errors import ShardError
 from grinch.io.points import Asked
 from grinch.running import Workers, import_distributed
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.folder import alone_in
+from grinch.sharded.job import alone_in, choose_n_shards
 from grinch.sharded.record import MARK, write_mark
-from grinch.sharded.sizes import choose_n_shards
 
 # A worker takes more than half of it before its first point.
 LEAST_MEMORY = 500_000_000

@@ -9,7 +9,7 @@ from typing import Any
 
 from grinch.running import Here, Stage, Workers, read_checkpoint, stamp_of
 from grinch.sharded.job import Job, RunFolder, piece_tasks, shard_name
-from grinch.sharded.stages import exchange, near, route, sample, skeleton, top, trees
+from grinch.sharded.stages import exchange, graph, route, skeleton, top, trees
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def run_stages(job: Job, workers: Workers) -> Run:
     """Everything from the sample to the upper tree; what is finished already is not done again."""
     stages: dict[str, Stage] = {}
     run = _runner(job, workers, stages)
-    run(sample.STAGE, sample.run, piece_tasks(job))
+    run(skeleton.SAMPLE, skeleton.run_sample, piece_tasks(job))
     run(skeleton.STAGE, skeleton.run, skeleton.tasks(job))
     plan = skeleton.load(job.folder, job.stamp)
     run(route.STAGE, route.run, piece_tasks(job))
@@ -45,14 +45,14 @@ def run_stages(job: Job, workers: Workers) -> Run:
 def run_graph(run: Run, workers: Workers | Here) -> None:
     """Who is near whom, for cuts that look at neighbours; what each stage took is added to the run."""
     go = _runner(run.job, workers, run.stages)
-    asked = go(near.ASKING, near.ask, near.asking_tasks(run.job, run.sizes))
+    asked = go(graph.ASKING, graph.ask, graph.asking_tasks(run.job, run.sizes))
     k = max(int(result["k"]) for result in asked.values())
-    go(near.JOINING, near.join, near.joining_tasks(run.job, k))
+    go(graph.JOINING, graph.join, graph.joining_tasks(run.job, k))
 
 
 def has_graph(run: Run) -> bool:
     """Whether it is known who is near whom."""
-    return near.JOINING in run.stages
+    return graph.JOINING in run.stages
 
 
 def is_kept(run: Run) -> bool:
