@@ -142,7 +142,9 @@ def test_an_answer_that_went_with_its_worker_is_waited_for(workers, notes, tmp_p
 @pytest.mark.slow
 def test_the_place_of_a_worker_that_died_is_not_given_up(notes, tmp_path):
     """A local cluster of dask's gives it up after some time, 15 seconds where it is not told otherwise."""
-    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")  # its defaults must be there before they are changed
+    import dask
+
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}), Workers(n_workers=1) as workers:
         assert workers.run("squares", sharding.square_or_die_once, squares(notes), tmp_path / "run") == RESULTS
     assert (tmp_path / "died").exists()

@@ -266,11 +266,13 @@ def run_on_client(
     tasks: Mapping[str, tuple[Any, ...]],
     stage: str,
     is_stopped: Callable[[], bool] = _never,
+    are_alike: bool = False,
 ) -> Outcomes:
     """Yield outcomes as they finish, of tasks on the workers of a Dask cluster.
 
     The tasks of a worker that dies run elsewhere. When ``is_stopped``, those under way are waited for, and no other is
-    started. Answers are fetched at once, so that they are safe when a worker dies.
+    started. Answers are fetched at once, so that they are safe when a worker dies. ``are_alike`` if all tasks take
+    about as long.
     """
     waiting, run = iter(tasks.items()), secrets.token_hex(4)
     names: dict[Any, str] = {}
@@ -279,10 +281,10 @@ def run_on_client(
     def submit_more() -> None:
         if is_stopped():
             return
-        # One for each thread: more would wait behind a long task while other threads are free. Of short tasks twice as
-        # many, since a thread would wait for as long as it works.
+        # One for each thread: more would wait behind a long task while other threads are free. Where all are short,
+        # twice as many, since a thread would wait for as long as it works.
         n_threads = max(1, sum(client.nthreads().values()))
-        limit = n_threads * (2 if seconds and sum(seconds) / len(seconds) < SHORT else 1)
+        limit = n_threads * (2 if are_alike and seconds and sum(seconds) / len(seconds) < SHORT else 1)
         for name, args in islice(waiting, max(0, limit - len(names))):
             names[client.submit(call, *args, key=f"{stage}-{name}-{run}", pure=False)] = name
 
@@ -585,7 +587,7 @@ class Workers(Here):
         return self.client.dashboard_link or None
 
     def _outcomes(self, stage: str, tasks: Mapping[str, tuple[Task]], is_stopped: Callable[[], bool]) -> Outcomes:
-        return run_on_client(self.client, perform, tasks, stage, is_stopped)
+        return run_on_client(self.client, perform, tasks, stage, is_stopped, are_alike=True)
 
     def _prepare(self, place: Path) -> None:
         """Make the folder of a stage. All workers must see it and have this version: better known now than later."""

@@ -78,7 +78,7 @@ def test_a_task_is_done_again_if_a_file_of_it_is_gone_or_has_another_size(tmp_pa
 
     def is_found():
         workers.run("stage", work, {"a": ()}, tmp_path)
-        return workers.stages["stage"].n_found == 1
+        return workers.stages["stage"].found == 1
 
     assert not is_found()
     assert is_found()
