@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import compiled
-from grinch._types import Floats, Ids
+from grinch._types import Floats, Ids, Labels, Mask
 from grinch.core.rules import Rules
-from grinch.cuts.flat import Labels, Mask, known_scores, labels_of
+from grinch.cuts.flat import known_scores
+from grinch.cuts.labels import labels_of
 from grinch.errors import unknown_name
 from grinch.estimators.registry import make_system
 from grinch.linkage import WithRules

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from grinch._types import Counts, Floats, Ids, Vectors32
-from grinch.cuts.words import ENGLISH, WORD
 from grinch.serve.sources import Source, sampled
 from grinch.serve.views.fields import Fields
 from grinch.serve.views.scene import Scene
 from grinch.serve.views.shortening import N_DIRECTIONS, Shortening, is_wide, sparse_units
 from grinch.summaries.vectors import dense_rows
+from grinch.text.analysis import WORD
+from grinch.text.keywords import ENGLISH
 
 MOST_POINTS = 50_000
 # Of vectors, fewer where they are long.

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
-from grinch.cuts.n_cluster_cut import Splits
-from grinch.cuts.sizeable import sizeable, sizeable_ends
+from grinch.cuts.n_cluster_cut import Splits, sizeable, sizeable_ends
 from grinch.plots.style import PALETTE
 from grinch.plots.style import told_apart as _told_apart
 from grinch.serve.sources import Seen

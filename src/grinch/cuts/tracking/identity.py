@@ -1,8 +1,16 @@
-"""From which clusters the points of a cut came, and the ids that its clusters get.
+"""Which cluster after a change is which before it.
 
-``owners`` has, by node, the cluster that all points under the node are in; above the cut it is ABOVE. So where a change
-puts a large group under another node, one look at the group says where all its points were before, and if they stay in
-the same cluster nothing is written to any of them.
+The rule: cluster B after is cluster A before if
+
+1. of all clusters before, A has the most of the points of B that were there before (of equals, the one with the
+   smallest id),
+2. of all clusters after, B has the most of the points of A that are still there (of equals, the one with the oldest
+   point), and
+3. B has at least a third of the points of A that are still there.
+
+Then B has the id of A; every other cluster gets an id that was never given. So a cluster that is split lives on in its
+largest part, one that was merged has the id of the part with the most points, a cluster that falls into more than three
+even parts ends, and to remove points gives no cluster another id.
 """
 
 from __future__ import annotations
@@ -14,8 +22,71 @@ import numpy as np
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Flags, Ids, Labels, Slots, as_id
 from grinch.cuts.tracking.follower import Arrays, Region
-from grinch.cuts.tracking.ids import NO_CLUSTER, match, summed
 from grinch.tree.links import LEAVES, NONE, PARENT, Links, is_leaf, left, parent, right
+
+# A cluster lives on only in one that has at least this share of its points: one over this number.
+MIN_SHARE = 3
+NO_CLUSTER = -1
+
+
+def match(old: Labels, new: Slots, counts: Counts, oldest: Counts) -> Labels:
+    """Return the id that each new cluster keeps, or -1.
+
+    Parameters
+    ----------
+    old, new, counts : arrays of the same length
+        How many points went from cluster ``old[i]`` (an id) to cluster ``new[i]`` (a number from 0 on). Each pair of
+        the two at most once; all points that are still there, of every old cluster that is named.
+    oldest : array
+        By new cluster, the position of its oldest point.
+
+    Returns
+    -------
+    array
+        By new cluster, an id of ``old``, none of them twice; or -1.
+
+    Examples
+    --------
+    Cluster 7 falls into parts of 4 and 2 points, and cluster 8 of 1 point joins the smaller part:
+
+    >>> match(np.array([7, 7, 8]), np.array([0, 1, 1]), np.array([4, 2, 1]), oldest=np.array([0, 3])).tolist()
+    [7, -1]
+    """
+    kept = np.full(len(oldest), NO_CLUSTER, np.int64)
+    if not len(old):
+        return kept
+    best_new = _first_of_each(old, np.lexsort((oldest[new], -counts, old)))
+    best_old = _first_of_each(new, np.lexsort((old, -counts, new)))
+    ids, number = np.unique(old, return_inverse=True)
+    left = np.zeros(len(ids), np.int64)
+    np.add.at(left, number, counts)
+    both = np.intersect1d(best_new, best_old)
+    both = both[MIN_SHARE * counts[both] >= left[number[both]]]
+    kept[new[both]] = old[both]
+    return kept
+
+
+def _first_of_each(groups: Labels, order: Slots) -> Slots:
+    """Return the first of each group in this order, in which groups are in one piece."""
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = groups[order][1:] != groups[order][:-1]
+    return order[is_first]
+
+
+def pair_starts(old: Labels, new: Labels) -> Slots:
+    """Return where each pair of an old and a new cluster begins, of pairs in order."""
+    return np.flatnonzero(np.append(len(old) > 0, (old[1:] != old[:-1]) | (new[1:] != new[:-1]))[: len(old)])
+
+
+def summed(old: Labels, new: Slots, counts: Counts) -> tuple[Labels, Slots, Counts]:
+    """Return each pair of an old and a new cluster once, with the sum of its counts."""
+    if not len(old):
+        return old, new, counts
+    order = np.lexsort((new, old))
+    old, new = old[order], new[order]
+    starts = pair_starts(old, new)
+    return old[starts], new[starts], np.add.reduceat(counts[order], starts)
+
 
 # Owners: of nodes above the cut, whose points are in several clusters; and of points that are new.
 ABOVE, NEW = -1, -2
@@ -160,35 +231,3 @@ def settle(
     ids[fresh[np.argsort(oldest[fresh])]] = next_id + np.arange(len(fresh))
     relabel(links, ends, ids[clusters], pieces.nodes, pieces.ends, owners)
     return pieces, ids[clusters], next_id + len(fresh)
-
-
-def oldest_under(links: Links, oldest: Counts, groups: list[list[int]], most: int) -> list[list[int]]:
-    """Return the positions of the few oldest points under the nodes of each group, from the oldest on."""
-    rows = np.full((len(groups), most), NONE)
-    for row, nodes in enumerate(groups):
-        # Each node has at least one point, so no more of them matter than points are looked for.
-        nodes = nodes if len(nodes) < 2 else sorted(nodes, key=oldest.item)[:most]
-        rows[row, : len(nodes)] = nodes
-    _descend_to_oldest(links, oldest, rows)
-    return [[p for p in row if p != NONE] for row in np.where(rows == NONE, NONE, oldest[rows]).tolist()]
-
-
-@kernel
-def _descend_to_oldest(tree: Links, oldest: Counts, rows: Slots) -> None:
-    """Replace nodes by leaves: the side with the oldest point takes the place of its node, the other one after it."""
-    most = rows.shape[1]
-    for g in range(rows.shape[0]):
-        row = rows[g]
-        for i in range(most):
-            while row[i] != NONE and not is_leaf(tree, row[i]):
-                a, b = left(tree, row[i]), right(tree, row[i])
-                if oldest[b] < oldest[a]:
-                    a, b = b, a
-                row[i] = a
-                at = i + 1
-                while at < most and row[at] != NONE and oldest[row[at]] < oldest[b]:
-                    at += 1
-                for j in range(most - 1, at, -1):
-                    row[j] = row[j - 1]
-                if at < most:
-                    row[at] = b

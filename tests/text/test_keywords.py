@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from effort import trials
 from grinch import Grinch, Tree
-from grinch.cuts import branch_terms, cluster_terms
+from grinch.text import branch_terms, cluster_terms
 from trees import random_tree
 
 
