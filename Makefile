@@ -88,4 +88,4 @@ docs-figures: .venv/.dev
 
 clean:
 	rm -rf .venv $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find src tests benchmarks experiments -name __pycache__ -type d -exec rm -rf {} +

@@ -10,9 +10,9 @@ import scipy.sparse
 
 from grinch.io.read import FileError
 from grinch.running import Here
-from grinch.serve.desk import FixedDesk
+from grinch.serve.backend import FixedDesk
 from grinch.serve.sources import is_run, open_source
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 from grinch.sharded import ShardedGrinch, estimator, record
 from grinch.sharded.stages import trees
 
