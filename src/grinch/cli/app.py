@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 import grinch
 from grinch.errors import SettingsWarning
 from grinch.io.read import FileError
-from grinch.io.tables import STANDARD_INPUT
+from grinch.io.points import STANDARD_INPUT
 from grinch.store.lock import StoreLocked
 
 

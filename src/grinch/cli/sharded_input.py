@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,16 +12,17 @@ import scipy.sparse
 
 from grinch.errors import missing_extra
 from grinch.io.inputs import SUFFIXES, found_paths, open_rows
-from grinch.io.parquet import choose_columns
-from grinch.io.points import Asked, FileError, check_names
+from grinch.io.parquet import choose_columns, open_parquet
+from grinch.io.points import Asked, FileError, blaming, check_names
 from grinch.io.read import read_points
-from grinch.io.rows import Pieces, Rows, open_parquet
+from grinch.io.rows import Pieces, Rows
 
 # Names of features that are shown.
 MOST_SHOWN = 4
 
 
-class HeldRows(NamedTuple):
+@dataclass(frozen=True)
+class HeldRows(Rows):
     """A sparse matrix in memory, as rows are looked at here; a run writes it to its folder."""
 
     matrix: Any
@@ -40,9 +42,6 @@ class HeldRows(NamedTuple):
 
     def read(self, piece: int) -> Any:
         return self.matrix
-
-    def take(self, rows: npt.NDArray[np.int64]) -> Any:
-        return self.matrix[rows]
 
 
 class Input(NamedTuple):
@@ -118,15 +117,8 @@ def _features(path: Path, columns: str | None, asked: Asked) -> list[str] | str:
     """Those of --columns, or all of numbers (or the only one of lists) that are nothing else."""
     import pyarrow
 
-    try:
-        with open_parquet(str(path)) as file:
-            schema = file.schema_arrow
-    except ImportError:
-        raise
-    # Whatever a damaged file makes the reader raise, it is the file that is to blame.
-    except Exception as error:
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise FileError(f"FILE {str(path)!r} cannot be read as .parquet (truncated or damaged?): {why}") from error
+    with blaming(path, ".parquet"), open_parquet(path) as file:
+        schema = file.schema_arrow
     check_names(schema.names, asked)
     if columns is not None:
         names = [columns] if columns in schema.names else [name.strip() for name in columns.split(",")]
