@@ -16,8 +16,8 @@ from commands import run_command
 from grinch.cli import add as adding
 from grinch.cli.changes import sentence, telling
 from grinch.cuts.tracking import Change
+from grinch.store.change_summary import net_changes
 from grinch.store.database import Operation
-from grinch.store.net import net_changes
 
 
 @pytest.fixture

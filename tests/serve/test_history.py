@@ -12,7 +12,7 @@ from grinch import Grinch
 from grinch.serve import history
 from grinch.serve.sources import MemorySource, StoreSource
 from grinch.serve.viewer import Viewer
-from grinch.store.net import net_changes
+from grinch.store.change_summary import net_changes
 from serve.looked import news, now, points
 
 

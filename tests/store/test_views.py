@@ -12,7 +12,7 @@ import scipy.sparse
 import grinch
 from effort import trials
 from grinch.datasets import gaussian_mixture
-from grinch.store.contents import Contents
+from grinch.store.state import Contents
 from sparse_data import sparse_groups
 from threads import SECONDS, Call, wait_until
 

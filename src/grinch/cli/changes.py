@@ -20,7 +20,7 @@ from grinch.cli.clusters import EXEMPLARS, one_line, shortened, text_of
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
 from grinch.cli.when import version_at, written
 from grinch.files.write import harmless
-from grinch.store.net import Net, net_changes
+from grinch.store.change_summary import Net, net_changes
 
 FormatName = Literal["text", "json", "csv"]
 # From what a reader must know to what happens every day.

@@ -20,9 +20,8 @@ from grinch.export.parquet import write_clusters_parquet, write_tree_parquet
 from grinch.export.writers import write_clusters, write_newick
 from grinch.files.read import FileError
 from grinch.store.lock import StoreLocked, describe, holder
-from grinch.store.opening import is_store
+from grinch.store.opening import is_store, replay
 from grinch.store.recovery import recover
-from grinch.store.replay import replay
 
 FormatName = Literal["parquet", "newick", "csv"]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]

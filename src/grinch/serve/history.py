@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from grinch.cuts.tracking import Change
 from grinch.serve.sources import sampled
-from grinch.store.net import net_changes
+from grinch.store.change_summary import net_changes
 
 if TYPE_CHECKING:
     from grinch.serve.viewer import Viewer

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import grinch
+from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import CUT_BY
 from grinch.errors import unknown_name
 from grinch.estimators.advice import advise_on_threshold
@@ -19,12 +21,13 @@ from grinch.linkage.named import metric_in_full
 from grinch.saving import container
 from grinch.store import inputs
 from grinch.store.cluster_tracking import ClusterTracking, how_of
-from grinch.store.contents import Contents
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
 from grinch.store.lock import WriterLock, holder
+from grinch.store.maintenance import back_up
 from grinch.store.queries import DEFAULT_CUT
 from grinch.store.rows import vectors_name
 from grinch.store.snapshots import KIND, OUR_NAMES, snapshot_name
+from grinch.store.state import Contents
 from grinch.store.store import Store
 
 DTYPES = ("float32", "float64")
@@ -207,3 +210,54 @@ def _check_same(database: Database, asked: dict[str, Any], dtype: str | None) ->
             f"n_clusters, threshold, cut and layer are for a new store; this one was made with {said}. Leave them out,"
             " and use store.add_cut(name, ...) for another cut"
         )
+
+
+class Replayed(NamedTuple):
+    """What was done again: how many operations, how many of them by another engine before, and the version."""
+
+    operations: int
+    of_others: int
+    version: int
+
+
+def replay(folder: str | Path, new: str | Path, *, linkage: Any = None, search: Any = None) -> Replayed:
+    """Copy a store to a new folder and do the operations since its last snapshot again; the old folder stays.
+
+    For a store that another engine of grinch wrote, and that was not closed since: its tree, and so its clusters, may
+    become others than they were.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The store.
+    new : str or Path
+        A new or an empty folder.
+    linkage, search
+        Those of your own, as for :func:`grinch.open`.
+
+    Examples
+    --------
+    >>> import grinch, tempfile
+    >>> folder = tempfile.mkdtemp() + "/news"
+    >>> with grinch.open(folder) as store:
+    ...     _ = store.insert([[1, 0], [0, 1], [5, 0.1]])
+    >>> grinch.store.replay(folder, folder + "-again")
+    Replayed(operations=0, of_others=0, version=1)
+    """
+    folder, new = Path(folder), Path(new)
+    if not is_store(folder):
+        raise FileNotFoundError(f"folder must be that of a store; {str(folder)!r} has none")
+    with closing(Database(folder, readonly=True)) as database:
+        database.check_format()
+    back_up(folder, new)
+    given = {name: value for name, value in {"linkage": linkage, "search": search}.items() if value is not None}
+    lock = WriterLock(new)
+    try:
+        with Store(new, lock, given, False, any_engine=True) as store, store.view() as view:
+            later = view.operations_since_snapshot()
+            found = Replayed(len(later), sum(done.engine != ENGINE for done in later), view.version)
+        return found
+    except BaseException:
+        lock.release()
+        shutil.rmtree(new, ignore_errors=True)
+        raise

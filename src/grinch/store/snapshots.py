@@ -9,7 +9,7 @@ import secrets
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from grinch.errors import SavedModelError
 from grinch.saving import container
 from grinch.saving.container import Container
-from grinch.store.damage import LaterFormat, damaged
+from grinch.store.damage import DamagedStore, LaterFormat, damaged
 from grinch.store.database import Database
 from grinch.store.row_files import ENDS
 from grinch.store.rows import VECTORS_NAME, files_of
@@ -258,3 +258,50 @@ def numbers_in_block(snapshot: Container, name: str, rows: npt.NDArray[np.intege
     size = max(array.nbytes // max(len(array), 1), 1)
     rows = rows[(rows >= 0) & (rows < len(array))].astype(np.int64)
     return np.unique(np.concatenate([rows * size // container.BLOCK, ((rows + 1) * size - 1) // container.BLOCK]))
+
+
+class Verification:
+    """Compares blocks with their checksums in a thread, one after the other; the first that is wrong ends it.
+
+    >>> def wrong() -> None:
+    ...     raise DamagedStore("rows.bin is damaged")
+    >>> verification = Verification([wrong])
+    >>> verification.wait()
+    >>> verification.check()
+    Traceback (most recent call last):
+        ...
+    grinch.store.damage.DamagedStore: rows.bin is damaged
+    """
+
+    def __init__(self, blocks: Iterable[Callable[[], None]]):
+        self._blocks, self._is_stopped = blocks, threading.Event()
+        self._error: DamagedStore | OSError | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True, name="grinch-verify")
+        self._thread.start()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def check(self) -> None:
+        """Raise what was found."""
+        if self._error is not None:
+            raise self._error
+
+    def wait(self) -> None:
+        """Wait until all blocks are verified."""
+        self._thread.join()
+
+    def stop(self) -> None:
+        """End before the next block."""
+        self._is_stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for verify in self._blocks:
+                if self._is_stopped.is_set():
+                    return
+                verify()
+        except (DamagedStore, OSError) as error:
+            self._error = error

@@ -29,20 +29,17 @@ from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
 from grinch.saving.container import Container
 from grinch.store import inputs, snapshots
-from grinch.store.backup import back_up
-from grinch.store.checking import check_store
-from grinch.store.contents import Contents, ids_as_arrays
 from grinch.store.damage import DamagedStore, OtherEngine, damaged, reading
 from grinch.store.database import Database, Id, KnownId, Operation
-from grinch.store.frozen import Frozen
 from grinch.store.gate import Gate
 from grinch.store.lock import StoreLocked, WriterLock, describe, holder
+from grinch.store.maintenance import back_up, check_store
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
 from grinch.store.queries import DEFAULT_CUT, View
 from grinch.store.rows import Rows, files_of, vectors_name
-from grinch.store.snapshots import CAN_FORK, Snapshots, snapshot_name
-from grinch.store.verification import Verification
+from grinch.store.snapshots import CAN_FORK, Snapshots, Verification, snapshot_name
+from grinch.store.state import Contents, Frozen, ids_as_arrays
 from grinch.tree import Tree
 
 # What of the database is in a snapshot, too, for whoever rebuilds a store.
