@@ -26,7 +26,7 @@ from grinch.store.row_files import sparse_matrix
 from grinch.summaries.vectors import dense_rows
 from grinch.text.encoders import saved_encoder
 
-MOST_SHOWN = 80
+MAX_SHOWN = 80
 # What makes rows of texts, in the folder of a store of texts.
 TEXT_FILE = "text.grinch"
 
@@ -228,7 +228,7 @@ def _as_json(i: int, row: Any) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"payload must be anything that JSON can hold (texts, finite numbers, lists, dicts of them); entry {i} is"
-            f" not: {error}. It is {row!r:.{MOST_SHOWN}}"
+            f" not: {error}. It is {row!r:.{MAX_SHOWN}}"
         ) from None
 
 

@@ -27,7 +27,7 @@ from grinch.store.maintenance import back_up
 from grinch.store.queries import DEFAULT_CUT
 from grinch.store.rows import vectors_name
 from grinch.store.snapshots import KIND, OUR_NAMES, snapshot_name
-from grinch.store.state import Contents
+from grinch.store.state import StoreState
 from grinch.store.store import Store
 
 DTYPES = ("float32", "float64")
@@ -188,8 +188,8 @@ def _finish(folder: Path, model: Grinch, how: dict[str, Any], dtype: str | None)
     tracking.add(DEFAULT_CUT, **how)
     with closing(Database(folder, readonly=False)) as database:
         (name,) = database.get("files")
-        contents = Contents(tracking, folder, database.get("store"))
-        header, arrays = contents.to_state()
+        state = StoreState(tracking, folder, database.get("store"))
+        header, arrays = state.to_state()
         container.write(folder / name, KIND, header, arrays)
         with database.changing():
             # Also where the snapshot is lost, a store knows how it was made.

@@ -25,7 +25,7 @@ from grinch.tree import Tree
 
 DEFAULT_CUT = "default"
 # An automatic cut may be out of date when this share of the points came or went since it was made.
-ADVISED = 0.5
+RECUT_SHARE = 0.5
 
 
 class Look(NamedTuple):
@@ -64,7 +64,7 @@ class AboutCut(NamedTuple):
 
     @property
     def is_recut_advised(self) -> bool:
-        return self.kind == "automatic" and self.share_changed >= ADVISED
+        return self.kind == "automatic" and self.share_changed >= RECUT_SHARE
 
 
 class State(Protocol):

@@ -49,7 +49,7 @@ from grinch.store.row_files import ENDS, RowFile, SparseRowFile, checksum_rows
 from grinch.store.rows import VECTORS_NAME, files_of, parts_of, sums_of, vectors_name
 from grinch.store.snapshots import KIND, SNAPSHOT_NAME, read_snapshot, snapshot_name, verify, verify_pointers
 from grinch.store.sqlite_pages import salvage
-from grinch.store.state import Contents, ids_of_arrays
+from grinch.store.state import StoreState, ids_of_arrays
 from grinch.store.store import NOT_IN_LOG, Store
 
 
@@ -140,12 +140,12 @@ def _check_folders(folder: Path, new: Path) -> None:
 class _Rebuilt(NamedTuple):
     """A tree over points.
 
-    ``positions``: those that the points of ``contents`` had, None where it is not known which is which; ``numbers``: by
-    row of ``contents``, its number among all rows, None if it is the same; ``is_followed``: whether clusters have the
+    ``positions``: those that the points of ``state`` had, None where it is not known which is which; ``numbers``: by
+    row of ``state``, its number among all rows, None if it is the same; ``is_followed``: whether clusters have the
     ids that they had; ``first_left``: rows from this number on are not in the tree.
     """
 
-    contents: Contents
+    state: StoreState
     positions: Counts | None
     numbers: Counts | None
     is_followed: bool
@@ -169,7 +169,7 @@ class _Recovery:
         """The ids of points that the database has lost."""
         ids, known = ids_of_arrays(snapshot.arrays), {name for name, _ in self.points.values()}
         if ids is not None:
-            for position, name in zip(self.remains.contents_of(snapshot).positions().tolist(), ids, strict=True):
+            for position, name in zip(self.remains.state_of(snapshot).positions().tolist(), ids, strict=True):
                 if position not in self.points and name not in known:
                     self.points[position] = name, None
 
@@ -205,16 +205,16 @@ class _Recovery:
         )
         if snapshot is None and not is_log_enough:
             return self._inserted()
-        contents = self._replayed(
-            lambda: remains.empty(all_cuts=False) if snapshot is None else remains.contents_of(snapshot)
+        state = self._replayed(
+            lambda: remains.empty(all_cuts=False) if snapshot is None else remains.state_of(snapshot)
         )
-        is_all = remains.is_whole and contents.version >= self.last_version
-        return _Rebuilt(contents, contents.positions(), None, True, remains.rows.count if is_all else contents.n_rows)
+        is_all = remains.is_whole and state.version >= self.last_version
+        return _Rebuilt(state, state.positions(), None, True, remains.rows.count if is_all else state.n_rows)
 
-    def _replayed(self, begin: Callable[[], Contents]) -> Contents:
+    def _replayed(self, begin: Callable[[], StoreState]) -> StoreState:
         """Do again what was done since, as far as that is known."""
-        contents = begin()
-        after, wrong = contents.version, set[int]()
+        state = begin()
+        after, wrong = state.version, set[int]()
         known = {done.version: done for done in self.remains.log if done.kind not in NOT_IN_LOG}
         self._compare_rows(after)
         others = sum(done.engine != ENGINE for done in known.values() if done.version > after)
@@ -227,18 +227,18 @@ class _Recovery:
                 wrong.add(done.version)
             return rows
 
-        while (done := known.get(contents.version + 1)) is not None:
+        while (done := known.get(state.version + 1)) is not None:
             try:
-                contents.replay(done, rows_of)
+                state.replay(done, rows_of)
             except (ValueError, LookupError, TypeError, ArithmeticError) as error:
                 self.lost.append(f"version {done.version} could not be made again: {error}")
                 # What was being changed is good for nothing.
                 del known[done.version]
-                contents = begin()
-        if contents.version < self.last_version:
-            self.lost.append(f"versions {contents.version + 1} to {self.last_version} could not be made again")
+                state = begin()
+        if state.version < self.last_version:
+            self.lost.append(f"versions {state.version + 1} to {self.last_version} could not be made again")
         self._note_wrong(wrong)
-        return contents
+        return state
 
     def _compare_rows(self, up_to: int) -> None:
         """Note which rows are not those that were written."""
@@ -262,14 +262,14 @@ class _Recovery:
         numbers = np.arange(remains.rows.count) if row_of is None else np.array([row_of[p] for p in sorted(row_of)])
         is_usable = remains.rows.usable(numbers)
         self._note_unusable(~is_usable)
-        contents = remains.empty(all_cuts=True)
+        state = remains.empty(all_cuts=True)
         if is_usable.any():
-            contents.insert(self.last_version + 1, remains.rows.at(numbers[is_usable]), 0)
+            state.insert(self.last_version + 1, remains.rows.at(numbers[is_usable]), 0)
         self.lost.append("the tree: it is built again of the points in the order they came, and clusters have new ids")
         if row_of is None:
             self.lost.append("which row is of which point: all rows are points now, also those of removed ones")
         positions = None if row_of is None else np.array(sorted(row_of), np.int64)[is_usable]
-        return _Rebuilt(contents, positions, numbers[is_usable], False, remains.rows.count)
+        return _Rebuilt(state, positions, numbers[is_usable], False, remains.rows.count)
 
     def _row_of(self) -> dict[int, int] | None:
         """By position, the row of each point, as the log says it; None if it does not say it any more."""
@@ -299,13 +299,13 @@ class _Recovery:
 
     def _without_unusable(self, rebuilt: _Rebuilt) -> _Rebuilt:
         """Remove points whose rows are gone."""
-        contents, positions = rebuilt.contents, rebuilt.contents.positions()
+        state, positions = rebuilt.state, rebuilt.state.positions()
         if rebuilt.numbers is not None or not len(positions):
             return rebuilt
-        is_lost = ~self.remains.rows.usable(contents.row_of[positions])
+        is_lost = ~self.remains.rows.usable(state.row_of[positions])
         self._note_unusable(is_lost)
         if is_lost.any():
-            contents.remove(contents.version + 1, positions[is_lost])
+            state.remove(state.version + 1, positions[is_lost])
         return rebuilt._replace(positions=positions[~is_lost])
 
     def _note_unusable(self, is_lost: Mask) -> None:
@@ -316,7 +316,7 @@ class _Recovery:
 
     def _beside(self, rebuilt: _Rebuilt) -> tuple[list[tuple[int, Id | None, str | None]], int]:
         """The rows of the table of points, and how many have the ids that they had."""
-        now, before = rebuilt.contents.positions().tolist(), rebuilt.positions
+        now, before = rebuilt.state.positions().tolist(), rebuilt.positions
         known = [(None, None)] * len(now) if before is None else [self.points.get(p, (None, None)) for p in before]
         ids, payloads = self._each_once([name for name, _ in known]), [text for _, text in known]
         n_ids = len(ids) - ids.count(None)
@@ -355,27 +355,27 @@ class _Recovery:
 
     def _write(self, rebuilt: _Rebuilt, beside: list[tuple[int, Id | None, str | None]]) -> int:
         """Write the files of the new store; how many names of clusters it has."""
-        contents, tables = rebuilt.contents, self.remains.tables
-        contents.store = secrets.token_hex(16)
-        before, version = contents.version, contents.version + 1
-        kept = contents.compact(version)
+        state, tables = rebuilt.state, self.remains.tables
+        state.store = secrets.token_hex(16)
+        before, version = state.version, state.version + 1
+        kept = state.compact(version)
         numbers = kept if rebuilt.numbers is None else rebuilt.numbers[kept]
-        about, checksum, sums = self._about(contents, beside), 0, dict[str, Any]()
+        about, checksum, sums = self._about(state, beside), 0, dict[str, Any]()
         records: list[tuple[int, str]] = []
         if isinstance(self.remains.rows, Records):
             records = [(i, self.remains.rows.texts[number]) for i, number in enumerate(numbers.tolist())]
         elif len(numbers):
             checksum, sums = self._write_vectors(self.remains.rows.file, str(about["vectors"]), numbers)
-        header, arrays = contents.to_state()
+        header, arrays = state.to_state()
         arrays |= {f"rows/{name}": array for name, array in sums.items()}
         container.write(self.work / str(about["snapshot"]), KIND, header, arrays)
-        is_kept = dict.fromkeys(contents.cut_names, rebuilt.is_followed)
+        is_kept = dict.fromkeys(state.cut_names, rebuilt.is_followed)
         names = [row for row in tables["names"] if is_kept.get(row[0])]
         if len(names) < len(tables["names"]):
             self.lost.append(f"{len(tables['names']) - len(names):,} names of clusters")
         history = self._history(rebuilt, before)
         at = max((row[2] for row in tables["operations"]), default=0.0)
-        ids, by_row = {name for _, name, _ in beside}, contents.positions_by_row().astype("<i8").tobytes()
+        ids, by_row = {name for _, name, _ in beside}, state.positions_by_row().astype("<i8").tobytes()
         Database.create(
             self.work,
             {
@@ -390,26 +390,26 @@ class _Recovery:
         )
         return len(names)
 
-    def _about(self, contents: Contents, beside: list[tuple[int, Id | None, str | None]]) -> dict[str, Any]:
+    def _about(self, state: StoreState, beside: list[tuple[int, Id | None, str | None]]) -> dict[str, Any]:
         known, rows, name = self.remains.about, self.remains.rows, vectors_name()
-        is_vectors = contents.is_fitted and not isinstance(rows, Records)
+        is_vectors = state.is_fitted and not isinstance(rows, Records)
         is_sparse = is_vectors and isinstance(rows.file, SparseRowFile)  # type: ignore[union-attr]
-        default = contents.tracking[DEFAULT_CUT]
-        snapshot = snapshot_name(contents.version)
+        default = state.tracking[DEFAULT_CUT]
+        snapshot = snapshot_name(state.version)
         return {
             "format": FORMAT,
-            "store": contents.store,
+            "store": state.store,
             "grinch": grinch.__version__,
             "snapshot": snapshot,
             "vectors": name,
             "files": [snapshot, *files_of(name)],
-            "model": {**contents.to_state()[0]["model"], "n_features": None, "feature_names": None, "fitted": None},
+            "model": {**state.to_state()[0]["model"], "n_features": None, "feature_names": None, "fitted": None},
             "dtype": rows.file.dtype.newbyteorder("=").name if is_vectors else known.get("dtype"),  # type: ignore[union-attr]
-            "n_features": contents.model.n_features_in_ if is_vectors else None,
+            "n_features": state.model.n_features_in_ if is_vectors else None,
             "is_sparse": is_sparse if is_vectors else None,
-            "is_named": self.is_named if contents.is_fitted else None,
+            "is_named": self.is_named if state.is_fitted else None,
             "id_kind": inputs.kind_of(beside[0][1]) if self.is_named and beside else None,  # type: ignore[arg-type]
-            "columns": known.get("columns") if contents.is_fitted else None,
+            "columns": known.get("columns") if state.is_fitted else None,
             "default_cut": list(default.parameters.values()),
             "is_to_be_vacuumed": False,
         }
@@ -437,7 +437,7 @@ class _Recovery:
         if rebuilt.numbers is None and [row[0] for row in rows] == list(range(1, before + 1)):
             return rows
         at = max((row[2] for row in rows), default=0.0)
-        return [(before, "adopt", at, ENGINE, 0, 0, 0, str(rebuilt.contents.n_given).encode(), None)] if before else []
+        return [(before, "adopt", at, ENGINE, 0, 0, 0, str(rebuilt.state.n_given).encode(), None)] if before else []
 
     def _copy_others(self) -> None:
         """What makes rows of texts, and names that were given to nodes."""
@@ -454,7 +454,7 @@ class _Recovery:
 
     def _insert_left(self, rebuilt: _Rebuilt, store: Store) -> int:
         """Insert rows that came after what is in the tree; how many have the ids that they had."""
-        first, numbers = rebuilt.contents.n_given, np.arange(rebuilt.first_left, self.remains.rows.count)
+        first, numbers = rebuilt.state.n_given, np.arange(rebuilt.first_left, self.remains.rows.count)
         is_usable = self.remains.rows.usable(numbers)
         if not is_usable.any():
             return 0
@@ -464,7 +464,7 @@ class _Recovery:
         known = [one for one, is_it in zip(known, is_usable.tolist(), strict=True) if is_it]
         ids = self._each_once([name for name, _ in known])
         n_ids = len(ids) - ids.count(None)
-        is_named = self.is_named if rebuilt.contents.is_fitted else n_ids == len(ids)
+        is_named = self.is_named if rebuilt.state.is_fitted else n_ids == len(ids)
         payload = [None if text is None else json.loads(text) for _, text in known]
         store.insert(
             self.remains.rows.at(numbers[is_usable]), ids=self._filled(ids) if is_named else None, payload=payload
@@ -568,7 +568,7 @@ class Remains:
                     raise damaged(snapshot.path, "it is of another store")
                 self._manifest = self._manifest or snapshot.header
                 verify(snapshot)
-                self.contents_of(snapshot)
+                self.state_of(snapshot)
                 return snapshot
             except LaterFormat:
                 raise
@@ -576,14 +576,14 @@ class Remains:
                 self.lost.append(f"{name} is damaged ({_why(error)}), and was not used")
         return None
 
-    def contents_of(self, snapshot: Container) -> Contents:
+    def state_of(self, snapshot: Container) -> StoreState:
         """Return what is in a snapshot."""
         with reading(snapshot.path):
             copy = read_snapshot(snapshot.path)
             verify_pointers(copy)
-            contents = Contents.from_snapshot(copy, self._work, **self.own)
-            contents.model.validate()
-        return contents
+            state = StoreState.from_snapshot(copy, self._work, **self.own)
+            state.model.validate()
+        return state
 
     @property
     def own(self) -> dict[str, Any]:
@@ -591,7 +591,7 @@ class Remains:
         values = {name: self._given.get(name) for name in ("linkage", "search")}
         return {name: None if isinstance(value, str) else value for name, value in values.items()}
 
-    def empty(self, *, all_cuts: bool) -> Contents:
+    def empty(self, *, all_cuts: bool) -> StoreState:
         """Return the store as it was made, without points; with the cut called "default", or all that are known."""
         made = self._manifest.get("model") or self.about.get("model")
         if made is not None:
@@ -612,7 +612,7 @@ class Remains:
         tracking = ClusterTracking(model)
         for name, cut in self._cuts(all_cuts).items():
             tracking.add(name, **cut)
-        return Contents(tracking, self._work, "")
+        return StoreState(tracking, self._work, "")
 
     def _cuts(self, all_cuts: bool) -> dict[str, dict[str, Any]]:
         default = self.about.get("default_cut") or (None, None)

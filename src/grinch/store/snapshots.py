@@ -27,20 +27,20 @@ from grinch.store.rows import VECTORS_NAME, files_of
 
 KIND = "snapshot"
 # A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
-LEAST_CHANGED, CHANGED_SHARE = 16_384, 0.25
+MIN_CHANGED, CHANGED_SHARE = 16_384, 0.25
 # Or when there were this many operations, however small: each of them is done again when the store is opened.
-MOST_OPERATIONS = 2000
+MAX_OPERATIONS = 2000
 SNAPSHOT_NAME = re.compile(r"snapshot-\d+-[0-9a-f]+\.grinch")
 OUR_NAMES = (SNAPSHOT_NAME, VECTORS_NAME, re.compile(VECTORS_NAME.pattern + re.escape(ENDS)))
 # Files that were being written when their process died.
 LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp(-journal)?")
 # A snapshot of up to this many bytes is compared with its checksums as a whole when it is opened.
-LITTLE = 2**26
+VERIFIED_BYTES = 2**26
 # Of a larger one, these arrays are compared later: most of it, and nothing that code follows from number to number.
 HEAVY = re.compile(r"ids/|model/fitted\.builder\.(summaries(?!\.rows\.apart_)|search)\.")
 CAN_FORK = hasattr(os, "fork")
 
-State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
+Content = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
 def snapshot_name(version: int) -> str:
@@ -78,7 +78,7 @@ def verify_pointers(snapshot: Container) -> None:
 
 def heavy_arrays(snapshot: Container) -> list[str]:
     """Return the names of the arrays that are not verified when a snapshot is opened."""
-    if sum(array.nbytes for array in snapshot.arrays.values()) <= LITTLE:
+    if sum(array.nbytes for array in snapshot.arrays.values()) <= VERIFIED_BYTES:
         return []
     numbers = {name for name, array in snapshot.arrays.items() if array.dtype.kind == "f" or name.endswith("codes")}
     return [name for name in snapshot.arrays if HEAVY.match(name) and (name in numbers or name.startswith("ids/"))]
@@ -132,13 +132,13 @@ class Snapshots:
 
     # Writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, name: str, state: State) -> None:
+    def write(self, name: str, content: Content) -> None:
         """Write a snapshot, which does not count yet.
 
         What is in it comes from the last one: damage must not get right checksums that way.
         """
         self._verify_last()
-        container.write(self.folder / name, KIND, *state)
+        container.write(self.folder / name, KIND, *content)
 
     def _verify_last(self) -> None:
         if self._unverified is not None:
@@ -166,10 +166,12 @@ class Snapshots:
         self._n_changed = self._n_operations = 0
 
     def is_due(self, n_points: int) -> bool:
-        is_much = self._n_changed >= max(LEAST_CHANGED, CHANGED_SHARE * n_points)
-        return self._waiting is None and (is_much or self._n_operations >= MOST_OPERATIONS)
+        is_much = self._n_changed >= max(MIN_CHANGED, CHANGED_SHARE * n_points)
+        return self._waiting is None and (is_much or self._n_operations >= MAX_OPERATIONS)
 
-    def fork(self, name: str, state: State, in_child: Callable[[], None], then: Callable[[], None]) -> None:
+    def fork_snapshot(
+        self, name: str, content: Content, in_child: Callable[[], None], then: Callable[[], None]
+    ) -> None:
         """Write a snapshot in a forked process; ``then`` is called in a thread of this one when it has ended.
 
         Its file has its name once it is whole.
@@ -177,7 +179,7 @@ class Snapshots:
 
         def work() -> None:
             in_child()
-            self.write(name, state)
+            self.write(name, content)
 
         pid = _fork(work)
         self.restart()

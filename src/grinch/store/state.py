@@ -1,7 +1,7 @@
 """A store in memory: a model, the cuts that follow its tree, and where the row of each point is.
 
 It changes by operations alone, each of which makes a version; the same operations from the same beginning give the
-same contents, bit by bit. That is what a store rests on: what is on disk is a snapshot and the operations since.
+same state, bit by bit. That is what a store rests on: what is on disk is a snapshot and the operations since.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from grinch._types import Mask
 from grinch.tree import NONE
 
 # Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
-LARGE = 2**26
+MAPPED_BYTES = 2**26
 # Exemplars of a cluster.
-FEW = 3
+N_EXEMPLARS = 3
 
 
-class Contents:
+class StoreState:
     """What is in a store at a version.
 
     ``store`` is a name that no other store has;
@@ -62,7 +62,7 @@ class Contents:
         self.model, self.tracking, self.folder, self.store = tracking.model, tracking, folder, store
         self.version = self.n_rows = 0
         self.n_begun = 0
-        """How many changes were begun: if one is raised out of, these contents are good for nothing any more."""
+        """How many changes were begun: if one is raised out of, this state must not be used any more."""
         self.verify_points: Callable[[Slots], None] = lambda slots: None
         """Raises if the rows of these points, by their slots, are not as they were written."""
         self._row_of: Counts = np.empty(0, np.int64)
@@ -254,7 +254,9 @@ class Contents:
             return []
         members = sorted(self.tracking.members(name).items())
         return [
-            Change(version, name, "born", cluster, (), len(some), len(some), tuple(np.sort(some)[:FEW].tolist()))
+            Change(
+                version, name, "born", cluster, (), len(some), len(some), tuple(np.sort(some)[:N_EXEMPLARS].tolist())
+            )
             for cluster, some in members
         ]
 
@@ -337,10 +339,10 @@ class Contents:
 
         model = model_from_state(unflatten(manifest["model"], under("model/")), linkage=linkage, search=search)
         tracking = ClusterTracking.from_state(model, manifest["followed"], under("followed/"))
-        contents = cls(tracking, folder, manifest["store"])
-        contents.version, contents.n_rows = int(manifest["version"]), int(manifest["rows"])
-        contents._row_of, contents.row_sums = snapshot.arrays["row_of"], under("rows/")
-        return contents
+        state = cls(tracking, folder, manifest["store"])
+        state.version, state.n_rows = int(manifest["version"]), int(manifest["rows"])
+        state._row_of, state.row_sums = snapshot.arrays["row_of"], under("rows/")
+        return state
 
 
 def ids_as_arrays(ids: Sequence[Id]) -> dict[str, npt.NDArray[Any]]:
@@ -379,7 +381,7 @@ class InFiles:
 
     def __call__(self, old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
         row_bytes = old.dtype.itemsize * int(np.prod(old.shape[1:], dtype=np.int64))
-        if fill != 0 or 2 * capacity * row_bytes < LARGE or not self.has_files:
+        if fill != 0 or 2 * capacity * row_bytes < MAPPED_BYTES or not self.has_files:
             return enlarged(old, old_capacity, capacity, fill)
         with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
             number = file.fileno()
@@ -394,7 +396,7 @@ class InFiles:
 
     def entries(self, old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
         """The same for numbers without nodes: as :func:`~grinch.summaries.sparse.enlarged_entries`."""
-        if room * old.dtype.itemsize < LARGE or not self.has_files:
+        if room * old.dtype.itemsize < MAPPED_BYTES or not self.has_files:
             return enlarged_entries(old, room)
         with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
             os.ftruncate(file.fileno(), room * old.dtype.itemsize)
@@ -403,25 +405,25 @@ class InFiles:
         return np.frombuffer(whole, old.dtype)
 
 
-class Frozen:
-    """The contents of a store at the moment this is made (``queries.State``).
+class FrozenState:
+    """The state of a store at the moment this is made (``queries.State``).
 
     It has a copy of the tree and the labels of each cut; points are found and placed by the engine's own view.
     Without one, of linkages written in Python, nothing can be placed (``can_place``).
     """
 
-    def __init__(self, contents: Contents):
-        self.version, self.n_points, self.n_given = contents.version, contents.n_points, contents.n_given
-        self.n_rows, self.row_of, self.settings = contents.n_rows, contents.shared_row_of(), contents.settings
-        self.cut_names = list(contents.cut_names)
-        self._row_check, self._verify_points = contents.row_check(), contents.verify_points
-        self._positions = contents.positions()
-        self._engine = contents.engine_view()
+    def __init__(self, state: StoreState):
+        self.version, self.n_points, self.n_given = state.version, state.n_points, state.n_given
+        self.n_rows, self.row_of, self.settings = state.n_rows, state.shared_row_of(), state.settings
+        self.cut_names = list(state.cut_names)
+        self._row_check, self._verify_points = state.row_check(), state.verify_points
+        self._positions = state.positions()
+        self._engine = state.engine_view()
         # By leaf of the engine's tree, the leaf of the tree that is handed out.
-        self._leaves = contents.leaves()
-        self._tree = contents.tree() if self._engine is None else self._handed_out(self._engine.tree)
+        self._leaves = state.leaves()
+        self._tree = state.tree() if self._engine is None else self._handed_out(self._engine.tree)
         self._cuts = {
-            name: (contents.about_cut(name), contents.labels(name) if self.n_points else np.empty(0, np.int64))
+            name: (state.about_cut(name), state.labels(name) if self.n_points else np.empty(0, np.int64))
             for name in self.cut_names
         }
         self._owners: dict[str, Labels] = {}

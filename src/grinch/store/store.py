@@ -39,7 +39,7 @@ from grinch.store.node_names import NodeNames
 from grinch.store.queries import DEFAULT_CUT, View
 from grinch.store.rows import Rows, files_of, vectors_name
 from grinch.store.snapshots import CAN_FORK, Snapshots, Verification, snapshot_name
-from grinch.store.state import Contents, Frozen, ids_as_arrays
+from grinch.store.state import FrozenState, StoreState, ids_as_arrays
 from grinch.tree import Tree
 
 # What of the database is in a snapshot, too, for whoever rebuilds a store.
@@ -119,18 +119,18 @@ class Store:
         self._spare: list[Database] = []
         self._snapshots = Snapshots(folder, self._open_database)
         self._rows = Rows(folder, self._open_database, is_readonly=lock is None)
-        self._contents: Contents | None = None
+        self._state: StoreState | None = None
         self._verification: Verification | None = None
         try:
             self._database.check_format()
             if self.is_readonly:
                 self._database.look_again()
-            snapshot, contents, later = self._read()
-            self._check_given(contents.model)
+            snapshot, state, later = self._read()
+            self._check_given(state.model)
             if not self.is_readonly:
                 # Not before all of it is read: where something is wrong, nothing is written.
                 self._database.become_writable()
-            self._take_up(contents, later)
+            self._take_up(state, later)
             if not self.is_readonly:
                 self._snapshots.clean()
             self._verify_rest(snapshot)
@@ -152,7 +152,7 @@ class Store:
             if self._open_database is None:
                 return
             try:
-                if not self.is_readonly and self._contents is not None:
+                if not self.is_readonly and self._state is not None:
                     self.snapshot()
                     self._snapshots.clean()
             except OSError as error:
@@ -168,7 +168,7 @@ class Store:
     def _release(self) -> None:
         if self._verification is not None:
             self._verification.stop()
-        database, self._open_database, self._contents = self._database, None, None
+        database, self._open_database, self._state = self._database, None, None
         for connection in sorted([*self._spare, database], key=lambda connection: connection.closes_last):
             connection.close()
         self._spare.clear()
@@ -258,23 +258,23 @@ class Store:
         Whatever was computed for any other node is still right; it is found again by the node's key in
         :meth:`grinch.Tree.keys`.
         """
-        with self._alone() as contents:
+        with self._alone() as state:
             check_count("since", since, 0)
-            return np.asarray(contents.touched(since), np.intp)
+            return np.asarray(state.touched(since), np.intp)
 
     def layers(self) -> tuple[int, list[tuple[Labels, float]]]:
         """Return the version, and the resolutions of the automatic cut: clusters by leaf, and how long they last.
 
         The finest comes first.
         """
-        with self._alone() as contents:
-            return contents.version, contents.layers()
+        with self._alone() as state:
+            return state.version, state.layers()
 
     def would_recut(self, cut: str = DEFAULT_CUT) -> Any:
         """Return what :meth:`recut` would find, without doing it."""
-        with self._alone() as contents:
+        with self._alone() as state:
             self._live().check_cut(cut)
-            return contents.would_recut(cut)
+            return state.would_recut(cut)
 
     def refresh(self) -> int:
         """For a reader: go on to what is committed by now; returns the version."""
@@ -289,22 +289,22 @@ class Store:
             self._database.look_again()
             return before.version if is_same else self._catch_up(before)
 
-    def _catch_up(self, contents: Contents) -> int:
+    def _catch_up(self, state: StoreState) -> int:
         """Go on to what is committed; what is not in the log is in a snapshot."""
-        later = list(self._database.operations(contents.version))
+        later = list(self._database.operations(state.version))
         if any(done.kind in NOT_IN_LOG for done in later):
-            self._contents = None
+            self._state = None
             return self._now().version
         try:
             if self._rows.file is None:
                 self._rows.open()  # there may be points now
             elif self._rows.file.width != self._database.get("n_features"):
                 self._rows.file.width = self._database.get("n_features")  # there may be more columns now
-            self._replay(contents, later, self._rows)
+            self._replay(state, later, self._rows)
         except FileNotFoundError:
-            self._contents = None
+            self._state = None
         except BaseException:
-            self._contents = None
+            self._state = None
             raise
         return self._now().version
 
@@ -357,28 +357,28 @@ class Store:
             the first ones must be those that are known.
         """
         check_flag("new_columns", new_columns)
-        with self._writing() as contents:
+        with self._writing() as state:
             if inputs.is_empty(X):
-                return contents.version
+                return state.version
             columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
             rows = self._live().checked(X, columns, new_columns)
             is_named, kind = self._database.get("is_named"), self._database.get("id_kind")
             names = inputs.check_ids(ids, count_rows(rows), is_named, kind)
             payloads = inputs.check_payload(payload, count_rows(rows))
             try:
-                return self._insert(contents, rows, names, payloads, columns)
+                return self._insert(state, rows, names, payloads, columns)
             except KnownId:
                 assert names is not None
-            new = self._new_ones(contents, rows, names, payloads)
+            new = self._new_ones(state, rows, names, payloads)
             if not len(new):
-                return contents.version
+                return state.version
             names = [names[i] for i in new.tolist()]
             payloads = None if payloads is None else [payloads[i] for i in new.tolist()]
-            return self._insert(contents, inputs.taken(rows, new), names, payloads, columns)
+            return self._insert(state, inputs.taken(rows, new), names, payloads, columns)
 
     def _insert(
         self,
-        contents: Contents,
+        state: StoreState,
         rows: Any,
         names: list[Id] | None,
         payloads: list[str | None] | None,
@@ -387,17 +387,17 @@ class Store:
         n = count_rows(rows)
         with self._changing(n) as version:
             if names is not None or payloads is not None:
-                self._database.add_points(contents.n_given, names, payloads, n)
-            if not contents.is_fitted:
+                self._database.add_points(state.n_given, names, payloads, n)
+            if not state.is_fitted:
                 self._rows.begin(rows, names, columns)
             elif columns is not None and len(columns) > len(self._database.get("columns") or columns):
                 self._database.set("columns", columns)
-            is_first = not contents.is_fitted
-            done = self._rows.append("insert", version, contents.n_rows, rows, None)
-            self._note(done, contents.insert(version, rows, done.first_row))
+            is_first = not state.is_fitted
+            done = self._rows.append("insert", version, state.n_rows, rows, None)
+            self._note(done, state.insert(version, rows, done.first_row))
             if is_first:
                 # A linkage whose summaries cannot be written is refused now, not when the first snapshot is due.
-                contents.to_state()
+                state.to_state()
         return version
 
     def adopt(self, X: Any, tree: Tree, ids: Any = None, payload: Any = None, *, columns: Any = None) -> int:
@@ -412,9 +412,9 @@ class Store:
         ...     store.tree.to_newick(lengths=False)
         '((0,1),(2,3));'
         """
-        with self._writing() as contents:
-            if contents.is_fitted:
-                raise ValueError(f"tree is for a store without points, and this one has had {contents.n_given:,}")
+        with self._writing() as state:
+            if state.is_fitted:
+                raise ValueError(f"tree is for a store without points, and this one has had {state.n_given:,}")
             columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
             rows = self._live().checked(X, columns)
             names = inputs.check_ids(ids, count_rows(rows), None)
@@ -424,21 +424,21 @@ class Store:
                     self._database.add_points(0, names, payloads, count_rows(rows))
                 self._rows.begin(rows, names, columns)
                 done = self._rows.append("adopt", version, 0, rows, None)
-                self._note(done, contents.adopt(version, rows, tree, done.first_row))
+                self._note(done, state.adopt(version, rows, tree, done.first_row))
                 # The rows alone would give another tree.
-                self._count_snapshot(contents, snapshot)
+                self._count_snapshot(state, snapshot)
             return version
 
     def remove(self, ids: Any) -> int:
         """Remove points, all of them or none; ids that were removed before are passed over. Returns the version."""
-        with self._writing() as contents:
+        with self._writing() as state:
             positions, names = self._live().positions_to_remove(ids)
             if not len(positions):
-                return contents.version
+                return state.version
             with self._changing(len(positions)) as version:
                 self._database.remove_points(positions.tolist(), names if self._database.get("is_named") else ())
                 done = Operation(version, "remove", data=positions.astype("<i8").tobytes())
-                self._note(done, contents.remove(version, positions))
+                self._note(done, state.remove(version, positions))
             return version
 
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
@@ -446,42 +446,42 @@ class Store:
 
         What stays as it is counts as no change; a point with another row is placed again.
         """
-        with self._writing() as contents:
+        with self._writing() as state:
             if X is None and payload is None:
                 raise ValueError("X or payload must be given: what the points are to be, or what is kept beside them")
             positions = self._live().positions(ids)
             if not len(positions):
-                return contents.version
+                return state.version
             rows = None if X is None else self._live().checked(X)
             if rows is not None and count_rows(rows) != len(positions):
                 raise ValueError(f"X must have a row for each of the {len(positions)} ids; got {count_rows(rows)}")
             payloads = inputs.check_payload(payload, len(positions))
             moved: Slots = np.empty(0, np.intp)
             if rows is not None:
-                moved = np.flatnonzero(~inputs.same_rows(rows, self._rows.at(contents.row_of[positions])))
+                moved = np.flatnonzero(~inputs.same_rows(rows, self._rows.at(state.row_of[positions])))
             is_payload_new = payloads is not None and payloads != self._database.payloads_at(positions.tolist())
             if not len(moved) and not is_payload_new:
-                return contents.version
+                return state.version
             with self._changing(2 * len(moved)) as version:
                 if payloads is not None:
                     self._set_payloads(positions, payloads)
                 if not len(moved):
-                    self._note(Operation(version, "payload"), contents.nothing(version))
+                    self._note(Operation(version, "payload"), state.nothing(version))
                 else:
                     at, new = positions[moved], inputs.taken(rows, moved)
-                    done = self._rows.append("update", version, contents.n_rows, new, at.astype("<i8").tobytes())
-                    self._note(done, contents.update(version, at, new, done.first_row))
+                    done = self._rows.append("update", version, state.n_rows, new, at.astype("<i8").tobytes())
+                    self._note(done, state.update(version, at, new, done.first_row))
             return version
 
     def refine(self, passes: int = 1) -> int:
         """Improve the tree (:meth:`grinch.Grinch.refine`), and take a snapshot of it; returns the version."""
-        with self._writing() as contents:
+        with self._writing() as state:
             check_count("passes", passes, 1)
-            if contents.n_points < 3:
-                return contents.version
+            if state.n_points < 3:
+                return state.version
             with self._changing_by_snapshot() as (version, snapshot):
-                self._note(Operation(version, "refine"), contents.refine(version, passes))
-                self._count_snapshot(contents, snapshot)
+                self._note(Operation(version, "refine"), state.refine(version, passes))
+                self._count_snapshot(state, snapshot)
             return version
 
     def add_cut(
@@ -498,14 +498,14 @@ class Store:
         How it is made is as in :class:`grinch.Grinch`: into a number of clusters, at a threshold, or automatic. An
         automatic cut whose ``layer`` is a number is the coarsest as long as there are fewer layers.
         """
-        with self._writing() as contents:
+        with self._writing() as state:
             how = inputs.check_how(n_clusters, threshold, cut, layer)
             name = inputs.check_text("name", name)
-            if name in contents.cut_names:
+            if name in state.cut_names:
                 raise ValueError(f"name must be a text that no cut is called by yet; got {name!r}")
             with self._changing(is_long=True) as version:
                 done = Operation(version, "add_cut", data=json.dumps({"name": name, **how}).encode())
-                self._note(done, contents.add_cut(version, name, how))
+                self._note(done, state.add_cut(version, name, how))
             return version
 
     def drop_cut(self, name: str) -> int:
@@ -513,30 +513,30 @@ class Store:
 
         A later cut of the same name is another one, and its clusters have other ids.
         """
-        with self._writing() as contents:
+        with self._writing() as state:
             self._live().check_cut(name)
             if name == DEFAULT_CUT:
                 raise ValueError(f"name must be that of another cut than {DEFAULT_CUT!r}, which every store has")
             with self._changing() as version:
                 self._database.drop_names(name)
                 done = Operation(version, "drop_cut", data=json.dumps({"name": name}).encode())
-                self._note(done, contents.drop_cut(version, name))
+                self._note(done, state.drop_cut(version, name))
             return version
 
     def recut(self, cut: str = DEFAULT_CUT) -> int:
         """Let an automatic cut choose its resolution again; clusters that are still the same keep their ids."""
-        with self._writing() as contents:
+        with self._writing() as state:
             self._live().check_cut(cut)
-            if not contents.n_points:
-                return contents.version
+            if not state.n_points:
+                return state.version
             with self._changing(is_long=True) as version:
                 done = Operation(version, "recut", data=json.dumps({"name": cut}).encode())
-                self._note(done, contents.recut(version, cut))
+                self._note(done, state.recut(version, cut))
             return version
 
     def label(self, cluster: int, name: str | None, cut: str = DEFAULT_CUT) -> int:
         """Give a cluster a name that stays with its id (None: take it away); returns the version afterwards."""
-        with self._writing() as contents:
+        with self._writing() as state:
             labels = self._live().labels(cut)
             if name is not None:
                 name = inputs.check_text("name", name)
@@ -544,11 +544,11 @@ class Store:
             if not size or cluster < 0:
                 raise ValueError(f"cluster must be the id of a cluster there is (see clusters()); got {cluster!r}")
             if self._database.names(cut).get(cluster) == name:
-                return contents.version
+                return state.version
             with self._changing() as version:
                 self._database.set_name(cut, int(cluster), name)
                 renamed = Change(version, cut, "renamed", int(cluster), (), size, 0, ())
-                self._note(Operation(version, "label"), [*contents.nothing(version), renamed])
+                self._note(Operation(version, "label"), [*state.nothing(version), renamed])
             return version
 
     # Care ---------------------------------------------------------------------------------------------------------
@@ -557,11 +557,11 @@ class Store:
         """Write all there is to a new snapshot, so that opening has nothing to do again; done by itself in time."""
         if not self._gate.is_ours:
             self._snapshots.wait()
-        with self._writing() as contents:
-            if contents.version > self._snapshots.version:
-                name = snapshot_name(contents.version)
+        with self._writing() as state:
+            if state.version > self._snapshots.version:
+                name = snapshot_name(state.version)
                 self._announce(name)
-                self._snapshots.write(name, self._state(contents))
+                self._snapshots.write(name, self._snapshot_content(state))
                 with self._database.changing():
                     self._rows.sync()
                     self._snapshots.let_count(name)
@@ -580,11 +580,11 @@ class Store:
 
     def _check(self) -> None:
         self.refresh()
-        contents, (snapshot, _) = self._now(), self._snapshots.read()
+        state, (snapshot, _) = self._now(), self._snapshots.read()
         again = Rows(self.folder, self._database, is_readonly=True)
         with closing(again):
-            read = self._read_contents(again)[1]
-            check_store(self.folder, contents, read, self._database, self._rows, snapshot)
+            read = self._read_state(again)[1]
+            check_store(self.folder, state, read, self._database, self._rows, snapshot)
 
     def compact(self) -> int:
         """Let nothing of removed points, and of earlier rows of updated ones, be left on disk; returns the version.
@@ -594,19 +594,19 @@ class Store:
         """
         if not self._gate.is_ours:
             self._snapshots.wait()
-        with self._writing() as contents:
+        with self._writing() as state:
             with closing(self._database.operations(0)) as operations:
                 self._rows.check(operations)
             NodeNames(self.folder / NAMES_FILE).forget(self._are_there)
             name = vectors_name()
             with self._changing_by_snapshot(*files_of(name)) as (version, snapshot):
-                kept = contents.compact(version)
+                kept = state.compact(version)
                 self._database.forget_operations()
                 checksum = self._rows.rewrite(kept, name)
                 # Where the snapshot is lost, only this says which row is whose.
-                data = contents.positions_by_row().astype("<i8").tobytes()
-                self._note(Operation(version, "compact", 0, contents.n_rows, checksum, data), [])
-                self._count_snapshot(contents, snapshot)
+                data = state.positions_by_row().astype("<i8").tobytes()
+                self._note(Operation(version, "compact", 0, state.n_rows, checksum, data), [])
+                self._count_snapshot(state, snapshot)
                 self._database.set("is_to_be_vacuumed", True)
             # What a reader still uses cannot be taken out of SQLite's log.
             self._gate.withdraw()
@@ -631,14 +631,14 @@ class Store:
             )
         return self._open_database
 
-    def _now(self) -> Contents:
+    def _now(self) -> StoreState:
         """Return what is in the store; read again from disk if a change failed half way."""
         self._check_usable()
-        if self._contents is None:
-            _, contents, later = self._read()
-            self._take_up(contents, later)
-        assert self._contents is not None
-        return self._contents
+        if self._state is None:
+            _, state, later = self._read()
+            self._take_up(state, later)
+        assert self._state is not None
+        return self._state
 
     def _check_usable(self) -> None:
         """Raise if the store is closed, or damage was found since it was opened."""
@@ -646,16 +646,16 @@ class Store:
         if self._verification is not None:
             self._verification.check()
 
-    def _read(self) -> tuple[Container, Contents, list[Operation]]:
+    def _read(self) -> tuple[Container, StoreState, list[Operation]]:
         """Return what is on disk, and the operations since the snapshot; nothing is written."""
-        snapshot, contents, later = self._while_others_write(lambda: self._read_contents(self._rows))
-        need = min([done.first_row for done in later if done.n_rows], default=contents.n_rows)
-        self._rows.check_size(need, contents.n_features)
+        snapshot, state, later = self._while_others_write(lambda: self._read_state(self._rows))
+        need = min([done.first_row for done in later if done.n_rows], default=state.n_rows)
+        self._rows.check_size(need, state.n_features)
         self._snapshots.begin(snapshot, sum(done.n_rows for done in later), len(later))
-        contents.model.verbose = self._verbose
-        return snapshot, contents, later
+        state.model.verbose = self._verbose
+        return snapshot, state, later
 
-    def _read_contents(self, rows: Rows) -> tuple[Container, Contents, list[Operation]]:
+    def _read_state(self, rows: Rows) -> tuple[Container, StoreState, list[Operation]]:
         snapshot, is_ours = self._snapshots.read()
         if is_ours:
             snapshots.verify_pointers(snapshot)
@@ -665,13 +665,13 @@ class Store:
         own = {name: value for name, value in self._given.items() if name in ("linkage", "search")}
         own = {name: value for name, value in own.items() if not isinstance(value, str)}
         with reading(snapshot.path, ValueError):
-            contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
+            state = StoreState.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
             if not is_ours:
-                contents.model.validate()
-            rows.open(contents.row_sums)
-        later = list(self._database.operations(contents.version))
-        self._replay(contents, later, rows)
-        return snapshot, contents, later
+                state.model.validate()
+            rows.open(state.row_sums)
+        later = list(self._database.operations(state.version))
+        self._replay(state, later, rows)
+        return snapshot, state, later
 
     def _check_engine(self, later: list[Operation]) -> None:
         """Raise if an operation to be done again was done by another engine: the tree could become another one."""
@@ -684,20 +684,20 @@ class Store:
                 f" grinch store replay {self.folder} NEW"
             )
 
-    def _replay(self, contents: Contents, later: list[Operation], rows: Rows) -> None:
+    def _replay(self, state: StoreState, later: list[Operation], rows: Rows) -> None:
         self._check_engine(later)
         with reading(self._database.path, ValueError):
             for done in later:
-                if done.version != contents.version + 1:
-                    raise damaged(self._database.path, f"version {contents.version + 1} is not in 'operations'")
-                contents.replay(done, rows.of)
+                if done.version != state.version + 1:
+                    raise damaged(self._database.path, f"version {state.version + 1} is not in 'operations'")
+                state.replay(done, rows.of)
 
-    def _take_up(self, contents: Contents, later: list[Operation]) -> None:
+    def _take_up(self, state: StoreState, later: list[Operation]) -> None:
         """Go on with what was read."""
         self._rows.take_up(later)
         if not self.is_readonly and self._database.get("is_to_be_vacuumed"):
             self._vacuum()
-        self._contents = contents
+        self._state = state
 
     def _while_others_write(self, look: Callable[[], Found]) -> Found:
         """Look at files; for a reader, at later ones if those that counted were taken away meanwhile."""
@@ -739,8 +739,8 @@ class Store:
                     snapshots.verify_block(snapshot, POINTS, number)
                     known.add(number)
 
-        if POINTS in snapshot.arrays and self._contents is not None:
-            self._contents.verify_points = verify_points
+        if POINTS in snapshot.arrays and self._state is not None:
+            self._state.verify_points = verify_points
 
     # Threads ------------------------------------------------------------------------------------------------------
 
@@ -749,16 +749,16 @@ class Store:
         return View(self.folder, self._now(), self._database, self._rows, self._snapshots.version)
 
     @contextmanager
-    def _alone(self) -> Iterator[Contents]:
+    def _alone(self) -> Iterator[StoreState]:
         """Be inside for long, without a change; others read meanwhile."""
         with self._gate.inside():
-            contents = self._now()
+            state = self._now()
             if _has_other_threads():
                 self._publish()
-            yield contents
+            yield state
 
     @contextmanager
-    def _writing(self) -> Iterator[Contents]:
+    def _writing(self) -> Iterator[StoreState]:
         """Be inside, to make a change."""
         if self.is_readonly:
             raise PermissionError(
@@ -769,9 +769,9 @@ class Store:
 
     def _publish(self) -> None:
         """Let other threads read what there is before it is changed."""
-        contents = self._now()
+        state = self._now()
         try:
-            state = Frozen(contents)
+            frozen = FrozenState(state)
         except LinkageError:  # it is asked again by whoever reads
             return
         if self.is_readonly:
@@ -780,7 +780,7 @@ class Store:
             self._snapshots.database = self._rows.database = self._open_database
         else:
             database = self._new_connection()
-        view = View(self.folder, state, database, self._rows.fixed(contents.n_rows, database), self._snapshots.version)
+        view = View(self.folder, frozen, database, self._rows.fixed(state.n_rows, database), self._snapshots.version)
         weakref.finalize(view, _give_back, database, weakref.ref(self))
         self._gate.publish(view)
 
@@ -806,21 +806,21 @@ class Store:
 
         ``n_points`` come, go or move; ``new_files`` are the names of files that are made on the way.
         """
-        contents = self._now()
-        is_long = is_long or n_points * PUBLISHED_SHARE >= contents.n_points > 0
+        state = self._now()
+        is_long = is_long or n_points * PUBLISHED_SHARE >= state.n_points > 0
         if (is_long or self._gate.is_asked) and _has_other_threads():
             self._publish()
-        n_begun = contents.n_begun
+        n_begun = state.n_begun
         if new_files:
             self._announce(*new_files)
         try:
             with self._database.changing(), no_garbage_collection():
-                self._check_alone(contents)
-                yield contents.version + 1
+                self._check_alone(state)
+                yield state.version + 1
         except BaseException as error:
-            if contents.n_begun != n_begun:
+            if state.n_begun != n_begun:
                 # Memory is ahead of the disk: it is read again.
-                self._contents = None
+                self._state = None
             self._rows.open()
             if isinstance(error, LinkageError):
                 error.outcome = "The store is as it was before"
@@ -829,7 +829,7 @@ class Store:
         self._snapshots.note(n_points)
         # The change is made; where there is no room for a snapshot, there will be another time.
         with suppress(OSError, RuntimeError, MemoryError, DamagedStore):
-            self._snapshot_if_due(contents)
+            self._snapshot_if_due(state)
 
     @contextmanager
     def _changing_by_snapshot(self, *new_files: str) -> Iterator[tuple[int, str]]:
@@ -839,17 +839,17 @@ class Store:
             yield version, name
         self._snapshots.counts(name)
 
-    def _count_snapshot(self, contents: Contents, name: str) -> None:
+    def _count_snapshot(self, state: StoreState, name: str) -> None:
         """Write the snapshot that a change ends with; it counts with the change."""
         self._rows.commit()
-        self._snapshots.write(name, self._state(contents))
+        self._snapshots.write(name, self._snapshot_content(state))
         self._rows.sync()
         self._snapshots.let_count(name)
 
-    def _check_alone(self, contents: Contents) -> None:
+    def _check_alone(self, state: StoreState) -> None:
         """Raise if somebody else has written meanwhile: somebody may have taken the lock's file away."""
         assert self._lock is not None
-        if self._database.version() != contents.version or not self._lock.is_ours():
+        if self._database.version() != state.version or not self._lock.is_ours():
             raise StoreLocked(
                 f"{self.folder} is no longer this process's to write: its lock was taken away, and it may be written to"
                 f" by {describe(holder(self.folder))}. Close it and open it again"
@@ -870,26 +870,26 @@ class Store:
 
     # Snapshots ----------------------------------------------------------------------------------------------------
 
-    def _state(self, contents: Contents, *, with_ids: bool = True) -> snapshots.State:
-        """Return what is written to a snapshot: the contents, and what rows are, for whoever has no database."""
-        header, arrays = contents.to_state()
+    def _snapshot_content(self, state: StoreState, *, with_ids: bool = True) -> snapshots.Content:
+        """Return what is written to a snapshot: the state, and what rows are, for whoever has no database."""
+        header, arrays = state.to_state()
         arrays |= {f"rows/{name}": array for name, array in self._rows.to_state().items()}
         if with_ids and self._database.get("is_named"):
             arrays |= ids_as_arrays(self._database.all_ids(is_trusted=True))
         return {**header, "about": {name: self._database.find(name) for name in ALSO_IN_SNAPSHOTS}}, arrays
 
-    def _snapshot_if_due(self, contents: Contents) -> None:
-        if not self._snapshots.is_due(contents.n_points):
+    def _snapshot_if_due(self, state: StoreState) -> None:
+        if not self._snapshots.is_due(state.n_points):
             return
         if not CAN_FORK:
             self.snapshot()
             return
-        name, lock = snapshot_name(contents.version), self._lock
+        name, lock = snapshot_name(state.version), self._lock
         assert lock is not None
         self._announce(name)
         # Ids are read from the database, which takes too long for whoever waits.
-        state = self._state(contents, with_ids=False)
-        self._snapshots.fork(name, state, lock.forget, lambda: self._snapshot_ended(contents.version, name))
+        content = self._snapshot_content(state, with_ids=False)
+        self._snapshots.fork_snapshot(name, content, lock.forget, lambda: self._snapshot_ended(state.version, name))
 
     def _snapshot_ended(self, version: int, name: str) -> None:
         """Let a snapshot count that was written in a forked process; if that failed, the one before counts on."""
@@ -904,9 +904,9 @@ class Store:
                     with self._database.changing():
                         self._rows.sync()
                         self._snapshots.let_count(name)
-                    if self._contents is not None and self._contents.version == version:
+                    if self._state is not None and self._state.version == version:
                         # Read again when it is next asked for, by a memory map: what was written to is not in memory.
-                        self._contents = None
+                        self._state = None
                     self._snapshots.counts(name)
                 else:
                     self._snapshots.clean()
@@ -929,13 +929,13 @@ class Store:
         self._database.set_payloads(positions.tolist(), payloads)
 
     def _new_ones(
-        self, contents: Contents, rows: Any, names: list[Id], payloads: list[str | None] | None
+        self, state: StoreState, rows: Any, names: list[Id], payloads: list[str | None] | None
     ) -> npt.NDArray[np.intp]:
         """Return which of some points are not there yet; the others must be the same as those that are."""
         positions = self._database.positions_of(names)
         known = np.array([i for i, position in enumerate(positions) if position is not None], np.intp)
         at = np.array([positions[i] for i in known.tolist()], np.int64)
-        same = inputs.same_rows(inputs.taken(rows, known), self._rows.at(contents.row_of[at]))
+        same = inputs.same_rows(inputs.taken(rows, known), self._rows.at(state.row_of[at]))
         if not same.all():
             name = names[int(known[np.argmin(same)])]
             raise ValueError(
