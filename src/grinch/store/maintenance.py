@@ -1,4 +1,4 @@
-"""Whether a store is as it should be: what is on disk, what is in memory, and that the one gives the other."""
+"""Checks and backups of stores."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from grinch.store.damage import damaged
 from grinch.store.database import Database
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
-from grinch.store.rows import Rows, files_of
+from grinch.store.rows import StoredRows, files_of
 from grinch.store.snapshots import verify
 from grinch.store.state import StoreState
 
 
 def check_store(
-    folder: Path, state: StoreState, read: StoreState, database: Database, rows: Rows, snapshot: Container
+    folder: Path, state: StoreState, read: StoreState, database: Database, rows: StoredRows, snapshot: Container
 ) -> None:
     """Raise :class:`~grinch.store.DamagedStore` if anything is not as it should be; ``read`` is what is on disk."""
     database.check()
@@ -40,7 +40,7 @@ def check_store(
 
 
 def _check_points(state: StoreState, database: Database) -> None:
-    """Everybody has an id and a row, and payloads can be read."""
+    """Check that each point has an id and a row, and that payloads can be read."""
     positions, filed = state.positions(), database.all_positions()
     if database.get("is_named") and not np.array_equal(positions, filed):
         raise damaged(database.path, f"there are {len(filed):,} ids for {len(positions):,} points")
@@ -49,12 +49,11 @@ def _check_points(state: StoreState, database: Database) -> None:
     rows = state.row_of[positions]
     if len(rows) and not (rows.min() >= 0 and rows.max() < state.n_rows and len(np.unique(rows)) == len(rows)):
         raise damaged(database.path, "points do not have a row each")
-    for _ in database.all_payloads():
-        pass
+    database.check_payloads()
 
 
 def _check_same(path: Path, state: StoreState, again: StoreState) -> None:
-    """What is on disk gives what is in memory."""
+    """Check that what is on disk gives what is in memory."""
     if again.version != state.version or again.n_rows != state.n_rows or again.n_given != state.n_given:
         raise damaged(path, f"the disk is at version {again.version}, memory at {state.version}")
     if not np.array_equal(again.row_of, state.row_of) or not np.array_equal(again.positions(), state.positions()):

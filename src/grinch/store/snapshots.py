@@ -1,4 +1,4 @@
-"""The snapshots of a store: which one counts, when the next is due, and the files that no longer count."""
+"""The snapshots of a store: reading, verifying and writing them, when the next is due, and which files to delete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,22 +48,27 @@ def snapshot_name(version: int) -> str:
     return f"snapshot-{version}-{secrets.token_hex(4)}.grinch"
 
 
-def read_snapshot(path: Path) -> Container:
-    """Map a snapshot into memory."""
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Let errors of a file be errors of a store."""
     try:
-        return container.read(path, KIND)
+        yield
     except container.LaterFormat as error:
         raise LaterFormat(str(error)) from None
     except SavedModelError as error:
-        raise damaged(path, _why(path, error)) from error
+        raise damaged(path, str(error).removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ")) from error
+
+
+def read_snapshot(path: Path) -> Container:
+    """Map a snapshot into memory."""
+    with _reading(path):
+        return container.read(path, KIND)
 
 
 def verify(snapshot: Container, names: Any = None) -> None:
-    """Compare arrays of a snapshot with their checksums."""
-    try:
+    """Compare arrays of a snapshot, or all of them, with their checksums."""
+    with _reading(snapshot.path):
         snapshot.verify(names)
-    except SavedModelError as error:
-        raise damaged(snapshot.path, _why(snapshot.path, error)) from error
 
 
 def verify_pointers(snapshot: Container) -> None:
@@ -85,26 +91,20 @@ def heavy_arrays(snapshot: Container) -> list[str]:
 
 
 def unverified(snapshot: Container) -> Iterator[Callable[[], None]]:
-    """Return what compares the blocks that are not verified on opening with their checksums, one at a time."""
+    """Yield what compares the blocks that are not verified on opening with their checksums, one at a time."""
     for name in heavy_arrays(snapshot):
         for number in range(len(snapshot.block_checksums[name])):
-            yield lambda name=name, number=number: verify_block(snapshot, name, number)  # type: ignore[misc]
+            yield partial(verify_block, snapshot, name, number)
 
 
 def verify_block(snapshot: Container, name: str, number: int) -> None:
     """Compare a block of an array with its checksum."""
-    try:
+    with _reading(snapshot.path):
         snapshot.verify_block(name, number)
-    except SavedModelError as error:
-        raise damaged(snapshot.path, _why(snapshot.path, error)) from error
-
-
-def _why(path: Path, error: SavedModelError) -> str:
-    return str(error).removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ")
 
 
 class Snapshots:
-    """The snapshots in the folder of a store; ``lock`` is that of a writer, None for readers."""
+    """The snapshots in the folder of a store."""
 
     def __init__(self, folder: Path, database: Database):
         self.folder, self.database = folder, database
@@ -126,23 +126,18 @@ class Snapshots:
         return snapshot, self.database.find("snapshot_is") == _identity(snapshot.path)
 
     def begin(self, snapshot: Container, n_rows: int, n_operations: int) -> None:
-        """Go on from a snapshot, since which this many rows came by this many operations."""
+        """Continue from a snapshot, since which this many rows came by this many operations."""
         self.version, self._unverified = int(snapshot.header["version"]), snapshot.path
         self._n_changed, self._n_operations = n_rows, n_operations
 
     # Writing ------------------------------------------------------------------------------------------------------
 
     def write(self, name: str, content: Content) -> None:
-        """Write a snapshot, which does not count yet.
-
-        What is in it comes from the last one: damage must not get right checksums that way.
-        """
-        self._verify_last()
-        container.write(self.folder / name, KIND, *content)
-
-    def _verify_last(self) -> None:
+        """Write a snapshot, which does not count yet."""
         if self._unverified is not None:
+            # Parts of it are copied: damage must not get right checksums that way.
             verify(read_snapshot(self._unverified))
+        container.write(self.folder / name, KIND, *content)
 
     def let_count(self, name: str) -> None:
         """Within a transaction: let a snapshot count from its end on; the log before it is history then."""
@@ -152,7 +147,7 @@ class Snapshots:
         self.database.forget_rows(version)
 
     def counts(self, name: str) -> None:
-        """Go on from a snapshot that counts now."""
+        """Continue from a snapshot that counts now."""
         self.version, self._unverified = int(name.split("-")[1]), None
         self.clean()
 
@@ -212,7 +207,7 @@ class Snapshots:
         self.database.set("files", sorted({*known, *names}))
 
     def clean(self) -> None:
-        """Delete files of this store that no longer count, or never did, and what was written to become one."""
+        """Delete files of this store that do not count, and those of writers that died."""
         if self._waiting is not None:
             return
         made = {name for name in self.database.find("files") or [] if any(kind.fullmatch(name) for kind in OUR_NAMES)}
@@ -227,19 +222,19 @@ class Snapshots:
 
 
 def _identity(path: Path) -> list[int]:
-    """Return what a file is on this machine, which no copy of it is."""
+    """Return what identifies a file on this machine, which no copy of it shares."""
     status = path.stat()
     return [status.st_dev, status.st_ino]
 
 
 def _fork(work: Callable[[], None]) -> int:
-    """Run ``work`` on the memory as it is now, in a forked process; returns its number. It ends with 0 if all is well.
+    """Run ``work`` on the memory as it is now, in a forked process; return its number.
 
     Memory is shared with it, and a page is copied when this process writes to it. ``work`` may write files and nothing
-    else, for other threads, with whatever they hold, are not there.
+    else: other threads are not there, and the locks they hold are never released.
     """
     with warnings.catch_warnings():
-        # Python warns of forks beside threads, whose locks are never opened in the fork; this one takes none.
+        # Python warns of forks beside threads, whose locks are never released in the fork; this one takes none.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid:
@@ -286,7 +281,7 @@ class Verification:
         return not self._thread.is_alive()
 
     def check(self) -> None:
-        """Raise what was found."""
+        """Raise the first error."""
         if self._error is not None:
             raise self._error
 

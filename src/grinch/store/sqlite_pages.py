@@ -78,7 +78,7 @@ def _new_header() -> bytes:
     """Return how a database with a write-ahead log begins."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(f"pragma page_size = {PAGE}")
-        connection.execute("create table nothing (x)")
+        connection.execute("create table empty (x)")
         header = bytearray(connection.serialize()[:HEADER])
     header[18:20] = b"\2\2"
     return bytes(header)

@@ -1,7 +1,8 @@
-"""A store in memory: a model, the cuts that follow its tree, and where the row of each point is.
+"""A store in memory: a model, the cuts that follow its tree, and the number of the row of each point.
 
 It changes by operations alone, each of which makes a version; the same operations from the same beginning give the
-same state, bit by bit. That is what a store rests on: what is on disk is a snapshot and the operations since.
+same state, bit by bit. So a snapshot and the operations since are enough on disk. For readers beside a writer there is
+a copy of it at one version.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,6 @@ from scipy.sparse import issparse
 
 from grinch._types import Counts, Labels, Slots
 from grinch.cuts.tracking import Change
-from grinch.estimators.advice import no_advice
 from grinch.estimators.inside import close_gaps, engine_of, fit_of, rows_for_engine
 from grinch.estimators.saved import model_from_state
 from grinch.saving import disk
@@ -31,7 +31,6 @@ from grinch.saving.state import flatten, unflatten
 from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.database import Id, Operation
 from grinch.store.inputs import RowCheck
-from grinch.store.queries import AboutCut, Placed
 from grinch.summaries import SparseSummaries
 from grinch.summaries.arrays import enlarged
 from grinch.summaries.sparse import enlarged_entries
@@ -48,21 +47,42 @@ from grinch.tree import NONE
 MAPPED_BYTES = 2**26
 # Exemplars of a cluster.
 N_EXEMPLARS = 3
+# An automatic cut may be out of date when this share of the points came or went since it was made.
+RECUT_SHARE = 0.5
+
+
+class Placed(NamedTuple):
+    """Where rows would go: the node of the tree beside which, and the position of the nearest point (-1: unknown)."""
+
+    beside: Counts
+    nearest: Counts
+
+
+class AboutCut(NamedTuple):
+    """How a cut is made, and how much changed since it was made."""
+
+    kind: str
+    parameters: dict[str, Any]
+    points_changed: int
+    share_changed: float
+
+    @property
+    def is_recut_advised(self) -> bool:
+        return self.kind == "automatic" and self.share_changed >= RECUT_SHARE
 
 
 class StoreState:
-    """What is in a store at a version.
+    """The tree over the points of a store and the cuts of it, at the last version.
 
-    ``store`` is a name that no other store has;
-    ``row_of`` is by position: where in the store's rows the point is; ``n_rows`` is how many rows there are in all,
-    those of removed points and earlier versions of updated ones among them.
+    ``store`` is a name that no other store has; ``row_of`` has the number of the row of each point, by position;
+    ``n_rows`` is the number of all rows, with those of removed points and the earlier ones of updated points.
     """
 
     def __init__(self, tracking: ClusterTracking, folder: Path, store: str):
         self.model, self.tracking, self.folder, self.store = tracking.model, tracking, folder, store
         self.version = self.n_rows = 0
         self.n_begun = 0
-        """How many changes were begun: if one is raised out of, this state must not be used any more."""
+        """The number of changes that were begun: after one that failed, this state must not be used any more."""
         self.verify_points: Callable[[Slots], None] = lambda slots: None
         """Raises if the rows of these points, by their slots, are not as they were written."""
         self._row_of: Counts = np.empty(0, np.int64)
@@ -78,8 +98,6 @@ class StoreState:
             summaries.enlarge = InFiles(self.folder)
             if isinstance(summaries, SparseSummaries):
                 summaries.enlarge_entries = InFiles(self.folder).entries
-
-    # What there is ------------------------------------------------------------------------------------------------
 
     @property
     def is_fitted(self) -> bool:
@@ -99,27 +117,27 @@ class StoreState:
         return self._row_of[: self.n_given]
 
     def positions(self) -> Counts:
-        """The positions of all points, in ascending order."""
+        """Return the positions of all points, in ascending order."""
         if not self.is_fitted:
             return np.empty(0, np.int64)
         fitted = fit_of(self.model)
-        found = fitted.ids.positions[fitted.builder.slots()]  # type: ignore[attr-defined]
-        return found if fitted.ids.is_in_order else np.sort(found)
+        positions = fitted.ids.positions[fitted.builder.slots()]  # type: ignore[attr-defined]
+        return positions if fitted.ids.is_in_order else np.sort(positions)
 
     def positions_by_row(self) -> Counts:
-        """The positions of all points, in the order of their rows."""
+        """Return the positions of all points, in the order of their rows."""
         positions = self.positions()
         return positions[np.argsort(self.row_of[positions])]
 
     def has(self, positions: Counts) -> npt.NDArray[np.bool_]:
-        """Which of these positions have a point."""
+        """Return which of these positions have a point."""
         if not self.is_fitted:
             return np.zeros(len(positions), np.bool_)
         engine = engine_of(self.model)
         slots = fit_of(self.model).ids.slots_at(positions, engine.slots)
         return np.array([slot >= 0 and engine.has(slot) for slot in slots.tolist()], np.bool_)
 
-    # As it is asked for (``queries.State``) -----------------------------------------------------------------------
+    # Queries ------------------------------------------------------------------------------------------------------
 
     @property
     def cut_names(self) -> list[str]:
@@ -127,7 +145,7 @@ class StoreState:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How the model was made."""
+        """The parameters that the model was made with."""
         parameters = self.model.get_params()
         return {name: parameters[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")}
 
@@ -138,9 +156,9 @@ class StoreState:
         return self.tracking.labels(cut)
 
     def about_cut(self, cut: str) -> AboutCut:
-        found = self.tracking[cut]
-        kind = "automatic" if found.is_automatic else "n_clusters" if found.how.threshold is None else "threshold"
-        return AboutCut(kind, found.parameters, found.drift.came + found.drift.left, found.drift.share)
+        tracked = self.tracking[cut]
+        kind = "automatic" if tracked.is_automatic else "n_clusters" if tracked.how.threshold is None else "threshold"
+        return AboutCut(kind, tracked.parameters, tracked.drift.came + tracked.drift.left, tracked.drift.share)
 
     def row_check(self) -> RowCheck:
         return RowCheck.of(self.model)
@@ -172,10 +190,7 @@ class StoreState:
             return []
         return list(zip(self.model.layers_, self.model.layer_persistence_.tolist(), strict=True))
 
-    def would_recut(self, cut: str) -> Any:
-        return self.tracking.would_recut(cut)
-
-    # For readers beside a change (``frozen.py``) ------------------------------------------------------------------
+    # For readers beside a change ----------------------------------------------------------------------------------
 
     def engine_view(self) -> EngineView | None:
         return engine_of(self.model).view() if self.n_points else None
@@ -191,37 +206,48 @@ class StoreState:
 
     # Operations ---------------------------------------------------------------------------------------------------
 
-    def insert(self, version: int, rows: Any, first_row: int) -> list[Change]:
-        """Points come, and their rows are those from ``first_row`` on."""
-        self.n_begun += 1
-        first = self.n_given
-        # Of sparse rows, there may be more columns than before: the store has asked.
-        self.model.partial_fit(rows, new_columns=issparse(rows))
-        self._use_files()
-        self._note_rows(np.arange(first, self.n_given), first_row)
-        return self._committed(version)
+    def apply(self, done: Operation, rows: Any = None) -> list[Change]:
+        """Make the change that an operation of the log stands for, now or again; ``rows`` are those that came with it.
 
-    def adopt(self, version: int, rows: Any, tree: Tree, first_row: int) -> list[Change]:
-        """The first points come, with the tree that they have already; leaf i of it is row i."""
+        Return what happened to clusters.
+        """
+        self.n_begun += 1
+        if done.kind == "insert":
+            # Of sparse rows, there may be more columns than before: the store has asked.
+            self.model.partial_fit(rows, new_columns=issparse(rows))
+            self._use_files()
+            self._note_rows(np.arange(self.n_given - done.n_rows, self.n_given), done.numbers)
+        elif done.kind == "remove":
+            self.model.remove(np.frombuffer(done.data or b"", "<i8"))
+        elif done.kind == "update":
+            if issparse(rows):
+                # As they are read again, they may have columns that came later.
+                self.model.n_features_in_ = max(self.n_features, rows.shape[1])
+            positions = np.frombuffer(done.data or b"", "<i8")
+            self.model.update(positions, rows)
+            self._note_rows(positions, done.numbers)
+        elif done.kind == "add_cut":
+            said = json.loads(done.data or b"")
+            self.tracking.add(said["name"], **how_of(said))
+            return [*self._committed(done.version), *self._born(done.version, said["name"])]
+        elif done.kind == "drop_cut":
+            self.tracking.drop(**json.loads(done.data or b""))
+        else:
+            # The model has no part in what is left, but for a recut.
+            self.version = done.version
+            return (
+                self.tracking.recut(version=done.version, **json.loads(done.data or b""))
+                if done.kind == "recut"
+                else []
+            )
+        return self._committed(done.version)
+
+    def adopt(self, version: int, rows: Any, tree: Tree) -> list[Change]:
+        """Take the first points with the tree that they have already; leaf i of it is row i."""
         self.n_begun += 1
         self.model.fit_tree(rows, tree)
         self._use_files()
-        self._note_rows(np.arange(self.n_given), first_row)
-        return self._committed(version)
-
-    def remove(self, version: int, positions: Counts) -> list[Change]:
-        self.n_begun += 1
-        self.model.remove(positions)
-        return self._committed(version)
-
-    def update(self, version: int, positions: Counts, rows: Any, first_row: int) -> list[Change]:
-        """Points get other rows: those from ``first_row`` on."""
-        self.n_begun += 1
-        if issparse(rows):
-            # As they are read again, they may have columns that came later.
-            self.model.n_features_in_ = max(self.n_features, rows.shape[1])
-        self.model.update(positions, rows)
-        self._note_rows(positions, first_row)
+        self._note_rows(np.arange(self.n_given), np.arange(self.n_given))
         return self._committed(version)
 
     def refine(self, version: int, passes: int) -> list[Change]:
@@ -230,7 +256,7 @@ class StoreState:
         return self._committed(version)
 
     def compact(self, version: int) -> Counts:
-        """Let nothing be left of removed points; rows are numbered anew. The old numbers of the rows, by new number."""
+        """Forget removed points, and renumber rows; return the old number of each row."""
         self.n_begun += 1
         if self.is_fitted:
             close_gaps(self.model)
@@ -243,64 +269,23 @@ class StoreState:
         self._committed(version)
         return kept
 
-    def add_cut(self, version: int, name: str, how: Mapping[str, Any]) -> list[Change]:
-        self.n_begun += 1
-        self.tracking.add(name, **how)
-        return [*self._committed(version), *self._born(version, name)]
+    def set_rows(self, numbers: Counts) -> None:
+        """Let these be the numbers of the rows, by position."""
+        self._row_of, self.n_rows = numbers, int(numbers.max(initial=-1)) + 1
 
     def _born(self, version: int, name: str) -> list[Change]:
-        """All clusters of a cut that was just made."""
-        if not self.n_points:
-            return []
-        members = sorted(self.tracking.members(name).items())
+        """Return the changes that are the beginning of a cut."""
+        members = sorted(self.tracking.members(name).items()) if self.n_points else []
         return [
-            Change(
-                version, name, "born", cluster, (), len(some), len(some), tuple(np.sort(some)[:N_EXEMPLARS].tolist())
-            )
-            for cluster, some in members
+            Change(version, name, "born", cluster, (), len(own), len(own), tuple(np.sort(own)[:N_EXEMPLARS].tolist()))
+            for cluster, own in members
         ]
-
-    def drop_cut(self, version: int, name: str) -> list[Change]:
-        self.n_begun += 1
-        self.tracking.drop(name)
-        return self._committed(version)
-
-    def recut(self, version: int, name: str) -> list[Change]:
-        self.n_begun += 1
-        self.version = version
-        return self.tracking.recut(name, version)
-
-    def nothing(self, version: int) -> list[Change]:
-        """An operation that the model has no part in."""
-        self.n_begun += 1
-        self.version = version
-        return []
-
-    def replay(self, done: Operation, rows_of: Callable[[Operation], Any]) -> None:
-        """Do an operation of the log again; ``rows_of`` finds the rows that came with it."""
-        data = done.data or b""
-        if done.kind == "insert":
-            with no_advice():  # it was given when they came
-                self.insert(done.version, rows_of(done), done.first_row)
-        elif done.kind == "remove":
-            self.remove(done.version, np.frombuffer(data, "<i8"))
-        elif done.kind == "update":
-            self.update(done.version, np.frombuffer(data, "<i8"), rows_of(done), done.first_row)
-        elif done.kind == "add_cut":
-            said = json.loads(data)
-            self.add_cut(done.version, said["name"], how_of(said))
-        elif done.kind == "drop_cut":
-            self.drop_cut(done.version, **json.loads(data))
-        elif done.kind == "recut":
-            self.recut(done.version, **json.loads(data))
-        else:
-            self.nothing(done.version)
 
     def _committed(self, version: int) -> list[Change]:
         self.version = version
         return self.tracking.commit(version)
 
-    def _note_rows(self, positions: Counts, first_row: int) -> None:
+    def _note_rows(self, positions: Counts, numbers: Counts) -> None:
         need = self.n_given
         if need > len(self._row_of):
             larger = np.full(max(need, len(self._row_of) * 3 // 2), -1, np.int64)
@@ -309,8 +294,8 @@ class StoreState:
         if self._is_row_of_shared and len(positions) and positions[0] < self.n_given - len(positions):
             # Not only points that came, which nobody has looked at yet.
             self._row_of, self._is_row_of_shared = self._row_of.copy(), False
-        self._row_of[positions] = first_row + np.arange(len(positions))
-        self.n_rows = first_row + len(positions)
+        self._row_of[positions] = numbers
+        self.n_rows = int(numbers[-1]) + 1
 
     # On disk ------------------------------------------------------------------------------------------------------
 
@@ -318,35 +303,29 @@ class StoreState:
         """Return all there is, as JSON and arrays; nothing is copied."""
         model, own = flatten(self.model.to_state())
         state, tracked = self.tracking.to_state()
-        manifest = {
-            "store": self.store,
-            "version": self.version,
-            "rows": self.n_rows,
-            "model": model,
-            "followed": state,
-        }
+        header = {"store": self.store, "version": self.version, "rows": self.n_rows, "model": model, "followed": state}
         arrays = {f"model/{name}": array for name, array in own.items()}
         arrays |= {f"followed/{name}": array for name, array in tracked.items()}
-        return manifest, arrays | {"row_of": self._row_of}
+        return header, arrays | {"row_of": self._row_of}
 
     @classmethod
     def from_snapshot(cls, snapshot: Container, folder: Path, linkage: Any, search: Any) -> Self:
-        """What was written; arrays are used as they are mapped."""
-        manifest = snapshot.header
+        """Return what was written; arrays are used as they are mapped."""
+        header = snapshot.header
 
         def under(name: str) -> dict[str, npt.NDArray[Any]]:
             return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
 
-        model = model_from_state(unflatten(manifest["model"], under("model/")), linkage=linkage, search=search)
-        tracking = ClusterTracking.from_state(model, manifest["followed"], under("followed/"))
-        state = cls(tracking, folder, manifest["store"])
-        state.version, state.n_rows = int(manifest["version"]), int(manifest["rows"])
+        model = model_from_state(unflatten(header["model"], under("model/")), linkage=linkage, search=search)
+        tracking = ClusterTracking.from_state(model, header["followed"], under("followed/"))
+        state = cls(tracking, folder, header["store"])
+        state.version, state.n_rows = int(header["version"]), int(header["rows"])
         state._row_of, state.row_sums = snapshot.arrays["row_of"], under("rows/")
         return state
 
 
 def ids_as_arrays(ids: Sequence[Id]) -> dict[str, npt.NDArray[Any]]:
-    """Ids as a snapshot holds them: numbers, or the text of all and where each ends."""
+    """Return ids as a snapshot holds them: numbers, or the text of all and where each ends."""
     if not ids or not isinstance(ids[0], str):
         return {"ids/numbers": np.array(ids, np.int64)}
     texts = [str(name).encode() for name in ids]
@@ -355,7 +334,7 @@ def ids_as_arrays(ids: Sequence[Id]) -> dict[str, npt.NDArray[Any]]:
 
 
 def ids_of_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Id] | None:
-    """The ids in a snapshot, by position; None if it has none.
+    """Return the ids in a snapshot, by position; None if it has none.
 
     >>> ids_of_arrays(ids_as_arrays(["a", "", "bc"]))
     ['a', '', 'bc']
@@ -383,30 +362,26 @@ class InFiles:
         row_bytes = old.dtype.itemsize * int(np.prod(old.shape[1:], dtype=np.int64))
         if fill != 0 or 2 * capacity * row_bytes < MAPPED_BYTES or not self.has_files:
             return enlarged(old, old_capacity, capacity, fill)
-        with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
-            number = file.fileno()
-            os.ftruncate(number, 2 * capacity * row_bytes)
-            rows_at_once = max(disk.CHUNK * 16 // row_bytes, 1)
-            for source, target in ((0, 0), (old_capacity, capacity)):
-                for start in range(0, old_capacity, rows_at_once):
-                    piece = old[source + start : source + min(start + rows_at_once, old_capacity)]
-                    disk.write_at(number, piece, (target + start) * row_bytes)
-            whole = mmap.mmap(number, 2 * capacity * row_bytes, access=mmap.ACCESS_COPY)
-        return np.frombuffer(whole, old.dtype).reshape(2 * capacity, *old.shape[1:])
+        pieces = {0: old[:old_capacity], capacity * row_bytes: old[old_capacity : 2 * old_capacity]}
+        return self._mapped(old.dtype, 2 * capacity * row_bytes, pieces).reshape(2 * capacity, *old.shape[1:])
 
     def entries(self, old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
-        """The same for numbers without nodes: as :func:`~grinch.summaries.sparse.enlarged_entries`."""
+        """Do the same for numbers without nodes, as :func:`~grinch.summaries.sparse.enlarged_entries`."""
         if room * old.dtype.itemsize < MAPPED_BYTES or not self.has_files:
             return enlarged_entries(old, room)
+        return self._mapped(old.dtype, room * old.dtype.itemsize, {0: old})
+
+    def _mapped(self, dtype: Any, size: int, pieces: Mapping[int, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return an array of ``size`` bytes, with these pieces at these bytes, mapped from a file."""
         with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
-            os.ftruncate(file.fileno(), room * old.dtype.itemsize)
-            disk.write_at(file.fileno(), old, 0)
-            whole = mmap.mmap(file.fileno(), room * old.dtype.itemsize, access=mmap.ACCESS_COPY)
-        return np.frombuffer(whole, old.dtype)
+            os.ftruncate(file.fileno(), size)
+            for at, piece in pieces.items():
+                disk.write_at(file.fileno(), piece, at)
+            return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), dtype)
 
 
 class FrozenState:
-    """The state of a store at the moment this is made (``queries.State``).
+    """The state of a store at the moment this is made, with the queries of :class:`StoreState`.
 
     It has a copy of the tree and the labels of each cut; points are found and placed by the engine's own view.
     Without one, of linkages written in Python, nothing can be placed (``can_place``).
@@ -458,13 +433,13 @@ class FrozenState:
     def predict(self, cut: str, rows: Any) -> Labels:
         nearest, beside, scores = self._places(rows)
         owners, threshold = self._owners_by_node(cut), self.about_cut(cut).parameters["threshold"]
-        found = owners[beside]
+        joined = owners[beside]
         if threshold is None:
             near = np.where(nearest == NONE, -1, owners[nearest])
-            return np.where(found < 0, near, found)
+            return np.where(joined < 0, near, joined)
         parents = self._tree.parents()[beside]
-        is_whole = (found >= 0) & ((parents < 0) | (owners[parents] < 0))
-        return np.where(is_whole & (scores < threshold), -1, found)
+        is_whole = (joined >= 0) & ((parents < 0) | (owners[parents] < 0))
+        return np.where(is_whole & (scores < threshold), -1, joined)
 
     def _places(self, rows: Any) -> tuple[Counts, Counts, Any]:
         """Return the nearest leaf, the node beside which each row would go, and the score of the two."""
