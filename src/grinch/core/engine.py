@@ -11,8 +11,9 @@ from typing import Any, Protocol, Self, cast
 
 import numpy as np
 
+from grinch._checks import count_rows
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance, Floats, Ids, Slots, count_rows
+from grinch._types import Advance, Floats, Ids, Slots
 from grinch.core import entries, moves
 from grinch.core.found import FoundOnArrival
 from grinch.core.leave import remove_points

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from grinch._types import Floats, Ids, Slots, count_rows
+from grinch._checks import count_rows
+from grinch._types import Floats, Ids, Slots
 from grinch.core import entries
 from grinch.core.places import AT_ONCE, Places
 from grinch.core.rules import Rules

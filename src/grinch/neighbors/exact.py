@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
-from grinch._cores import cores
+from grinch._checks import cores
 from grinch._types import Floats, Ids, Slots
 from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk

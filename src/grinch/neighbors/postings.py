@@ -12,8 +12,8 @@ import numpy as np
 
 from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
-from grinch._sparse_rows import first_not_below
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
+from grinch._vectors import first_not_below
 from grinch.linkage.sparse import SQUARE
 from grinch.linkage.vector import TANIMOTO
 from grinch.neighbors.topk import offer_block

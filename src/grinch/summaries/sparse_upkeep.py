@@ -9,8 +9,8 @@ import numpy as np
 from numba import typeof, types
 
 from grinch._compile import jitable
-from grinch._sparse_rows import product_of
 from grinch._types import Ids, as_id
+from grinch._vectors import product_of
 from grinch.linkage.sparse import formula_of_product, keep_largest, merge_moments, product_with, unite
 from grinch.linkage.vector import COUNT
 from grinch.summaries.arrays import Arrays, SummaryArrays, new_arrays
