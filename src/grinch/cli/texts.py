@@ -13,9 +13,8 @@ import typer
 
 from grinch._types import Labels, Mask
 from grinch.cuts import collapse
-from grinch.io.points import FileError, Points
+from grinch.io.points import FileError, Points, ending_of
 from grinch.io.read import Texts
-from grinch.io.points import ending_of
 from grinch.store.inputs import TEXT_FILE
 from grinch.text import EncodedTexts, TextVectors, find_encoder
 from grinch.text.encoders import saved_encoder
