@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grinch.cli.changes import _print
+from grinch.cli.clusters import _print
 from grinch.cuts.tracking import Change
 
 

@@ -14,7 +14,7 @@ from grinch import Grinch
 from serve.looked import news, points
 
 # The package has a function of the same name.
-command = sys.modules["grinch.cli.explore"]
+command = sys.modules["grinch.cli.serve"]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 import grinch
 from commands import run_command
 from grinch.cli import add as adding
-from grinch.cli.changes import sentence, telling
+from grinch.cli.clusters import sentence, telling
 from grinch.cuts.tracking import Change
 from grinch.store.database import Operation
 from grinch.store.net import net_changes

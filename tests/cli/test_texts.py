@@ -236,7 +236,7 @@ def test_the_demonstration_on_docstrings(folder, monkeypatch):
 
 
 def test_small_clusters_point_to_coarser_layers(capsys):
-    from grinch.cli.report import report
+    from grinch.cli.results import report
     from grinch.io.read import Points
 
     X = np.repeat(np.random.default_rng(0).normal(size=(60, 8)), 3, axis=0)
