@@ -74,7 +74,7 @@ Try it:
   grinch explore news                       (view it in the browser)
   grinch serve news                         (over HTTP)
   grinch --import mine clusters news        (with a linkage of your own)
-  grinch coref --help                       (which records have the same author)
+  grinch coref --help                       (who wrote which records)
 
 FILE may be - for CSV on the standard input. Each command has a help page of its own, such as grinch cluster --help.""")
 # Where nobody looks at a screen, lines are not wrapped at its width.
@@ -93,8 +93,8 @@ def say(text: str, indent: str = "", hanging: str = "  ") -> None:
     width = screen_width()
     lines = [indent + text]
     if width is not None:
-        indents = {"initial_indent": indent, "subsequent_indent": indent + hanging}
-        lines = textwrap.wrap(text, width, **indents, break_long_words=False, break_on_hyphens=False)
+        wrapper = textwrap.TextWrapper(width, indent, indent + hanging, break_long_words=False, break_on_hyphens=False)
+        lines = wrapper.wrap(text)
     for line in lines or [""]:
         console.print(line, markup=False, soft_wrap=True)
 

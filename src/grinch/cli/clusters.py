@@ -194,7 +194,7 @@ def changes(
         for number, group in groupby(found, key=lambda change: change.version):
             of_version = list(group)
             say(f"Version {number}" + _time(times.get(number), ", {}"))
-            _print(telling(of_version), names, {change.cluster: change.size for change in of_version}, top)
+            print_changes(telling(of_version), names, {change.cluster: change.size for change in of_version}, top)
             say("")
     else:
         _print_net(net, names, start, version, times, top)
@@ -244,7 +244,7 @@ def print_kinds(opened: Any, store: Path, version: int, cut: str = "default") ->
 def _print_net(net: Net, names: dict[int, str], start: int, version: int, times: dict[int, float], top: int) -> None:
     since = f"version {start}{_time(times.get(start), ' ({})')}" if start else "the beginning"
     say(f"From {since} to version {version}{_time(times.get(version), ' ({})')}")
-    _print(net.changes, names, net.sizes, top, net.before)
+    print_changes(net.changes, names, net.sizes, top, net.before)
     if net.passing:
         was = "was" if net.passing == 1 else "were"
         say(f"{count_of(net.passing, 'cluster')} {was} born and dissolved in between", "  ")
@@ -252,13 +252,15 @@ def _print_net(net: Net, names: dict[int, str], start: int, version: int, times:
         say("the clusters are the same", "  ")
 
 
-def _print(
+def print_changes(
     found: list[Any],
     names: dict[int, str],
     sizes: dict[int, int],
     top: int,
     before: Mapping[int, int] | None = None,
 ) -> None:
+    """Print the ``top`` changes, those of named clusters first, and count the others."""
+
     def rank(change: Any) -> tuple[bool, bool, int, int, int]:
         is_named = _is_named(change, names)
         is_small = not is_named and change.count < FEW_POINTS
@@ -345,7 +347,9 @@ def _listed(words: Sequence[str]) -> str:
 
 def _with_texts(opened: Any, found: Sequence[Any]) -> list[Any]:
     """Return changes with the exemplars of new clusters as texts, where the points have any."""
-    ids = list(dict.fromkeys(one for change in found if change.kind == "born" for one in change.exemplars[:N_EXEMPLARS]))
+    ids = list(
+        dict.fromkeys(one for change in found if change.kind == "born" for one in change.exemplars[:N_EXEMPLARS])
+    )
     texts = dict(zip(ids, map(text_of, opened.payload(ids)), strict=True)) if ids else {}
     return [
         replace(change, exemplars=tuple(texts.get(one) or one for one in change.exemplars[:N_EXEMPLARS]))

@@ -40,8 +40,8 @@ def label(
 def recut(store: StorePath, cut: StoreCut = "default") -> None:
     """Choose the clusters of an automatic cut again.
 
-    They are chosen by all points in STORE. Between two recuts, clusters change only where points come and go. Clusters that are still the same keep their ids
-    and names.
+    They are chosen by all points in STORE. Between two recuts, clusters change only where points come and go. Clusters
+    that are still the same keep their ids and names.
     """
     with open_existing(store) as opened:
         about, version = opened.cuts().get(cut), opened.version

@@ -35,9 +35,7 @@ DropColumns = Annotated[
 ]
 PayloadColumns = Annotated[
     list[str] | None,
-    Option(
-        "--payload", metavar="COLUMN", help="Column to keep with each point; it is not a feature. May be repeated."
-    ),
+    Option("--payload", metavar="COLUMN", help="Column to keep with each point; it is not a feature. May be repeated."),
 ]
 
 # What a tree is built by.

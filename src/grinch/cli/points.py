@@ -203,15 +203,15 @@ def _check_range(points: Points) -> None:
 
 def _payload(points: Points, label: str | None) -> list[Any] | None:
     """Return an object of JSON for each point with the columns to keep, or None if there are none."""
-    columns = {name: list(map(_json_value, values)) for name, values in points.kept.items()}
+    columns = {name: list(map(json_value, values)) for name, values in points.kept.items()}
     if points.labels is not None:
-        columns[label or "label"] = list(map(_json_value, points.labels.tolist()))
+        columns[label or "label"] = list(map(json_value, points.labels.tolist()))
     if not columns:
         return None
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a value as JSON has it: dates, decimals and the like as text, nan as None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -294,7 +294,8 @@ def predict(
     store: StorePath,
     file: options.PointsFile,
     id: Annotated[
-        str | None, Option("--id", metavar="COLUMN", help="Column with an id for each point (default: its row, from 0).")
+        str | None,
+        Option("--id", metavar="COLUMN", help="Column with an id for each point (default: its row, from 0)."),
     ] = None,
     drop: options.DropColumns = None,
     text: options.Text = None,
@@ -373,7 +374,7 @@ def check_columns(opened: Any, points: Points) -> None:
         )
     lacking, more = ([name for name in a if name not in b] for a, b in ((known, given), (given, known)))
     problems = [f"lacks {_listed(lacking)}"] * bool(lacking) + [f"has {_listed(more)} as well"] * bool(more)
-    option = next((f". Columns that are not features are left out with --drop, as in --drop {name}" for name in more), "")
+    option = f". Columns that are not features are left out with --drop, as in --drop {more[0]}" if more else ""
     raise FileError(f"FILE must have the columns of the store, {_listed(known)}; it {' and '.join(problems)}{option}")
 
 

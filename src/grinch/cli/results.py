@@ -240,7 +240,9 @@ def _summary(model: TreeClusterer, flat: Labels, labels: list[Any] | None, secon
 def settings_of(model: Any) -> dict[str, Any]:
     """Return the parameters of a model as JSON has them, rules by their names and the metric in full."""
     params = model.get_params()
-    found = {name: value._asdict() if isinstance(value, Rules) else value for name, value in params.items()}
+    found: dict[str, Any] = {
+        name: value._asdict() if isinstance(value, Rules) else value for name, value in params.items()
+    }
     if "linkage" in found:
         found["metric"] = metric_in_full(found["linkage"], found["metric"])
     return found
@@ -261,7 +263,7 @@ def _draw(
     import matplotlib.pyplot as plt
 
     from grinch.plots import plot_dendrogram, plot_icicle
-    from grinch.plots.fonts import many_fonts
+    from grinch.plots.style import many_fonts
 
     known: dict[str, Any] = {"labels": labels, "clusters": flat, "texts": texts}
     drawn, is_boxed = list[str](), False

@@ -84,17 +84,14 @@ def explore(
     source: Any = open_source(path)
     with closing(source):
         if table is not None:
-            # A store cannot be described, which this says.
-            source.describe(_payload(table, id, source))
+            # First, because a store cannot be described, which this says.
+            rows = _payload(table, id, source)
+            source.describe(rows)
         else:
             text, label = _describe_by_results(path, source, text, label)
         viewer = Viewer(source, text=text, label=label, image=image, images=images, x=x, y=y)
         if export is not None:
-            from grinch.serve.export import write_page
-
-            write_page(viewer, export)
-            size = size_of(export.stat().st_size)
-            say(f"{viewer.n:,} points, written to {export} ({size}): it opens in any browser, offline")
+            _export(viewer, export)
         else:
             _show(viewer, path, port, browser)
 
@@ -140,6 +137,14 @@ def _payload(table: Path, id: str | None, source: Any) -> list[Any]:
     if not any(row is not None for row in found):
         raise FileError(f"no id in column {id!r} of {table.name!r} is the id of a point")
     return found
+
+
+def _export(viewer: Any, path: Path) -> None:
+    from grinch.serve.export import write_page
+
+    write_page(viewer, path)
+    size = size_of(path.stat().st_size)
+    say(f"{viewer.n:,} points, written to {path} ({size}): it opens in any browser, offline")
 
 
 def _show(viewer: Any, path: Path, port: int | None, browser: bool) -> None:

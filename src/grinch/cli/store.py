@@ -285,7 +285,8 @@ def _bytes_in(folder: Path) -> int:
 
 def convert(
     old: Annotated[
-        Path, Argument(metavar="OLD", help="A saved model, text vectors, a coreference model, or the folder of a store.")
+        Path,
+        Argument(metavar="OLD", help="A saved model, text vectors, a coreference model, or a store."),
     ],
     new: Annotated[Path, Argument(metavar="NEW", help="The file or folder to write; it must not exist yet.")],
 ) -> None:

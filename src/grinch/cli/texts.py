@@ -141,13 +141,13 @@ def read_input(file: Path, texts: TextOptions, asked: Asked, store: Path | None 
     if isinstance(made_by, EncodedTexts):
         return Input(points, made_by)
     if not is_kept:
-        return Input(points, made_by, _note_on_words(rows, "no word, and no cluster (-1)"))
-    return Input(points, made_by, _note_on_unknown(found, rows, made_by))
+        return Input(points, made_by, note_on_words(rows, "no word, and no cluster (-1)"))
+    return Input(points, made_by, note_on_unknown(found, rows, made_by))
 
 
-def _note_on_unknown(found: Texts, rows: Any, made_by: TextVectors) -> str | None:
+def note_on_unknown(found: Texts, rows: Any, made_by: TextVectors) -> str | None:
     """Return a note on words that do not count, because the words of a store are those of its first file."""
-    note = _note_on_words(rows, "no word" if made_by.hashing else "no word that the store knows")
+    note = note_on_words(rows, "no word" if made_by.hashing else "no word that the store knows")
     share = made_by.unknown_share(found.texts)
     if share <= MANY_UNKNOWN:
         return note
@@ -156,7 +156,8 @@ def _note_on_unknown(found: Texts, rows: Any, made_by: TextVectors) -> str | Non
     return f"{f'{note}; ' if note else 'note: '}{many}: {advice}"
 
 
-def _note_on_words(rows: Any, what: str) -> str | None:
+def note_on_words(rows: Any, what: str) -> str | None:
+    """Return a note on how many texts have no words, if some have none."""
     n, count = rows.shape[0], int(are_wordless(rows).sum())
     return f"note: {count:,} of the {n:,} texts {'has' if count == 1 else 'have'} {what}" if count else None
 

@@ -20,9 +20,8 @@ from sklearn.utils import check_random_state
 
 from grinch import cuts
 from grinch._checks import count_rows
-from grinch._types import Advance
+from grinch._types import Advance, Mask
 from grinch.cuts.choice import Choice
-from grinch.cuts.flat import Mask
 from grinch.cuts.tracking import LiveCut
 from grinch.errors import LinkageError
 from grinch.estimators import saved
