@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from grinch.estimators.saved import load
     from grinch.linkage import Linkage
     from grinch.serve.client import connect
+    from grinch.serve.notebook import explore as explore
     from grinch.store import Store, open
     from grinch.tree import Tree
 
@@ -59,6 +60,7 @@ _HOMES = {
     "Tree": "grinch.tree",
     "cluster_with": "grinch.estimators.registry",
     "connect": "grinch.serve.client",
+    "explore": "grinch.serve.notebook",
     "load": "grinch.estimators.saved",
     "open": "grinch.store",
 }

@@ -22,7 +22,7 @@ from grinch.cli.options import StoreCut, StorePath
 from grinch.cli.store import open_existing
 from grinch.io.read import FileError
 from grinch.io.write import harmless
-from grinch.store.net import Net, net_changes
+from grinch.store.change_summary import ChangeSummary, summarize_changes
 
 N_EXEMPLARS = 3
 # What is shown of a name, of the text of a point beside others, and in a sentence; below MIN_TEXT, fewer are shown.
@@ -183,7 +183,7 @@ def changes(
         times, version = opened.times(), opened.version
         start = version_at(since, times, datetime.now())
         found, names = opened.changes(since=start, cut=cut), opened.names(cut, gone=True)
-        net = net_changes(found)
+        net = summarize_changes(found)
         if format == "text":
             found, net = _with_texts(opened, found), net._replace(changes=_with_texts(opened, net.changes))
     if format != "text":
@@ -235,13 +235,15 @@ def _time(seconds: float | None, form: str) -> str:
 
 def print_kinds(opened: Any, store: Path, version: int, cut: str = "default") -> None:
     """Print what became of clusters since a version in one line, and how to see more."""
-    kinds = Counter(change.kind for change in net_changes(opened.changes(since=version, cut=cut)).changes)
+    kinds = Counter(change.kind for change in summarize_changes(opened.changes(since=version, cut=cut)).changes)
     if kinds:
         say("Clusters: " + ", ".join(f"{kinds[kind]:,} {VERBS.get(kind, kind)}" for kind in KINDS if kinds[kind]))
         say(f"See them with: grinch changes {store} --since {version}{cut_option(cut)}")
 
 
-def _print_net(net: Net, names: dict[int, str], start: int, version: int, times: dict[int, float], top: int) -> None:
+def _print_net(
+    net: ChangeSummary, names: dict[int, str], start: int, version: int, times: dict[int, float], top: int
+) -> None:
     since = f"version {start}{_time(times.get(start), ' ({})')}" if start else "the beginning"
     say(f"From {since} to version {version}{_time(times.get(version), ' ({})')}")
     print_changes(net.changes, names, net.sizes, top, net.before)

@@ -22,7 +22,6 @@ import typer
 
 import grinch
 from grinch._checks import available_memory
-from grinch._dask import import_distributed
 from grinch._types import Labels
 from grinch.cli.app import console, count_of, make_folder, print_table, say, size_of, title_of
 from grinch.cli.points import check_different
@@ -46,12 +45,11 @@ from grinch.io.read import Points, read_points
 from grinch.io.rows import Rows, open_parquet
 from grinch.io.trees import write_clusters, write_layers, write_scipy
 from grinch.metrics import dendrogram_purity, pairwise_f1
+from grinch.running import Workers, import_distributed
 from grinch.sharded import ShardedGrinch
 from grinch.sharded.estimator import BYTES_PER_POINT, TIMES_THE_VECTORS
-from grinch.sharded.folder import alone_in
+from grinch.sharded.job import alone_in, choose_n_shards
 from grinch.sharded.record import MARK, write_mark
-from grinch.sharded.running import Workers
-from grinch.sharded.sizes import choose_n_shards
 
 # A worker takes more than half of it before its first point.
 MIN_MEMORY = 500_000_000

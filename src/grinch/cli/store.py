@@ -20,9 +20,8 @@ from grinch.io.read import FileError
 from grinch.io.trees import write_clusters, write_clusters_parquet, write_newick, write_tree_parquet
 from grinch.legacy import convert as convert_old
 from grinch.store.lock import StoreLocked, describe, holder
-from grinch.store.opening import is_store
+from grinch.store.opening import is_store, replay
 from grinch.store.recovery import recover
-from grinch.store.replay import replay
 
 # Columns that are there in any case; and payloads of more fields than this are one column, as JSON.
 TAKEN, MAX_FIELDS = ("id", "cluster", "name", "payload"), 500
