@@ -146,7 +146,7 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: Input) -> float:
         start = time.perf_counter()
         ids = None if found.ids is None else found.ids.tolist()
         is_cut = needs_neighbors(sharded) and not makes_model(found.rows) and room_for_cut(found.rows)
-        sharded.set_params(client=workers.client)._fit_all(found.given, ids, is_cut)
+        sharded.set_params(client=workers.client).fit_and_cut(found.given, ids, is_cut)
         seconds = time.perf_counter() - start
     sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)
     return seconds

@@ -7,7 +7,7 @@ import numpy as np
 from grinch._types import Floats
 from grinch.cuts import AutomaticCut, automatic_cut
 from grinch.cuts.graph import NeighborGraph, weighted_by
-from grinch.estimators.automatic import is_cut_by_heights, known_heights
+from grinch.estimators.fit import is_cut_by_heights, known_heights
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import Merges
 from grinch.sharded.job import Job

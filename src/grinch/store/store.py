@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import wraps
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -327,8 +326,9 @@ class Store:
         ``text``, ``image``, ``label``, ``x`` and ``y`` name fields of the payload; image files are read below the
         folder ``images``. See docs/explorer.md.
         """
-        # By name, for what shows stores knows them, and not the other way round.
-        return import_module("grinch.serve.notebook").explore(
+        from grinch import explore  # by the public face, for the service knows stores and not the other way round
+
+        return explore(
             self,
             images=images,
             height=height,
