@@ -46,6 +46,7 @@ COMPILED = (
     "refine/",
     "resolve/",
     "summaries/",
+    "text/",
     "tree/",
 )
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.

@@ -25,7 +25,7 @@ from grinch.cli import app
 from grinch.io.tables import read_rows
 from grinch.linkage.named import NAMES
 from grinch.serve.sources import open_source
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 from interrupts import interrupting
 
 QUIETLY = ("-q", "--no-picture")

@@ -209,7 +209,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path, address, rng, monke
     def interrupted(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ShardedGrinch, "_fit_all", interrupted)
+    monkeypatch.setattr(ShardedGrinch, "fit_and_cut", interrupted)
     np.save(tmp_path / "x.npy", rng.normal(size=(30, 4)))
     done = run("cluster", "x.npy", "--dask", address, cwd=tmp_path, expect=130)
     assert "Interrupted. What is finished is kept in grinch-out/work/: the same command goes on from" in done.stdout

@@ -20,7 +20,7 @@ from grinch.cli import (
     warmup,
 )
 from grinch.cli.app import app, run_app
-from grinch.resolve.authors.cli.app import app as coref
+from grinch.resolve.authors.commands import app as coref
 
 app.add_typer(coref, name="coref", short_help="Find which records are of the same author.")
 

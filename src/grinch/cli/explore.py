@@ -73,7 +73,7 @@ def explore(
       grinch explore news --export news.html
     """  # noqa: D301 (\b is for the help page)
     from grinch.serve.sources import open_source
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
     if table is None and id is not None:
         raise ValueError("--id names a column of --table; give --table, too")
@@ -159,7 +159,7 @@ def _export(viewer: Any, path: Path) -> None:
 
 
 def _serve(viewer: Any, path: Path, port: int | None, browser: bool) -> None:
-    from grinch.serve.http.app import listen, make_app, run
+    from grinch.serve.api.app import listen, make_app, run
 
     try:
         listening = listen("127.0.0.1", PORT if port is None else port)

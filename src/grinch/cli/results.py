@@ -185,7 +185,7 @@ def _draw(
     import matplotlib.pyplot as plt
 
     from grinch.plots import plot_dendrogram, plot_icicle
-    from grinch.plots.fonts import many_fonts
+    from grinch.plots.style import many_fonts
 
     known: dict[str, Any] = {"labels": labels, "clusters": flat, "texts": texts}
     drawn, is_boxed = list[str](), False

@@ -41,7 +41,7 @@ def read(path: Path) -> Labelled:
 
 
 def arrays_of(path: Path, *names: str) -> list[npt.NDArray[Any]]:
-    """Those arrays of an .npz file, which all must be there and have an entry for each point."""
+    """Read arrays of an .npz file, which must have all of them."""
     # Opened here: numpy leaves a damaged file open.
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
         absent = [name for name in names if name not in arrays.files]
@@ -89,13 +89,13 @@ def read_libsvm(path: Path) -> Labelled:
 
 
 def read_speaker_digits(path: Path) -> Labelled:
-    """Every speaker saying every digit is a class of its own."""
+    """Read recordings with a class for every pair of speaker and digit."""
     vectors, speakers, digits = arrays_of(path, "X", "y", "digit")
     return _paired(path, vectors, speakers.astype(np.int64) * 10 + digits)
 
 
 def read_clinc150(path: Path) -> Labelled:
-    """The names of the intents, without the sentences that have none ("oos", out of scope)."""
+    """Read the names of the intents, without the sentences that have none ("oos", out of scope)."""
     vectors, labels = arrays_of(path, "X", "y")
     if labels.dtype.kind in "iu":
         (names,) = arrays_of(path, "classes")
@@ -143,7 +143,7 @@ def covtype() -> Labelled:
 
 
 def has_covtype() -> bool:
-    """Whether scikit-learn fetched it before. Asked of the files: asking scikit-learn would create its folder."""
+    """Return whether scikit-learn fetched it before, by its files: asking scikit-learn would create its folder."""
     home = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser() / "covertype"
     return all(any(home.glob(f"{part}*")) for part in ("samples", "targets"))
 
