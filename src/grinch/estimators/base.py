@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 import scipy.sparse
@@ -108,9 +108,9 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     shuffle = False
     random_state = None
     # The parameters that may be objects of the user's own.
-    _own_parts: tuple[str, ...] = ("linkage",)
+    _own_parts: ClassVar[tuple[str, ...]] = ("linkage",)
     # Parameters that may change while a tree grows; the others are what it is built by.
-    _free: tuple[str, ...] = (*CUT_BY, "shuffle", "random_state", "verbose")
+    _free: ClassVar[tuple[str, ...]] = (*CUT_BY, "shuffle", "random_state", "verbose")
 
     # Fitting ------------------------------------------------------------------------------------------------------
 
