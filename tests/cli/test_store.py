@@ -16,8 +16,8 @@ from commands import run_command
 from grinch.cli import add as adding
 from grinch.cli.changes import sentence, telling
 from grinch.cuts.tracking import Change
+from grinch.store.change_summary import summarize_changes
 from grinch.store.database import Operation
-from grinch.store.net import net_changes
 
 
 @pytest.fixture
@@ -290,7 +290,7 @@ def test_net_changes():
         at(6)("shrank", 4, (), 7, 1),
         at(6)("dissolved", 10, (), 0, 1),
     ]
-    net = net_changes(found)
+    net = summarize_changes(found)
     assert [sentence(change, {9: "cats"}, net.sizes, net.before) for change in net.changes] == [
         "cluster 1 shrank by 1 to 9",
         "cluster 2 (20 points then) was split into 2 (11 points) and 20 (9 points)",
@@ -314,7 +314,7 @@ def test_net_changes_are_those_of_the_clusters_then_and_now(rng, tmp_path):
             sizes[store.version] = {cluster: len(members) for cluster, members in store.clusters().items()}
         now = sizes[store.version]
         for version, then in sizes.items():
-            net = net_changes(store.changes(since=version))
+            net = summarize_changes(store.changes(since=version))
             changed = {cluster for cluster in {*then, *now} if then.get(cluster) != now.get(cluster)}
             assert changed <= {*net.before, *net.sizes}
             assert net.before == {cluster: then[cluster] for cluster in net.before}

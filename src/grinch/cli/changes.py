@@ -20,7 +20,7 @@ from grinch.cli.clusters import EXEMPLARS, one_line, shortened, text_of
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
 from grinch.cli.when import version_at, written
 from grinch.io.write import harmless
-from grinch.store.net import Net, net_changes
+from grinch.store.change_summary import ChangeSummary, summarize_changes
 
 FormatName = Literal["text", "json", "csv"]
 # From what a reader must know to what happens every day.
@@ -63,7 +63,7 @@ def changes(
         times, version = opened.times(), opened.version
         start = version_at(since, times, datetime.now())
         found, names = opened.changes(since=start, cut=cut), opened.names(cut, gone=True)
-        net = net_changes(found)
+        net = summarize_changes(found)
         if format == "text" and found:
             found, net = _with_texts(opened, found, net, each)
     if format != "text":
@@ -84,14 +84,16 @@ def changes(
 
 def print_kinds(opened: Any, store: Path, version: int, cut: str = "default") -> None:
     """What became of clusters since a version, in one line, and how to see more."""
-    kinds = Counter(change.kind for change in net_changes(opened.changes(since=version, cut=cut)).changes)
+    kinds = Counter(change.kind for change in summarize_changes(opened.changes(since=version, cut=cut)).changes)
     if kinds:
         say("Clusters: " + ", ".join(f"{kinds[kind]:,} {SAID.get(kind, kind)}" for kind in KINDS if kinds[kind]))
         option = "" if cut == "default" else f" --cut {cut}"
         say(f"See them with: grinch changes {store} --since {version}{option}")
 
 
-def _print_net(net: Net, names: dict[int, str], start: int, version: int, times: dict[int, float], top: int) -> None:
+def _print_net(
+    net: ChangeSummary, names: dict[int, str], start: int, version: int, times: dict[int, float], top: int
+) -> None:
     when = written(times.get(start))
     since = f"version {start}" + (f" ({when})" if when else "") if start else "the beginning"
     say(f"From {since} to version {version} ({written(times.get(version))})")
@@ -190,7 +192,7 @@ def sentence(
     return f"{who}: {change.kind}"
 
 
-def _with_texts(opened: Any, found: list[Any], net: Net, each: bool) -> tuple[list[Any], Net]:
+def _with_texts(opened: Any, found: list[Any], net: ChangeSummary, each: bool) -> tuple[list[Any], ChangeSummary]:
     """The exemplars of clusters that were born as texts, where the points have any."""
     told = found if each else net.changes
     ids = list(dict.fromkeys(one for change in told if change.kind == "born" for one in change.exemplars[:EXEMPLARS]))

@@ -19,9 +19,8 @@ from grinch.errors import SavedModelError
 from grinch.io.read import FileError
 from grinch.io.trees import write_clusters, write_clusters_parquet, write_newick, write_tree_parquet
 from grinch.store.lock import StoreLocked, describe, holder
-from grinch.store.opening import is_store
+from grinch.store.opening import is_store, replay
 from grinch.store.recovery import recover
-from grinch.store.replay import replay
 
 FormatName = Literal["parquet", "newick", "csv"]
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
