@@ -110,7 +110,7 @@ def _codes(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Labels, Lab
     """Return both as numbers, -1 where there is none."""
     one, other = np.shape(np.asarray(labels)), np.shape(np.asarray(predicted))
     if len(one) != 1 or one != other:
-        raise ValueError(f"labels and predicted must be one-dimensional, of one length; got shapes {one} and {other}")
+        raise ValueError(f"labels and predicted must be one-dimensional and of one length; got {one} and {other}")
     return class_codes(labels, one[0]), class_codes(predicted, one[0])
 
 

@@ -209,9 +209,9 @@ def _write(ax: Axes, block: Block, name: str, size: int, face: Any) -> None:
     high = block.n_rows * ax.bbox.height / abs(np.diff(ax.get_ylim())[0]) - 0.25 * em
     text, turned = _fitting(name, f"{size:,}", wide / em, high / em)
     if text:
-        middle = block.start + block.width / 2, block.row + block.n_rows / 2
+        x, y = block.start + block.width / 2, block.row + block.n_rows / 2
         look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": FONT, "linespacing": 1.1}
-        ax.text(*middle, text, rotation=turned, color=style.ink_on(face), **look, **AS_IT_IS)
+        ax.text(x, y, text, rotation=turned, color=style.ink_on(face), **look, **AS_IT_IS)
 
 
 def _fitting(name: str, size: str, wide: float, high: float) -> tuple[str, int]:
