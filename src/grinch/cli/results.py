@@ -19,7 +19,7 @@ from grinch._types import Labels
 from grinch.cli.app import console, print_table, say
 from grinch.cli.texts import Branch
 from grinch.errors import cause_of
-from grinch.estimators.base import TreeClusterer
+from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.io.read import Points
 from grinch.io.trees import write_clusters, write_layers, write_newick, write_scipy, write_tsv
 from grinch.io.write import harmless, replacing

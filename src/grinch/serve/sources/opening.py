@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from grinch.estimators.base import TreeClusterer
 from grinch.estimators.saved import load
+from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.io.read import FileError
 from grinch.saving.container import MAGIC, OLD_MODEL
 from grinch.serve.sources.memory import MemorySource
