@@ -108,9 +108,9 @@ def normalized_mutual_information(labels: npt.ArrayLike, predicted: npt.ArrayLik
 
 def _codes(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Labels, Labels]:
     """Return both as numbers, -1 where there is none."""
-    one, other = np.shape(np.asarray(labels)), np.shape(np.asarray(predicted))
-    if len(one) != 1 or one != other:
-        raise ValueError(f"labels and predicted must be one-dimensional and of one length; got {one} and {other}")
+    one, two = np.shape(np.asarray(labels)), np.shape(np.asarray(predicted))
+    if len(one) != 1 or one != two:
+        raise ValueError(f"labels and predicted must be one-dimensional and of one length; got shapes {one} and {two}")
     return class_codes(labels, one[0]), class_codes(predicted, one[0])
 
 

@@ -14,7 +14,7 @@ from grinch._checks import check_count
 from grinch._types import Floats, Ids, Labels
 from grinch.cuts import check_n_clusters
 from grinch.plots import groups, style
-from grinch.plots.groups import GivenLabels, Groups, Naming
+from grinch.plots.groups import GivenLabels, LabelGroups, Naming
 from grinch.plots.style import AS_IT_IS, GREY, INK, PALE, Scale
 from grinch.tree import Tree
 from grinch.tree.blocks import display
@@ -226,7 +226,7 @@ def _fitting(tree: Tree, outlined: Callable[[int], list[Branch]], n_clusters: in
 
 
 def _distances(
-    branches: list[Branch], n: int, naming: Naming, vectors: npt.ArrayLike | None, classes: Groups | None
+    branches: list[Branch], n: int, naming: Naming, vectors: npt.ArrayLike | None, classes: LabelGroups | None
 ) -> Floats | None:
     """Return the distances of the last branches by their vectors, or else by the shares of their labels."""
     last = [i for i, branch in enumerate(branches) if not branch.parts]
@@ -314,7 +314,12 @@ def _levels(tree: Tree, heights: Floats, branches: list[Branch]) -> tuple[Floats
 
 
 def _paint(
-    tree: Tree, heights: Floats, branches: list[Branch], order: list[int], cut: Groups | None, classes: Groups | None
+    tree: Tree,
+    heights: Floats,
+    branches: list[Branch],
+    order: list[int],
+    cut: LabelGroups | None,
+    classes: LabelGroups | None,
 ) -> tuple[list[str], list[tuple[int, float]]]:
     """Return the colors of branches, and the branches in which a cluster begins, with the height of its top.
 
@@ -331,7 +336,7 @@ def _paint(
 
 
 def _starts(
-    tree: Tree, heights: Floats, branches: list[Branch], codes: list[int], cut: Groups
+    tree: Tree, heights: Floats, branches: list[Branch], codes: list[int], cut: LabelGroups
 ) -> list[tuple[int, float]]:
     """Return the branches in which a cluster begins, each with the height of the lowest node over all its points."""
     tops = groups.whole_nodes(tree, cut)
@@ -342,7 +347,7 @@ def _starts(
     return [(i, float(heights[tops[code]])) for i, code in begun if tops[code] >= 0]
 
 
-def _codes(branches: list[Branch], known: Groups, min_share: float) -> list[int]:
+def _codes(branches: list[Branch], known: LabelGroups, min_share: float) -> list[int]:
     """Return the code of the label or cluster that most points of a branch and of all below it have, or -1."""
     codes = [-1] * len(branches)
     for i in range(len(branches) - 1, -1, -1):

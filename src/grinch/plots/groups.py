@@ -28,7 +28,7 @@ MOST, NEARLY_ALL = 0.5, 0.8
 MIN_CLUSTER_SHARE = 0.05
 
 
-class Groups(NamedTuple):
+class LabelGroups(NamedTuple):
     """Labels of points, as codes from the commonest on, -1 for none; and the commonest of them by node.
 
     ``names`` and ``values`` are by code: point i has ``values[codes[i]]``. By node id, ``best`` is the code of the
@@ -55,7 +55,7 @@ class Groups(NamedTuple):
         return float(self.counts[node] / self.sizes[node])
 
 
-def group_labels(parameter: str, labels: GivenLabels | None, tree: Tree, shown: Display) -> Groups | None:
+def group_labels(parameter: str, labels: GivenLabels | None, tree: Tree, shown: Display) -> LabelGroups | None:
     """Return the labels of points, of any kind, by node; None, nan and the empty text are none, and cluster -1."""
     if labels is None:
         return None
@@ -74,7 +74,7 @@ def group_labels(parameter: str, labels: GivenLabels | None, tree: Tree, shown: 
     rank[order] = np.arange(len(order))
     codes, values = rank[numbers], [found[i] for i in order]
     names = [str(value) for value in values]
-    return Groups(names, codes, values, *commonest(tree, shown, codes, len(names)), tree.sizes())
+    return LabelGroups(names, codes, values, *commonest(tree, shown, codes, len(names)), tree.sizes())
 
 
 def _distinct(labels: GivenLabels) -> tuple[list[Any], Labels]:
@@ -88,7 +88,7 @@ def _distinct(labels: GivenLabels) -> tuple[list[Any], Labels]:
     return list(number), np.fromiter(map(number.__getitem__, values), np.int64, len(values))
 
 
-def whole_nodes(tree: Tree, cut: Groups) -> Labels:
+def whole_nodes(tree: Tree, cut: LabelGroups) -> Labels:
     """Return, by code of a cluster, the lowest node over all its points if it has none of another; otherwise -1."""
     total = np.bincount(cut.codes[cut.codes >= 0], minlength=len(cut.names))
     nodes = np.flatnonzero(cut.counts > 0)
@@ -113,8 +113,8 @@ class Naming:
         self,
         tree: Tree,
         shown: Display,
-        labels: Groups | None,
-        clusters: Groups | None,
+        labels: LabelGroups | None,
+        clusters: LabelGroups | None,
         names: Mapping[Any, str] | None,
         texts: Sequence[str | None] | None,
         min_label_share: float = 0.0,
@@ -205,7 +205,7 @@ class Naming:
         return [", ".join(words) for words in keywords(texts, groups, N_WORDS)]
 
 
-def default_title(tree: Tree, cut: Groups | None, n_drawn: int, what: str) -> str:
+def default_title(tree: Tree, cut: LabelGroups | None, n_drawn: int, what: str) -> str:
     """Return the number of points and clusters, and of the groups that are drawn."""
     title = counted(tree.n_leaves, "point")
     if cut is not None and cut.names:

@@ -11,7 +11,7 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Labels
 from grinch.plots import groups, style
-from grinch.plots.groups import GivenLabels, Groups, Naming
+from grinch.plots.groups import GivenLabels, LabelGroups, Naming
 from grinch.plots.style import AS_IT_IS, INK, PALE, PALER
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, display
@@ -146,7 +146,7 @@ def _placed(tree: Tree, shown: Display, found: Blocks) -> list[Block]:
     return [Block(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _faces(found: list[Block], cut: Groups | None, classes: Groups | None) -> tuple[list[Any], bool]:
+def _faces(found: list[Block], cut: LabelGroups | None, classes: LabelGroups | None) -> tuple[list[Any], bool]:
     """Return the color of each block, and whether it is that of its cluster."""
     if cut is not None:
         codes = [cut.code(block.node, groups.NEARLY_ALL) for block in found]
@@ -160,7 +160,7 @@ def _faces(found: list[Block], cut: Groups | None, classes: Groups | None) -> tu
     return [_by_label(classes, block.node) for block in found], False
 
 
-def _by_label(classes: Groups, node: int) -> Any:
+def _by_label(classes: LabelGroups, node: int) -> Any:
     code = classes.code(node)
     return PALER if code < 0 else style.mixed_with(style.label_color(code), PALER, classes.share(node))
 
