@@ -19,7 +19,7 @@ from grinch import Grinch, cuts
 from grinch.cuts.tracking import KINDS
 from grinch.cuts.tracking.cut import FEW_POINTS
 from grinch.cuts.tracking.tracker import keys_of
-from grinch.store.cluster_tracking import ClusterTracking, Recut
+from grinch.store.state import ClusterTracking, Recut
 from grinch.tree import move_log
 from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT, leaves_under, nodes_in
 from partitions import changes_between, ids_after

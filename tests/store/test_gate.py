@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from grinch.store.gate import Gate
+from grinch.store.lock import Gate
 from threads import SECONDS, Call, wait_until
 
 

@@ -17,7 +17,7 @@ import grinch
 from effort import at_night, trials
 from grinch import Grinch
 from grinch.store import snapshots
-from grinch.store.cluster_tracking import ClusterTracking
+from grinch.store.state import ClusterTracking
 
 CENTRES = np.random.default_rng(7).normal(size=(6, 4)) * 3
 
