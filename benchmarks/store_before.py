@@ -20,6 +20,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -64,22 +66,21 @@ def work(place: Path) -> None:
     store = grinch.open(place / "used")
     for line in sys.stdin:
         if line == "open\n":
-            opened: list[Any] = []
-            took = milliseconds(lambda opened=opened: opened.append(grinch.open(place / "many")))
-            opened[0].close()
+            took, opened = milliseconds(partial(grinch.open, place / "many"))
+            opened.close()
         else:
             rows, ids = X[at : at + int(line)], [f"new-{i}" for i in range(at, at + int(line))]
-            took = milliseconds(lambda rows=rows, ids=ids: store.insert(rows, ids=ids))
+            took, _ = milliseconds(partial(store.insert, rows, ids=ids))
             at += int(line)
         print(json.dumps(took), flush=True)
     store.close()
 
 
-def milliseconds(call: Callable[[], Any]) -> tuple[float, float]:
-    """Of the clock, and of the processor."""
+def milliseconds(call: Callable[[], Any]) -> tuple[tuple[float, float], Any]:
+    """Return how long a call took, by the clock and by the processor, and what it returned."""
     began, used = time.perf_counter(), time.process_time()
-    call()
-    return 1e3 * (time.perf_counter() - began), 1e3 * (time.process_time() - used)
+    found = call()
+    return (1e3 * (time.perf_counter() - began), 1e3 * (time.process_time() - used)), found
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -168,12 +169,12 @@ def main() -> None:
     for version in versions.values():
         version.begin()
     for size in (1, 100, 10_000):
-        alternately(versions, 1, lambda version, size=size: version.ask(str(size)))
-    alternately(versions, 1, lambda version: version.ask("open"))
+        alternately(versions, 1, methodcaller("ask", str(size)))
+    alternately(versions, 1, methodcaller("ask", "open"))
     for size, times in TIMES.items():
         title = f"insert of {size:,}"
-        note(found, title, alternately(versions, times, lambda version, size=size: version.ask(str(size))))
-    note(found, f"opening {MANY:,}", alternately(versions, OPENINGS, lambda version: version.ask("open")))
+        note(found, title, alternately(versions, times, methodcaller("ask", str(size))))
+    note(found, f"opening {MANY:,}", alternately(versions, OPENINGS, methodcaller("ask", "open")))
     for version in versions.values():
         version.worker.communicate()
     note(found, "zoom step", {name: [[took] for took in some] for name, some in zooming(versions).items()})
