@@ -182,6 +182,11 @@ class Gate(Generic[View]):
         return self._owner == threading.get_ident()
 
     @property
+    def n_waiting(self) -> int:
+        """The number of threads that wait to be let in."""
+        return len(self._queue)
+
+    @property
     def is_asked(self) -> bool:
         """Whether another thread than the one that writes has read since somebody last wrote."""
         return self._is_asked
