@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import grinch
 from effort import at_night, trials
 from grinch import Grinch
-from grinch.estimators.inside import close_gaps
 from grinch.store import snapshots
 from grinch.store.state import ClusterTracking
 
@@ -117,7 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rows)
     @rule()
     def compact(self):
-        close_gaps(self.model)
+        self.model.close_gaps()
         self.done(self.store.compact())
 
     @rule(how=st.sampled_from(["close", "die", "snapshot"]))
