@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ class History:
         self.absorbed = self._gathered("merged", self.dissolved, self.dissolved.keys())
         self.reported = {other for others in (*self.parts.values(), *self.absorbed.values()) for other in others}
 
-    def _gathered(self, kind: str, known: dict[int, Change], excluded: set[int]) -> dict[int, list[int]]:
+    def _gathered(self, kind: str, known: dict[int, Change], excluded: Set[int]) -> dict[int, list[int]]:
         """Return, by cluster, those that are linked to it by changes of a kind, also by way of others."""
         links = {
             other: cluster
