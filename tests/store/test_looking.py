@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import closing
 
@@ -11,8 +10,7 @@ import pytest
 
 import grinch
 from grinch.store.database import Database
-from killing import kills
-from store.made import needs_fork, points
+from store.made import points
 
 
 @pytest.fixture
@@ -235,38 +233,3 @@ def test_what_cannot_be_placed_is_refused(folder, X):
         store.insert(points(5))
         with pytest.raises(ValueError, match=r"X|array|convert|features|2D|number"):
             store.place(X)
-
-
-# Beside a writer ------------------------------------------------------------------------------------------------------
-
-
-def write(folder):
-    with grinch.open(folder, n_clusters=3) as store:
-        for k in range(1, 30):
-            store.insert(points(7, seed=k), payload=[f"word{k}"] * 7)
-            if k % 5 == 0:
-                store.remove([7 * k - 1])
-            if k % 9 == 0:
-                store.refine()
-
-
-@needs_fork
-def test_a_reader_beside_a_writer(folder):
-    kills.warm_up()
-    grinch.open(folder, n_clusters=3).close()
-    pid = kills.fork(lambda: write(folder))
-    versions, ended = set(), False
-    with grinch.open(folder, readonly=True) as reader:
-        while not ended:
-            ended = os.waitpid(pid, os.WNOHANG)[0] == pid
-            version = reader.refresh()
-            look = reader.look()
-            assert look.version == version
-            assert look.tree.n_leaves == len(look.positions) == len(look.arrived) == len(look.times)
-            assert not len(look.arrived) or (look.arrived.max() <= version and np.isfinite(look.times).all())
-            there = look.positions[-3:].tolist()
-            assert [name for name, _ in reader.points_at(there)] == there
-            assert [payload for _, payload in reader.points_at(there)] == [f"word{p // 7 + 1}" for p in there]
-            versions.add(version)
-        assert reader.find_text("word29")[0] == list(range(196, 203))
-    assert len(versions) > 3

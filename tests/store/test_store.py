@@ -20,7 +20,6 @@ from grinch.store.database import Database
 from grinch.store.snapshots import KIND, read_snapshot
 from killing import kills
 from store.made import execute, names, points, same_tree, similar
-from threads import wait_until
 
 
 @pytest.fixture
@@ -160,34 +159,6 @@ def test_only_one_writes_and_it_is_named(folder):
     grinch.open(folder).close()
 
 
-def test_readers_see_what_is_committed(folder):
-    X = points(300)
-    with grinch.open(folder) as writer:
-        writer.insert(X[:100], ids=names(100))
-        with grinch.open(folder, readonly=True) as reader:
-            assert reader.version == 1
-            writer.insert(X[100:200], ids=names(100, 100))
-            writer.remove(["p0"])
-            writer.label(int(writer.labels()[0]), "mine")
-            assert (reader.version, len(reader), len(reader.ids)) == (1, 100, 100)
-            assert reader.refresh() == 4
-            same_tree(reader.tree, writer.tree)
-            assert reader.clusters() == writer.clusters()
-            assert reader.changes() == writer.changes()
-            writer.refine()
-            writer.insert(X[200:], ids=names(100, 200))
-            assert reader.refresh() == 6
-            same_tree(reader.tree, writer.tree)
-            writer.compact()
-            assert reader.refresh() == 7
-            same_tree(reader.tree, writer.tree)
-            np.testing.assert_array_equal(reader.vectors(["p250"]), X[[250]])
-            with pytest.raises(PermissionError, match="readonly=True"):
-                reader.insert(X[:1], ids=["x"])
-    with pytest.raises(FileNotFoundError, match="no store to read"):
-        grinch.open(folder / "none", readonly=True)
-
-
 def test_closed_is_closed(folder):
     store = grinch.open(folder)
     store.insert(points(10))
@@ -265,30 +236,6 @@ def test_backup_beside_a_writer(folder, tmp_path):
             assert copy.ids == [f"p{i}" for i in range(len(copy) + 1) if i != 5]
 
 
-def test_snapshots_are_taken_aside(folder, monkeypatch):
-    monkeypatch.setattr(snapshots, "MIN_CHANGED", 50)
-    X = points(1200)
-    with grinch.open(folder) as store:
-        store.insert(X[:800])
-        for start in range(800, 1200, 20):
-            store.insert(X[start : start + 20])
-        wait_until(lambda: store.info()["operations_since_snapshot"] < 21)
-        # As if the process had died here.
-        model = Grinch().partial_fit(X[:800])
-        for start in range(800, 1200, 20):
-            model.partial_fit(X[start : start + 20])
-        with grinch.open(folder, readonly=True) as reader:
-            same_tree(reader.tree, model.tree_)
-            reader.check()
-    assert sum(path.name.startswith("snapshot-") for path in folder.iterdir()) == 1
-    assert {path.name.split("-")[0] for path in folder.iterdir()} == {
-        "snapshot",
-        "vectors",
-        "store.sqlite",
-        "writer.lock",
-    }
-
-
 def test_records_and_a_linkage_of_ones_own(folder):
     rng = np.random.default_rng(0)
     records = [{"x": float(x), "tags": ("a", i)} for i, x in enumerate(rng.normal(size=60).round(3))]
@@ -309,19 +256,21 @@ def test_records_and_a_linkage_of_ones_own(folder):
 
 
 def fails_at_last(a, b):
-    if any(r == 13 for r in (*a, *b)):
-        raise RuntimeError("no thirteens")
+    if any(r in (13, 14) for r in (*a, *b)):
+        raise KeyboardInterrupt if 14 in (*a, *b) else RuntimeError("no thirteens")
     return -abs(sum(a) / len(a) - sum(b) / len(b))
 
 
-def test_linkage_that_fails_leaves_the_store_as_it_was(folder):
+@pytest.mark.parametrize(("odd", "error"), [(13, ValueError), (14, KeyboardInterrupt)])
+def test_change_that_fails_leaves_the_store_as_it_was(folder, odd, error):
     with grinch.open(folder, linkage=fails_at_last) as store:
         store.insert([1, 2, 5, 7], ids=list("abcd"))
         before = store.tree
-        with pytest.raises(ValueError, match="no thirteens"):
-            store.insert([8, 13, 9], ids=list("efg"))
-        assert store.ids == list("abcd")
-        same_tree(store.tree, before)
+        for change in (lambda: store.insert([8, odd, 9], ids=list("efg")), lambda: store.update(["a", "b"], [3, odd])):
+            with pytest.raises(error, match="no thirteens" if error is ValueError else None):
+                change()
+            assert (store.version, store.ids) == (1, list("abcd"))
+            same_tree(store.tree, before)
         store.insert([8, 9], ids=list("eg"))
         store.check()
 
@@ -423,33 +372,6 @@ def test_cut_that_is_added_is_born(folder):
         born = store.changes(cut="fine")
         assert [(c.version, c.kind, c.cluster) for c in born] == [(version, "born", i) for i in range(7)]
         assert {c.cluster: c.size for c in born} == {k: len(some) for k, some in store.clusters("fine").items()}
-
-
-def test_interrupted_change_is_none(folder, monkeypatch):
-    X = points(600)
-    with grinch.open(folder, linkage="ward") as store:
-        store.insert(X[:200], ids=names(200))
-        before = store.tree
-        real, calls = Grinch._insert, []
-
-        def interrupted(self, rows):
-            calls.append(len(rows))
-            real(self, rows[: len(rows) // 2])
-            raise KeyboardInterrupt
-
-        for change in (
-            lambda: store.insert(X[200:400], ids=names(200, 200)),
-            lambda: store.update(["p3", "p4"], X[500:502]),
-        ):
-            monkeypatch.setattr(Grinch, "_insert", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                change()
-            monkeypatch.setattr(Grinch, "_insert", real)
-            assert store.version == 1
-            same_tree(store.tree, before)
-        assert calls == [200, 2]
-        assert store.insert(X[200:400], ids=names(200, 200)) == 2
-        store.check()
 
 
 # What an attacker found ---------------------------------------------------------------------------------------------
@@ -608,11 +530,23 @@ def test_snapshot_that_cannot_be_begun_fails_no_change(folder, monkeypatch):
         assert len(store) == 100
 
 
-def test_nothing_is_left_beside_background_snapshots(folder, monkeypatch):
+def test_background_snapshots_leave_nothing_behind(folder, monkeypatch):
     monkeypatch.setattr(snapshots, "MIN_CHANGED", 1)
     monkeypatch.setattr(snapshots, "CHANGED_SHARE", 0.0)
     with grinch.open(folder) as store:
         for seed in range(4):
             store.insert(points(30, seed))
             store.refine()
-    assert len(list(folder.glob("snapshot-*"))) == 1
+        store.insert(points(30, 9))
+        store.check()  # waits for the snapshot
+        assert store.info()["operations_since_snapshot"] == 0
+        with grinch.open(folder, readonly=True) as reader:
+            same_tree(reader.tree, store.tree)
+            reader.check()
+            with pytest.raises(PermissionError, match="readonly=True"):
+                reader.insert(points(1))
+    assert sorted(path.name.split("-")[0] for path in folder.iterdir()) == [
+        *("snapshot", "store.sqlite", "vectors", "writer.lock")
+    ]
+    with pytest.raises(FileNotFoundError, match="no store to read"):
+        grinch.open(folder / "none", readonly=True)

@@ -337,10 +337,6 @@ class Database:
                 raise KnownId from None
             raise
 
-    def file_positions(self, positions: Iterable[int]) -> None:
-        """File points that have neither an id nor a payload yet."""
-        self._write("points", ((p, None, None) for p in positions), "insert or ignore")
-
     def positions_of(self, ids: Sequence[Id]) -> list[int | None]:
         """Return the position of each id; None for those that are not there."""
         rows = [self._row("points", "id", name) for name in ids]
@@ -382,6 +378,7 @@ class Database:
         self._write("removed", ((name,) for name in ids))
 
     def set_payloads(self, positions: Sequence[int], payloads: Sequence[str | None]) -> None:
+        """Replace payloads, also of points that had neither an id nor a payload, and so no row."""
         self._write("points", zip(positions, self.ids_at(positions), payloads, strict=True))
 
     def payloads_at(self, positions: Iterable[int]) -> list[str | None]:

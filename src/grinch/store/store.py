@@ -21,7 +21,7 @@ import numpy.typing as npt
 import grinch
 from grinch._checks import check_count, check_flag, count_rows
 from grinch._compile import no_garbage_collection
-from grinch._types import Counts, Labels, Slots
+from grinch._types import Labels, Slots
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import Change
 from grinch.errors import LinkageError
@@ -434,7 +434,7 @@ class Store:
                 return state.version
             with self._changing(2 * len(moved)) as version:
                 if payloads is not None:
-                    self._set_payloads(positions, payloads)
+                    self._database.set_payloads(positions.tolist(), payloads)
                 if not len(moved):
                     self._apply(Operation(version, "payload"))
                 else:
@@ -559,7 +559,9 @@ class Store:
         with self._writing() as state:
             with closing(self._database.operations(0)) as operations:
                 self._rows.check(operations)
-            NodeNames(self.folder / NAMES_FILE).forget(self._are_there)
+            NodeNames(self.folder / NAMES_FILE).forget(
+                lambda ids: [position is not None for position in self._live().find_positions(ids)[0]]
+            )
             name = vectors_name()
             with self._changing_by_snapshot(*files_of(name)) as version:
                 kept = state.compact(version)
@@ -866,14 +868,6 @@ class Store:
                     self._database.set("is_to_be_vacuumed", False)
 
     # Points -------------------------------------------------------------------------------------------------------
-
-    def _are_there(self, ids: list[Id]) -> list[bool]:
-        return [position is not None for position in self._live().find_positions(ids)[0]]
-
-    def _set_payloads(self, positions: Counts, payloads: list[str | None]) -> None:
-        if not self._database.get("is_named"):
-            self._database.file_positions(positions.tolist())
-        self._database.set_payloads(positions.tolist(), payloads)
 
     def _new_ones(self, state: StoreState, batch: inputs.Batch) -> npt.NDArray[np.intp]:
         """Return which of some points are not there yet; the others must be the same as those that are."""
