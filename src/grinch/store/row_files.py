@@ -21,13 +21,13 @@ from grinch.saving.disk import CHUNK, as_bytes, checksum, naming, sync, sync_fol
 ENDS = ".ends"
 
 
-class Blocks:
+class BlockChecksums:
     """Checksums of the beginning of a file that only grows, one for each block of a megabyte.
 
     Bytes are covered once they are committed. A block that an earlier process wrote is compared with its checksum when
     it is first read.
 
-    >>> blocks = Blocks()
+    >>> blocks = BlockChecksums()
     >>> blocks.prepare(0, b"abc")
     >>> blocks.commit()
     >>> blocks.length
@@ -109,9 +109,9 @@ class RowFile:
     [[3.0, 4.0]]
     """
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], width: int, blocks: Blocks | None = None):
+    def __init__(self, path: Path, dtype: np.dtype[Any], width: int, blocks: BlockChecksums | None = None):
         self.path, self.dtype, self.width = path, dtype.newbyteorder("<"), width
-        self.blocks = Blocks() if blocks is None else blocks
+        self.blocks = BlockChecksums() if blocks is None else blocks
         self._map: npt.NDArray[Any] = np.empty((0, width), self.dtype)
         self._file: int | None = None
         self._is_to_write = self._is_fixed = False

@@ -21,7 +21,7 @@ from grinch.store.database import Database, Id, Operation
 from grinch.store.row_files import (
     ENDS,
     AnyRowFile,
-    Blocks,
+    BlockChecksums,
     RowFile,
     SparseRowFile,
     checksum_rows,
@@ -75,7 +75,7 @@ class StoredRows:
         self.file = open_rows(self.folder / name, dtype, width, bool(self.database.find("is_sparse")))
         if sums is not None:
             parts = [name for name in self._parts if f"{name}.sums" in sums]
-            known = {name: Blocks(sums[f"{name}.sums"], int(sums[f"{name}.length"][0])) for name in parts}
+            known = {name: BlockChecksums(sums[f"{name}.sums"], int(sums[f"{name}.length"][0])) for name in parts}
         for name, part in self._parts.items():
             part.blocks = known.get(name, part.blocks)
             part.blocks.rollback()
