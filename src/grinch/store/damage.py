@@ -82,7 +82,7 @@ def unusable(path: Path, error: sqlite3.Error) -> OSError | None:
     if code in NOT_NOW:
         return OSError(
             errno.EIO,
-            f"cannot be read or written ({error}); is the folder writable, and does nobody else hold the file?",
+            f"cannot be read or written ({error}); is the folder writable, and does no other process hold the file?",
             str(path),
         )
     return None

@@ -68,8 +68,8 @@ class NodeNames:
         row = (check_name(name), _as_json(points), int(size), int(total), time.time())
         with self._opened() as connection, connection:
             connection.execute(TABLE)
-            found = connection.execute("insert into names (name, points, size, total, at) values (?, ?, ?, ?, ?)", row)
-            return int(found.lastrowid or 0)
+            cursor = connection.execute("insert into names (name, points, size, total, at) values (?, ?, ?, ?, ?)", row)
+            return int(cursor.lastrowid or 0)
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Delete names."""
@@ -101,9 +101,9 @@ class NodeNames:
         if not self.path.exists():
             return
         with self._opened() as connection:
-            found = connection.execute("pragma integrity_check").fetchall()
-            if found != [("ok",)]:
-                raise ValueError("; ".join(str(row[0]) for row in found[:5]))
+            problems = connection.execute("pragma integrity_check").fetchall()
+            if problems != [("ok",)]:
+                raise ValueError("; ".join(str(row[0]) for row in problems[:5]))
             _all_in(connection)
 
     def copy_to(self, path: Path) -> None:
@@ -142,7 +142,7 @@ class NodeNames:
 
 
 def _all_in(connection: sqlite3.Connection) -> list[NodeName]:
-    # Somebody may be about to make the table.
+    # Another process may be about to make the table.
     if connection.execute("select 1 from sqlite_master where name = 'names'").fetchone() is None:
         return []
     rows = connection.execute("select number, name, points, size, total from names order by number")

@@ -111,7 +111,7 @@ def open(
     folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder)
     try:
-        # Somebody may have made it since.
+        # Another process may have made it since.
         if not is_store(folder):
             # Without a snapshot it is not complete.
             Database.create(folder, {"about": new_about()})

@@ -179,10 +179,10 @@ class View:
         """The ids of all points, in the order they came."""
         if not self._database.get("is_named"):
             return self._state.positions().tolist()
-        found = self._database.all_ids()
-        if len(found) != len(self):
-            raise damaged(self._database.path, f"there are {len(found):,} ids for {len(self):,} points")
-        return found
+        ids = self._database.all_ids()
+        if len(ids) != len(self):
+            raise damaged(self._database.path, f"there are {len(ids):,} ids for {len(self):,} points")
+        return ids
 
     id_kind: Any = _from_database("id_kind", 'The kind of the ids, "text" or "number"; None if there are none yet.')
     n_features: Any = _from_database("n_features", "The length of the vectors; None if there are none.")

@@ -94,7 +94,7 @@ def recover(
     Parameters
     ----------
     folder : str or Path
-        The damaged store. Nobody may be writing to it.
+        The damaged store. No process may be writing to it.
     new : str or Path
         The folder for the new store; it must not be there yet.
     linkage, metric, mode, n_neighbors, search

@@ -100,7 +100,7 @@ class BlockChecksums:
 class RowFile:
     """Rows of numbers in a file, one after the other, to which rows are added at the end.
 
-    Whoever adds rows says where the end is: what is written beyond, and never counted, is written over.
+    The caller knows where the end is: rows beyond it, of changes that failed, are overwritten.
 
     >>> import tempfile
     >>> file = RowFile(Path(tempfile.mkdtemp()) / "rows.f32", np.dtype("float32"), 2)
@@ -143,9 +143,9 @@ class RowFile:
 
     def at(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return some of the rows, by number; ValueError if they are not as they were written."""
-        found = self.rows(int(rows.max(initial=-1)) + 1)
+        mapped = self.rows(int(rows.max(initial=-1)) + 1)
         self._verify(rows)
-        return np.ascontiguousarray(found[rows])
+        return np.ascontiguousarray(mapped[rows])
 
     def _verify(self, rows: npt.NDArray[np.int64]) -> None:
         first, last = rows * self.row_bytes // CHUNK, ((rows + 1) * self.row_bytes - 1) // CHUNK
@@ -229,10 +229,10 @@ def sparse_matrix(rows: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _matrix(values: Any, columns: Any, ends: Any, width: int) -> Any:
-    found = scipy.sparse.csr_matrix((len(ends) - 1, width), dtype=values.dtype)
+    matrix = scipy.sparse.csr_matrix((len(ends) - 1, width), dtype=values.dtype)
     # Not by the constructor, which looks at every column to find a smaller type for it.
-    found.data, found.indices, found.indptr = values, columns, ends
-    return found
+    matrix.data, matrix.indices, matrix.indptr = values, columns, ends
+    return matrix
 
 
 def stacked(pieces: list[Any]) -> Any:

@@ -179,7 +179,7 @@ class Snapshots:
         self.restart()
 
         def wait() -> None:
-            with suppress(ChildProcessError):  # somebody else has waited for it
+            with suppress(ChildProcessError):  # other code has waited for it
                 os.waitpid(pid, 0)
             then()
 

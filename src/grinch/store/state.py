@@ -293,7 +293,7 @@ class StoreState:
             larger[: len(self._row_of)] = self._row_of
             self._row_of, self._is_row_of_shared = larger, False
         if self._is_row_of_shared and len(positions) and positions[0] < self.n_given - len(positions):
-            # Not only points that came, which nobody has looked at yet.
+            # Not only new points, which no reader has seen yet.
             self._row_of, self._is_row_of_shared = self._row_of.copy(), False
         self._row_of[positions] = numbers
         self.n_rows = int(numbers[-1]) + 1
@@ -420,7 +420,7 @@ class ClusterTracking:
         self._tracker.add(name, Choice(**how), self.model.growing_tree())
 
     def drop(self, name: str) -> None:
-        """Track a cut no longer. Should one of this name be added again, its ids go on from here."""
+        """Stop tracking a cut. If one of this name is added again, its ids continue from here."""
         self._tracker.drop(name)
 
     def commit(self, version: int) -> list[Change]:

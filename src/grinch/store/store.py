@@ -45,7 +45,7 @@ from grinch.tree import Tree
 
 # Entries of the database that are in a snapshot, too, to rebuild a store.
 ALSO_IN_SNAPSHOTS = ("vectors", "dtype", "n_features", "is_sparse", "is_named", "id_kind", "columns", "default_cut")
-# A change of this share of the points publishes a view before it begins, also if nobody has asked for one: one over
+# A change of this share of the points publishes a view before it begins, also if no reader has asked for one: one over
 # this number. It takes a few per cent of the time of the change.
 PUBLISHED_SHARE = 64
 
@@ -57,12 +57,14 @@ class StoreClosed(RuntimeError):
     """The store was closed, and cannot be used."""
 
 
-def _asking(query: Callable[Concatenate[View, Asked], Answer]) -> Callable[Concatenate[Store, Asked], Answer]:
-    """Return a method that asks the view of the last version."""
+def _asking(
+    query: Callable[Concatenate[View, Asked], Answer], *, placing: bool = False
+) -> Callable[Concatenate[Store, Asked], Answer]:
+    """Return a method that queries the view of the last version."""
 
     @wraps(query)
     def ask(self: Store, *arguments: Asked.args, **keywords: Asked.kwargs) -> Answer:
-        with self.view() as view:
+        with self.view(placing=placing) as view:
             return query(view, *arguments, **keywords)
 
     return ask  # type: ignore[return-value]  # the first parameter has a name
@@ -113,7 +115,7 @@ class Store:
         self._lock, self._given, self._verbose, self._any_engine = lock, given, verbose, any_engine
         self._gate: Gate[View] = Gate()
         self._open_database: Database | None = Database(folder, readonly=True)
-        # Connections for views, while nobody uses them.
+        # Connections for views that are not in use.
         self._spare: list[Database] = []
         self._snapshots = Snapshots(folder, self._open_database)
         self._rows = StoredRows(folder, self._open_database, is_readonly=lock is None)
@@ -231,22 +233,12 @@ class Store:
     times = _asking(View.times)
     look = _asking(View.look)
     info = _asking(View.info)
-
-    def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
-        """Return the id of the cluster that each point would join, without inserting it; -1 for none."""
-        with self.view(placing=True) as view:
-            return view.predict(X, cut)
-
-    def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]:
-        """Return the version, and where each row of X would go: the node of :attr:`tree` beside which, and the
-        position of the point that is nearest (-1 if none is known).
-        """
-        with self.view(placing=True) as view:
-            return view.place(X)
+    predict = _asking(View.predict, placing=True)
+    place = _asking(View.place, placing=True)
 
     def find_text(self, text: str, limit: int = 50, seconds: float = 2.0) -> tuple[list[int], bool]:
         """Return the positions of points with this text in their id or payload, and whether all were searched."""
-        # By a connection of its own: nobody waits for it.
+        # By a connection of its own: nothing waits for it.
         with closing(Database(self.folder, readonly=True)) as database:
             return database.find_text(text, limit, time.monotonic() + seconds)
 
@@ -794,11 +786,11 @@ class Store:
         self._snapshots.counts(name)
 
     def _check_alone(self, state: StoreState) -> None:
-        """Raise if somebody else has written meanwhile: somebody may have taken the lock's file away."""
+        """Raise if another process has written meanwhile: the file of the lock may have been deleted."""
         assert self._lock is not None
         if self._database.version() != state.version or not self._lock.is_ours():
             raise StoreLocked(
-                f"{self.folder} is no longer this process's to write: its lock was taken away, and it may be written to"
+                f"{self.folder} is no longer this process's to write: its lock was deleted, and it may be written to"
                 f" by {describe(holder(self.folder))}. Close it and open it again"
             )
 
@@ -835,7 +827,7 @@ class Store:
         name, lock = snapshot_name(state.version), self._lock
         assert lock is not None
         self._announce(name)
-        # Ids are read from the database, which takes too long for whoever waits.
+        # Reading the ids from the database takes too long here.
         content = self._snapshot_content(state, with_ids=False)
         self._snapshots.fork_snapshot(name, content, lock.forget, lambda: self._snapshot_ended(state.version, name))
 
