@@ -1,4 +1,4 @@
-"""Models in files: one file for a model, which is opened without running anything that is in it."""
+"""Saving and loading models: one file for a model, opened without running anything in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grinch.saving import container
 from grinch.saving.json_values import decode, encode
 from grinch.saving.state import State, flatten, item, unflatten
 
-# What the file of a model is called inside.
+# The kind of contents of a model file.
 KIND = "model"
 
 
@@ -95,7 +95,7 @@ def model_from_state(state: State, *, linkage: Any = None, search: Any = None) -
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let whatever is wrong with a saved model say which file it is."""
+    """Add the path to errors about a saved model."""
     try:
         yield
     except SavedModelError as error:
