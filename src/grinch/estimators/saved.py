@@ -98,18 +98,21 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Add the path to errors about a saved model."""
     try:
         yield
-    except SavedModelError as error:
-        raise SavedModelError(f"{os.fspath(path)}: {error}") from None
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        AssertionError,
+    ) as error:
+        why = f"the saved model is damaged ({type(error).__name__}: {error})"
+        if isinstance(error, SavedModelError) or type(error) is ValueError:
+            why = str(error)
+        raise SavedModelError(f"{os.fspath(path)}: {why}") from error
     except MemoryError as error:
         raise SavedModelError(f"{os.fspath(path)}: the saved model does not fit into memory ({error})") from error
-    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError) as error:
-        raise SavedModelError(
-            f"{os.fspath(path)}: the saved model is damaged ({type(error).__name__}: {error})"
-        ) from error
-    except ValueError as error:
-        if isinstance(error, UnicodeError) or type(error) is not ValueError:
-            raise SavedModelError(f"{os.fspath(path)}: the saved model is damaged ({error})") from error
-        raise SavedModelError(f"{os.fspath(path)}: {error}") from error
 
 
 # Parameters ---------------------------------------------------------------------------------------------------------
