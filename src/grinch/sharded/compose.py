@@ -29,7 +29,7 @@ class Merges(NamedTuple):
 
 
 def merges_of(tree: Tree) -> Merges:
-    """The merges of a tree, children before parents.
+    """Return the merges of a tree, children before parents.
 
     >>> merges_of(Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])).pairs.tolist()
     [[0, 1], [2, 3]]
@@ -63,7 +63,7 @@ def compose_merges(top: Merges, parts: Sequence[Merges], rows: Sequence[Numbers]
 
 
 def without(top: Merges, is_empty: npt.NDArray[np.bool_]) -> Merges:
-    """The merges of the leaves that are not empty, counted from 0 in their order.
+    """Return the merges of the leaves that are not empty, counted from 0 in their order.
 
     >>> top = Merges(np.array([[0, 1], [2, 3]]), np.array([0.9, 0.1]))
     >>> without(top, np.array([False, True, False])).pairs.tolist()
@@ -87,7 +87,7 @@ def without(top: Merges, is_empty: npt.NDArray[np.bool_]) -> Merges:
 
 
 def subtree(tree: Tree, node: int) -> tuple[Merges, Numbers]:
-    """The tree under a node, and which leaves of the whole its leaves are, in their order."""
+    """Return the tree under a node, and the leaves of the whole that its leaves are, in their order."""
     stack, internal = [int(node)], []
     children, offset = tree.child_pairs(), tree.offset
     while stack:

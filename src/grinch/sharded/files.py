@@ -53,7 +53,7 @@ def write_rows(path: Path, rows: Any) -> int:
 
 
 def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> Any:
-    """Some of the rows that were written to ``path``: a range, or those at ascending positions."""
+    """Read some of the rows that were written to ``path``: a range, or those at ascending positions."""
     array = path.with_name(path.name + ARRAY)
     if array.exists():
         # What is mapped counts as memory of the process, so it is mapped no longer than it takes to copy.
@@ -70,7 +70,7 @@ def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> 
 
 
 def mapped_rows(path: Path) -> Any:
-    """The rows that were written to ``path``; a matrix is read as it is looked at."""
+    """Return the rows that were written to ``path``; a matrix is read from disk on access."""
     array = path.with_name(path.name + ARRAY)
     if not array.exists():
         return read_rows(path)
@@ -86,14 +86,14 @@ def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> int:
 
 
 def read_arrays(path: Path, *names: str) -> list[npt.NDArray[Any]]:
-    """The arrays of these names."""
+    """Read the arrays of these names."""
     # numpy would leave the file open if it is damaged.
     with _reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
         return [found[name] for name in names]
 
 
 def read_part(path: Path, starts: str, i: int, *names: str) -> tuple[int, list[npt.NDArray[Any]]]:
-    """Of the arrays of these names, what belongs to ``i``, from ``starts[i]`` on; nothing else of the file is read.
+    """Read of the arrays of these names what belongs to ``i``, from ``starts[i]`` on, and nothing else of the file.
 
     Returns where that begins, and the parts.
     """
@@ -104,7 +104,7 @@ def read_part(path: Path, starts: str, i: int, *names: str) -> tuple[int, list[n
 
 
 def _read_range(archive: zipfile.ZipFile, file: BinaryIO, name: str, first: int, count: int) -> npt.NDArray[Any]:
-    """Some of an array of one dimension. It is stored as it is, so its values are found by their place."""
+    """Read some of an array of one dimension, which is stored as it is, so that values are found by their place."""
     info = archive.getinfo(f"{name}.npy")
     file.seek(info.header_offset + 26)
     file.seek(sum(struct.unpack("<HH", file.read(4))), 1)  # the lengths of its name and of what else is there

@@ -61,7 +61,7 @@ class Record:
 
 
 def read_record(folder: Path) -> Record | None:
-    """What is known of the run in a folder; None if nothing is."""
+    """Return what is known of the run in a folder; None if nothing is."""
     path = folder / FILE
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -130,19 +130,19 @@ def _read_ids(path: Path, kind: str) -> list[Any]:
 
 
 def write_mark(folder: Path, command: str | None) -> None:
-    """Say of a folder that it is one of runs, and by which command."""
+    """Mark a folder as one of runs, with the command that goes on."""
     with replacing(folder / MARK) as file:
         file.write("Stages of a run of grinch cluster with many workers. Remove the folder to begin again.\n")
         file.write(f"{command}\n" if command else "")
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a run, finished or not."""
+    """Tell whether a folder is that of a run, finished or not."""
     return (folder / FILE).exists() or (folder / MARK).exists()
 
 
 def whole_tree(run: RunFolder, ceiling: float | None) -> Tree:
-    """The tree of all points of a run, of its branches and the upper tree."""
+    """Return the tree of all points of a run, of its branches and the upper tree."""
     merges, branches, nodes = top.load(run)
     parts, numbers = [], []
     for branch, node in zip(branches.tolist(), nodes.tolist(), strict=True):
@@ -206,7 +206,7 @@ class FinishedRun:
         return owners, leaves
 
     def rows_at(self, numbers: Any) -> Any:
-        """The rows of these points, dense or CSR; None for records."""
+        """Return the rows of these points, dense or CSR; None for records."""
         if self.metric is None:
             return None
         owners, leaves = (some[numbers] for some in self._places)
@@ -224,7 +224,7 @@ class FinishedRun:
 
 
 def _going_on(folder: Path) -> str:
-    """How the run in a folder goes on."""
+    """Say how the run in a folder goes on."""
     try:
         lines = (folder / MARK).read_text(encoding="utf-8").splitlines()[1:]
     except OSError:

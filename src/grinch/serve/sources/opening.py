@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +51,15 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
 
 def is_run(path: Path) -> bool:
     """Whether a folder is that of a run by many workers."""
-    # By name, for what runs is beside this, and neither knows the other.
-    return path.is_dir() and bool(import_module("grinch.sharded.record").is_run(path))
+    from grinch.sharded.record import is_run as is_folder_of_run
+
+    return path.is_dir() and is_folder_of_run(path)
 
 
 def _run_source(folder: Path, payload: Sequence[Any] | None) -> MemorySource:
-    run = import_module("grinch.sharded.record").FinishedRun(folder)
+    from grinch.sharded.record import FinishedRun
+
+    run = FinishedRun(folder)
     names_file = folder / "run.names"
     title = folder.resolve().name
     return MemorySource(run.tree, title, payload=payload, names_file=names_file, labels=run.labels, vectors=run)

@@ -55,13 +55,13 @@ def run(job: Job, sizes: list[int]) -> dict[str, int]:
 
 
 def load(run: RunFolder) -> tuple[Merges, np.ndarray, np.ndarray]:
-    """The upper tree; by leaf of it, the branch, and the node in the branch's tree (-1: all of it)."""
+    """Return the upper tree, and by leaf the branch and the node in the branch's tree (-1: all of it)."""
     pairs, scores, branches, nodes = read_arrays(run.path(STAGE, "top.npz"), "pairs", "scores", "branches", "nodes")
     return Merges(pairs, scores), branches, nodes
 
 
 def _scores(job: Job, top: Merges, branches: list[int]) -> Floats | None:
-    """How near the two sides of each merge are, by their summaries; None where only the sample's word is known."""
+    """Return the score of each merge by the summaries of its sides; None where only the sample's is known."""
     linkage = job.linkage
     if not isinstance(linkage, VectorLinkage) or linkage.is_custom or len(branches) < 2:
         return None
@@ -173,11 +173,11 @@ class BranchNodes:
         return len(self.summaries) - 1
 
     def sides(self, node: int) -> list[int]:
-        """The two children of a node."""
+        """Return the two children of a node."""
         return [int(side) for side in self.merges.pairs[node - len(self.leaves)]]
 
     def above(self, is_merge: Mask) -> Mask:
-        """By node, whether it is one of these merges, or has one below it."""
+        """Tell by node whether it is one of these merges, or has one below it."""
         n, found = len(self.leaves), np.zeros(len(self.summaries), np.bool_)
         for k, (left, right) in enumerate(self.merges.pairs.tolist()):
             found[n + k] = is_merge[k] or found[left] or found[right]
@@ -185,7 +185,7 @@ class BranchNodes:
 
 
 def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple[Merges, list[tuple[int, int]]]:
-    """The upper tree of some nodes of branches, and by leaf of it which these are: the branch and the node in it."""
+    """Return the upper tree of some nodes of branches, and by leaf the branch and the node in it."""
     tops = _opened(forest, linkage)
     engine = Engine(OfSummaries(linkage), rules)
     engine.insert([forest[place].summaries[node] for place, node in tops])
@@ -193,7 +193,7 @@ def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple
 
 
 def _opened(forest: list[BranchNodes], linkage: Any) -> list[tuple[int, int]]:
-    """Nodes to be joined, by branch: the highest with no node below that prefers a point elsewhere to its sibling."""
+    """Return nodes to be joined, by branch: the highest with no node below that prefers a point elsewhere."""
     tops = []
     for place, branch in enumerate(forest):
         elsewhere = [leaf for other in forest if other is not branch for leaf in other.leaves]
@@ -209,7 +209,7 @@ def _opened(forest: list[BranchNodes], linkage: Any) -> list[tuple[int, int]]:
 
 
 def _prefer_others(branch: BranchNodes, elsewhere: list[Any], linkage: Any) -> Mask:
-    """By merge, whether one of its sides scores higher with a point elsewhere than with the other side."""
+    """Tell by merge whether one of its sides scores higher with a point elsewhere than with the other side."""
     found = np.zeros(len(branch.merges.pairs), np.bool_)
     if elsewhere:
         for k, pair in enumerate(branch.merges.pairs.tolist()):
@@ -220,7 +220,7 @@ def _prefer_others(branch: BranchNodes, elsewhere: list[Any], linkage: Any) -> M
 
 
 def _best(linkage: Any, side: Any, elsewhere: list[Any]) -> float:
-    """The score with whatever it is nearest to."""
+    """Return the highest score with a point elsewhere."""
     if hasattr(linkage, "scores"):
         return float(np.max(linkage.scores(side, elsewhere)))
     return max(float(linkage.score(side, point)) for point in elsewhere)
