@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,21 +59,22 @@ def write_clusters(
     It is for people: text that a spreadsheet would run as a formula gets a single quote in front.
     """
     further = {**({"label": labels} if labels is not None else {}), **(columns or {})}
-    with replacing(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["id", "cluster", *further])
-        for i, cluster in enumerate(clusters.tolist()):
-            cells = [_cell(values[i]) for values in further.values()]
-            writer.writerow(harmless([i if names is None else _cell(names[i]), cluster, *cells]))
+    ids = range(len(clusters)) if names is None else names
+    _write_csv(path, ["id", "cluster", *further], zip(ids, clusters.tolist(), *further.values(), strict=True))
 
 
 def write_layers(path: Path, layers: Sequence[npt.NDArray[np.int64]], names: Sequence[object] | None = None) -> None:
     """Write the flat clusters of layers as CSV: id, and a column for each layer, named by its number of clusters."""
+    header = ["id", *(f"of_{int(layer.max(initial=-1)) + 1}" for layer in layers)]
+    ids = range(len(layers[0]) if layers else 0) if names is None else names
+    _write_csv(path, header, zip(ids, *(layer.tolist() for layer in layers), strict=True) if layers else ())
+
+
+def _write_csv(path: Path, header: list[str], rows: Iterable[Sequence[object]]) -> None:
     with replacing(path) as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["id", *(f"of_{int(layer.max(initial=-1)) + 1}" for layer in layers)])
-        for i, clusters in enumerate(zip(*(layer.tolist() for layer in layers), strict=True)):
-            writer.writerow(harmless([i if names is None else _cell(names[i]), *clusters]))
+        writer.writerow(header)
+        writer.writerows(harmless(map(_cell, row)) for row in rows)
 
 
 def _cell(value: object) -> object:

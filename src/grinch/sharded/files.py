@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.io.points import FileError
+from grinch.io.rows import taken
 from grinch.io.write import replacing
 
 ARRAY, SPARSE, RECORDS = ".npy", ".csr.npz", ".pickle"
@@ -39,7 +40,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def write_rows(path: Path, rows: Any) -> int:
-    """Write a matrix, or a list of records, to ``path`` with an ending of its own; how many bytes that were."""
+    """Write a matrix, or a list of records, to ``path`` with an ending of its own; return the bytes."""
     is_array, is_sparse = isinstance(rows, np.ndarray), scipy.sparse.issparse(rows)
     target = path.with_name(path.name + (ARRAY if is_array else SPARSE if is_sparse else RECORDS))
     with replacing(target, "wb") as out:
@@ -52,34 +53,27 @@ def write_rows(path: Path, rows: Any) -> int:
     return target.stat().st_size
 
 
-def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> Any:
-    """Read some of the rows that were written to ``path``: a range, or those at ascending positions."""
-    array = path.with_name(path.name + ARRAY)
+def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None), is_mapped: bool = False) -> Any:
+    """Read some of the rows that were written to ``path``: a range, or those at ascending positions.
+
+    With ``is_mapped``, all of a matrix, which is then read from disk on access.
+    """
+    array, sparse, records = (path.with_name(path.name + ending) for ending in (ARRAY, SPARSE, RECORDS))
     if array.exists():
         # What is mapped counts as memory of the process, so it is mapped no longer than it takes to copy.
         with _reading(array):
-            return np.array(np.load(array, mmap_mode="r")[part])
-    sparse = path.with_name(path.name + SPARSE)
+            rows = np.load(array, mmap_mode="r")
+            return rows if is_mapped else np.array(rows[part])
     if sparse.exists():
         with _reading(sparse), open(sparse, "rb") as file:
             return scipy.sparse.load_npz(file)[part]
-    kept = path.with_name(path.name + RECORDS)
-    with _reading(kept), open(kept, "rb") as file:
-        records = pickle.load(file)
-    return records[part] if isinstance(part, slice) else [records[i] for i in part.tolist()]
-
-
-def mapped_rows(path: Path) -> Any:
-    """Return the rows that were written to ``path``; a matrix is read from disk on access."""
-    array = path.with_name(path.name + ARRAY)
-    if not array.exists():
-        return read_rows(path)
-    with _reading(array):
-        return np.load(array, mmap_mode="r")
+    with _reading(records), open(records, "rb") as file:
+        found = pickle.load(file)
+    return found[part] if isinstance(part, slice) else taken(found, part)
 
 
 def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> int:
-    """Write arrays under their names; how many bytes that were."""
+    """Write arrays under their names; return the bytes."""
     with replacing(path, "wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]
     return path.stat().st_size

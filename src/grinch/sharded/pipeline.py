@@ -27,7 +27,7 @@ def run_stages(job: Job, workers: Workers) -> Run:
     stages: dict[str, Stage] = {}
     run = _runner(job, workers, stages)
     run(skeleton.SAMPLE, skeleton.run_sample, piece_tasks(job))
-    run(skeleton.STAGE, skeleton.run, skeleton.tasks(job))
+    run(skeleton.STAGE, skeleton.run, {skeleton.NAME: (job,)})
     plan = skeleton.load(job.folder, job.stamp)
     run(route.STAGE, route.run, piece_tasks(job))
     moved = 0
@@ -38,7 +38,7 @@ def run_stages(job: Job, workers: Workers) -> Run:
     built = run(trees.STAGE, trees.run, skeleton.shard_tasks(job))
     by_branch = {int(branch): size for result in built.values() for branch, size in result["sizes"].items()}
     sizes = [by_branch[branch] for branch in range(plan.n_branches)]
-    run(top.STAGE, top.run, top.tasks(job, sizes))
+    run(top.STAGE, top.run, {top.NAME: (job, sizes)})
     return Run(job, stages, sizes, moved)
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 import grinch
 from grinch import cuts
 from grinch._types import Ids, Labels
 from grinch.io.read import FileError
-from grinch.io.rows import taken
+from grinch.io.rows import joined, taken
 from grinch.io.write import replacing
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import compose_merges, subtree
@@ -217,10 +216,7 @@ class FinishedRun:
             order.append(at)
         if not parts:
             return np.empty((0, self._about.n_features), np.float32)
-        back = np.argsort(np.concatenate(order))
-        if scipy.sparse.issparse(parts[0]):
-            return scipy.sparse.vstack(parts, format="csr")[back]
-        return np.concatenate(parts)[back]
+        return taken(joined(parts), np.argsort(np.concatenate(order)))
 
 
 def _going_on(folder: Path) -> str:

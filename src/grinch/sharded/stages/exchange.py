@@ -83,16 +83,10 @@ def _ask_branch(
 
 def guests_of_shard(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any, Labels, Labels]:
     """Return points of other branches that may belong here: numbers, rows, the branch in question, their shards."""
-    numbers, branches, shards, pieces, positions = [], [], [], [], []
-    for piece in range(job.n_pieces):
-        found = route.guests_of(job, piece, shard)
-        numbers.append(found.numbers)
-        branches.append(found.branches)
-        shards.append(plan.shard_of[found.homes])
-        pieces.append(np.full(len(found.positions), piece))
-        positions.append(found.positions)
-    rows = rows_at(job, np.concatenate(pieces), np.concatenate(positions))
-    return np.concatenate(numbers), rows, np.concatenate(branches), np.concatenate(shards)
+    found = [route.guests_of(job, piece, shard) for piece in range(job.n_pieces)]
+    positions, numbers, branches, homes = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    pieces = np.repeat(np.arange(job.n_pieces), [len(part.positions) for part in found])
+    return numbers, rows_at(job, pieces, positions), branches, plan.shard_of[homes]
 
 
 def _write_answers(

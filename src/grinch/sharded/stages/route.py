@@ -186,12 +186,10 @@ class Members(NamedTuple):
 
 def members_of(job: Job, shard: int) -> Members:
     """Return the points that were routed to a shard."""
-    parts = []
-    for piece in range(job.n_pieces):
-        found = routed(job, piece, shard)
-        pieces = np.full(len(found.positions), piece)
-        parts.append((found.numbers, found.branches, found.is_near_border, pieces, found.positions))
-    return Members(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    found = [routed(job, piece, shard) for piece in range(job.n_pieces)]
+    positions, numbers, branches, is_near_border = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    pieces = np.repeat(np.arange(job.n_pieces), [len(part.positions) for part in found])
+    return Members(numbers, branches, is_near_border, pieces, positions)
 
 
 def rows_at(job: Job, pieces: Labels, positions: Labels) -> Any:

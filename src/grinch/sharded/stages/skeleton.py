@@ -78,10 +78,6 @@ class Skeleton(NamedTuple):
         return int(self.shard_of.max()) + 1
 
 
-def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    return {NAME: (job,)}
-
-
 def run(job: Job) -> dict[str, int]:
     """Fit the sample, choose branches, deal them to shards."""
     rows = sampled(job)

@@ -32,10 +32,6 @@ from grinch.sharded.stages import skeleton, trees
 STAGE, NAME = "top", "upper-tree"
 
 
-def tasks(job: Job, sizes: list[int]) -> dict[str, tuple[Any, ...]]:
-    return {NAME: (job, sizes)}
-
-
 def run(job: Job, sizes: list[int]) -> dict[str, int]:
     """Join the branches; ``sizes`` are their numbers of points."""
     if job.is_exact and job.repair and len(sizes) > 1:

@@ -18,7 +18,7 @@ from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
 from grinch.sharded.compose import Merges, merges_of
-from grinch.sharded.files import mapped_rows, read_arrays, read_rows, write_arrays, write_rows
+from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, RunFolder, branch_name
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
@@ -66,7 +66,7 @@ def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
 def rows_of(run: RunFolder, branch: int, is_mapped: bool = False) -> Any:
     """Return the points of a branch, by leaf; with ``is_mapped``, vectors are read from disk on access."""
     path = run.path(STAGE, f"{branch_name(branch)}.rows")
-    return mapped_rows(path) if is_mapped else read_rows(path)
+    return read_rows(path, is_mapped=is_mapped)
 
 
 def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Labels, Any]:
