@@ -22,7 +22,7 @@ from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.fit import LEAST_NEIGHBORS, is_cut_by_heights, known_heights
 from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.base import VectorLinkage
-from grinch.sharded.compose import Merges
+from grinch.sharded.compose import MergeList
 from grinch.sharded.files import read_arrays, read_part, write_arrays
 from grinch.sharded.job import Job, branch_name, shard_name
 from grinch.sharded.stages import route, skeleton, top, trees
@@ -309,7 +309,7 @@ def _graph(job: Job, n: int, typical: float | None) -> NeighborGraph:
     return weighted_by(found, None if typical is None else apart, typical or 0.0)
 
 
-def _joined(top: Merges, spreads: list[Spread], counts: Floats) -> tuple[Floats, float]:
+def _joined(top: MergeList, spreads: list[Spread], counts: Floats) -> tuple[Floats, float]:
     """Return by merge of the upper tree the mean squared distance of its sides, and the variance of all points."""
     n = len(spreads)
     means, within = [one.mean for one in spreads], [one.spread for one in spreads]

@@ -22,7 +22,7 @@ from grinch.estimators.advice import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.io.rows import joined, n_bytes
 from grinch.linkage.base import VectorLinkage
-from grinch.sharded.compose import Merges, merges_of
+from grinch.sharded.compose import MergeList, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import BRANCHES_PER_SHARD, Job, piece_name, shard_name
 from grinch.tree import NONE, Tree
@@ -67,7 +67,7 @@ class Skeleton(NamedTuple):
 
     branch_of: Labels
     shard_of: Labels
-    top: Merges
+    top: MergeList
 
     @property
     def n_branches(self) -> int:
@@ -104,7 +104,7 @@ def load(folder: Path, stamp: str) -> Skeleton:
     branch_of, shard_of, pairs, scores = read_arrays(
         folder / STAGE / "skeleton.npz", "branch_of", "shard_of", "pairs", "scores"
     )
-    return Skeleton(branch_of, shard_of, Merges(pairs, scores))
+    return Skeleton(branch_of, shard_of, MergeList(pairs, scores))
 
 
 def shard_tasks(job: Job) -> dict[str, tuple[Any, ...]]:

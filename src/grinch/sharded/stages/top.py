@@ -24,7 +24,7 @@ from grinch.core.rules import Rules
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import COUNT, LENGTH, formula_score, merge_rows, score_others
 from grinch.linkage.weighted import VectorMeans
-from grinch.sharded.compose import Merges, merges_of, without
+from grinch.sharded.compose import MergeList, merges_of, without
 from grinch.sharded.files import read_arrays, write_arrays
 from grinch.sharded.job import Job, RunFolder
 from grinch.sharded.stages import skeleton, trees
@@ -50,13 +50,13 @@ def run(job: Job, sizes: list[int]) -> dict[str, int]:
     return {"branches": len(kept)}
 
 
-def load(run: RunFolder) -> tuple[Merges, np.ndarray, np.ndarray]:
+def load(run: RunFolder) -> tuple[MergeList, np.ndarray, np.ndarray]:
     """Return the upper tree, and by leaf the branch and the node in the branch's tree (-1: all of it)."""
     pairs, scores, branches, nodes = read_arrays(run.path(STAGE, "top.npz"), "pairs", "scores", "branches", "nodes")
-    return Merges(pairs, scores), branches, nodes
+    return MergeList(pairs, scores), branches, nodes
 
 
-def _scores(job: Job, top: Merges, branches: list[int]) -> Floats | None:
+def _scores(job: Job, top: MergeList, branches: list[int]) -> Floats | None:
     """Return the score of each merge by the summaries of its sides; None where only the sample's is known."""
     linkage = job.linkage
     if not isinstance(linkage, VectorLinkage) or linkage.is_custom or len(branches) < 2:
@@ -157,7 +157,7 @@ def _run_exactly(job: Job, branches: list[int]) -> dict[str, int]:
 class BranchNodes:
     """The tree of a branch as its merges, with the summary of every node; node n + k is merge k."""
 
-    def __init__(self, merges: Merges, records: Any, linkage: Any):
+    def __init__(self, merges: MergeList, records: Any, linkage: Any):
         self.merges = merges
         self.leaves = [linkage.leaf(record) for record in records]
         self.summaries = list(self.leaves)
@@ -180,7 +180,7 @@ class BranchNodes:
         return found
 
 
-def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple[Merges, list[tuple[int, int]]]:
+def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple[MergeList, list[tuple[int, int]]]:
     """Return the upper tree of some nodes of branches, and by leaf the branch and the node in it."""
     tops = _opened(forest, linkage)
     engine = Engine(OfSummaries(linkage), rules)

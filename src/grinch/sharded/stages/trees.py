@@ -17,7 +17,7 @@ from grinch.estimators.grinch import Grinch
 from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
-from grinch.sharded.compose import Merges, merges_of
+from grinch.sharded.compose import MergeList, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, RunFolder, branch_name
 from grinch.sharded.stages import skeleton
@@ -27,11 +27,11 @@ from grinch.sharded.stages.route import members_of, rows_at
 STAGE = "trees"
 
 
-class Branch(NamedTuple):
+class BranchTree(NamedTuple):
     """The tree of a branch: the numbers of its points, by leaf, its merges, and the summary of all of them."""
 
     numbers: Labels
-    merges: Merges
+    merges: MergeList
     mean: Floats
     moments: Floats
 
@@ -49,12 +49,12 @@ def run(job: Job, shard: int) -> dict[str, Any]:
     return {"sizes": sizes, "read": n_bytes(rows), "written": written}
 
 
-def load(run: RunFolder, branch: int) -> Branch:
+def load(run: RunFolder, branch: int) -> BranchTree:
     """Return the tree of a branch that has points."""
     numbers, pairs, scores, mean, moments = read_arrays(
         _path(run, branch), "numbers", "pairs", "scores", "mean", "moments"
     )
-    return Branch(numbers, Merges(pairs.astype(np.int64), scores), mean, moments)
+    return BranchTree(numbers, MergeList(pairs.astype(np.int64), scores), mean, moments)
 
 
 def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
