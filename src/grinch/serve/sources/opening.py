@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from grinch.estimators.base import TreeClusterer
 from grinch.estimators.saved import load
+from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.io.read import FileError
 from grinch.saving.container import MAGIC, OLD_MODEL
 from grinch.serve.sources.memory import MemorySource
@@ -51,9 +51,11 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
 
 def is_run(path: Path) -> bool:
     """Whether a folder is that of a run by many workers."""
-    from grinch.sharded.record import is_run as is_folder_of_run
+    if not path.is_dir():
+        return False
+    from grinch.sharded import record  # late, for most paths are files
 
-    return path.is_dir() and is_folder_of_run(path)
+    return record.is_run(path)
 
 
 def _run_source(folder: Path, payload: Sequence[Any] | None) -> MemorySource:
