@@ -3,8 +3,8 @@
 A file begins with eight bytes that say what it is. Then come the arrays, each at the beginning of a page (those
 smaller than a page at a multiple of 64), so that they can be memory-mapped; blocks of zeros are not written, and the
 file has holes there. Last is the header: JSON that names the kind of contents, the arrays in their order with dtype,
-shape and a CRC-32 for each block of 1 MiB, and further data of the contents. The final bytes say where the header begins, its length, the number of the format and a
-CRC-32 of all that.
+shape and a CRC-32 for each block of 1 MiB, and further data of the contents. The final bytes say where the header
+begins, its length, the number of the format and a CRC-32 of all that.
 """
 
 from __future__ import annotations
