@@ -35,6 +35,7 @@ COMPILED = (
     "_by_reference.py",
     "_compile.py",
     "_sparse_rows.py",
+    "_top_k.py",
     "sharded/",
     "baselines/",
     "core/",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from grinch._cores import cores
+from grinch._top_k import offer_block
 from grinch._types import Floats, Ids, Slots
 from grinch.linkage.vector import LENGTH
 from grinch.neighbors import topk
@@ -183,7 +184,7 @@ class ExactSearch:
             end = min(first + BLOCK, last)
             block = products[:, : end - first]
             np.matmul(rows, points[first:end].T, out=block)
-            topk.offer_block(block, first, limits, scale, shift, values, proposed)
+            offer_block(block, first, limits, scale, shift, values, proposed)
         found = np.empty((n, self.k), np.int32)
         scores = np.empty((n, self.k))
         are_whole = self.summaries.is_whole and is_whole(rows)

@@ -13,10 +13,10 @@ import numpy as np
 from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._sparse_rows import first_not_below
+from grinch._top_k import offer_block
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
 from grinch.linkage.sparse import SQUARE
 from grinch.linkage.vector import TANIMOTO
-from grinch.neighbors.topk import offer_block
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.memory import float32_at, int32_at
 from grinch.summaries.sparse_upkeep import row_of
@@ -122,7 +122,7 @@ class Queries(NamedTuple):
 
 @by_reference
 class Heaps(NamedTuple):
-    """The best that was offered to each query, as in :mod:`grinch.neighbors.topk`, with the products as scratch.
+    """The best that was offered to each query, as in :mod:`grinch._top_k`, with the products as scratch.
 
     ``are_positive``: only points that have something in common with a query are taken, so that all others are skipped.
     """
