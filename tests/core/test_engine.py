@@ -17,13 +17,12 @@ from dense_linkages import DENSE
 from effort import at_night, trials
 from grinch.core.engine import ENGINE, Engine
 from grinch.core.rules import EXACT, FAST, ONLINE, Rules
-from grinch.core.state import State
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.refine.polish import Polisher
 from grinch.summaries import RecordSummaries, VectorSummaries
-from grinch.summaries.arrays import LARGE, STALE
+from grinch.summaries.arrays import LARGE, STALE, State
 from grinch.summaries.upkeep import is_large, merge, score, settle
 from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, nodes_in
@@ -65,8 +64,8 @@ rules = st.builds(
 
 
 def engine_of(X, linkage, rules, k=5, compiled=True):
-    gardener = Polisher() if rules.polish else None
-    return Engine(linkage, rules, n_neighbors=k, n_features=X.shape[1], gardener=gardener, compiled=compiled)
+    hook = Polisher() if rules.polish else None
+    return Engine(linkage, rules, n_neighbors=k, n_features=X.shape[1], hook=hook, compiled=compiled)
 
 
 def newick(engine):

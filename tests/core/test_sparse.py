@@ -19,8 +19,8 @@ from grinch.core.rules import EXACT, FAST, PAPER, Rules
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.linkage.sparse import DROPPED
 from grinch.refine.polish import Polisher
-from grinch.summaries import memory
 from grinch.summaries.arrays import STALE
+from grinch.summaries.sparse_rows import ALLOCATE, addresses
 from grinch.tree.checks import check_links
 from grinch.tree.links import NO_LIMIT, leaves_under, nodes_in
 
@@ -33,8 +33,8 @@ counts = hnp.arrays(
 
 
 def engine(linkage, rules, n_features, is_sparse=True, search="exact", **options):
-    gardener = Polisher() if rules.polish else None
-    return Engine(linkage, rules, search, 10, n_features, gardener=gardener, is_sparse=is_sparse, **options)
+    hook = Polisher() if rules.polish else None
+    return Engine(linkage, rules, search, 10, n_features, hook=hook, is_sparse=is_sparse, **options)
 
 
 def built(linkage, rules, X, chunks=(), **options):
@@ -163,16 +163,17 @@ def test_no_memory_for_a_summary_is_said_and_changes_nothing(monkeypatch):
     X = random_rows(60, 40, 0.1, seed=7)
     tree = built(LINKAGES[1], FAST, X[:50])
     before = tree.tree().keys().tolist()
-    addresses = memory.addresses()
     import ctypes
 
+    calls = addresses()
+
     nothing = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda n: 0)
-    addresses[memory.ALLOCATE] = ctypes.cast(nothing, ctypes.c_void_p).value
-    calls = tree.summaries.arrays.calls
-    tree.summaries.arrays = tree.summaries.arrays._replace(calls=addresses)
+    calls[ALLOCATE] = ctypes.cast(nothing, ctypes.c_void_p).value
+    before_calls = tree.summaries.arrays.calls
+    tree.summaries.arrays = tree.summaries.arrays._replace(calls=calls)
     with pytest.raises(MemoryError, match="no memory is left"):
         tree.insert(X[50:])
-    tree.summaries.arrays = tree.summaries.arrays._replace(calls=calls)
+    tree.summaries.arrays = tree.summaries.arrays._replace(calls=before_calls)
     check_links(tree.links)
     assert tree.tree().keys().tolist()[:50] == before[:50]
     tree.insert(X[tree.n_leaves :])

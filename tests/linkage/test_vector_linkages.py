@@ -11,8 +11,7 @@ from numba import njit
 from dense_linkages import DENSE_NAMES
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
-from grinch.linkage.named import linkage_of
-from grinch.linkage.vector import WARD, merge_rows
+from grinch.linkage.named import WARD, linkage_of, merge_rows
 from grinch.summaries import VectorSummaries
 from grinch.summaries.upkeep import vector_score
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from effort import trials
 from grinch.linkage.named import VECTOR_LINKAGES
-from grinch.neighbors.postings import Postings
-from grinch.neighbors.sparse import AT_ONCE, SparseSearch
+from grinch.neighbors.sparse import AT_ONCE, Postings, SparseSearch
 from grinch.summaries import SparseSummaries
 from grinch.summaries.upkeep import vector_score
 from grinch.tree.links import NONE

@@ -16,22 +16,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from effort import at_night, trials
 from grinch import Grinch, Online, Rotate, Rules
-from grinch.core import entries, moves
 from grinch.core.engine import Engine
+from grinch.core.moves import graft, reinsert_all
 from grinch.core.rules import EXACT, FAST
-from grinch.core.state import State
 from grinch.datasets import gaussian_mixture
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.refine import passes
-from grinch.refine.neighbor_cost import NeighborCost
-from grinch.refine.neighbor_graph import MUTUAL, NAMED, ONE_SIDED, graph_of
+from grinch.refine.neighbor_cost import MUTUAL, NAMED, ONE_SIDED, NeighborCost, graph_of
 from grinch.refine.passes import Refiner
 from grinch.refine.polish import Polisher, polish
 from grinch.summaries import VectorSummaries
-from grinch.summaries.arrays import STALE
+from grinch.summaries.arrays import STALE, State
 from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, LIMIT, RIGHT, SIZE, grown, nodes_in, shrunk
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
@@ -529,7 +527,7 @@ def test_a_tree_shrinks_as_it_grows(rng):
 
 def test_polishing_goes_by_the_neighbors_that_are_left(rng):
     polisher = Polisher()
-    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4, gardener=polisher)
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4, hook=polisher)
     engine.insert(rng.normal(size=(60, 4)))
     polisher.neighbors.meet(engine)
     found = polisher.neighbors.near[:60].copy()
@@ -559,7 +557,7 @@ def test_the_smaller_of_two_is_grafted(light):
     links.table[offset + 5] = [-1, offset + 3, offset + 4, 6]
     links.table[[offset + 3, offset + 4], 0] = links.head[0] = offset + 5
     engine.summaries.forget()
-    moves.graft(State(*links, *engine.summaries.arrays, engine.rules), 4, np.array([2, -1], np.int32))
+    graft(State(*links, *engine.summaries.arrays, engine.rules), 4, np.array([2, -1], np.int32))
     check_links(links)
     groups = [sorted(group) for group in leaf_sets(engine).values()]
     assert [0, 1, 2, 4] in groups
@@ -658,7 +656,7 @@ def test_no_drift_in_many_thousands_of_operations(rng):
         near = np.vstack([found for _, found in engine.search.nearest(slots, 1000)])
         for _ in range(trials(20, 50)):
             order = rng.permutation(1000)
-            engine.change(entries.reinsert_all, slots[order], near[order])
+            engine.change(reinsert_all, slots[order], near[order])
         engine.tree()
         check_against_recomputation(engine, tolerance=1e-5)
 

@@ -14,7 +14,7 @@ from effort import at_night
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Rules
 from grinch.datasets import gaussian_mixture
 from grinch.errors import NotSavable, SavedModelError
-from grinch.summaries.saved_sparse import rows_kept
+from grinch.summaries.sparse import rows_kept
 from sparse_data import sparse_groups
 from twins import assert_same, go_on, reopened, same_bits
 
@@ -272,10 +272,10 @@ def test_what_is_kept_is_kept_to_the_last_bit(tmp_path):
         assert same_bits(x[:n], y[:n]), name
         assert same_bits(x[at : at + n][fresh], y[to : to + n][fresh]), name
     for name in ("near", "met"):
-        x, y = (getattr(engine.gardener.neighbors, name) for engine in (a, b))
+        x, y = (getattr(engine.hook.neighbors, name) for engine in (a, b))
         assert same_bits(x[:n], y[:n]), name
-    known = a.gardener.neighbors.near[:n] != -1
-    assert same_bits(a.gardener.neighbors.scores[:n][known], b.gardener.neighbors.scores[:n][known])
+    known = a.hook.neighbors.near[:n] != -1
+    assert same_bits(a.hook.neighbors.scores[:n][known], b.hook.neighbors.scores[:n][known])
     assert same_bits(np.array(a.summaries.frame.rows), np.array(b.summaries.frame.rows))
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grinch import Tree
-from grinch.tree.newick import merges_of_newick
+from grinch.tree.formats import merges_of_newick
 from trees import groups, random_trees
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grinch.tree.rows import reorder_rows
+from grinch.tree.links import reorder_rows
 
 
 @given(order=st.integers(0, 30).flatmap(lambda n: st.permutations(range(n))))

@@ -24,7 +24,8 @@ from grinch._interrupts import uninterrupted
 from grinch._types import Floats, Ids, as_id, count_rows
 from grinch.baselines import heaps
 from grinch.errors import LinkageError
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.saving.state import Fields, State, are_within, array, item, require
 from grinch.summaries import RecordSummaries, Summaries, make_summaries, summaries_from_state
 from grinch.summaries.arrays import Arrays

@@ -16,9 +16,8 @@ from grinch._types import Advance, Floats, count_rows
 from grinch.baselines.saved_birch import birch_from_state, birch_to_state
 from grinch.linkage.named import linkage_of
 from grinch.saving.state import Fields, State, array, item, optional_vector, require
-from grinch.summaries.frame import better_origin
 from grinch.summaries.kept import Kept
-from grinch.summaries.vectors import dense_rows
+from grinch.summaries.vectors import better_origin, dense_rows
 from grinch.tree import Tree
 
 # Points taken in at a time, so that the progress bar moves and Ctrl-C is heard.

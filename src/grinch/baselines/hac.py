@@ -10,8 +10,8 @@ from grinch._types import Advance, Floats, count_rows
 from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain
 from grinch.baselines.saved_rows import rows_from_state, rows_to_state
 from grinch.errors import LinkageError
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.saving.state import State, item, require, scalar
 from grinch.summaries.kept import Kept, kept_rows
 from grinch.summaries.vectors import dense_rows

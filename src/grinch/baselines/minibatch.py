@@ -7,7 +7,8 @@ from typing import Any, Self
 from grinch._types import Advance, count_rows
 from grinch.baselines.agglomeration import BestFirst, Pool
 from grinch.baselines.saved_rows import rows_from_state, rows_to_state
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.saving.state import State, item, require, scalar
 from grinch.summaries.kept import Kept, kept_rows
 from grinch.tree import Tree

@@ -14,14 +14,13 @@ from grinch._types import Advance, Ids, Vectors32, as_id, count_rows
 from grinch.baselines.perch_boxes import BALANCE_ROTATIONS, COLLAPSES, N_ENDS, ROTATIONS, Boxes
 from grinch.baselines.perch_moves import PerchRules, insert
 from grinch.linkage.named import linkage_of
-from grinch.neighbors.base import Neighbors, batches
-from grinch.neighbors.exact import ExactSearch
+from grinch.neighbors.exact import ExactSearch, Neighbors, batches
 from grinch.saving.state import MANY, Fields, State, are_within, item, require, scalar
 from grinch.summaries import VectorSummaries
 from grinch.summaries.kept import Kept, kept_vectors
 from grinch.tree import NONE, Tree
+from grinch.tree.checks import links_from_state, links_to_state, validate_links
 from grinch.tree.links import LEAVES, LIMIT, NO_LIMIT, SIZE, USED, Links, grown, new_links
-from grinch.tree.saved import links_from_state, links_to_state, validate_links
 
 RULES = Fields(balance=bool, max_leaves=int, beam_width=int)
 BOXES = Fields(

@@ -13,24 +13,22 @@ import numpy as np
 
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, Ids, Slots, count_rows
-from grinch.core import entries, moves
-from grinch.core.found import FoundOnArrival
-from grinch.core.leave import remove_points
-from grinch.core.places import AT_ONCE, SPARE, Nearest, Places
-from grinch.core.rules import Rules, rules_from_state, rules_to_state
-from grinch.core.state import State
-from grinch.core.view import EngineView
+from grinch.core.arrival_neighbors import ArrivalNeighbors, KnownNeighbors
+from grinch.core.moves import insert_all, place_all, reach, remove_all, score_pairs, score_siblings
+from grinch.core.rules import NO_MOVES, Rules, rules_from_state, rules_to_state
+from grinch.core.view import AT_ONCE, SPARE, EngineView, Nearest, Places
 from grinch.errors import LinkageError
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.neighbors import make_search, search_of_state
-from grinch.neighbors.base import Search, VectorSearch
+from grinch.neighbors.exact import BATCH, Search, VectorSearch
 from grinch.saving.state import MANY, item, require
 from grinch.saving.state import State as Saved
 from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, make_summaries, summaries_from_state
-from grinch.summaries.arrays import LARGE, STALE
+from grinch.summaries.arrays import COUNTERS, LARGE, STALE, State
 from grinch.summaries.callbacks import LinkageFailed
-from grinch.summaries.counters import COUNTERS
-from grinch.tree import Tree, walks
+from grinch.tree import Tree
+from grinch.tree.checks import links_from_state, links_to_state, validate_links
 from grinch.tree.links import (
     CHANGE,
     LEAVES,
@@ -38,8 +36,7 @@ from grinch.tree.links import (
     NO_LIMIT,
     NONE,
     NOTED,
-    OFFSET,
-    ROOT,
+    PARENT,
     SIZE,
     USED,
     Links,
@@ -51,11 +48,11 @@ from grinch.tree.links import (
     leaves_under,
     new_links,
     nodes_in,
+    preorder_of,
     undo_change,
     unfollowed,
 )
 from grinch.tree.move_log import MoveLog, TreeFollower
-from grinch.tree.saved import links_from_state, links_to_state, validate_links
 
 # The number of the engine: raised whenever benchmarks/digests.json is rewritten, for then the same points can give
 # another tree. Stores write it down with every operation, and do again only those of the same engine.
@@ -63,39 +60,25 @@ ENGINE = 1
 # There is room for at least this many questions to a linkage at a time. The moves ask about candidates and the way up
 # to a cap; how little room would do has not been looked into.
 LEAST_ROOM = 2**18
-# Numbers of points at which nodes are numbered anew: a quarter apart, once a tree no longer fits into a cache.
+# Points removed at a time: enough for the search to keep its threads busy.
+GROUP = 16 * BATCH
+# A group of more leaves than this hardly changes when the point beside it is removed, and looks for no neighbours.
+STEADY = 128
+# Numbers of points at which nodes are numbered again: a quarter apart, once a tree no longer fits into a cache.
 TIDIED_AT = [int(2**12 * 1.25**i) for i in range(60)]
 
 
-class Gardener(Protocol):
-    """Tends a tree as it grows, at certain numbers of points: a hook for what is not the paper's."""
+class TreeHook(Protocol):
+    """Changes a tree as it grows, at certain numbers of points, by the neighbours of its points: not the paper's."""
+
+    neighbors: KnownNeighbors
 
     def stops(self, first: int, stop: int) -> list[int]:
-        """The numbers of points between two at which it wants to be called."""
+        """Return the numbers of points between two at which :meth:`run` is to be called."""
         ...
 
-    def found(self, engine: Engine, first: int, candidates: Ids) -> None:
-        """The neighbours of the points from ``first`` on, best first, before they are inserted; may ask the linkage."""
-        ...
-
-    def adopted(self, engine: Engine, count: int) -> None:
-        """That many points are there, in a tree that it did not see grow."""
-        ...
-
-    def tend(self, engine: Engine) -> None:
-        """It is time; the engine may be changed."""
-        ...
-
-    def compacted(self, slots: Slots) -> None:
-        """Only these slots are left, counted from 0."""
-        ...
-
-    def to_state(self) -> Saved:
-        """Return what a file holds of it."""
-        ...
-
-    def validate(self, n: int, is_due: bool) -> None:
-        """Refuse a state that is not of ``n`` points; ``is_due``: it is its turn before the next one comes."""
+    def run(self, engine: Engine) -> None:
+        """Change the tree of an engine."""
         ...
 
 
@@ -116,8 +99,8 @@ class Engine:
         Length of the vectors (ignored for records).
     check : bool
         Ask a linkage written in Python both ways round, and refuse one that is not symmetric.
-    gardener : Gardener, optional
-        Who tends the tree as it grows.
+    hook : TreeHook, optional
+        Changes the tree at certain numbers of points.
     compiled : bool
         False runs the same source interpreted, as a second opinion in tests; the trees are the same.
     is_sparse : bool
@@ -132,11 +115,11 @@ class Engine:
         n_neighbors: int = 50,
         n_features: int = 0,
         check: bool = False,
-        gardener: Gardener | None = None,
+        hook: TreeHook | None = None,
         compiled: bool = True,
         is_sparse: bool = False,
     ):
-        self.linkage, self.rules, self.gardener, self.compiled = linkage, rules, gardener, compiled
+        self.linkage, self.rules, self.hook, self.compiled = linkage, rules, hook, compiled
         self.is_busy = False
         """Whether a linkage may be asked right now; then nobody else may use the engine, the linkage least of all."""
         self.summaries: Summaries = make_summaries(linkage, n_features, check, is_sparse)
@@ -147,16 +130,18 @@ class Engine:
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
-        self.found = FoundOnArrival(self.search.k) if isinstance(self.summaries, RecordSummaries) else None
-        """Of records, whose neighbours are dear to find, the candidates that were found when they came."""
+        self.arrivals: ArrivalNeighbors | None = (
+            ArrivalNeighbors(self.search.k) if isinstance(self.summaries, RecordSummaries) else None
+        )
+        """Of records, whose neighbours are expensive to find, those that they had on arrival."""
         self._is_due = (False, False)
-        """Whether the tree is to be tended, and to be put in order, before the next point comes."""
+        """Whether the hook is to run, and nodes to be put in order, before the next point comes."""
         self._forget_readers()
         self._is_owned = True
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        readers = ("moves", "_view_slots", "_near")
+        readers = ("_moves", "_view_slots", "_near")
         state = {name: value for name, value in vars(self).items() if name not in readers}
         return {**state, "links": unfollowed(self.links)}
 
@@ -166,11 +151,20 @@ class Engine:
         self._is_owned = False
 
     def _forget_readers(self) -> None:
-        self.moves = MoveLog()
-        """The nodes that moved, for whoever follows the tree from change to change."""
+        self._moves: MoveLog | None = None
         # Held by the view that writes to the slots at the end.
         self._view_slots = threading.Lock()
         self._near: tuple[tuple[int, int], Ids] | None = None
+
+    @property
+    def moves(self) -> MoveLog:
+        """The nodes that moved, for followers of the tree; made for the first of them."""
+        if self._moves is None:
+            self._moves = MoveLog()
+        return self._moves
+
+    def _followers(self) -> list[TreeFollower]:
+        return [] if self._moves is None else self._moves.followers()
 
     # What there is ------------------------------------------------------------------------------------------------
 
@@ -226,7 +220,8 @@ class Engine:
 
     def lose_moves(self) -> None:
         """Let followers look at the whole tree: nodes have other numbers, arrays or scores."""
-        self.links = self.moves.lose(self.links)
+        if self._moves is not None:
+            self.links = self._moves.lose(self.links)
 
     def outdate(self) -> None:
         """Points are about to get other slots or other vectors: what was found of them before is forgotten."""
@@ -241,7 +236,7 @@ class Engine:
         """The same as the moves compare them."""
         scores = np.empty(len(nodes))
         with self.looking():
-            self.run(entries.score_siblings, nodes, scores, is_reading=True)
+            self.run(score_siblings, nodes, scores, is_reading=True)
         return scores
 
     # Points come --------------------------------------------------------------------------------------------------
@@ -274,26 +269,26 @@ class Engine:
                 progress(len(candidates))
 
     def _insert_found(self, first: int, candidates: Ids) -> None:
-        """Insert points from slot ``first`` on, and let the tree be tended where it is time, whatever the batches."""
-        self._tend_if_due()
+        """Insert points from slot ``first`` on, and run the hook where it is time, whatever the batches."""
+        self._run_if_due()
         last = first + len(candidates)
-        stops = [] if self.gardener is None else self.gardener.stops(first, last)
+        stops = [] if self.hook is None else self.hook.stops(first, last)
         tidied = [n for n in TIDIED_AT if first < n <= last]
         for lo, hi in pairwise(sorted({first, *stops, *tidied, last})):
             found = candidates[lo - first : hi - first]
-            if self.gardener is not None:
-                self.gardener.found(self, lo, found)
-            if self.found is not None:
-                self.found.note(lo, found)
-            self.change(entries.insert_all, np.arange(lo, hi), found)
+            if self.hook is not None:
+                self.hook.neighbors.note_scored(self, lo, found)
+            if self.arrivals is not None:
+                self.arrivals.note(lo, found)
+            self.change(insert_all, np.arange(lo, hi), found)
             self._is_due = hi in stops, hi in tidied
-            self._tend_if_due()
+            self._run_if_due()
 
-    def _tend_if_due(self) -> None:
-        """Let the tree be tended and put in order; what an interrupt prevents is made up for before the next point."""
-        is_tending_due, is_tidying_due = self._is_due
-        if is_tending_due and self.gardener is not None:
-            self.gardener.tend(self)
+    def _run_if_due(self) -> None:
+        """Run the hook and put nodes in order; what an interrupt prevents is made up for before the next point."""
+        is_hook_due, is_tidying_due = self._is_due
+        if is_hook_due and self.hook is not None:
+            self.hook.run(self)
         self._is_due = False, is_tidying_due
         if is_tidying_due:
             self.tidy()
@@ -311,7 +306,7 @@ class Engine:
                 self._write(at, piece)
                 queries = np.arange(at, at + count_rows(piece))
                 nodes[part, 0] = self._nearest(queries)[:, 0]
-                self.run(entries.place_all, queries, nodes[part], scores[part], is_reading=True)
+                self.run(place_all, queries, nodes[part], scores[part], is_reading=True)
         return Places(nodes[:, 0], nodes[:, 1], self.summaries.in_units(scores))
 
     def _nearest(self, queries: Slots) -> Ids:
@@ -343,7 +338,7 @@ class Engine:
             rules=self.rules,
             large=tree.offset + 1 + np.flatnonzero(is_large),
             stored=self.summaries.stored(internal[is_large]),
-            cap=moves.reach(here, self.rules.rotate_cap) if self.rules.rotate else 1,
+            cap=reach(here, self.rules.rotate_cap) if self.rules.rotate else 1,
             limit=limit,
             lock=self._view_slots,
         )
@@ -356,17 +351,17 @@ class Engine:
         count, done = count_rows(rows), 0
         self.reserve(count)
         if tree is None:
-            self.gardener = None
+            self.hook = None
         with self.busy(), self.explained():
             while done < count:
                 done += self._take(done, rows[done:] if done else rows)
-            if self.gardener is not None:
-                self.gardener.adopted(self, count)
-            if self.found is None or tree is None:
+            if self.hook is not None:
+                self.hook.neighbors.adopt(self, count)
+            if self.arrivals is None or tree is None:
                 self.search.catch_up(count)
             else:
                 for first, candidates in self.search.stream(0, count):
-                    self.found.note(first, candidates)
+                    self.arrivals.note(first, candidates)
         if tree is not None:
             links, capacity = tree.links, self.summaries.capacity
             compact, _, _ = compacted(links, capacity, self.summaries.is_undoable)
@@ -387,8 +382,8 @@ class Engine:
         known = self.known_neighbors()
         if known is not None:
             return known
-        if self.found is not None:
-            return self.found.among(self.slots(), self.n_slots)
+        if self.arrivals is not None:
+            return self.arrivals.among(self.slots(), self.n_slots)
         slots, near = self.slots(), np.full((self.n_slots, self.search.k), NONE, np.int32)
         for first, found in self.search.nearest(slots, self.n_slots):
             near[slots[first : first + len(found)]] = found
@@ -409,7 +404,7 @@ class Engine:
                 near = self.search.stream(at, at + len(queries), limit=limit)
                 found[part] = np.concatenate([candidates for _, candidates in near])
                 others = found[part, 0].astype(np.intp)
-                self.run(entries.score_pairs, queries, others, scores[part], is_reading=True)
+                self.run(score_pairs, queries, others, scores[part], is_reading=True)
         return Nearest(found, self.summaries.in_units(scores))
 
     def look_around(self, slots: Slots, limit: int | None = None) -> Nearest:
@@ -420,7 +415,7 @@ class Engine:
         with self.looking():
             for first, near in self.search.nearest(slots, limit):
                 found[first : first + len(near)] = near
-            self.run(entries.score_pairs, slots, found[:, 0].astype(np.intp), scores, is_reading=True)
+            self.run(score_pairs, slots, found[:, 0].astype(np.intp), scores, is_reading=True)
         return Nearest(found, self.summaries.in_units(scores))
 
     def known_neighbors(self) -> Ids | None:
@@ -444,7 +439,33 @@ class Engine:
         """
         self.own_arrays()
         with self.busy():
-            remove_points(self, slots, repair, progress)
+            for begin in range(0, len(slots), GROUP):
+                batch = slots[begin : begin + GROUP]
+                # Gone first, so that none of them is a candidate in the repair of another's place.
+                self.set_gone(batch, True)
+                try:
+                    self._remove_batch(batch, repair)
+                finally:
+                    still = np.array([slot for slot in batch.tolist() if self.has(slot)], np.intp)
+                    self.set_gone(still, False)
+                    self.summaries.drop(np.setdiff1d(batch, still))
+                if progress is not None:
+                    progress(len(batch))
+
+    def _remove_batch(self, batch: Slots, repair: bool) -> None:
+        leaves_a_gap = np.array([repair and self._leaves_a_gap(slot) for slot in batch.tolist()], np.bool_)
+        searched, others = batch[leaves_a_gap], batch[~leaves_a_gap]
+        if len(others):
+            nothing = np.full((len(others), 1), NONE, np.int32)
+            self.change(remove_all, others, nothing, self.rules if repair else NO_MOVES)
+        with self.explained():
+            for first, candidates in self.search.nearest(searched, self.n_slots):
+                self.change(remove_all, searched[first : first + len(candidates)], candidates)
+
+    def _leaves_a_gap(self, slot: int) -> bool:
+        """Return whether grafts repair the place of this leaf: its sibling is not large, or pull is to guarantee it."""
+        p = self.links.table[slot, PARENT]
+        return self.rules.graft and p != NONE and bool(self.rules.pull or self.links.table[p, SIZE] - 1 <= STEADY)
 
     def compact(self, at_once: bool = False) -> Slots | None:
         """Close the gaps that removed points left, once they are more than the points in the tree, or ``at_once``.
@@ -462,14 +483,14 @@ class Engine:
             links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
             self.summaries.compact(leaves, internal, capacity)
             self.links = links
-            for follower in self.moves.followers():
+            for follower in self._followers():
                 follower.compacted(leaves, internal, capacity)
             self.lose_moves()
             self.search.compacted(leaves)
-            if self.found is not None:
-                self.found.compacted(leaves)
-            if self.gardener is not None:
-                self.gardener.compacted(leaves)
+            if self.arrivals is not None:
+                self.arrivals.compacted(leaves)
+            if self.hook is not None:
+                self.hook.neighbors.compacted(leaves)
         return leaves
 
     # Changing the tree --------------------------------------------------------------------------------------------
@@ -539,19 +560,18 @@ class Engine:
                 links = grown(self.links, capacity, self.summaries.is_undoable)
                 self.summaries.grow(capacity)
                 self.links = links
-                for follower in self.moves.followers():
+                for follower in self._followers():
                     follower.grown(capacity)
                 self.lose_moves()
 
     def tidy(self) -> None:
         """Put what is near in the tree near in memory; the tree is the same."""
-        preorder = walks.no_nodes(2 * self.n_leaves - 1)
-        walks.fill_preorder(self.links.table, int(self.links.head[ROOT]), int(self.links.head[OFFSET]), preorder)
+        preorder = preorder_of(self.links)
         with uninterrupted():
             self.lose_moves()
             source = in_order_of_walk(self.links, preorder)
             self.summaries.reorder(source)
-            for follower in self.moves.followers():
+            for follower in self._followers():
                 follower.reordered(source)
 
     def snapshot(self) -> Links:
@@ -604,20 +624,20 @@ class Engine:
             "links": links_to_state(self.links),
             "summaries": self.summaries.to_state(self.links),
             "search": self.search.to_state(),
-            "found": None if self.found is None else self.found.to_state(),
-            "gardener": None if self.gardener is None else self.gardener.to_state(),
+            "found": None if self.arrivals is None else self.arrivals.to_state(),
+            "gardener": None if self.hook is None else {"neighbors": self.hook.neighbors.to_state()},
         }
 
     @classmethod
     def from_state(
-        cls, state: Any, linkage: VectorLinkage | Linkage, sources: Sequence[Any], gardener: Gardener | None
+        cls, state: Any, linkage: VectorLinkage | Linkage, sources: Sequence[Any], hook: TreeHook | None
     ) -> Self:
         """Return the engine of a state.
 
-        ``linkage`` and ``sources`` of candidates are those that it was made with, ``gardener`` that of the state.
+        ``linkage`` and ``sources`` of candidates are those that it was made with, ``hook`` that of the state.
         """
         engine = object.__new__(cls)
-        engine.linkage, engine.gardener, engine.compiled, engine.is_busy = linkage, gardener, True, False
+        engine.linkage, engine.hook, engine.compiled, engine.is_busy = linkage, hook, True, False
         engine.rules = rules_from_state(item(state, "rules"))
         is_due = item(state, "is_due")
         require(isinstance(is_due, list) and [type(flag) for flag in is_due] == [bool, bool], "'is_due' is not flags")
@@ -629,7 +649,7 @@ class Engine:
         summaries.arrays = summaries.arrays._replace(lag=engine.rules.lag, most_entries=engine.rules.most_entries)
         engine.summaries = summaries
         engine.search = search_of_state(item(state, "search"), summaries, sources)
-        engine.found = None if item(state, "found") is None else FoundOnArrival.from_state(state["found"])
+        engine.arrivals = None if item(state, "found") is None else ArrivalNeighbors.from_state(state["found"])
         engine._forget_readers()
         # Arrays that cannot be written to are copied before the first change.
         engine._is_owned = False
@@ -655,10 +675,10 @@ class Engine:
         require(not summaries.arrays.stale[leaves].any(), "a point is out of date")
         require((summaries.arrays.stale[internal] <= STALE | LARGE).all(), "marks of nodes are none")
         self.search.validate()
-        require((self.found is not None) == isinstance(summaries, RecordSummaries), "candidates are kept of vectors")
-        if self.found is not None:
-            self.found.validate(n, self.search.k)
-        # A tree that was handed in (`fit_tree`) is tended by nobody, whatever the rules.
-        require(self.gardener is None or rules.polish, "somebody tends the tree, and the rules have nobody")
-        if self.gardener is not None:
-            self.gardener.validate(n, self._is_due[0])
+        require((self.arrivals is not None) == isinstance(summaries, RecordSummaries), "candidates are kept of vectors")
+        if self.arrivals is not None:
+            self.arrivals.validate(n, self.search.k)
+        # A tree that was handed in (`fit_tree`) is not polished, whatever the rules.
+        require(self.hook is None or rules.polish, "the tree is polished, and by the rules it is not")
+        if self.hook is not None:
+            self.hook.neighbors.validate_known(n, self._is_due[0])

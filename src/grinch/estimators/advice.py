@@ -17,7 +17,7 @@ import scipy.sparse
 
 from grinch._types import Floats, Slots
 from grinch.errors import SettingsWarning
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.linkage.pairwise import Pairwise
 
 # Fewer points say nothing about settings.

@@ -17,8 +17,9 @@ from grinch.cuts.persistence import mean_gaps
 from grinch.cuts.tracking import GrowingTree, WholeCut
 from grinch.estimators.fit import Fit
 from grinch.estimators.training_points import kept_points
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.neighbors.among import nearest_among
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
+from grinch.neighbors import nearest_among
 from grinch.summaries import RecordSummaries
 from grinch.summaries.kept import Kept
 from grinch.tree import NONE, Tree

@@ -31,8 +31,8 @@ from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
 from grinch.estimators.described import Described
 from grinch.estimators.fit import Fit
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import is_average, metric_in_full
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage, is_average, metric_in_full
 from grinch.saving.state import State, item, require
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree

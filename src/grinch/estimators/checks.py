@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from grinch._checks import available_memory
 from grinch.estimators.indices import check_indices, checked_csr
 from grinch.estimators.not_numbers import check_columns, check_kind, check_not_records
-from grinch.summaries.frame import LONGEST
+from grinch.summaries.vectors import LONGEST
 
 # Columns are numbered in int32.
 MOST_COLUMNS = 2**31 - 1

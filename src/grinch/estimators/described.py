@@ -18,7 +18,7 @@ from grinch.errors import missing_extra
 from grinch.estimators.distances import distances_to_clusters, tanimoto_to_own
 from grinch.estimators.fit import Fit
 from grinch.estimators.training_points import asking, kept_points
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.summaries.kept import Kept
 from grinch.tree import NONE, Tree
 

@@ -18,8 +18,8 @@ from grinch._by_column import unit_scale
 from grinch._sparse_rows import ROUNDING, paired_products, scaled, squared_lengths
 from grinch._types import Floats, Labels, Vectors32, count_rows
 from grinch.baselines.agglomeration import merge_and_score
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.vector import COUNT, LENGTH, SPREAD
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import COUNT, LENGTH, SPREAD, VectorLinkage
 from grinch.summaries.arrays import CUSTOM, new_arrays
 from grinch.summaries.callbacks import FORMULA, LinkageFailed
 from grinch.summaries.kept import Kept

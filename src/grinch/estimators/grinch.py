@@ -15,16 +15,16 @@ from grinch._checks import check_count, check_flag
 from grinch._interrupts import uninterrupted
 from grinch._types import Slots, count_rows
 from grinch.core.engine import Engine
-from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
+from grinch.core.view import Places
 from grinch.cuts.tracking import GrowingTree
 from grinch.errors import LinkageError, unknown_name
 from grinch.estimators.automatic import growing_tree
 from grinch.estimators.base import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
@@ -434,7 +434,7 @@ class Grinch(IncrementalClusterer):
                 n_neighbors=self.n_neighbors,
                 n_features=rows.shape[1] if isinstance(linkage, VectorLinkage) else 0,
                 check=bool(self.check_linkage),
-                gardener=Polisher() if rules.polish else None,
+                hook=Polisher() if rules.polish else None,
                 is_sparse=stays_sparse(linkage) and scipy.sparse.issparse(rows),
             )
 
@@ -444,9 +444,8 @@ class Grinch(IncrementalClusterer):
     def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> Engine:
         linkage, search = linkage_of(parameters["linkage"], parameters["metric"]), parameters["search"]
         sources = () if isinstance(search, str) else search if isinstance(search, (list, tuple)) else (search,)
-        gardener = item(state, "gardener")
-        polisher = None if gardener is None else Polisher.from_state(gardener)
-        return Engine.from_state(state, linkage, sources, polisher)
+        hook = None if item(state, "gardener") is None else Polisher.from_state(state["gardener"])
+        return Engine.from_state(state, linkage, sources, hook)
 
     def _validate_builder(self, builder: Any) -> None:
         builder.validate(int(self._fitted.parameters.get("n_neighbors", 1)))

@@ -9,7 +9,8 @@ from grinch.core.engine import Engine
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch, stays_sparse
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 
 Found = TypeVar("Found")
 

@@ -9,8 +9,7 @@ from grinch._types import count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
 from grinch.baselines.minibatch import BufferBuilder
 from grinch.estimators.base import IncrementalClusterer, Prepared
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.named import VectorLinkage, linkage_of
 
 
 class MiniBatchHAC(IncrementalClusterer):

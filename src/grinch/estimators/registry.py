@@ -14,8 +14,7 @@ from grinch.estimators.grinch import Grinch, Online, Rotate
 from grinch.estimators.hac import HAC
 from grinch.estimators.minibatch import MiniBatchHAC
 from grinch.estimators.perch import Perch
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.named import VectorLinkage, linkage_of
 
 
 class System(NamedTuple):

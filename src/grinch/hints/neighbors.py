@@ -10,7 +10,6 @@ import numpy.typing as npt
 from grinch._top_k import nearest_rows
 from grinch._types import Ids, Mask
 from grinch.tree import NONE, Tree
-from grinch.tree.paths import common_ancestors
 
 # How many nearest by each of the two are compared.
 COUNTED = 10
@@ -58,5 +57,5 @@ def neighbor_cost(tree: Tree, near: Ids) -> float:
     2.3333333333333335
     """
     points, columns = np.nonzero(near != NONE)
-    sizes = tree.sizes()[common_ancestors(tree, points, near[points, columns])]
+    sizes = tree.sizes()[tree.common_ancestors(points, near[points, columns])]
     return int(sizes.sum(dtype=np.int64)) / len(sizes)

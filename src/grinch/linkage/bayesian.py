@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.special import betaln, gammaln
 
 from grinch._checks import check_positive
-from grinch.linkage.saved import Unnamed, only_entry, saved_as
+from grinch.linkage.base import Unnamed, only_entry, saved_as
 from grinch.saving.json_values import saved_tuple
 
 Vector = npt.NDArray[np.float64]

@@ -8,8 +8,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from grinch.linkage.base import FunctionLinkage, Linkage, Similarity
-from grinch.linkage.saved import function_from_state, function_to_state, part_from_state, part_to_state, saved_as
+from grinch.linkage.base import (
+    FunctionLinkage,
+    Linkage,
+    Similarity,
+    function_from_state,
+    function_to_state,
+    part_from_state,
+    part_to_state,
+    saved_as,
+)
 from grinch.saving.json_values import saved_tuple
 
 Key = Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""Linkages on sparse vectors: the formulas of :mod:`grinch.linkage.vector`, from products of rows.
+"""Linkages on sparse vectors: the formulas of :mod:`grinch.linkage.named`, from products of rows.
 
 A row is its columns, ascending, and their values. The mean of a group is a row as well, with an entry for each column
 that one of its vectors has. All formulas need only products and lengths:
@@ -22,7 +22,7 @@ import numpy as np
 from grinch._compile import jitable
 from grinch._sparse_rows import ROUNDING, first_not_below
 from grinch._types import Floats, Ids, Vectors32
-from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, COUNT, LENGTH, SPREAD, TANIMOTO
+from grinch.linkage.named import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, COUNT, LENGTH, SPREAD, TANIMOTO
 
 # Columns of moments besides those of dense vectors: the length of what was dropped from the mean, at most; and the
 # squared length of the mean, which of whole numbers has no rounding.

@@ -17,7 +17,7 @@ from grinch._sparse_rows import scaled
 from grinch._types import Floats, Ids
 from grinch.errors import unknown_name
 from grinch.tree import Tree
-from grinch.tree.column_meetings import products_across
+from grinch.tree.lca import products_across
 
 SIMILARITIES = ("dot", "cosine")
 

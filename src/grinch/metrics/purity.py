@@ -12,7 +12,7 @@ from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.cuts.flat import check_n_clusters, split_order
 from grinch.tree import Tree
-from grinch.tree.class_meetings import check_unlabelled, class_codes, class_meetings, labelled_sizes
+from grinch.tree.lca import check_unlabelled, class_codes, class_lca, labelled_sizes
 
 
 def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "count") -> float:
@@ -54,7 +54,7 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
 
 def purity_of_codes(tree: Tree, codes: Labels, ignore_unlabelled: bool = False) -> float:
     """Dendrogram purity for classes given as numbers, -1 for none."""
-    meetings = class_meetings(tree, codes)
+    meetings = class_lca(tree, codes)
     pairs = meetings.pairs
     if not len(pairs):
         return float("nan")
@@ -174,6 +174,6 @@ def _largest_class(tree: Tree, codes: Labels) -> Floats:
     """By node id, how many of its points are of its largest class."""
     largest = np.zeros(tree.n_ids)
     largest[: tree.n_leaves] = codes >= 0
-    meetings = class_meetings(tree, codes)
+    meetings = class_lca(tree, codes)
     np.maximum.at(largest, meetings.nodes, meetings.left + meetings.right)
     return tree.max_upward(largest)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from grinch._checks import check_count
 from grinch._types import Floats
 from grinch.tree import Tree
-from grinch.tree.class_meetings import class_codes
-from grinch.tree.paths import common_ancestors
+from grinch.tree.lca import class_codes
 
 
 class SampledPurity(NamedTuple):
@@ -89,7 +88,7 @@ def _purities_of_pairs(tree: Tree, labels: npt.ArrayLike, n_pairs: int, rng: np.
     second += second >= first
     start = (np.cumsum(counts) - counts)[classes]
     u, v = (leaves[keys[start + member] % n] for member in (first, second))
-    nodes = common_ancestors(tree, u, v)
+    nodes = tree.common_ancestors(u, v)
     before = np.empty(tree.n_ids, dtype=np.int64)
     before[preorder] = np.cumsum(preorder < tree.offset) - (preorder < tree.offset)
     left_end, sizes = classes * n + before[nodes], tree.sizes()[nodes]

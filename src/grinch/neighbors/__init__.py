@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
+import numpy as np
+import scipy.sparse
+
+from grinch._types import Ids, Slots
 from grinch.errors import SavedModelError, unknown_name
-from grinch.neighbors.auto import AutoSearch
-from grinch.neighbors.base import Search
+from grinch.linkage.named import linkage_of
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.exact import ExactSearch
-from grinch.neighbors.scan import ScanSearch
-from grinch.neighbors.sources import ByKey, ByVector, Source
+from grinch.neighbors.exact import ExactSearch, Neighbors, Search
+from grinch.neighbors.scan import ByKey, ByVector, ScanSearch, Source
 from grinch.neighbors.sparse import MOST_POINTS, SparseSearch
-from grinch.saving.state import item
-from grinch.summaries import RecordSummaries, SparseSummaries, Summaries
+from grinch.saving.state import State, item, require, scalar
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
+from grinch.summaries.arrays import Arrays
+from grinch.tree import NONE
 from grinch.tree.links import NO_LIMIT
 
 __all__ = ["ByKey", "ByVector", "Search", "check_search", "make_search", "search_of_state"]
@@ -71,3 +75,115 @@ def search_of_state(state: Any, summaries: Summaries, sources: Sequence[Any]) ->
         raise SavedModelError(f"{state['part']!r:.60} is no search that this version knows")
     found: Search = kind.from_state(state, summaries)
     return found
+
+
+# Measured: docs/development/search.md. A multiple of BATCH.
+EXACT_UP_TO = 16_384
+
+
+class AutoSearch:
+    """Exact up to EXACT_UP_TO points, then by cells.
+
+    Points enter the cells from half of that on, two for each that comes, so that nobody waits at the turn.
+    """
+
+    def __init__(self, summaries: VectorSummaries, k: int):
+        self.summaries, self.k = summaries, k
+        self._exact = ExactSearch(summaries, k)
+        self._cells = CellSearch(summaries, k)
+
+    @classmethod
+    def from_state(cls, state: Any, summaries: VectorSummaries) -> Self:
+        """Return the search of a state on the points there are summaries of."""
+        search = object.__new__(cls)
+        search.summaries, search.k = summaries, scalar(state, "k", int)
+        search._exact = ExactSearch.from_state(item(state, "exact"), summaries)
+        search._cells = CellSearch.from_state(item(state, "cells"), summaries)
+        return search
+
+    def to_state(self) -> State:
+        parts = {"exact": self._exact.to_state(), "cells": self._cells.to_state()}
+        return {"part": "auto_search", "k": int(self.k), **parts}
+
+    def validate(self) -> None:
+        require(self.k == self._exact.k == self._cells.k, "two searches look for different numbers of neighbours")
+        self._exact.validate()
+        self._cells.validate()
+
+    def write(self, at: int, rows: Any) -> None:
+        """The summaries have all there is to know."""
+
+    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
+        if limit is not None:
+            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
+            return
+        turn = min(max(start, EXACT_UP_TO), stop)
+        if start < turn:
+            for part in self._exact.stream(start, turn):
+                self._cells.enter_up_to(2 * part.start - EXACT_UP_TO)
+                yield part
+        if turn < stop:
+            yield from self._cells.stream(turn, stop)
+
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        yield from self._search(limit).nearest(leaves, limit)
+
+    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
+        return self._search(limit).find(arrays, slots, limit)
+
+    def frozen(self, summaries: VectorSummaries, limit: int) -> ExactSearch | CellSearch:
+        return self._search(limit).frozen(summaries, limit)
+
+    def catch_up(self, count: int) -> None:
+        """So many points are there that were never looked for."""
+        if count > EXACT_UP_TO:
+            self._cells.enter_up_to(count)
+
+    def changed(self, leaves: Slots) -> None:
+        self._exact.changed(leaves)
+
+    def rewritten(self) -> None:
+        self._exact.rewritten()
+        self._cells.rewritten()
+
+    def compacted(self, leaves: Slots) -> None:
+        self._exact.compacted(leaves)
+        self._cells.compacted(leaves)
+
+    def _search(self, limit: int) -> ExactSearch | CellSearch:
+        return self._cells if limit > EXACT_UP_TO else self._exact
+
+
+def nearest_among(rows: Any, k: int) -> Ids:
+    """By row, the k nearest others by Euclidean distance, best first, padded with NONE; by cells beyond 16,384 rows.
+
+    >>> nearest_among(np.array([[0.0], [1.0], [7.0], [9.0]], np.float32), 1).ravel().tolist()
+    [1, 0, 3, 2]
+    """
+    if scipy.sparse.issparse(rows):
+        return _nearest_among_sparse(rows, k)
+    n = len(rows)
+    summaries = VectorSummaries(linkage_of("average", "sqeuclidean"), rows.shape[1])  # type: ignore[arg-type]
+    summaries.grow(n)
+    done = 0
+    while done < n:
+        taken = summaries.take(done, rows[done:])
+        if not taken:
+            summaries.move(done)
+        done += taken
+    return _all_found(AutoSearch(summaries, k), n, k)
+
+
+def _nearest_among_sparse(rows: Any, k: int) -> Ids:
+    n = rows.shape[0]
+    summaries = SparseSummaries(linkage_of("average", "sqeuclidean"), rows.shape[1])  # type: ignore[arg-type]
+    summaries.grow(n)
+    summaries.take(0, rows)
+    return _all_found(SparseSearch(summaries, k), n, k)
+
+
+def _all_found(search: Any, n: int, k: int) -> Ids:
+    near = np.full((n, k), NONE, np.int32)
+    for first, found in search.nearest(np.arange(n), n):
+        near[first : first + len(found), : found.shape[1]] = found
+    return near

@@ -17,7 +17,7 @@ from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
 from grinch._top_k import keep_best, sift_down
 from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, Vectors32, as_id
-from grinch.linkage.vector import LENGTH, dot, squared_distance
+from grinch.linkage.named import LENGTH, dot, squared_distance
 from grinch.summaries.arrays import Arrays
 from grinch.tree.links import NONE
 

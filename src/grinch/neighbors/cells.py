@@ -21,8 +21,6 @@ import numpy.typing as npt
 from grinch._cores import cores
 from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
-from grinch.neighbors import topk
-from grinch.neighbors.base import BATCH, Guard, Neighbors, batches
 from grinch.neighbors.cell_kernels import (
     CELLS,
     ENTERED,
@@ -36,7 +34,7 @@ from grinch.neighbors.cell_kernels import (
     look_up,
     renumber,
 )
-from grinch.neighbors.exact import ahead
+from grinch.neighbors.exact import BATCH, Guard, Neighbors, ahead, batches, rank
 from grinch.saving.state import MANY, Fields, State, are_within, array, item, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import VectorSummaries
@@ -266,7 +264,7 @@ class CellSearch:
         recent = recent[arrays.gone[recent] == 0]
         recent = np.where(recent < limits[:, None], recent, np.int32(NONE))
         found = np.empty((n, self.k), np.int32)
-        topk.rank(arrays, queries, np.hstack([proposed, recent]), found, np.empty((n, self.k)))
+        rank(arrays, queries, np.hstack([proposed, recent]), found, np.empty((n, self.k)))
         return found, homes
 
     def _enter_block(self, lo: int, hi: int) -> None:

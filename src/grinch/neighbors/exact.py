@@ -1,4 +1,4 @@
-"""Exact search on vectors by matrix products, batches ahead of the inserts in threads of their own."""
+"""Where to look: a search finds, for each arriving point, the nearest points that came before it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,118 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any, Self
+from threading import Lock
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from grinch._compile import entry, jitable
 from grinch._cores import cores
-from grinch._top_k import offer_block
-from grinch._types import Floats, Ids, Slots
-from grinch.linkage.vector import LENGTH
-from grinch.neighbors import topk
-from grinch.neighbors.base import Guard, Neighbors, batches
+from grinch._top_k import keep_best, offer_block
+from grinch._types import Floats, Ids, Slots, Vectors32, as_id
+from grinch.linkage.named import LENGTH
 from grinch.saving.state import MANY, State, require, scalar
 from grinch.summaries.arrays import Arrays
+from grinch.summaries.upkeep import vector_score
 from grinch.summaries.vectors import is_whole
+from grinch.tree.links import NONE
+
+# Points searched for at a time: large enough for a fast matrix product, small enough for a lively progress bar.
+BATCH = 256
+
+
+class Neighbors(NamedTuple):
+    """Candidates of the points ``start, start + 1, …``: node ids, best first, padded with -1."""
+
+    start: int
+    candidates: Ids
+
+
+class Search(Protocol):
+    """A strategy to find the nearest earlier points of each point in a range, or those of any points among all.
+
+    What is gone from the summaries is never found. ``k`` is how many are found.
+    """
+
+    k: int
+
+    def write(self, at: int, rows: Any) -> None:
+        """Points to come, from slot ``at`` on, as they were given."""
+        ...
+
+    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
+        """Neighbours of points start to stop, in order; each among the points before it, or before ``limit``."""
+        ...
+
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        """Neighbours of these points among all others before ``limit``; ``start`` counts along ``leaves``."""
+        ...
+
+    def catch_up(self, count: int) -> None:
+        """The first ``count`` points were written and no stream was asked for; they are to be found from now on."""
+        ...
+
+    def changed(self, leaves: Slots) -> None:
+        """These points are gone from the summaries, or back in it."""
+        ...
+
+    def rewritten(self) -> None:
+        """All points have other vectors than before, in the same slots."""
+        ...
+
+    def compacted(self, leaves: Slots) -> None:
+        """The summaries was compacted: only these points are left, counted from 0."""
+        ...
+
+    def to_state(self) -> State:
+        """Return what a file holds of it."""
+        ...
+
+    def validate(self) -> None:
+        """Refuse a state that compiled code could not use."""
+        ...
+
+
+class VectorSearch(Search, Protocol):
+    """A search on vectors, which can be asked about points that are looked up and stays as it is for a view."""
+
+    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
+        """Neighbours of what was written to these slots of ``arrays``, among the points before ``limit``.
+
+        The slots are behind all points, one after the other.
+        """
+        ...
+
+    def frozen(self, summaries: Any, limit: int) -> VectorSearch:
+        """Return a search whose :meth:`find` goes on as this one does now, whatever is written or taken out here.
+
+        ``summaries`` is a frozen twin of those that this one searches; ``limit`` is how many points there are.
+        """
+        ...
+
+
+class Guard:
+    """Has a lock, and can be saved and copied: the copy's lock is open.
+
+    Say ``with guard.lock``: no Ctrl-C comes between taking a lock and the ``with`` that gives it back.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+    def __reduce__(self) -> tuple[type[Guard], tuple[()]]:
+        return Guard, ()
+
+
+def batches(start: int, stop: int, size: int = BATCH) -> Iterator[tuple[int, int]]:
+    """Cut a range where positions are multiples of ``size``, whatever the range: the same cuts for any chunking."""
+    while start < stop:
+        end = min(stop, (start // size + 1) * size)
+        yield start, end
+        start = end
+
 
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
@@ -189,7 +286,7 @@ class ExactSearch:
         scores = np.empty((n, self.k))
         are_whole = self.summaries.is_whole and is_whole(rows)
         slack = self._slack(arrays.moments[queries, LENGTH], values[:, 0], are_whole)
-        self.full_scans += topk.settle(arrays, queries, limits, values, proposed, slack, found, scores)
+        self.full_scans += settle(arrays, queries, limits, values, proposed, slack, found, scores)
         return found
 
 
@@ -211,3 +308,56 @@ def ahead(task: Callable[[int, int], Neighbors], ranges: list[tuple[int, int]], 
         finally:
             for future in under_way:
                 future.cancel()
+
+
+@jitable
+def _rank(arrays: Arrays, x: int, names: Ids, found: Ids, scores: Floats) -> int:
+    """Score the named candidates of x, but for x itself, and keep the best; returns how many were kept."""
+    filled = 0
+    for i in range(names.shape[0]):
+        name = as_id(names[i])
+        if name != NONE and name != x:
+            filled = keep_best(vector_score(arrays, x, name), name, scores, found, filled, found.shape[0])
+    return filled
+
+
+@entry
+def rank(arrays: Arrays, queries: Slots, proposed: Ids, found: Ids, scores: Floats) -> None:
+    """Score the proposed candidates of each query with the linkage and keep the best, padded with NONE."""
+    for r in range(queries.shape[0]):
+        filled = _rank(arrays, queries[r], proposed[r], found[r], scores[r])
+        found[r, filled:] = NONE
+
+
+@entry
+def settle(
+    arrays: Arrays,
+    queries: Slots,
+    limits: Slots,
+    values: Vectors32,
+    proposed: Ids,
+    slack: Floats,
+    found: Ids,
+    scores: Floats,
+) -> int:
+    """As ``rank``, but where rounding may have hidden a candidate, every point is scored; returns how often.
+
+    ``slack[r]`` is how far a product of query r may be off; negative if it is exact, ties included.
+    """
+    k, scans = found.shape[1], 0
+    for r in range(queries.shape[0]):
+        heap, lowest = values[r], values[r, 0]
+        certain = 0
+        for i in range(heap.shape[0]):
+            certain += heap[i] > lowest + 2.0 * slack[r] and proposed[r, i] != queries[r]
+        if lowest > -np.inf and slack[r] >= 0.0 and certain < k:
+            scans += 1
+            filled = 0
+            for j in range(limits[r]):
+                if j == queries[r] or arrays.gone[j]:
+                    continue
+                filled = keep_best(vector_score(arrays, queries[r], j), j, scores[r], found[r], filled, k)
+        else:
+            filled = _rank(arrays, queries[r], proposed[r], found[r], scores[r])
+        found[r, filled:] = NONE
+    return scans

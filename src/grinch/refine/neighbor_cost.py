@@ -1,24 +1,24 @@
-"""How far apart a tree puts neighbours, and swaps that bring them together.
+"""Who counts as a neighbour of whom, and how much.
 
-Every point has a few neighbours (:mod:`grinch.refine.neighbor_graph`). The cost of a pair is how many points are under
-its lowest common ancestor, and the cost of a tree is the weighted mean over all pairs: Dasgupta's cost (STOC 2016) of
-the graph of neighbours, for an edge. It needs no labels, and of several trees of the same points the one with the lower
-cost is mostly the purer (docs/settings.md).
+Two points that name each other are neighbours for good. Where only one names the other, it is often a point of a small
+group that has no more members to name, or one at the edge: such a pair counts a tenth. ``near`` has the neighbours of
+each leaf, best first, padded with NONE; a :class:`Graph` has every pair once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
 
 from grinch._by_reference import by_reference
 from grinch._compile import entry, jitable, kernel
-from grinch._types import Counts, Flags, Ids, as_id
-from grinch.core.state import State, state_of
-from grinch.refine.neighbor_graph import Graph
-from grinch.tree import walks
+from grinch._types import Counts, Flags, Floats, Ids, Slots, as_id
+from grinch.core.rules import EXACT
+from grinch.summaries.arrays import State, new_arrays
 from grinch.tree.links import (
     LEAVES,
     NONE,
@@ -26,15 +26,118 @@ from grinch.tree.links import (
     PARENT,
     ROOT,
     Links,
+    Paths,
     TreeArrays,
+    fill_paths,
+    fill_preorder,
+    fill_sizes,
     is_leaf,
     left,
+    new_paths,
+    no_nodes,
     parent,
+    place_of_common_ancestor,
     right,
     sibling,
     swap,
 )
-from grinch.tree.paths import Paths, fill_paths, new_paths, place_of_common_ancestor
+
+# How many of its neighbours a point may name.
+NAMED = 20
+# What a pair weighs in which both name each other, and in which one does.
+MUTUAL, ONE_SIDED = 10, 1
+# Two groups are neighbours if the pairs between them are this part of all pairs of the smaller one; fewer are chance.
+LEAST_PART = 1 / 200
+# Two points this many times as far apart as neighbours mostly are, are none: an outlier stays outside.
+FAR_APART = 4096
+
+
+@by_reference
+class Graph(NamedTuple):
+    """Pairs of neighbours, each once.
+
+    ``ends`` has the two leaves of every pair and ``weights`` what it counts; two groups are to be brought together only
+    if the pairs between them weigh ``least`` for every point of the smaller one.
+    """
+
+    ends: Ids
+    weights: Ids
+    least: float
+
+
+def graph_of(near: Ids, least_part: float = LEAST_PART) -> Graph:
+    """The pairs of neighbours and what they weigh.
+
+    >>> near = np.array([[1, 2], [0, NONE], [3, NONE], [2, NONE]], np.int32)
+    >>> graph = graph_of(near)
+    >>> graph.ends.tolist(), graph.weights.tolist()
+    ([[0, 1], [0, 2], [2, 3]], [10, 1, 10])
+    """
+    ends, weights = np.empty((near.size, 2), np.int32), np.empty(near.size, np.int32)
+    n = fill_graph(near, ends, weights)
+    # Every pair is one of both its ends.
+    per_point = 2 * int(weights[:n].sum()) / max(int((near != NONE).any(axis=1).sum()), 1)
+    return Graph(ends[:n].copy(), weights[:n].copy(), least_part * per_point)
+
+
+@kernel
+def fill_graph(near: Ids, ends: Ids, weights: Ids) -> int:
+    """Write down every pair once; returns how many there are."""
+    n = 0
+    for i in range(near.shape[0]):
+        for k in range(near.shape[1]):
+            j = near[i, k]
+            if j == NONE:
+                break
+            is_mutual = False
+            for m in range(near.shape[1]):
+                is_mutual |= near[j, m] == i
+            if is_mutual and j < i:
+                continue
+            ends[n, 0], ends[n, 1], weights[n] = i, j, MUTUAL if is_mutual else ONE_SIDED
+            n += 1
+    return n
+
+
+def without_far(near: Ids, rows: Any) -> Ids:
+    """Neighbours but for those that are far away all the same; ``rows`` are the points, where distances count.
+
+    They are a matrix, dense or sparse, or None where distances do not count.
+    """
+    if rows is None or not _may_be_far(near, rows):
+        return near
+    gaps = np.zeros(near.shape)
+    for start in range(0, len(near), 4096):
+        part = np.arange(start, min(start + 4096, len(near)))
+        for k in range(near.shape[1]):
+            gaps[part, k] = _gaps(rows, part, near[part, k])
+    is_far = gaps > FAR_APART * np.median(gaps[gaps > 0])
+    kept = np.where(is_far, NONE, near).astype(np.int32)
+    return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(kept == NONE, axis=1, kind="stable"), axis=1))
+
+
+def _may_be_far(near: Ids, rows: Any) -> bool:
+    """Whether points are so far apart, beside some that are nearest to each other, that a closer look is worth it."""
+    some = np.unique(np.linspace(0, len(near) - 1, 128).astype(np.intp))
+    gaps = _gaps(rows, some, near[some, 0])
+    largest, smallest = rows.max(axis=0), rows.min(axis=0)
+    across = _length(largest.astype(np.float64) - smallest)
+    return bool(gaps.any() and across > FAR_APART / 8 * np.median(gaps[gaps > 0]))
+
+
+def _gaps(rows: Any, some: Slots, others: Ids) -> Floats:
+    """The distances of points from others; 0 where there is no other."""
+    steps = rows[some].astype(np.float64) - rows[others]
+    if scipy.sparse.issparse(steps):
+        squares = np.asarray(steps.multiply(steps).sum(axis=1)).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", steps, steps)
+    return np.where(others == NONE, 0.0, np.sqrt(squares))
+
+
+def _length(row: Any) -> float:
+    return float(scipy.sparse.linalg.norm(row) if scipy.sparse.issparse(row) else np.linalg.norm(row))
+
 
 # Two to four hundred sweeps are the most that 20,000 points took.
 MOST_SWEEPS = 500
@@ -88,12 +191,12 @@ class NeighborCost:
 
     def __init__(self, graph: Graph, capacity: int):
         self.graph, self.weight = graph, int(graph.weights.sum())
-        self._parents = walks.no_nodes(0)
+        self._parents = no_nodes(0)
         self._total = 0
         self._counted = Counted(
-            preorder=walks.no_nodes(0),
-            queue=walks.no_nodes(0),
-            leaves=walks.no_nodes(capacity),
+            preorder=no_nodes(0),
+            queue=no_nodes(0),
+            leaves=no_nodes(capacity),
             paths=new_paths(2 * capacity),
             sizes=np.zeros(2 * capacity, np.int64),
             starts=np.zeros(2 * capacity, np.int32),
@@ -124,7 +227,7 @@ class NeighborCost:
         self._count(links)
         before = self._total
         # Until the sweep is through, nothing that was counted holds.
-        self._parents = walks.no_nodes(0)
+        self._parents = no_nodes(0)
         made, gain = task(self.graph, self._counted)
         self._parents, self._total = links.table[:, PARENT].copy(), before - int(gain)
         return Swaps(int(made), float(before), float(self._total))
@@ -135,9 +238,9 @@ class NeighborCost:
             return
         n_nodes = 2 * int(links.head[LEAVES]) - 1
         if len(self._counted.preorder) != n_nodes:
-            self._counted = self._counted._replace(preorder=walks.no_nodes(n_nodes), queue=walks.no_nodes(n_nodes))
+            self._counted = self._counted._replace(preorder=no_nodes(n_nodes), queue=no_nodes(n_nodes))
         state = state_of(links)
-        parted = walks.no_nodes(len(self.graph.ends))
+        parted = no_nodes(len(self.graph.ends))
         find_parted(state, self.graph, self._counted, parted)
         # Pairs that part at the same node are looked at together, so they are kept together.
         order = np.argsort(parted, kind="stable")
@@ -150,8 +253,8 @@ class NeighborCost:
 def find_parted(tree: State, graph: Graph, counted: Counted, parted: Ids) -> None:
     """Count the leaves under each node, lay out the tree in heavy paths, and find the place where each pair parts."""
     offset, preorder, paths = tree.head[OFFSET], counted.preorder, counted.paths
-    walks.fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
-    walks.fill_sizes(tree.table, preorder, offset, counted.sizes)
+    fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
+    fill_sizes(tree.table, preorder, offset, counted.sizes)
     fill_paths(tree.table, preorder, offset, counted.sizes, paths)
     for e in range(graph.ends.shape[0]):
         u, v = graph.ends[e]
@@ -250,7 +353,7 @@ def sweep_tree(tree: State, graph: Graph, counted: Counted, most: int) -> tuple[
 def number_leaves(tree: TreeArrays, counted: Counted) -> int:
     """Number the leaves from left to right, and queue the nodes that wait, parents first; returns how many."""
     offset, preorder, marks = tree.head[OFFSET], counted.preorder, counted.marks
-    walks.fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
+    fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
     n_waiting, n_leaves = 0, 0
     for i in range(preorder.shape[0]):
         v = preorder[i]
@@ -413,3 +516,11 @@ def pairs_between(counted: Counted, u: int, v: int) -> int:
             if first <= counted.starts[counted.others[j, 0]] < stop:
                 found += counted.others[j, 1]
     return found
+
+
+_NO_SUMMARIES = new_arrays(0, 0)
+
+
+def state_of(links: Links) -> State:
+    """Return a tree as a state without summaries: functions on trees are compiled for states alone."""
+    return State(*links, *_NO_SUMMARIES, EXACT)  # type: ignore[arg-type]

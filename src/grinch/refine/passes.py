@@ -1,9 +1,7 @@
-"""Refinement: points are inserted again with neighbours from the whole set, and neighbours are brought together.
+"""Swaps that bring neighbours together, where the linkage does not object.
 
-A pass reinserts points one by one by the moves of the engine, which frees the tree of the order of arrival; then nodes
-swap places with their aunts as long as that brings neighbours together (:mod:`grinch.refine.neighbor_cost`) and the
-linkage does not object (:mod:`grinch.refine.approved_swaps`). A pass that does not lower the cost of the tree is
-undone.
+Neighbours alone can be wrong. A group of near-duplicates has too few members to fill their lists of neighbours, so they
+name points of other groups, and swaps would lead them into these. The linkage knows that they are far away.
 """
 
 from __future__ import annotations
@@ -14,15 +12,81 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import Advance, Slots
-from grinch.core import entries
+from grinch._compile import entry, jitable
+from grinch._types import Advance, Slots, as_id
 from grinch.core.engine import Engine
-from grinch.neighbors.base import BATCH
-from grinch.refine.approved_swaps import sweep_with_approval
-from grinch.refine.copies import copies_in_order
-from grinch.refine.neighbor_cost import MOST_SWEEPS, NeighborCost, Swaps
-from grinch.refine.neighbor_graph import NAMED, graph_of, without_far
-from grinch.tree.links import NONE, PARENT, SIZE
+from grinch.core.moves import reinsert_all
+from grinch.neighbors.exact import BATCH
+from grinch.refine.neighbor_cost import (
+    MOST_SWEEPS,
+    NAMED,
+    Counted,
+    Graph,
+    NeighborCost,
+    Swaps,
+    graph_of,
+    may_swap,
+    number_leaves,
+    swap_gain,
+    swap_with_aunt,
+    without_far,
+)
+from grinch.refine.polish import copies_in_order
+from grinch.summaries.arrays import STALE, State
+from grinch.summaries.upkeep import refresh, sibling_score, similarity
+from grinch.tree.links import NONE, PARENT, ROOT, SIZE, left, parent, right, sibling
+
+# A node may come to an aunt that is this many times as far away as the sibling it leaves.
+FARTHER = 2.0
+
+
+@entry
+def sweep_with_approval(state: State, graph: Graph, counted: Counted, ceiling: float) -> tuple[int, int]:
+    """One sweep, children before parents; returns how many swaps were made and what they gain.
+
+    ``ceiling`` is the score of two identical points.
+    """
+    refresh(state, as_id(state.head[ROOT]))
+    made, gain = 0, 0
+    for i in range(number_leaves(state, counted) - 1, -1, -1):
+        v = as_id(counted.queue[i])
+        if not may_swap(state, counted, v):
+            continue
+        b, c = left(state, v), right(state, v)
+        with_b, with_c = swap_gain(state, graph, counted, b), swap_gain(state, graph, counted, c)
+        if with_c > with_b:
+            b, c, with_b, with_c = c, b, with_c, with_b
+        if with_b > 0 and not is_approved(state, counted, b, ceiling):
+            b, c, with_b = c, b, with_c
+            if with_b > 0 and not is_approved(state, counted, b, ceiling):
+                continue
+        if with_b > 0:
+            swap_with_aunt(state, counted, c)
+            renew(state, v)
+            made += 1
+            gain += with_b
+    return made, gain
+
+
+@jitable
+def is_approved(state: State, counted: Counted, b: int, ceiling: float) -> bool:
+    """Whether b's aunt is not much farther from b than its sibling, and the pairs outweigh that it is farther."""
+    v, c = parent(state, b), sibling(state, b)
+    a, sizes = sibling(state, v), counted.sizes
+    gap, gap_now = ceiling - similarity(state, b, a), ceiling - sibling_score(state, v)
+    if gap > FARTHER * gap_now:
+        return False
+    return gap * counted.pairs[v] * sizes[a] <= gap_now * counted.aunt_pairs[b] * sizes[c]
+
+
+@jitable
+def renew(state: State, v: int) -> None:
+    """A child of v was exchanged with v's sibling: no other node has other leaves than before."""
+    p = parent(state, v)
+    state.sibling_scores[v] = state.sibling_scores[p] = float("nan")
+    state.stale[v] = STALE
+    refresh(state, v)
+
 
 POINTS = ("all", "unsettled")
 # Points whose neighbours are found at a time: enough for the search to keep its threads busy.
@@ -94,7 +158,7 @@ class Refiner:
                 ended = "settled"
                 break
         # Of records, a copy of the engine could not find them again.
-        if engine.found is None and self.is_known[engine.slots()].all():
+        if engine.arrivals is None and self.is_known[engine.slots()].all():
             engine.remember_neighbors(self.near)
         return Refinement(
             passes=made,
@@ -126,7 +190,7 @@ class Refiner:
             group = slots[begin : begin + GROUP]
             for first, rows in self._neighbors(group):
                 batch = group[first : first + len(rows)]
-                self.moved += self.engine.change(entries.reinsert_all, batch, rows)
+                self.moved += self.engine.change(reinsert_all, batch, rows)
                 self.reinserted += len(batch)
                 if self.progress is not None:
                     self.progress(len(batch))

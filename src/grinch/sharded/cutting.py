@@ -8,7 +8,7 @@ from grinch._types import Floats
 from grinch.cuts import AutomaticCut, automatic_cut
 from grinch.cuts.graph import NeighborGraph, weighted_by
 from grinch.estimators.automatic import is_cut_by_heights, known_heights
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.sharded.job import Job
 from grinch.sharded.stages import near, skeleton, top
 from grinch.sharded.stages.near import Spread

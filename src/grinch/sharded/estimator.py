@@ -28,8 +28,7 @@ from grinch.estimators.base import CUT_BY
 from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
 from grinch.files.digests import digest
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import metric_in_full
+from grinch.linkage.named import VectorLinkage, metric_in_full
 from grinch.sharded import record
 from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken

@@ -17,7 +17,7 @@ from grinch import cuts
 from grinch._types import Ids, Labels
 from grinch.files.read import FileError
 from grinch.files.write import replacing
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.sharded.files import read_arrays, taken, write_arrays
 from grinch.sharded.folder import stages_folder
 from grinch.sharded.job import Job, RunFolder

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from grinch.errors import SavedModelError
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.saving.state import item
 from grinch.summaries.records import RecordSummaries
 from grinch.summaries.sparse import PART, SparseSummaries

@@ -1,21 +1,41 @@
-"""The arrays in which summaries are kept, by node: leaves at the front, internal nodes from the capacity on."""
+"""The arrays that summaries are kept in, by node: leaves at the front, internal nodes from the capacity on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._by_reference import by_reference, narrowing
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
-from grinch.linkage.vector import FORMULAS
-from grinch.saving.state import Fields, State, are_within, item, require, scalar
+from grinch.linkage.named import FORMULAS
+from grinch.saving.state import Fields, are_within, item, require, scalar
+from grinch.saving.state import State as Saved
 from grinch.summaries.callbacks import N_CALLS
-from grinch.summaries.counters import COUNTERS, new_counts
-from grinch.tree.links import NO_LIMIT, TreeArrays
-from grinch.tree.rows import reorder_rows
+from grinch.tree.links import NO_LIMIT, Links, reorder_rows
+
+if TYPE_CHECKING:
+    from grinch.core.rules import Rules
+
+# What an engine counts: ``stats_``.
+COUNTERS = (
+    "rotations",
+    "pulls",
+    "grafts_tried",
+    "grafts",
+    "restructurings",
+    "swaps",
+    "scores",
+    "merges",
+)
+ROTATIONS, PULLS, GRAFTS_TRIED, GRAFTS, RESTRUCTURINGS, SWAPS, SCORES, MERGES = range(len(COUNTERS))
+
+
+def new_counts() -> Counts:
+    return np.zeros(len(COUNTERS), np.int64)
+
 
 # What is known of a summary: it is out of date; it is one of a large node, and was computed as such.
 STALE, LARGE = 1, 2
@@ -48,7 +68,7 @@ class Arrays(NamedTuple):
     Python objects elsewhere. Means of sparse vectors are rows of ``row_sizes`` entries: those of leaves from
     ``row_starts`` on in ``leaf_columns`` and ``leaf_values`` (from -1 - ``row_starts`` on in ``query_columns`` and
     ``query_values`` if they are only looked up), those of internal nodes in a block of memory at that address
-    (:mod:`grinch.summaries.memory`); all of these are empty where vectors are dense.
+    (:mod:`grinch.summaries.sparse_rows`); all of these are empty where vectors are dense.
     ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
     ``stale`` marks summaries that are out of date; ``gone`` marks leaves that were taken out, which no search finds.
     ``counted`` and ``changes`` are for large nodes, whose summaries may lag behind: how many leaves they are of, and
@@ -92,72 +112,53 @@ class Arrays(NamedTuple):
     origin: Vectors32 = NO_ORIGIN
 
 
-arrays_of: Callable[[SummaryArrays], Arrays] = narrowing(Arrays)
+@by_reference
+class State(NamedTuple):
+    """A tree, the summaries of its nodes, and the rules.
+
+    The fields of :class:`~grinch.tree.links.Links` come first, then those of
+    :class:`~grinch.summaries.arrays.Arrays`, so that functions on either of them work on a state as well.
+    """
+
+    table: Ids
+    head: Counts
+    marks: Flags
+    log: Ids
+    moved: Ids
+    means: Vectors32
+    moments: Floats
+    row_starts: Counts
+    row_sizes: Ids
+    leaf_columns: Ids
+    leaf_values: Vectors32
+    query_columns: Ids
+    query_values: Vectors32
+    spread_out: Vectors32
+    united_columns: Ids
+    united_values: Vectors32
+    united_sizes: Vectors32
+    sibling_scores: Floats
+    stale: Flags
+    counted: Ids
+    changes: Ids
+    gone: Flags
+    nodes: Ids
+    answers: Floats
+    counts: Counts
+    calls: Counts
+    reply: Counts
+    blamed: Counts
+    formula: int
+    lag: int
+    most_entries: int
+    is_reading: bool
+    origin: Vectors32
+    rules: Rules
 
 
-class SummaryArrays(Protocol):
-    """Anything with the arrays of summaries: :class:`Arrays`, or a tuple that holds more besides."""
+assert State._fields == (*Links._fields, *Arrays._fields, "rules")
 
-    @property
-    def means(self) -> Vectors32: ...
-    @property
-    def moments(self) -> Floats: ...
-    @property
-    def row_starts(self) -> Counts: ...
-    @property
-    def row_sizes(self) -> Ids: ...
-    @property
-    def leaf_columns(self) -> Ids: ...
-    @property
-    def leaf_values(self) -> Vectors32: ...
-    @property
-    def query_columns(self) -> Ids: ...
-    @property
-    def query_values(self) -> Vectors32: ...
-    @property
-    def spread_out(self) -> Vectors32: ...
-    @property
-    def united_columns(self) -> Ids: ...
-    @property
-    def united_values(self) -> Vectors32: ...
-    @property
-    def united_sizes(self) -> Vectors32: ...
-    @property
-    def sibling_scores(self) -> Floats: ...
-    @property
-    def stale(self) -> Flags: ...
-    @property
-    def counted(self) -> Ids: ...
-    @property
-    def changes(self) -> Ids: ...
-    @property
-    def gone(self) -> Flags: ...
-    @property
-    def nodes(self) -> Ids: ...
-    @property
-    def answers(self) -> Floats: ...
-    @property
-    def counts(self) -> Counts: ...
-    @property
-    def calls(self) -> Counts: ...
-    @property
-    def reply(self) -> Counts: ...
-    @property
-    def blamed(self) -> Counts: ...
-    @property
-    def formula(self) -> int: ...
-    @property
-    def lag(self) -> int: ...
-    @property
-    def most_entries(self) -> int: ...
-    @property
-    def is_reading(self) -> bool: ...
-    @property
-    def origin(self) -> Vectors32: ...
-
-
-class SummarizedTree(TreeArrays, SummaryArrays, Protocol):
-    """A tree together with the summaries of its nodes."""
+arrays_of: Callable[[State], Arrays] = narrowing(Arrays)
 
 
 def new_arrays(n_features: int, formula: int) -> Arrays:
@@ -263,7 +264,7 @@ class GrowingArrays:
 
     # In files -----------------------------------------------------------------------------------------------------
 
-    def _take_arrays(self) -> State:
+    def _take_arrays(self) -> Saved:
         return {"capacity": int(self.capacity), "most_asked": int(self.most_asked), "arrays": SAVED.take(self.arrays)}
 
     def _put_arrays(self, state: Any, n_features: int, formula: int) -> None:

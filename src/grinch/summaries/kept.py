@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse
 
 from grinch._types import Floats, Slots
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.linkage.pairwise import Pairwise
 from grinch.summaries.sparse import SparseSummaries
 from grinch.summaries.vectors import VectorSummaries, dense_rows

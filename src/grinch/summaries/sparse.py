@@ -15,19 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._types import Counts, Floats, Ids, Slots, Vectors32
-from grinch.linkage.base import VectorLinkage
+from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
+from grinch.linkage.named import COUNT, FORMULAS, LENGTH, VectorLinkage
 from grinch.linkage.sparse import N_MOMENTS, SQUARE
-from grinch.linkage.vector import COUNT, FORMULAS, LENGTH
-from grinch.saving.state import Fields, State, item, require
-from grinch.summaries import memory
-from grinch.summaries.arrays import Arrays, GrowingArrays, new_arrays
-from grinch.summaries.counters import new_counts
-from grinch.summaries.frame import SHORTEST
-from grinch.summaries.saved_sparse import PIECE, put_rows, rows_to_state, validate_sparse
-from grinch.summaries.sparse_rows import gather_rows
-from grinch.summaries.vectors import is_whole
-from grinch.tree.links import NO_LIMIT, Links
+from grinch.saving.state import Fields, State, are_within, item, require
+from grinch.summaries.arrays import LARGE, STALE, Arrays, GrowingArrays, new_arrays, new_counts
+from grinch.summaries.callbacks import LinkageFailed
+from grinch.summaries.sparse_rows import Blocks, addresses, find_apart, gather_rows, make_rows, new_block, release
+from grinch.summaries.vectors import SHORTEST, is_whole
+from grinch.tree.checks import validate_links
+from grinch.tree.links import NO_LIMIT, NONE, SIZE, USED, Links, preorder_of
 
 # A row is spread out over all columns to meet many others, if there are no more columns than this.
 MOST_SPREAD_OUT = 2**24
@@ -79,13 +76,13 @@ class SparseSummaries(GrowingArrays):
     scale = 1.0
 
     def __init__(self, linkage: VectorLinkage, n_features: int):
-        arrays = new_arrays(0, linkage.formula)._replace(moments=np.zeros((0, N_MOMENTS)), calls=memory.addresses())
+        arrays = new_arrays(0, linkage.formula)._replace(moments=np.zeros((0, N_MOMENTS)), calls=addresses())
         super().__init__(arrays)
         self.linkage, self.n_features = linkage, n_features
         self.longest, self.is_whole, self.longest_row = 0.0, True, 0
         self.enlarge_entries: EnlargeEntries = enlarged_entries
         """How the entries of leaves get more room: in memory, unless somebody has another place for them."""
-        self.blocks = memory.Blocks()
+        self.blocks = Blocks()
 
     def __getstate__(self) -> dict[str, Any]:
         """Addresses mean nothing elsewhere: the rows of internal nodes come along instead."""
@@ -97,8 +94,8 @@ class SparseSummaries(GrowingArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         columns, values = state.pop("internal")
         vars(self).update(state)
-        self.blocks = memory.Blocks()
-        self.arrays = self.arrays._replace(calls=memory.addresses(), row_starts=self.arrays.row_starts.copy())
+        self.blocks = Blocks()
+        self.arrays = self.arrays._replace(calls=addresses(), row_starts=self.arrays.row_starts.copy())
         self.put_internal_rows(columns, values)
         self.make_scratch()
 
@@ -251,7 +248,7 @@ class SparseSummaries(GrowingArrays):
         self.arrays = self.arrays._replace(leaf_columns=rows.indices.astype(np.int32), leaf_values=rows.data)
         self.blocks.hold(self.arrays.row_starts, capacity)
         # Only now: if memory had run out on the way, they would still be in use.
-        memory.release(dropped)
+        release(dropped)
 
     def make_scratch(self) -> None:
         """Scratch space for the rows there are: for one over all columns, and for two that are put together."""
@@ -313,7 +310,7 @@ class SparseSummaries(GrowingArrays):
 
     def frozen(self) -> Self:
         twin = super().frozen()
-        twin.blocks = memory.Blocks()
+        twin.blocks = Blocks()
         return twin
 
     def stored(self, nodes: Slots) -> StoredEntries:
@@ -329,7 +326,7 @@ class SparseSummaries(GrowingArrays):
         starts, sizes = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int32)
         moments = np.zeros((2 * capacity, N_MOMENTS))
         starts[at], sizes[at], moments[at] = whole.row_starts[points], whole.row_sizes[points], whole.moments[points]
-        owner = memory.Blocks()
+        owner = Blocks()
         owner.hold(starts, capacity)
         arrays = whole._replace(
             moments=moments,
@@ -353,7 +350,7 @@ class SparseSummaries(GrowingArrays):
         arrays.moments[at], arrays.row_sizes[at] = stored.moments[which], stored.sizes[which]
         for node, i in zip(at.tolist(), which.tolist(), strict=True):
             here = slice(int(ends[i] - stored.sizes[i]), int(ends[i]))
-            arrays.row_starts[node] = memory.new_block(stored.columns[here], stored.values[here])
+            arrays.row_starts[node] = new_block(stored.columns[here], stored.values[here])
 
     def drop(self, leaves: Slots) -> None:
         """Nothing to free: a slot stays until the tree is compacted."""
@@ -379,4 +376,148 @@ class SparseSummaries(GrowingArrays):
         ends = np.cumsum(sizes, dtype=np.int64)
         for i in np.flatnonzero(sizes).tolist():
             here = slice(int(ends[i] - sizes[i]), int(ends[i]))
-            starts[i] = memory.new_block(columns[here], values[here])
+            starts[i] = new_block(columns[here], values[here])
+
+
+# Rows that are looked at together.
+PIECE = 4096
+ROWS = Fields(
+    leaf_sizes=("<i4", 1),
+    leaf_columns=("<i4", 1),
+    leaf_values=("<f4", 1),
+    is_apart=("|u1", 1),
+    apart_sizes=("<i4", 1),
+    apart_columns=("<i4", 1),
+    apart_values=("<f4", 1),
+)
+
+
+def rows_kept(table: Ids, stale: Flags) -> Flags:
+    """Which internal nodes have a summary that somebody may read before it is computed again."""
+    n = len(table) // 2
+    is_outdated = (stale[n:] & STALE != 0) & (stale[n:] & LARGE == 0)
+    return ((table[n:, SIZE] != NONE) & ~is_outdated).astype(np.uint8)
+
+
+def starts_of(sizes: npt.NDArray[Any]) -> Counts:
+    """Where rows of these sizes start, one after the other; last, where they end."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+
+
+def rows_to_state(summaries: SparseSummaries, links: Links) -> State:
+    """Return the rows of the points of a tree, and those of other nodes that do not follow from them."""
+    arrays, capacity, n = summaries.arrays, summaries.capacity, int(links.head[USED])
+    sizes, end = np.zeros(capacity, np.int32), summaries.end_of(n)
+    sizes[:n] = arrays.row_sizes[:n]
+    is_apart = np.zeros(capacity, np.uint8)
+    find_apart(_with_scratch(arrays), links.table, rows_kept(links.table, arrays.stale), is_apart)
+    apart = capacity + np.flatnonzero(is_apart)
+    columns, values = summaries.rows_of(apart)
+    return {
+        "leaf_sizes": sizes,
+        "leaf_columns": arrays.leaf_columns[:end],
+        "leaf_values": arrays.leaf_values[:end],
+        "is_apart": is_apart,
+        "apart_sizes": arrays.row_sizes[apart],
+        "apart_columns": columns,
+        "apart_values": values,
+    }
+
+
+def _with_scratch(arrays: Arrays) -> Arrays:
+    """The same arrays with scratch space of their own, for others may be reading."""
+    n = len(arrays.united_columns)
+    scratch: dict[str, Any] = {"united_columns": np.empty(n, np.int32)}
+    scratch |= {name: np.empty(n, np.float32) for name in ("united_values", "united_sizes")}
+    return arrays._replace(**scratch)
+
+
+def put_rows(summaries: SparseSummaries, state: Any, links: Links) -> None:
+    """Give summaries that have all else the rows of their nodes."""
+    validate_links(links)
+    kept = ROWS.read(state)
+    arrays, capacity, n = summaries.arrays, summaries.capacity, int(links.head[USED])
+    require(0 < summaries.n_features < 2**31 and n <= capacity == len(links.marks), "there is no room for rows")
+    require(len(kept["leaf_sizes"]) == len(kept["is_apart"]) == capacity, "rows are not there for every node")
+    require(are_within(kept["leaf_sizes"], 0, 2**31), "a row has less than no entries")
+    require(arrays.moments.shape == (2 * capacity, N_MOMENTS), "vectors have no lengths")
+    require(arrays.stale.shape == (2 * capacity,), "'stale' is not there for every node")
+    require(arrays.gone.shape == (capacity,), "points are not marked as gone or not")
+    starts, sizes = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int32)
+    starts[:capacity], sizes[:capacity] = starts_of(kept["leaf_sizes"])[:-1], kept["leaf_sizes"]
+    summaries.arrays = arrays._replace(
+        calls=addresses(),
+        row_starts=starts,
+        row_sizes=sizes,
+        leaf_columns=kept["leaf_columns"],
+        leaf_values=kept["leaf_values"],
+    )
+    summaries.blocks = Blocks()
+    summaries.blocks.hold(starts, capacity)
+    _check_leaves(summaries, n)
+    summaries.make_scratch()
+    _make_internal(summaries, links, kept)
+
+
+def _make_internal(summaries: SparseSummaries, links: Links, kept: dict[str, npt.NDArray[Any]]) -> None:
+    arrays, is_apart, sizes = summaries.arrays, kept["is_apart"], kept["apart_sizes"]
+    require(are_within(is_apart, 0, 2) and int(is_apart.sum()) == len(sizes), "rows apart are not those of nodes")
+    _check_sizes(summaries, sizes)
+    check_rows(kept["apart_columns"], kept["apart_values"], sizes, summaries.n_features)
+    by_node = np.zeros(len(is_apart), np.int32)
+    by_node[is_apart != 0] = sizes
+    rows = starts_of(by_node), kept["apart_columns"], kept["apart_values"]
+    order, needed = preorder_of(links), rows_kept(links.table, arrays.stale)
+    try:
+        require(make_rows(arrays, links.table, order, needed, is_apart, *rows), "a row is missing")
+    except LinkageFailed:
+        raise MemoryError("no memory is left for summaries of sparse vectors") from None
+
+
+# Checks ---------------------------------------------------------------------------------------------------------------
+
+
+def check_rows(columns: Ids, values: npt.NDArray[np.float32], sizes: npt.NDArray[Any], n_features: int) -> None:
+    """Rows one after the other: each with columns that are there, in ascending order, and finite values."""
+    require(not len(sizes) or sizes.min() >= 0, "a row has less than no entries")
+    require(
+        int(sizes.sum(dtype=np.int64)) == len(columns) == len(values), "rows do not have as many entries as they say"
+    )
+    require(are_within(columns, 0, n_features), "an entry of a row is in a column that is not there")
+    rises, ends = np.diff(columns) > 0, np.cumsum(sizes, dtype=np.int64)
+    rises[ends[(ends > 0) & (ends < len(columns))] - 1] = True
+    require(rises.all(), "the columns of a row are not in ascending order")
+    require(np.isfinite(values).all(), "a vector is not finite")
+
+
+def validate_sparse(summaries: SparseSummaries, n: int) -> None:
+    """Refuse rows of the first ``n`` points and of internal nodes that compiled code could not use."""
+    arrays, capacity = summaries.arrays, summaries.capacity
+    require(0 < summaries.n_features < 2**31, "vectors have no columns")
+    for name in ("row_starts", "row_sizes"):
+        require(getattr(arrays, name).shape == (2 * capacity,), f"{name!r} is not there for every node")
+    require(arrays.moments.shape == (2 * capacity, N_MOMENTS), "vectors have no lengths")
+    require(np.isfinite(arrays.moments).all(), "a vector is not finite")
+    require(np.isfinite(summaries.longest) and summaries.longest >= 0, "the longest vector has no length")
+    _check_leaves(summaries, n)
+    starts, sizes = arrays.row_starts[capacity:], arrays.row_sizes[capacity:]
+    _check_sizes(summaries, sizes)
+    require(((starts == 0) == (sizes == 0)).all(), "a row has entries that are nowhere")
+    for first in range(0, capacity, PIECE):
+        some = np.arange(first, min(first + PIECE, capacity))
+        check_rows(*summaries.rows_of(capacity + some), sizes[some], summaries.n_features)
+
+
+def _check_leaves(summaries: SparseSummaries, n: int) -> None:
+    arrays = summaries.arrays
+    starts, sizes = arrays.row_starts[:n], arrays.row_sizes[:n]
+    ends = starts_of(sizes)
+    require(np.array_equal(starts, ends[:-1]), "rows do not follow each other")
+    require(ends[-1] <= len(arrays.leaf_columns) == len(arrays.leaf_values), "rows have entries that are not there")
+    require(summaries.longest_row >= sizes.max(initial=0), "the longest row is none")
+    check_rows(arrays.leaf_columns[: ends[-1]], arrays.leaf_values[: ends[-1]], sizes, summaries.n_features)
+
+
+def _check_sizes(summaries: SparseSummaries, sizes: npt.NDArray[Any]) -> None:
+    """Sizes of internal rows: scratch space is made for no longer ones."""
+    require(are_within(sizes, 0, min(summaries.arrays.most_entries, summaries.n_features) + 1), "a row is too long")

@@ -23,16 +23,20 @@ import numpy as np
 
 from grinch._compile import jitable
 from grinch._types import Ids, as_id
+from grinch.linkage.named import AVERAGE_SQEUCLIDEAN, SPREAD, formula_score, merge_rows
 from grinch.linkage.sparse import SQUARE
-from grinch.linkage.vector import AVERAGE_SQEUCLIDEAN, SPREAD, formula_score, merge_rows
-from grinch.summaries.arrays import CUSTOM, LARGE, PYTHON, STALE, Arrays, SummarizedTree, arrays_of
+from grinch.summaries.arrays import CUSTOM, LARGE, MERGES, PYTHON, SCORES, STALE, Arrays, State, arrays_of
 from grinch.summaries.callbacks import FORMULA, MERGE, SCORE, SCORE_ALL, LinkageFailed, call, call_float
-from grinch.summaries.counters import MERGES, SCORES
-from grinch.summaries.sparse_upkeep import is_sparse, merge_sparse_rows, score_sparse_row, score_sparse_rows
+from grinch.summaries.sparse_rows import merge_sparse_rows, score_sparse_row, score_sparse_rows
 from grinch.tree.links import LIMIT, NONE, ROOT, left, parent, right, size, write_down
 
 # Products below this part of the squared length are 0 but for rounding in float32.
 RIGHT_ANGLE = 1e-6
+
+
+@jitable
+def is_sparse(arrays: Arrays) -> bool:
+    return arrays.row_sizes.shape[0] > 0
 
 
 @jitable
@@ -103,13 +107,13 @@ def merge(state: Arrays, p: int, left: int, right: int) -> None:
 
 
 @jitable
-def is_large(state: SummarizedTree, v: int) -> bool:
+def is_large(state: State, v: int) -> bool:
     """Whether v's summary may lag behind."""
     return state.lag > 0 and size(state, v) > state.head[LIMIT]
 
 
 @jitable
-def mark_stale(state: SummarizedTree, v: int) -> None:
+def mark_stale(state: State, v: int) -> None:
     """The leaves under v changed: forget what was known of v and its ancestors, or count that they changed."""
     while v != NONE and not is_large(state, v):
         state.sibling_scores[v] = np.nan
@@ -123,7 +127,7 @@ def mark_stale(state: SummarizedTree, v: int) -> None:
 
 
 @jitable
-def count_change(state: SummarizedTree, v: int) -> None:
+def count_change(state: State, v: int) -> None:
     """The leaves under the large node v changed: mark it if they did so often, and then go on to its parent."""
     changes = as_id(1)
     while v != NONE:
@@ -143,7 +147,7 @@ def count_change(state: SummarizedTree, v: int) -> None:
 
 
 @jitable
-def settle(state: SummarizedTree) -> None:
+def settle(state: State) -> None:
     """After all summaries were forgotten: compute those of large nodes, which must be there to be read."""
     root = state.head[ROOT]
     if root != NONE and is_large(state, root) and not state.stale[root] & LARGE:
@@ -151,14 +155,14 @@ def settle(state: SummarizedTree) -> None:
 
 
 @jitable
-def mark_new(state: SummarizedTree, p: int) -> None:
+def mark_new(state: State, p: int) -> None:
     """Internal node p came into this place: a mark from an earlier one must not end the walk to its ancestors."""
     state.stale[p] = 0
     mark_stale(state, p)
 
 
 @jitable
-def refresh(state: SummarizedTree, v: int) -> None:
+def refresh(state: State, v: int) -> None:
     """Bring v's summary up to date: merge its stale descendants bottom-up, walking by parent pointers."""
     if not state.stale[v] & STALE:
         return
@@ -184,26 +188,26 @@ def refresh(state: SummarizedTree, v: int) -> None:
 
 
 @jitable
-def is_left_alone(state: SummarizedTree, v: int) -> bool:
+def is_left_alone(state: State, v: int) -> bool:
     """Return whether v stays as it is, because a reader asks about a large node."""
     return state.is_reading and is_large(state, v)
 
 
 @jitable
-def make_ready(state: SummarizedTree, v: int) -> None:
+def make_ready(state: State, v: int) -> None:
     """Prepare v for being scored."""
     if not is_left_alone(state, v):
         refresh(state, v)
 
 
 @jitable
-def leaves_counted(state: SummarizedTree, v: int) -> int:
+def leaves_counted(state: State, v: int) -> int:
     """How many leaves v's summary is of."""
     return as_id(state.counted[v]) if is_large(state, v) else size(state, v)
 
 
 @jitable
-def similarity(state: SummarizedTree, u: int, v: int) -> float:
+def similarity(state: State, u: int, v: int) -> float:
     """Return f(u, v), with both summaries up to date (a reader's: as they are)."""
     make_ready(state, u)
     make_ready(state, v)
@@ -212,7 +216,7 @@ def similarity(state: SummarizedTree, u: int, v: int) -> float:
 
 
 @jitable
-def score_all(state: SummarizedTree, v: int, nodes: Ids, n: int) -> None:
+def score_all(state: State, v: int, nodes: Ids, n: int) -> None:
     """f(v, node) for the first n of ``nodes``, into ``state.answers``, in one call where the linkage can."""
     if n == 0:
         return
@@ -241,7 +245,7 @@ def score_all(state: SummarizedTree, v: int, nodes: Ids, n: int) -> None:
 
 
 @jitable
-def sibling_score(state: SummarizedTree, p: int) -> float:
+def sibling_score(state: State, p: int) -> float:
     """Return f of p's two children: asked for once and then remembered."""
     known = state.sibling_scores[p]
     if np.isnan(known):

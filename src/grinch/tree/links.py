@@ -10,15 +10,14 @@ its slot and an internal node free: their size is NONE. :func:`compacted` closes
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._by_reference import by_reference
-from grinch._compile import jitable
-from grinch._types import Counts, Flags, Ids, as_id
-from grinch.tree.rows import reorder_rows
+from grinch._compile import jitable, kernel
+from grinch._types import Counts, Flags, Floats, Ids, Labels, Mask, Numbers, as_id
 
 NONE = -1
 # A cap or limit on sizes that no tree reaches.
@@ -446,3 +445,220 @@ def join(tree: TreeArrays, p: int, a: int, b: int) -> None:
     tree.table[p, LEFT], tree.table[p, RIGHT] = a, b
     tree.table[a, PARENT] = tree.table[b, PARENT] = p
     tree.table[p, SIZE] = min(size(tree, a) + size(tree, b), tree.head[LIMIT] + 1)
+
+
+# Passes over a whole tree ---------------------------------------------------------------------------------------------
+
+
+@kernel
+def fill_preorder(table: Ids, root: int, offset: int, order: Ids) -> None:
+    """Node ids, parents before children, left before right. Reversed, it is children before parents."""
+    order[0] = root
+    # The unread tail of `order` doubles as the stack: what waits there is written to its front later.
+    top: int = order.shape[0]
+    node, filled = root, 1
+    while True:
+        if node >= offset:
+            top -= 1
+            order[top] = table[node, RIGHT]
+            node = table[node, LEFT]
+        elif top < order.shape[0]:
+            node = order[top]
+            top += 1
+        else:
+            break
+        order[filled] = node
+        filled += 1
+
+
+@kernel
+def fill_sizes(table: Ids, preorder: Ids, offset: int, sizes: Numbers) -> None:
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        sizes[v] = 1 if v < offset else sizes[table[v, LEFT]] + sizes[table[v, RIGHT]]
+
+
+@kernel
+def sum_upward(table: Ids, preorder: Ids, offset: int, values: Numbers) -> None:
+    """Add to each node what its children have, children before parents."""
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        if v >= offset:
+            values[v] += values[table[v, LEFT]] + values[table[v, RIGHT]]
+
+
+@kernel
+def fill_depths(table: Ids, preorder: Ids, offset: int, depths: Ids) -> None:
+    depths[preorder[0]] = 0
+    for i in range(preorder.shape[0]):
+        v = preorder[i]
+        if v >= offset:
+            depths[table[v, LEFT]] = depths[v] + 1
+            depths[table[v, RIGHT]] = depths[v] + 1
+
+
+@kernel
+def max_upward(table: Ids, preorder: Ids, offset: int, values: Floats) -> None:
+    """Raise each node to the greater of its children, children before parents."""
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        if v >= offset:
+            values[v] = max(values[v], values[table[v, LEFT]], values[table[v, RIGHT]])
+
+
+@kernel
+def fill_levels(table: Ids, preorder: Ids, offset: int, heights: Floats) -> None:
+    """Height in edges, for a tree without scores."""
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        heights[v] = 0.0 if v < offset else 1.0 + max(heights[table[v, LEFT]], heights[table[v, RIGHT]])
+
+
+@kernel
+def fill_labels(table: Ids, preorder: Ids, is_split: Mask, labels: Labels) -> int:
+    """Number the subtrees left when, from the top, nodes in ``is_split`` are split; ``labels`` starts out as -1."""
+    n_labels = 0
+    for i in range(preorder.shape[0]):
+        v = preorder[i]
+        p = table[v, PARENT]
+        if i > 0 and labels[p] >= 0:
+            labels[v] = labels[p]
+        elif not is_split[v]:
+            labels[v] = n_labels
+            n_labels += 1
+    return n_labels
+
+
+@kernel
+def fill_gaps(table: Ids, preorder: Ids, offset: int, leaves: Ids, gaps: Ids) -> None:
+    """Leaves from left to right, and between each two neighbours their lowest common ancestor."""
+    n = 0
+    for i in range(preorder.shape[0]):
+        v = preorder[i]
+        if v < offset:
+            leaves[n] = v
+            n += 1
+    for i in range(n - 1):
+        v = leaves[i]
+        while table[table[v, PARENT], LEFT] != v:
+            v = table[v, PARENT]
+        gaps[i] = table[v, PARENT]
+
+
+def preorder_of(links: Links) -> Ids:
+    """Return the nodes of a tree, parents before children; reversed, children before parents."""
+    n_leaves = int(links.head[LEAVES])
+    preorder = no_nodes(max(2 * n_leaves - 1, 0))
+    if n_leaves:
+        fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), preorder)
+    return preorder
+
+
+def no_nodes(n: int) -> Ids:
+    """Room for ``n`` node ids."""
+    return np.empty(n, dtype=np.int32)
+
+
+# Heavy paths ----------------------------------------------------------------------------------------------------------
+
+
+@by_reference
+class Paths(NamedTuple):
+    """Places of nodes: parents before children, the larger child next to its parent.
+
+    ``places`` is by node; by place are ``nodes``, the node there; ``heads``, the place where its path begins; and
+    ``above``, where a path begins, the place of the parent.
+    """
+
+    places: Ids
+    nodes: Ids
+    heads: Ids
+    above: Ids
+
+
+def new_paths(n_ids: int) -> Paths:
+    """Room for the paths of a tree with this many node ids; :func:`fill_paths` fills it."""
+    return Paths(*(no_nodes(n_ids) for _ in Paths._fields))
+
+
+@kernel
+def fill_paths(table: Ids, preorder: Ids, offset: int, sizes: npt.NDArray[np.integer], paths: Paths) -> None:
+    """Lay out a tree with at least one leaf; ``sizes`` must be exact."""
+    paths.places[preorder[0]], paths.heads[0], paths.above[0] = 0, 0, NONE
+    for i in range(preorder.shape[0]):
+        v = preorder[i]
+        place = paths.places[v]
+        paths.nodes[place] = v
+        if v < offset:
+            continue
+        heavy, light = table[v, LEFT], table[v, RIGHT]
+        if sizes[light] > sizes[heavy]:
+            heavy, light = light, heavy
+        paths.places[heavy] = place + 1
+        paths.heads[place + 1] = paths.heads[place]
+        # Under the heavy child are 2 · size - 1 nodes, itself among them.
+        at = place + 2 * sizes[heavy]
+        paths.places[light] = at
+        paths.heads[at], paths.above[at] = at, place
+
+
+@kernel
+def fill_common_ancestors(paths: Paths, us: npt.NDArray[np.integer], vs: npt.NDArray[np.integer], found: Ids) -> None:
+    for i in range(us.shape[0]):
+        found[i] = paths.nodes[place_of_common_ancestor(paths, paths.places[us[i]], paths.places[vs[i]])]
+
+
+@jitable
+def place_of_common_ancestor(paths: Paths, u: int, v: int) -> int:
+    """Where the lowest common ancestor of the nodes at two places is."""
+    # Of two paths the one that begins later cannot hold the common ancestor.
+    while paths.heads[u] != paths.heads[v]:
+        if paths.heads[u] > paths.heads[v]:
+            u = paths.above[paths.heads[u]]
+        else:
+            v = paths.above[paths.heads[v]]
+    return min(u, v)
+
+
+# Rows in another order ------------------------------------------------------------------------------------------------
+
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def reorder_rows(rows: npt.NDArray[Any], source: Ids) -> None:
+    """Let row i be what row ``source[i]`` was; ``source`` has every row once, and ``rows`` are in one piece.
+
+    >>> table = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> reorder_rows(table, np.array([2, 0, 1], np.int32))
+    >>> table.tolist()
+    [[5.0, 6.0], [1.0, 2.0], [3.0, 4.0]]
+    """
+    if len(rows):
+        # As bytes, so that one compiled function serves all types.
+        raw = rows.reshape(len(rows), -1).view(np.uint8)
+        _reorder(raw, source, np.zeros(len(rows), np.uint8), np.empty(raw.shape[1], np.uint8))
+
+
+@jitable
+def _copy(row: Bytes, target: Bytes) -> None:
+    for i in range(len(row)):
+        target[i] = row[i]
+
+
+@kernel
+def _reorder(rows: Bytes, source: Ids, is_done: Flags, spare: Bytes) -> None:
+    """Round by round: each row takes the next one's place, the last that of the first, which waits in ``spare``."""
+    for start in range(rows.shape[0]):
+        if is_done[start] or source[start] == start:
+            continue
+        _copy(rows[start], spare)
+        i = start
+        while True:
+            is_done[i] = 1
+            j = source[i]
+            if j == start:
+                _copy(spare, rows[i])
+                break
+            _copy(rows[j], rows[i])
+            i = j

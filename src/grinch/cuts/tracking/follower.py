@@ -17,8 +17,21 @@ import numpy.typing as npt
 from grinch._compile import kernel
 from grinch._types import Counts, Floats, Ids, Slots, as_id
 from grinch.cuts.tracking.growing_tree import GrowingTree
-from grinch.tree import walks
-from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, SIZE, Links, is_leaf, left, parent, right, size
+from grinch.tree.links import (
+    LEAVES,
+    NONE,
+    OFFSET,
+    ROOT,
+    SIZE,
+    Links,
+    fill_preorder,
+    is_leaf,
+    left,
+    no_nodes,
+    parent,
+    right,
+    size,
+)
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -205,9 +218,9 @@ def _places(positions: Counts, among: Counts) -> Counts:
 
 def all_internal(links: Links) -> Slots:
     """Return all internal nodes, children first."""
-    order = walks.no_nodes(max(2 * int(links.head[LEAVES]) - 1, 0))
+    order = no_nodes(max(2 * int(links.head[LEAVES]) - 1, 0))
     if len(order):
-        walks.fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), order)
+        fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), order)
     return order[order >= links.head[OFFSET]][::-1].astype(np.intp)
 
 

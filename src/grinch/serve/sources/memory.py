@@ -18,7 +18,7 @@ from grinch.estimators.base import CUT_BY, TreeClusterer
 from grinch.estimators.grinch import Grinch
 from grinch.estimators.inside import ask_fit, engine_of
 from grinch.estimators.training_points import kept_points
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
 from grinch.summaries.kept import Kept
 from grinch.tree import Tree

@@ -18,7 +18,7 @@ from grinch.core.engine import Engine
 from grinch.cuts.graph import N_NEIGHBORS, Weights, comparable, distances_of
 from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.automatic import LEAST_NEIGHBORS, is_cut_by_heights
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.sharded.files import joined, n_bytes, read_arrays, read_part, taken, write_arrays
 from grinch.sharded.job import Job, branch_name, shard_name
 from grinch.sharded.stages import route, skeleton, trees

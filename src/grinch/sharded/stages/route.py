@@ -15,9 +15,9 @@ from sklearn.base import clone
 
 from grinch._types import Labels, Mask, count_rows
 from grinch.core.engine import Engine
-from grinch.neighbors.auto import AutoSearch
+from grinch.neighbors import AutoSearch
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.sources import ByKey, _as_keys
+from grinch.neighbors.scan import ByKey, _as_keys
 from grinch.sharded.files import n_bytes, read_part, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
 from grinch.sharded.stages import skeleton

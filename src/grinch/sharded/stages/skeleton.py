@@ -20,7 +20,7 @@ from grinch.cuts import collapse
 from grinch.estimators.advice import no_advice
 from grinch.estimators.automatic import near_by_leaf
 from grinch.estimators.grinch import Grinch
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages.sample import sampled

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from grinch._types import Floats
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.vector import formula_score, merge_rows
+from grinch.linkage.named import VectorLinkage, formula_score, merge_rows
 from grinch.sharded.files import read_arrays, write_arrays
 from grinch.sharded.job import Job, RunFolder
 from grinch.sharded.stages import exact_top, skeleton, trees

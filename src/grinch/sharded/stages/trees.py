@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from grinch._types import Floats, Labels, count_rows
 from grinch.estimators.advice import no_advice
 from grinch.estimators.grinch import Grinch
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
 from grinch.sharded.files import joined, mapped_rows, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, RunFolder, branch_name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +10,13 @@ import numpy.typing as npt
 from grinch._compile import jitable, kernel
 from grinch._labels import label_codes
 from grinch._sparse_rows import first_not_below
-from grinch._types import Floats, Ids, Labels, as_id
+from grinch._types import Counts, Floats, Ids, Labels, as_id
 from grinch.errors import unknown_name
-from grinch.tree import Tree, walks
+from grinch.tree.links import Paths, fill_gaps, no_nodes, place_of_common_ancestor
+from grinch.tree.tree import Tree
 
 
-class Meetings(NamedTuple):
+class ClassLCA(NamedTuple):
     """At ``nodes[i]``, ``left[i]`` points of a class meet ``right[i]`` others: every pair of a class, exactly once."""
 
     nodes: Ids
@@ -51,16 +52,16 @@ def each_alone(codes: Labels) -> Labels:
     return codes
 
 
-def class_meetings(tree: Tree, codes: Labels) -> Meetings:
+def class_lca(tree: Tree, codes: Labels) -> ClassLCA:
     """Where the points of each class meet, in O(n log depth).
 
     Neighbouring leaves of one class (from left to right) meet at m - 1 distinct nodes, and at each of them a points
     of the class on the left meet b on the right, which settles a·b pairs at once.
     """
     n = tree.n_leaves
-    leaves, gaps = walks.no_nodes(n), walks.no_nodes(max(n - 1, 0))
+    leaves, gaps = no_nodes(n), no_nodes(max(n - 1, 0))
     if n > 1:
-        walks.fill_gaps(tree.links.table, tree.preorder(), tree.offset, leaves, gaps)
+        fill_gaps(tree.links.table, tree.preorder(), tree.offset, leaves, gaps)
     else:
         leaves[:] = 0
     # A prefix of a stream may use fewer classes than its numbers go up to, and have fewer points than that.
@@ -69,12 +70,12 @@ def class_meetings(tree: Tree, codes: Labels) -> Meetings:
     by_class, by_leaf, found = (np.empty(shape, dtype=np.int32) for shape in shapes)
     n_found = _meet(codes[leaves], tree.depths()[gaps], by_class, by_leaf, found)
     where, left, right = found[:, :n_found]
-    return Meetings(gaps[where], left.astype(np.float64), right.astype(np.float64))
+    return ClassLCA(gaps[where], left.astype(np.float64), right.astype(np.float64))
 
 
-def pairs_under(tree: Tree, meetings: Meetings) -> Floats:
+def pairs_under(tree: Tree, lcas: ClassLCA) -> Floats:
     """By node id, how many pairs of one class are under it."""
-    pairs = np.bincount(meetings.nodes, meetings.pairs, minlength=tree.n_ids)
+    pairs = np.bincount(lcas.nodes, lcas.pairs, minlength=tree.n_ids)
     return tree.sum_upward(pairs.astype(np.float64))
 
 
@@ -147,3 +148,82 @@ def _close(c: int, depth: int, depths: Ids, by_class: Ids, by_leaf: Ids, found: 
         reach = first[s]
         top[c] = below[s]
     return n_found, reach
+
+
+class ColumnLCA(NamedTuple):
+    """At ``nodes[i]``, the entries of a column that begin at ``left[i]`` meet those that begin at ``right[i]``.
+
+    What has met is known by its first entry from then on. Entries are in ``leaves`` and ``values``, column by column.
+    """
+
+    nodes: Ids
+    left: Counts
+    right: Counts
+    leaves: Ids
+    values: Floats
+
+
+def column_lca(tree: Tree, matrix: Any) -> ColumnLCA:
+    """Where the entries of a CSR matrix with a row for each leaf meet, further down first."""
+    paths = tree.paths()
+    leaves = np.argsort(paths.places[: tree.n_leaves], kind="stable")
+    by_column = matrix[leaves].tocsc()
+    n = by_column.nnz - int((np.diff(by_column.indptr) > 0).sum())
+    found = ColumnLCA(
+        no_nodes(n),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        leaves[by_column.indices].astype(np.int32),
+        by_column.data.astype(np.float64),
+    )
+    longest = int(np.diff(by_column.indptr).max(initial=0))
+    scratch = np.empty((2, longest), np.int64)
+    _fill_meetings(paths, by_column.indptr.astype(np.int64), found, scratch[0], scratch[1])
+    return found
+
+
+def products_across(tree: Tree, matrix: Any) -> Floats:
+    """By node id, the summed products of all pairs of rows of a CSR matrix that part there.
+
+    >>> import scipy.sparse
+    >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    >>> products_across(tree, scipy.sparse.csr_matrix([[1.0, 2], [3, 0], [0, 5]]))[tree.internal_nodes()].tolist()
+    [10.0, 3.0]
+    """
+    across, found = np.zeros(tree.n_ids), column_lca(tree, matrix)
+    _add_products(found.nodes, found.left, found.right, found.values, across)
+    return across
+
+
+@kernel
+def _fill_meetings(paths: Paths, starts: Counts, found: ColumnLCA, first: Counts, gaps: Counts) -> None:
+    """Groups of entries wait on a stack: ``first`` of each, and the place where it will meet the one before it."""
+    n = 0
+    for column in range(starts.shape[0] - 1):
+        waiting = 0
+        for entry in range(starts[column], starts[column + 1]):
+            gap = -1
+            if waiting:
+                u, v = paths.places[found.leaves[entry - 1]], paths.places[found.leaves[entry]]
+                gap = place_of_common_ancestor(paths, u, v)
+            # Of two ancestors of a leaf, the one further down has the later place.
+            while waiting > 1 and gaps[waiting - 1] > gap:
+                waiting -= 1
+                found.nodes[n] = paths.nodes[gaps[waiting]]
+                found.left[n], found.right[n] = first[waiting - 1], first[waiting]
+                n += 1
+            first[waiting], gaps[waiting] = entry, gap
+            waiting += 1
+        while waiting > 1:
+            waiting -= 1
+            found.nodes[n] = paths.nodes[gaps[waiting]]
+            found.left[n], found.right[n] = first[waiting - 1], first[waiting]
+            n += 1
+
+
+@kernel
+def _add_products(nodes: Ids, left: Counts, right: Counts, sums: Floats, across: Floats) -> None:
+    """``sums`` are the values of entries at first."""
+    for i in range(nodes.shape[0]):
+        across[nodes[i]] += sums[left[i]] * sums[right[i]]
+        sums[left[i]] += sums[right[i]]
