@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from effort import at_night, trials
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core.rules import MODES
-from grinch.neighbors import auto
 from sparse_data import sparse_groups
 
 
@@ -134,7 +133,7 @@ def test_a_view_of_sparse_rows_stays_right(rng, linkage, metric, search):
 @pytest.mark.parametrize("search", ["index", "auto"])
 @pytest.mark.parametrize("linkage", ["average", *map(at_night, ["cosine", "ward"])])
 def test_a_view_searches_the_cells_of_its_time(rng, monkeypatch, linkage, search):
-    monkeypatch.setattr(auto, "EXACT_UP_TO", 512)
+    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 512)
     X = rng.normal(size=(6000, 6))
     model = Grinch(linkage, search=search).fit(X[:3000])
     made = [Expected(engine_of(model), queries_for(X, rng))]
@@ -230,7 +229,7 @@ def test_views_with_caps_of_any_size(seed, cap, mode):
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_many_threads_place_beside_a_writer(rng, monkeypatch, is_sparse):
-    monkeypatch.setattr(auto, "EXACT_UP_TO", 1024)
+    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 1024)
     X = sparse_groups(2500) if is_sparse else rng.normal(size=(6000, 5))
     model = Grinch().fit(X[:1500])
     made, failures, stop = [Expected(engine_of(model), queries_for(X, rng))], [], threading.Event()
