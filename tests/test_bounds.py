@@ -25,7 +25,7 @@ from grinch._bounds import OutOfBounds
 from grinch._compile import compiled, entry, jitable, kernel
 from grinch.linkage.named import Formula
 from grinch.summaries.callbacks import call_float
-from grinch.summaries.sparse_rows import int32_at
+from grinch.summaries.callbacks import int32_at
 
 @jitable
 def part(values, table, i, what):

@@ -22,8 +22,7 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.refine.polish import Polisher
 from grinch.summaries import RecordSummaries, VectorSummaries
-from grinch.summaries.arrays import LARGE, STALE, State
-from grinch.summaries.upkeep import is_large, merge, score, settle
+from grinch.summaries.arrays import LARGE, STALE, State, is_large, merge, score, settle
 from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, nodes_in
 

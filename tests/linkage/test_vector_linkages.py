@@ -13,7 +13,7 @@ from grinch.core.engine import Engine
 from grinch.core.rules import FAST
 from grinch.linkage.named import WARD, linkage_of, merge_rows
 from grinch.summaries import VectorSummaries
-from grinch.summaries.upkeep import vector_score
+from grinch.summaries.arrays import vector_score
 
 NAMED = DENSE_NAMES
 

@@ -15,8 +15,7 @@ from grinch.neighbors import make_search
 from grinch.neighbors.exact import ExactSearch, batches
 from grinch.neighbors.scan import ScanSearch
 from grinch.summaries import RecordSummaries, VectorSummaries
-from grinch.summaries.arrays import SCORES
-from grinch.summaries.upkeep import vector_score
+from grinch.summaries.arrays import SCORES, vector_score
 
 
 def store_of(X, linkage):

@@ -14,7 +14,7 @@ from effort import trials
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.sparse import AT_ONCE, Postings, SparseSearch
 from grinch.summaries import SparseSummaries
-from grinch.summaries.upkeep import vector_score
+from grinch.summaries.arrays import vector_score
 from grinch.tree.links import NONE
 
 MEAN_COSINE = VECTOR_LINKAGES["average"]["cosine"]

@@ -17,7 +17,7 @@ from grinch.errors import SavedModelError
 from grinch.estimators.saved import model_from_state
 from grinch.linkage import Pairwise
 from grinch.saving.state import unflatten
-from grinch.summaries.sparse_rows import int32_at
+from grinch.summaries.callbacks import int32_at
 from hostile_files import Parts, parts_of, written
 from sparse_data import sparse_groups
 

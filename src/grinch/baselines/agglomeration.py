@@ -28,9 +28,8 @@ from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage
 from grinch.saving.state import Fields, State, are_within, array, item, require
 from grinch.summaries import RecordSummaries, Summaries, make_summaries, summaries_from_state
-from grinch.summaries.arrays import Arrays
+from grinch.summaries.arrays import Arrays, merge, vector_score
 from grinch.summaries.callbacks import LinkageFailed
-from grinch.summaries.upkeep import merge, vector_score
 from grinch.tree import NONE, Tree
 from grinch.tree.links import NO_LIMIT
 

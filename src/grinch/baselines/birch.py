@@ -16,7 +16,7 @@ from grinch._types import Advance, Floats, count_rows
 from grinch.baselines.saved_birch import birch_from_state, birch_to_state
 from grinch.linkage.named import linkage_of
 from grinch.saving.state import Fields, State, array, item, optional_vector, require
-from grinch.summaries.kept import Kept
+from grinch.summaries.arrays import StoredPoints
 from grinch.summaries.vectors import better_origin, dense_rows
 from grinch.tree import Tree
 
@@ -102,10 +102,10 @@ class BirchBuilder:
         points = np.concatenate(self._pieces)
         return binary_tree(self._model, points)
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredPoints:
         """The points in the order they came; BIRCH compares them by their means."""
         linkage = linkage_of("average", "cosine") if self._unit_length else linkage_of("centroid")
-        return Kept(np.concatenate(self._pieces), linkage, self._origin)
+        return StoredPoints(np.concatenate(self._pieces), linkage, self._origin)
 
 
 def _estimated_radius(points: Floats) -> float:

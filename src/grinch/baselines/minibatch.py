@@ -10,7 +10,8 @@ from grinch.baselines.saved_rows import rows_from_state, rows_to_state
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage
 from grinch.saving.state import State, item, require, scalar
-from grinch.summaries.kept import Kept, kept_rows
+from grinch.summaries.arrays import StoredPoints
+from grinch.summaries.vectors import stored_rows
 from grinch.tree import Tree
 
 
@@ -65,9 +66,9 @@ class BufferBuilder:
             # A copy: what the user does with the rows later changes nothing here.
             self._rows.append(rows[: self.n_leaves - before].copy())
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredPoints:
         """The points in the order they came."""
-        return kept_rows(self._rows, self._waiting.pool.linkage)
+        return stored_rows(self._rows, self._waiting.pool.linkage)
 
     def tree(self) -> Tree:
         last = self._waiting.copy()

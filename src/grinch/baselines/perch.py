@@ -17,7 +17,7 @@ from grinch.linkage.named import linkage_of
 from grinch.neighbors.exact import ExactSearch, Neighbors, batches
 from grinch.saving.state import MANY, Fields, State, are_within, item, require, scalar
 from grinch.summaries import VectorSummaries
-from grinch.summaries.kept import Kept, kept_vectors
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import NONE, Tree
 from grinch.tree.checks import links_from_state, links_to_state, validate_links
 from grinch.tree.links import LEAVES, LIMIT, NO_LIMIT, SIZE, USED, Links, grown, new_links
@@ -185,9 +185,9 @@ class PerchBuilder:
         """The points in the order they came."""
         return self.summaries.arrays.means[: self.n_leaves]
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredPoints:
         """The points in the order they came, with what they are measured from."""
-        return kept_vectors(self.summaries, np.arange(self.n_leaves))
+        return self.summaries.points(np.arange(self.n_leaves))
 
     def _reserve(self, n: int) -> None:
         if n <= self.summaries.capacity and self.links.table.flags.writeable:

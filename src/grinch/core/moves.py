@@ -27,9 +27,6 @@ from grinch.summaries.arrays import (
     SWAPS,
     State,
     arrays_of,
-)
-from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
-from grinch.summaries.upkeep import (
     is_apart,
     leaves_counted,
     mark_new,
@@ -39,6 +36,7 @@ from grinch.summaries.upkeep import (
     sibling_score,
     similarity,
 )
+from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
 from grinch.tree.links import (
     LEAVES,
     NO_LIMIT,

@@ -14,9 +14,8 @@ from grinch.core.moves import place_all, score_pairs
 from grinch.core.rules import Rules
 from grinch.neighbors.exact import VectorSearch
 from grinch.summaries import SparseSummaries, VectorSummaries
-from grinch.summaries.arrays import STALE, State, arrays_of
+from grinch.summaries.arrays import STALE, State, arrays_of, is_apart
 from grinch.summaries.callbacks import LinkageFailed
-from grinch.summaries.upkeep import is_apart
 from grinch.tree import Tree
 from grinch.tree.links import LEAVES, LEFT, NONE, PARENT, RIGHT, ROOT, SIZE, Links, fill_preorder, new_links, no_nodes
 

@@ -21,7 +21,7 @@ from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage
 from grinch.neighbors import nearest_among
 from grinch.summaries import RecordSummaries
-from grinch.summaries.kept import Kept
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import NONE, Tree
 
 # With fewer neighbours than that the graph says little, and more are looked for.
@@ -70,7 +70,7 @@ def _cut_automatically(fitted: Fit, choice: Choice) -> WholeCut:
     return WholeCut(layer.as_found | (layer.is_split & is_mixed), labels)
 
 
-def _heights(tree: Tree, kept: Kept, rows: Vectors32 | None) -> Floats:
+def _heights(tree: Tree, kept: StoredPoints, rows: Vectors32 | None) -> Floats:
     """How far apart the two sides of each node are: their mean squared distance, or the linkage's word on records."""
     if rows is None:
         return tree.heights()
@@ -108,7 +108,7 @@ def near_by_leaf(fitted: Fit, engine: Engine) -> Ids:
     return fitted.by_row(leaf_of[near[slots]])
 
 
-def comparable_rows(kept: Kept) -> Vectors32 | None:
+def comparable_rows(kept: StoredPoints) -> Vectors32 | None:
     """Points as rows whose Euclidean distances are those that count; None for records."""
     if not kept.is_vectors:
         return None

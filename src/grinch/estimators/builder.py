@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from grinch._types import Advance
 from grinch.saving.state import State
-from grinch.summaries.kept import Kept
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import Tree
 
 
@@ -61,7 +61,7 @@ class Removing(Protocol):
 class Keeping(Protocol):
     """A builder that keeps its points, as all but the engine do (which keeps summaries of them)."""
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredPoints:
         """The points in the order they came, and the linkage that compares them."""
         ...
 

@@ -19,7 +19,7 @@ from grinch.estimators.distances import distances_to_clusters, tanimoto_to_own
 from grinch.estimators.fit import Fit
 from grinch.estimators.training_points import asking, kept_points
 from grinch.linkage.named import VectorLinkage
-from grinch.summaries.kept import Kept
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import NONE, Tree
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _cut_nodes(tree: Tree, labels: Labels) -> Labels:
     return found
 
 
-def _central(kept: Kept, tree: Tree, labels: Labels, n: int) -> list[Labels]:
+def _central(kept: StoredPoints, tree: Tree, labels: Labels, n: int) -> list[Labels]:
     """The most central points of each cluster: by their vectors where the linkage allows it, otherwise by the tree."""
     linkage: Any = kept.linkage
     metric = linkage.leaf_metric if isinstance(linkage, VectorLinkage) else getattr(linkage, "distance", None)
@@ -288,7 +288,7 @@ def _words(texts: Any, found: Found, n: int) -> list[list[str]]:
     return cuts.keywords(given, found.labels, n)
 
 
-def _terms(kept: Kept, labels: Labels, terms: Any, n: int) -> list[list[str]]:
+def _terms(kept: StoredPoints, labels: Labels, terms: Any, n: int) -> list[list[str]]:
     """The columns that stand out in each cluster, by their names."""
     if not kept.is_vectors:
         raise ValueError("terms are names of columns, and the points of this model are records, which have none")

@@ -10,13 +10,13 @@ import scipy.sparse
 
 from grinch._types import Ids, Slots
 from grinch.errors import SavedModelError, unknown_name
-from grinch.linkage.named import linkage_of
+from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.exact import ExactSearch, Neighbors, Search
+from grinch.neighbors.exact import ExactSearch, Neighbors, Search, VectorSearch
 from grinch.neighbors.scan import ByKey, ByVector, ScanSearch, Source
 from grinch.neighbors.sparse import MOST_POINTS, SparseSearch
 from grinch.saving.state import State, item, require, scalar
-from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries, make_summaries
 from grinch.summaries.arrays import Arrays
 from grinch.tree import NONE
 from grinch.tree.links import NO_LIMIT
@@ -81,7 +81,7 @@ def search_of_state(state: Any, summaries: Summaries, sources: Sequence[Any]) ->
 EXACT_UP_TO = 16_384
 
 
-class AutoSearch:
+class AutoSearch(VectorSearch):
     """Exact up to EXACT_UP_TO points, then by cells.
 
     Points enter the cells from half of that on, two for each that comes, so that nobody waits at the turn.
@@ -90,7 +90,14 @@ class AutoSearch:
     def __init__(self, summaries: VectorSummaries, k: int):
         self.summaries, self.k = summaries, k
         self._exact = ExactSearch(summaries, k)
-        self._cells = CellSearch(summaries, k)
+        self._made_cells: CellSearch | None = None
+
+    @property
+    def _cells(self) -> CellSearch:
+        """The cells, made when the first point enters them."""
+        if self._made_cells is None:
+            self._made_cells = CellSearch(self.summaries, self.k)
+        return self._made_cells
 
     @classmethod
     def from_state(cls, state: Any, summaries: VectorSummaries) -> Self:
@@ -98,7 +105,7 @@ class AutoSearch:
         search = object.__new__(cls)
         search.summaries, search.k = summaries, scalar(state, "k", int)
         search._exact = ExactSearch.from_state(item(state, "exact"), summaries)
-        search._cells = CellSearch.from_state(item(state, "cells"), summaries)
+        search._made_cells = CellSearch.from_state(item(state, "cells"), summaries)
         return search
 
     def to_state(self) -> State:
@@ -110,17 +117,12 @@ class AutoSearch:
         self._exact.validate()
         self._cells.validate()
 
-    def write(self, at: int, rows: Any) -> None:
-        """The summaries have all there is to know."""
-
-    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
-        if limit is not None:
-            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
-            return
+    def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
         turn = min(max(start, EXACT_UP_TO), stop)
         if start < turn:
             for part in self._exact.stream(start, turn):
-                self._cells.enter_up_to(2 * part.start - EXACT_UP_TO)
+                if 2 * part.start > EXACT_UP_TO:
+                    self._cells.enter_up_to(2 * part.start - EXACT_UP_TO)
                 yield part
         if turn < stop:
             yield from self._cells.stream(turn, stop)
@@ -135,7 +137,6 @@ class AutoSearch:
         return self._search(limit).frozen(summaries, limit)
 
     def catch_up(self, count: int) -> None:
-        """So many points are there that were never looked for."""
         if count > EXACT_UP_TO:
             self._cells.enter_up_to(count)
 
@@ -144,11 +145,12 @@ class AutoSearch:
 
     def rewritten(self) -> None:
         self._exact.rewritten()
-        self._cells.rewritten()
+        self._made_cells = None
 
     def compacted(self, leaves: Slots) -> None:
         self._exact.compacted(leaves)
-        self._cells.compacted(leaves)
+        if self._made_cells is not None:
+            self._made_cells.compacted(leaves)
 
     def _search(self, limit: int) -> ExactSearch | CellSearch:
         return self._cells if limit > EXACT_UP_TO else self._exact
@@ -160,10 +162,8 @@ def nearest_among(rows: Any, k: int) -> Ids:
     >>> nearest_among(np.array([[0.0], [1.0], [7.0], [9.0]], np.float32), 1).ravel().tolist()
     [1, 0, 3, 2]
     """
-    if scipy.sparse.issparse(rows):
-        return _nearest_among_sparse(rows, k)
-    n = len(rows)
-    summaries = VectorSummaries(linkage_of("average", "sqeuclidean"), rows.shape[1])  # type: ignore[arg-type]
+    n, linkage = rows.shape[0], VECTOR_LINKAGES["average"]["sqeuclidean"]
+    summaries = make_summaries(linkage, rows.shape[1], is_sparse=scipy.sparse.issparse(rows))
     summaries.grow(n)
     done = 0
     while done < n:
@@ -171,19 +171,7 @@ def nearest_among(rows: Any, k: int) -> Ids:
         if not taken:
             summaries.move(done)
         done += taken
-    return _all_found(AutoSearch(summaries, k), n, k)
-
-
-def _nearest_among_sparse(rows: Any, k: int) -> Ids:
-    n = rows.shape[0]
-    summaries = SparseSummaries(linkage_of("average", "sqeuclidean"), rows.shape[1])  # type: ignore[arg-type]
-    summaries.grow(n)
-    summaries.take(0, rows)
-    return _all_found(SparseSearch(summaries, k), n, k)
-
-
-def _all_found(search: Any, n: int, k: int) -> Ids:
     near = np.full((n, k), NONE, np.int32)
-    for first, found in search.nearest(np.arange(n), n):
+    for first, found in make_search("auto", summaries, k).nearest(np.arange(n), n):
         near[first : first + len(found), : found.shape[1]] = found
     return near

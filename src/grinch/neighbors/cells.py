@@ -34,7 +34,7 @@ from grinch.neighbors.cell_kernels import (
     look_up,
     renumber,
 )
-from grinch.neighbors.exact import BATCH, Guard, Neighbors, ahead, batches, rank
+from grinch.neighbors.exact import BATCH, Guard, Neighbors, VectorSearch, ahead, batches, rank
 from grinch.saving.state import MANY, Fields, State, are_within, array, item, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import VectorSummaries
@@ -64,7 +64,7 @@ CELL_FIELDS = Fields(
 )
 
 
-class CellSearch:
+class CellSearch(VectorSearch):
     """About the k nearest earlier points.
 
     Parameters
@@ -140,7 +140,7 @@ class CellSearch:
 
     def validate(self) -> None:
         cells, width, rows = self._cells, self.summaries.n_features, len(self._cells.sizes)
-        require(1 <= self.k <= MANY, f"{self.k} neighbours cannot be looked for")
+        super().validate()
         require(cells.head.shape == (2,) and 0 <= cells.head[CELLS] <= rows, "there are not that many cells")
         require(0 <= cells.head[ENTERED] <= self.summaries.capacity, "more points are in cells than there are")
         require(all(1 <= number <= MANY for number in (self.room, self.probes, self.around)), "cells have no room")
@@ -167,16 +167,10 @@ class CellSearch:
         """How many points are in cells; those from here on are compared one by one."""
         return int(self._cells.head[ENTERED])
 
-    def write(self, at: int, rows: Any) -> None:
-        """The summaries have all there is to know."""
-
-    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
-        if limit is not None:
-            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
-            return
+    def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
         if self.entered > start:
             # An interrupted fit left points here that never reached the tree.
-            self.clear()
+            self.rewritten()
         self.enter_up_to(start)
         ranges = list(batches(start, stop))
         if len(ranges) < 2 or self.jobs == 1:
@@ -207,11 +201,7 @@ class CellSearch:
         return twin
 
     def catch_up(self, count: int) -> None:
-        """So many points are there that were never looked for."""
         self.enter_up_to(count)
-
-    def changed(self, leaves: Slots) -> None:
-        """Members that are gone are passed over."""
 
     def compacted(self, leaves: Slots) -> None:
         """Members get their new numbers where they are; only those of nearly empty cells move."""
@@ -228,10 +218,7 @@ class CellSearch:
             self._homes[:] = NONE
 
     def rewritten(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all points."""
+        """Forget all points: they enter again."""
         with self._guard.lock:
             self._cells, self._frozen = self._new_cells(0), WeakSet()
             self._homes[:] = NONE

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,7 @@ from grinch._top_k import keep_best, offer_block
 from grinch._types import Floats, Ids, Slots, Vectors32, as_id
 from grinch.linkage.named import LENGTH
 from grinch.saving.state import MANY, State, require, scalar
-from grinch.summaries.arrays import Arrays
-from grinch.summaries.upkeep import vector_score
+from grinch.summaries.arrays import Arrays, vector_score
 from grinch.summaries.vectors import is_whole
 from grinch.tree.links import NONE
 
@@ -36,67 +35,75 @@ class Neighbors(NamedTuple):
     candidates: Ids
 
 
-class Search(Protocol):
-    """A strategy to find the nearest earlier points of each point in a range, or those of any points among all.
+class Search:
+    """A way to find the nearest earlier points of each point in a range, or those of any points among all.
 
-    What is gone from the summaries is never found. ``k`` is how many are found.
+    What is gone from the summaries is never found. ``k`` is how many are found. The summaries know all points, so a
+    search need not be told of them unless it overrides these methods.
     """
 
     k: int
 
     def write(self, at: int, rows: Any) -> None:
-        """Points to come, from slot ``at`` on, as they were given."""
-        ...
+        """Take note of points to come, from slot ``at`` on, as they were given."""
 
     def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
-        """Neighbours of points start to stop, in order; each among the points before it, or before ``limit``."""
-        ...
+        """Yield the neighbours of points start to stop, in order; each among the points before it, or ``limit``."""
+        raise NotImplementedError
 
     def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
-        """Neighbours of these points among all others before ``limit``; ``start`` counts along ``leaves``."""
-        ...
+        """Yield the neighbours of points among all others before ``limit``; ``start`` counts along ``leaves``."""
+        raise NotImplementedError
 
     def catch_up(self, count: int) -> None:
-        """The first ``count`` points were written and no stream was asked for; they are to be found from now on."""
-        ...
+        """Find the first ``count`` points from now on, which were written and for which no stream was asked."""
 
     def changed(self, leaves: Slots) -> None:
-        """These points are gone from the summaries, or back in it."""
-        ...
+        """Take note that these points are gone from the summaries, or back in them."""
 
     def rewritten(self) -> None:
-        """All points have other vectors than before, in the same slots."""
-        ...
+        """Take note that all points have other vectors than before, in the same slots."""
 
     def compacted(self, leaves: Slots) -> None:
-        """The summaries was compacted: only these points are left, counted from 0."""
-        ...
+        """Take note that only these points are left, numbered from 0."""
 
     def to_state(self) -> State:
-        """Return what a file holds of it."""
-        ...
+        """Return what a file holds of the search."""
+        raise NotImplementedError
 
     def validate(self) -> None:
-        """Refuse a state that compiled code could not use."""
-        ...
+        """Raise an error for a state that compiled code could not use."""
+        require(1 <= self.k <= MANY, f"{self.k} neighbours cannot be looked for")
 
 
-class VectorSearch(Search, Protocol):
-    """A search on vectors, which can be asked about points that are looked up and stays as it is for a view."""
+class VectorSearch(Search):
+    """A search on vectors, which finds the neighbours of points that are only looked up, too."""
+
+    summaries: Any
+
+    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
+        if limit is not None:
+            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
+        else:
+            yield from self.arriving(start, stop)
+
+    def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
+        """Yield the neighbours of points start to stop, each among the points before it."""
+        raise NotImplementedError
 
     def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
-        """Neighbours of what was written to these slots of ``arrays``, among the points before ``limit``.
+        """Return the neighbours of what was written to slots of ``arrays``, among the points before ``limit``.
 
         The slots are behind all points, one after the other.
         """
-        ...
+        raise NotImplementedError
 
     def frozen(self, summaries: Any, limit: int) -> VectorSearch:
         """Return a search whose :meth:`find` goes on as this one does now, whatever is written or taken out here.
 
         ``summaries`` is a frozen twin of those that this one searches; ``limit`` is how many points there are.
         """
-        ...
+        raise NotImplementedError
 
 
 class Guard:
@@ -135,7 +142,7 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class ExactSearch:
+class ExactSearch(VectorSearch):
     """The k nearest earlier points under the leaf-level form of a vector linkage."""
 
     number: Any = np.float32
@@ -161,16 +168,7 @@ class ExactSearch:
     def to_state(self) -> State:
         return {"part": "exact_search", "k": int(self.k), "full_scans": int(self.full_scans)}
 
-    def validate(self) -> None:
-        require(1 <= self.k <= MANY, f"{self.k} neighbours cannot be looked for")
-
-    def write(self, at: int, rows: Any) -> None:
-        """The summaries have all there is to know."""
-
-    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
-        if limit is not None:
-            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
-            return
+    def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
         self._sync(start, stop)
         if 0 < stop - start <= FEW:
             yield self._batch(start, stop)
@@ -201,9 +199,6 @@ class ExactSearch:
         twin.summaries, twin._synced = summaries, limit
         twin._scale, twin._shift = self._scale[:limit].copy(), self._shift[:limit].copy()
         return twin
-
-    def catch_up(self, count: int) -> None:
-        """Nothing to do: all points are compared as they are."""
 
     def changed(self, leaves: Slots) -> None:
         self._sync(self._synced, self._synced)

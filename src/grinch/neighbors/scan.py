@@ -21,7 +21,8 @@ from grinch._types import Floats, Ids, Slots
 from grinch.errors import NotSavable, SavedModelError, unknown_name
 from grinch.linkage.base import Unnamed, function_from_state, function_to_state, hand_in, only_entry
 from grinch.linkage.named import VECTOR_LINKAGES
-from grinch.neighbors.exact import ExactSearch, Neighbors
+from grinch.neighbors.cells import CellSearch
+from grinch.neighbors.exact import ExactSearch, Neighbors, Search
 from grinch.saving.json_values import value_bytes, value_of
 from grinch.saving.state import MANY, State, are_within, array, item, require, scalar
 from grinch.summaries.arrays import SCORES
@@ -205,11 +206,7 @@ class _NearVectors:
         self.at, self.coming = at, vectors
 
     def _search_kind(self) -> Any:
-        if self.source.index:
-            from grinch.neighbors.cells import CellSearch
-
-            return CellSearch
-        return ExactSearch
+        return CellSearch if self.source.index else ExactSearch
 
     def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Ids]:
         while start < stop:
@@ -425,7 +422,7 @@ def proposer_from_state(state: Any, sources: Sequence[Any]) -> Proposer:
     return _NearVectors.from_state(state, source) if is_near else _SharedKeys.from_state(state, source)
 
 
-class ScanSearch:
+class ScanSearch(Search):
     """The k nearest earlier records by the linkage itself, among all of them or among those the proposers name.
 
     ``batch`` records are looked up at a time; 1 where the proposers are also asked about groups on the way.
@@ -453,7 +450,7 @@ class ScanSearch:
         return {"part": "scan_search", **numbers, "proposers": proposers}
 
     def validate(self) -> None:
-        require(1 <= self.k <= MANY, f"{self.k} neighbours cannot be looked for")
+        super().validate()
         require(1 <= self.batch <= MANY, f"records cannot be looked up {self.batch} at a time")
         for proposer in self.proposers:
             proposer.validate(self.summaries.capacity)
@@ -480,7 +477,6 @@ class ScanSearch:
         return self._batched(0, ((x, self._others(x, limit)) for x in leaves.tolist()))
 
     def catch_up(self, count: int) -> None:
-        """So many records are there that were never looked for."""
         for proposer in self.proposers:
             for _ in proposer.stream(0, count, None):
                 pass
@@ -513,9 +509,6 @@ class ScanSearch:
         self._has_gaps = True
         for proposer in self.proposers:
             proposer.changed(leaves, self.summaries.gone(leaves))
-
-    def rewritten(self) -> None:
-        """Records stay as they are."""
 
     def compacted(self, leaves: Slots) -> None:
         self._has_gaps = False

@@ -20,9 +20,9 @@ from grinch.linkage.named import TANIMOTO
 from grinch.linkage.sparse import SQUARE
 from grinch.neighbors.exact import EXTRA, ExactSearch, rank
 from grinch.saving.state import State, require, scalar
-from grinch.summaries.arrays import Arrays
+from grinch.summaries.arrays import Arrays, row_of
+from grinch.summaries.callbacks import float32_at, int32_at
 from grinch.summaries.sparse import SparseSummaries
-from grinch.summaries.sparse_rows import float32_at, int32_at, row_of
 from grinch.tree.links import NO_LIMIT, NONE
 
 # Points whose products with a query are added up together: they stay in the first-level cache.

@@ -32,8 +32,7 @@ from grinch.refine.neighbor_cost import (
     without_far,
 )
 from grinch.refine.polish import copies_in_order
-from grinch.summaries.arrays import STALE, State
-from grinch.summaries.upkeep import refresh, sibling_score, similarity
+from grinch.summaries.arrays import STALE, State, refresh, sibling_score, similarity
 from grinch.tree.links import NONE, PARENT, ROOT, SIZE, left, parent, right, sibling
 
 # A node may come to an aunt that is this many times as far away as the sibling it leaves.

@@ -20,7 +20,7 @@ from grinch.linkage.rules import WithRules
 from grinch.linkage.weighted import WeightedSum
 from grinch.saving.json_values import Decoder, Encoder, json_bytes
 from grinch.saving.state import USUAL_MEMORY, Fields, State, array, item, require
-from grinch.summaries.arrays import LARGE, PYTHON, STALE, GrowingArrays, new_arrays
+from grinch.summaries.arrays import LARGE, PYTHON, STALE, GrowingArrays, StoredPoints, is_over_vectors, new_arrays
 from grinch.summaries.callbacks import LEAVES_AROUND, MERGE, SCORE, SCORE_ALL, Callbacks
 from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, RIGHT, ROOT, USED, Links, fill_preorder, no_nodes, nodes_in
 
@@ -263,17 +263,16 @@ class RecordSummaries(GrowingArrays):
     def move(self, count: int) -> None:
         """Nothing to move: records are kept as they are."""
 
-    def in_units(self, scores: Floats) -> Floats:
-        """Scores are those of the linkage."""
-        return scores
+    def points(self, slots: Slots) -> StoredPoints:
+        """Return what the linkage makes of the records in some slots: vectors as the rows of a matrix."""
+        rows: Any = [self.items[slot] for slot in slots.tolist()]
+        if is_over_vectors(self.linkage):
+            rows = np.concatenate([group.block for group in rows]) if rows else np.empty((0, 0))
+        return StoredPoints(rows, self.linkage)
 
     def leaf_rows(self, count: int) -> Floats | None:
         """The points in the first slots, where the linkage is over their distances; those that are gone are zero."""
         return self.linkage.rows(self.items[:count]) if isinstance(self.linkage, Pairwise) else None
-
-    def look(self, count: int) -> Counts | None:
-        """Records are not compared."""
-        return None
 
     def drop(self, leaves: Slots) -> None:
         """Let go of the records of leaves that were taken out."""

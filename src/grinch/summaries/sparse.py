@@ -8,23 +8,44 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32
+from grinch._compile import entry, jitable
+from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
 from grinch.linkage.named import COUNT, FORMULAS, LENGTH, VectorLinkage
-from grinch.linkage.sparse import N_MOMENTS, SQUARE
+from grinch.linkage.sparse import (
+    N_MOMENTS,
+    SQUARE,
+)
 from grinch.saving.state import Fields, State, are_within, item, require
-from grinch.summaries.arrays import LARGE, STALE, Arrays, GrowingArrays, new_arrays, new_counts
-from grinch.summaries.callbacks import LinkageFailed
-from grinch.summaries.sparse_rows import Blocks, addresses, find_apart, gather_rows, make_rows, new_block, release
-from grinch.summaries.vectors import SHORTEST, is_whole
+from grinch.summaries.arrays import (
+    LARGE,
+    STALE,
+    Arrays,
+    GrowingArrays,
+    StoredPoints,
+    new_arrays,
+    new_counts,
+    put_row,
+    row_of,
+    unite_rows,
+)
+from grinch.summaries.callbacks import (
+    Blocks,
+    LinkageFailed,
+    addresses,
+    float32_at,
+    int32_at,
+    new_block,
+    release,
+)
+from grinch.summaries.vectors import SHORTEST, compared_bits, is_whole
 from grinch.tree.checks import validate_links
-from grinch.tree.links import NO_LIMIT, NONE, SIZE, USED, Links, preorder_of
+from grinch.tree.links import LEFT, NO_LIMIT, NONE, RIGHT, SIZE, USED, Links, preorder_of
 
 # A row is spread out over all columns to meet many others, if there are no more columns than this.
 MOST_SPREAD_OUT = 2**24
@@ -126,10 +147,6 @@ class SparseSummaries(GrowingArrays):
         """Why compiled code gave up."""
         return MemoryError("no memory is left for summaries of sparse vectors; nothing of the last point was kept")
 
-    def heard(self) -> AbstractContextManager[None]:
-        """Compiled code calls nothing in Python."""
-        return nullcontext()
-
     # Points come --------------------------------------------------------------------------------------------------
 
     def take(self, at: int, rows: Any) -> int:
@@ -160,10 +177,6 @@ class SparseSummaries(GrowingArrays):
 
     def move(self, count: int) -> None:
         raise AssertionError("sparse vectors stay as they are")
-
-    def in_units(self, scores: Floats) -> Floats:
-        """Scores of stored vectors in the user's units: they are stored as they are."""
-        return scores
 
     def end_of(self, count: int) -> int:
         """Where the entries of the first ``count`` leaves end."""
@@ -271,9 +284,6 @@ class SparseSummaries(GrowingArrays):
 
     # What there is ------------------------------------------------------------------------------------------------
 
-    def lengths(self, leaves: Any) -> Floats:
-        return self.arrays.moments[leaves, LENGTH]
-
     def squares(self, leaves: Any) -> Floats:
         """Squared lengths."""
         return self.arrays.moments[leaves, SQUARE]
@@ -288,21 +298,20 @@ class SparseSummaries(GrowingArrays):
             (arrays.leaf_values[at], arrays.leaf_columns[at], indptr), shape=(len(leaves), self.n_features), copy=False
         )
 
+    def points(self, slots: Slots) -> StoredPoints:
+        """Return the points in some slots."""
+        return StoredPoints(self.leaf_matrix(slots), self.linkage)
+
     def leaf_rows(self, count: int) -> Any:
         """The points in the first slots, where their distances count."""
         return self.leaf_matrix(np.arange(count)) if self.linkage.is_euclidean else None
 
     def look(self, count: int) -> Counts | None:
-        """A number for each of the first points, the same for those that the linkage can hardly tell apart."""
         found = np.zeros(count, np.int64)
         factors = np.random.default_rng(0).integers(1, 2**62, self.n_features) | 1
         for first in range(0, count, PIECE):
             rows = self.leaf_matrix(np.arange(first, min(first + PIECE, count)))
-            values = rows.data
-            if not self.linkage.is_euclidean:
-                # A product of directions that differ by a 4,096th is 1 in float32; distances are not rounded so.
-                values = np.rint(values * (2.0**12 / (self.longest or 1.0)))
-            bits = np.ascontiguousarray(values + 0.0, np.float32).view(np.int32)
+            bits = compared_bits(rows.data, self.linkage, self.longest)
             of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
             with np.errstate(over="ignore"):
                 np.add.at(found, first + of_row, bits * factors[rows.indices])
@@ -352,9 +361,6 @@ class SparseSummaries(GrowingArrays):
             here = slice(int(ends[i] - stored.sizes[i]), int(ends[i]))
             arrays.row_starts[node] = new_block(stored.columns[here], stored.values[here])
 
-    def drop(self, leaves: Slots) -> None:
-        """Nothing to free: a slot stays until the tree is compacted."""
-
     # Rows of internal nodes ---------------------------------------------------------------------------------------
 
     def rows_of(self, nodes: Slots) -> tuple[Ids, Vectors32]:
@@ -370,13 +376,11 @@ class SparseSummaries(GrowingArrays):
 
     def put_internal_rows(self, columns: Ids, values: Vectors32) -> None:
         """Take over what :meth:`internal_rows` says, by ``row_sizes``."""
-        starts, sizes = self.arrays.row_starts[self.capacity :], self.arrays.row_sizes[self.capacity :]
-        starts[:] = 0
+        self.arrays.row_starts[self.capacity :] = 0
         self.blocks.hold(self.arrays.row_starts, self.capacity)
-        ends = np.cumsum(sizes, dtype=np.int64)
-        for i in np.flatnonzero(sizes).tolist():
-            here = slice(int(ends[i] - sizes[i]), int(ends[i]))
-            starts[i] = new_block(columns[here], values[here])
+        internal = np.arange(self.capacity, 2 * self.capacity)
+        stored = StoredEntries(self.arrays.moments[internal], self.arrays.row_sizes[internal], columns, values)
+        self.put_stored(self.arrays, internal, stored, internal - self.capacity)
 
 
 # Rows that are looked at together.
@@ -521,3 +525,93 @@ def _check_leaves(summaries: SparseSummaries, n: int) -> None:
 def _check_sizes(summaries: SparseSummaries, sizes: npt.NDArray[Any]) -> None:
     """Sizes of internal rows: scratch space is made for no longer ones."""
     require(are_within(sizes, 0, min(summaries.arrays.most_entries, summaries.n_features) + 1), "a row is too long")
+
+
+# Rows of many nodes at a time -----------------------------------------------------------------------------------------
+
+
+@entry
+def gather_rows(arrays: Arrays, nodes: Slots, columns: Ids, values: Vectors32) -> None:
+    """Copy the rows of some nodes, one after the other."""
+    at = 0
+    for i in range(nodes.shape[0]):
+        at_columns, at_values, n = row_of(arrays, as_id(nodes[i]))
+        here, there = int32_at(at_columns, n), float32_at(at_values, n)
+        for j in range(n):
+            columns[at], values[at] = here[j], there[j]
+            at += 1
+
+
+@entry
+def find_apart(arrays: Arrays, table: Ids, kept: Flags, is_apart: Flags) -> None:
+    """Mark, among the internal rows that are kept, those that the children do not give to the last bit."""
+    offset = arrays.gone.shape[0]
+    for i in range(kept.shape[0]):
+        v = offset + i
+        if kept[i]:
+            is_apart[i] = not _has_both(table, kept, offset, v) or not _is_united(arrays, table, v)
+
+
+@entry
+def make_rows(
+    arrays: Arrays,
+    table: Ids,
+    order: Ids,
+    kept: Flags,
+    is_apart: Flags,
+    starts: Counts,
+    columns: Ids,
+    values: Vectors32,
+) -> bool:
+    """Make the internal rows that are kept, children first; those apart are given, and ``starts`` says where.
+
+    False if a child that is needed is not kept.
+    """
+    offset = arrays.gone.shape[0]
+    for i in range(order.shape[0] - 1, -1, -1):
+        v = as_id(order[i])
+        if v < offset or not kept[v - offset]:
+            continue
+        if is_apart[v - offset]:
+            start = starts[v - offset]
+            n = starts[v - offset + 1] - start
+            for j in range(n):
+                arrays.united_columns[j], arrays.united_values[j] = columns[start + j], values[start + j]
+        elif _has_both(table, kept, offset, v):
+            n = _unite_children(arrays, table, v)
+        else:
+            return False
+        if not put_row(arrays, v, n):
+            raise LinkageFailed
+    return True
+
+
+@jitable
+def _has_both(table: Ids, kept: Flags, offset: int, v: int) -> bool:
+    """Whether the rows of both children are known."""
+    a, b = table[v, LEFT], table[v, RIGHT]
+    return (a < offset or kept[a - offset] != 0) and (b < offset or kept[b - offset] != 0)
+
+
+@jitable
+def _unite_children(arrays: Arrays, table: Ids, v: int) -> int:
+    """Make the row of a node from those of its children, as ``sparse_upkeep.merge_sparse_rows`` does."""
+    a, b = as_id(table[v, LEFT]), as_id(table[v, RIGHT])
+    if arrays.moments[a, COUNT] < arrays.moments[b, COUNT]:
+        a, b = b, a
+    return unite_rows(arrays, a, b)[0]
+
+
+@jitable
+def _is_united(arrays: Arrays, table: Ids, v: int) -> bool:
+    """Whether the row of a node is the one that its children give."""
+    n = _unite_children(arrays, table, v)
+    at_columns, at_values, size = row_of(arrays, v)
+    if n != size:
+        return False
+    # Values by their bits: 0 is not -0.
+    columns, bits, expected = int32_at(at_columns, n), int32_at(at_values, n), arrays.united_values[:n].view(np.int32)
+    differ = 0
+    for i in range(n):
+        differ += columns[i] != arrays.united_columns[i] or bits[i] != expected[i]
+    return differ == 0

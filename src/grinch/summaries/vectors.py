@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import copy
 import warnings
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._types import Counts, Flags, Floats, Mask, Slots, Vectors32
-from grinch.errors import LinkageError
+from grinch._types import Counts, Flags, Floats, Ids, Mask, Slots, Vectors32
+from grinch.linkage.base import Linkage
 from grinch.linkage.named import AVERAGE_SQEUCLIDEAN, COSINE, COUNT, FORMULAS, LENGTH, VectorLinkage
 from grinch.saving.state import Fields, State, are_within, array, item, optional_vector, require
-from grinch.summaries.arrays import CUSTOM, Arrays, GrowingArrays, new_arrays
+from grinch.summaries.arrays import CUSTOM, Arrays, GrowingArrays, StoredPoints, is_over_vectors, new_arrays
 from grinch.summaries.callbacks import FORMULA, N_CALLS
 from grinch.tree.links import USED, Links
 
@@ -296,6 +295,14 @@ def dense_rows(rows: Any) -> npt.NDArray[Any]:
     return np.asarray(rows.toarray() if scipy.sparse.issparse(rows) else rows)
 
 
+def compared_bits(values: Vectors32, linkage: VectorLinkage, longest: float) -> Ids:
+    """Return the bits of values as far as a linkage tells them apart; ``longest`` is the length of the longest row."""
+    if not linkage.is_euclidean:
+        # A product of directions that differ by a 4,096th is 1 in float32; distances are not rounded so.
+        values = np.rint(values * (2.0**12 / (longest or 1.0)))
+    return np.ascontiguousarray(values + 0.0, np.float32).view(np.int32)
+
+
 def is_whole(rows: Vectors32) -> bool:
     """Return whether all entries are whole numbers, so that their products are exact up to a size."""
     return bool((rows == np.rint(rows)).all())
@@ -375,14 +382,6 @@ class VectorSummaries(GrowingArrays):
 
     def _formula_name(self) -> str:
         return "custom" if self.linkage.is_custom else FORMULAS[self.linkage.formula]
-
-    def failure(self) -> BaseException:
-        """Why compiled code gave up."""
-        return LinkageError("returned nan, which is no score", *self.arrays.blamed.tolist())
-
-    def heard(self) -> AbstractContextManager[None]:
-        """Compiled code calls nothing in Python."""
-        return nullcontext()
 
     # Points come --------------------------------------------------------------------------------------------------
 
@@ -526,9 +525,6 @@ class VectorSummaries(GrowingArrays):
         super().compact(leaves, internal, capacity)
         self.frame.compacted(leaves)
 
-    def lengths(self, leaves: Any) -> Floats:
-        return self.arrays.moments[leaves, LENGTH]
-
     def squares(self, leaves: Any) -> Floats:
         """Squared lengths."""
         return self.lengths(leaves) ** 2
@@ -538,15 +534,11 @@ class VectorSummaries(GrowingArrays):
         return self.arrays.means[:count] if self.linkage.is_euclidean else None
 
     def look(self, count: int) -> Counts | None:
-        """A number for each of the first points, the same for those that the linkage can hardly tell apart."""
         found = np.empty(count, np.int64)
         factors = np.random.default_rng(0).integers(1, 2**62, self.n_features) | 1
         for start in range(0, count, 4096):
             rows = self.arrays.means[start : min(start + 4096, count)]
-            if not self.linkage.is_euclidean:
-                # A product of directions that differ by a 4,096th is 1 in float32; distances are not rounded so.
-                rows = np.rint(rows * (2.0**12 / (self.longest or 1.0)))
-            bits = np.ascontiguousarray(rows + 0.0, np.float32).view(np.int32)
+            bits = compared_bits(rows, self.linkage, self.longest)
             with np.errstate(over="ignore"):
                 found[start : start + len(rows)] = (bits * factors).sum(axis=1)
         return found
@@ -576,5 +568,21 @@ class VectorSummaries(GrowingArrays):
         """Make some of the stored summaries those of the nodes ``at`` of a :meth:`part`."""
         arrays.means[at], arrays.moments[at] = stored.means[which], stored.moments[which]
 
-    def drop(self, leaves: Slots) -> None:
-        """Nothing to free: a slot stays until the tree is compacted."""
+    def points(self, slots: Slots) -> StoredPoints:
+        """Return the points in some slots; not copied if these are the first ones, so valid until something changes."""
+        n = len(slots)
+        is_first = n == 0 or int(slots[-1]) == n - 1
+        rows = self.arrays.means[:n] if is_first else self.arrays.means[slots]
+        return StoredPoints(rows, self.linkage, self.frame.origin, self.frame.scale)
+
+
+def stored_rows(pieces: list[Any], linkage: VectorLinkage | Linkage) -> StoredPoints:
+    """Return points as they were given, in pieces, for builders that keep no summaries of them."""
+    if isinstance(linkage, VectorLinkage) or is_over_vectors(linkage):
+        if isinstance(linkage, VectorLinkage) and linkage.is_of_roots:
+            pieces = [np.sqrt(piece) for piece in pieces]
+        if pieces and all(scipy.sparse.issparse(piece) for piece in pieces):
+            return StoredPoints(scipy.sparse.vstack(pieces, format="csr"), linkage)
+        return StoredPoints(np.concatenate([dense_rows(piece) for piece in pieces]), linkage)
+    assert not isinstance(linkage, VectorLinkage)
+    return StoredPoints([linkage.leaf(record) for piece in pieces for record in piece], linkage)
