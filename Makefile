@@ -82,9 +82,10 @@ bench: .venv/.bench
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 	$(if $(ARGS),,$(BIN)/python benchmarks/scale.py)
 
-docs-figures: .venv/.run
+docs-figures: .venv/.dev
 	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/rooms.py
 
 clean:
 	rm -rf .venv $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find src tests benchmarks experiments -name __pycache__ -type d -exec rm -rf {} +

@@ -71,9 +71,9 @@ def zoom_step(folder: Path) -> Callable[[], Any]:
     """Return a function that asks for a part of the tree of a store, as the page does; the page is open already."""
     from fastapi.testclient import TestClient
 
-    from grinch.serve.http.app import make_app
+    from grinch.serve.api.app import make_app
     from grinch.serve.sources import open_source
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
     client = TestClient(make_app(Viewer(open_source(folder))), base_url="http://127.0.0.1")
 

@@ -128,8 +128,8 @@ def of_set(name: str, points: int | None, folder: Path) -> dict[str, Any]:
 
 def model_run(name: str, points: int | None, folder: Path) -> dict[str, Any]:
     """All stages of a run in this process alone, so that CPU time, bytes and memory can be told for each."""
+    from grinch.io.inputs import open_rows
     from grinch.sharded import ShardedGrinch
-    from grinch.sharded.inputs import open_rows
 
     run = sharded_model.RUNS[name]
     n = int(run.share * (points or 200_000))

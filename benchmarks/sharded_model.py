@@ -59,7 +59,7 @@ class OneProcess:
         self.measured: dict[str, dict[str, float]] = {}
 
     def run(self, stage: str, task: Callable[..., Any], tasks: Mapping[str, Any], folder: Path, stamp: str) -> Any:
-        from grinch._cores import limited_cores
+        from grinch._checks import limited_cores
         from grinch.sharded.running import StageReport
         from grinch.sharded.tasks import one_thread
 
@@ -238,7 +238,7 @@ def clock(cpu: Mapping[str, float], cores: int, n_pieces: int, n_shards: int) ->
 
 def row(known: Mapping[str, Any], n: int) -> dict[str, Any]:
     """What n points take."""
-    from grinch.sharded.inputs.rows import rows_per_piece
+    from grinch.io.rows import rows_per_piece
     from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 
     n_shards = choose_n_shards("auto", n)

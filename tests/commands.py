@@ -18,7 +18,7 @@ class Done(NamedTuple):
     stderr: str
 
 
-def run_command(*arguments, cwd, given="", columns=100) -> Done:
+def run_command(*arguments, cwd, given="", columns=100, main=main) -> Done:
     """Run ``grinch`` with these arguments in a folder, with ``given`` on the standard input."""
     out, err, stdin = io.StringIO(), io.StringIO(), io.TextIOWrapper(io.BytesIO(given.encode()))
     with (

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from grinch.serve.http.app import listen, make_app, run
-from grinch.serve.http.service import Service
-from grinch.serve.http.settings import Settings
-from grinch.serve.viewer import Viewer
+from grinch.serve.api.app import listen, make_app, run
+from grinch.serve.api.service import Service
+from grinch.serve.api.settings import Settings
+from grinch.serve.views.viewer import Viewer
 
 TOKEN = "a-token-that-is-long-enough"
 

@@ -1,11 +1,17 @@
-"""Checks of parameters that every room needs."""
+"""Checks of parameters that every room needs, and the cores and memory of the machine."""
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
+_lock = threading.Lock()
+_limits: list[int] = []
 
 
 def check_count(name: str, value: Any, least: int, otherwise: str = "") -> int:
@@ -55,3 +61,33 @@ def available_memory() -> int | None:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     except (OSError, ValueError, AttributeError):
         return None
+
+
+def count_rows(rows: Any) -> int:
+    """How many rows an array, a sparse matrix or a list of records has."""
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
+
+
+def cores() -> int:
+    """The cores of the machine, or fewer where somebody has said so."""
+    with _lock:
+        return min([os.cpu_count() or 1, *_limits])
+
+
+@contextmanager
+def limited_cores(n: int) -> Iterator[None]:
+    """Use no more cores than this in what is made from here on, in all threads of the process.
+
+    Several at a time may end in any order: the smallest that is left counts.
+
+    >>> with limited_cores(1):
+    ...     cores()
+    1
+    """
+    with _lock:
+        _limits.append(n)
+    try:
+        yield
+    finally:
+        with _lock:
+            _limits.remove(n)

@@ -34,8 +34,8 @@ COMPILED = (
     "_bounds.py",
     "_by_reference.py",
     "_compile.py",
-    "_sparse_rows.py",
     "_top_k.py",
+    "_vectors.py",
     "sharded/",
     "baselines/",
     "core/",
@@ -47,6 +47,7 @@ COMPILED = (
     "refine/",
     "resolve/",
     "summaries/",
+    "text/",
     "tree/",
 )
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.

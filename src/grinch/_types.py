@@ -1,4 +1,4 @@
-"""Types and the little that goes with them, shared by all rooms."""
+"""Types that all rooms share."""
 
 from __future__ import annotations
 
@@ -26,8 +26,3 @@ Numbers = npt.NDArray[Any]
 
 as_id: Callable[[Any], int] = np.int64  # type: ignore[assignment]
 """A node id as int64, whatever it is stored as, so that nothing is compiled twice."""
-
-
-def count_rows(rows: Any) -> int:
-    """How many rows an array, a sparse matrix or a list of records has."""
-    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)

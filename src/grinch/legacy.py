@@ -26,13 +26,13 @@ import numpy.typing as npt
 
 from grinch._checks import available_memory
 from grinch._compile import entry
-from grinch._sparse_rows import product_of
 from grinch._types import Counts, Floats, Ids, Vectors32
+from grinch._vectors import product_of
 from grinch.core.rules import MODES, NEED_GRAFTS, ONLINE, ROTATE, Rules
 from grinch.core.view import SPARE
 from grinch.errors import SavedModelError
-from grinch.files.arrays import read_header
-from grinch.files.sizes import check_unpacked_size
+from grinch.io.arrays import read_header
+from grinch.io.points import check_unpacked_size
 from grinch.linkage.named import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
 from grinch.linkage.sparse import formula_of_product
 from grinch.neighbors.cell_kernels import TILE

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Perch
-from grinch.baselines import perch_boxes, perch_moves
+from grinch.baselines import perch_moves
 from grinch.baselines.perch import PerchBuilder
-from grinch.baselines.perch_boxes import N_ENDS
-from grinch.baselines.perch_moves import MASKED, NOT_MASKED, PerchRules
+from grinch.baselines.perch_moves import MASKED, N_ENDS, NOT_MASKED, PerchRules
 from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, sibling
 
 PLAIN = PerchRules(balance=False, max_leaves=0, beam_width=0)
@@ -92,8 +91,8 @@ def test_boxes_are_tight_and_their_bounds_are_true(drawn):
         assert (boxes.points[boxes.witness[v - offset]] == points.astype(np.float32)).all(axis=1).any()
     for v, sib, _ in nodes_with_aunts(builder):
         apart = np.sum((leaves_under(builder, v)[:, None] - leaves_under(builder, sib)[None]) ** 2, axis=2)
-        assert perch_boxes.gap(links, boxes, v, sib) <= apart.min() * (1 + 1e-12)
-        assert perch_boxes.reach(links, boxes, v, sib) >= apart.max() * (1 - 1e-12)
+        assert perch_moves.gap(links, boxes, v, sib) <= apart.min() * (1 + 1e-12)
+        assert perch_moves.reach(links, boxes, v, sib) >= apart.max() * (1 - 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,10 @@ from commands import run_command
 from effort import at_night
 from grinch import Rules
 from grinch.cli import app
-from grinch.files.rows import read_rows
+from grinch.io.tables import read_rows
 from grinch.linkage.named import NAMES
 from grinch.serve.sources import open_source
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 from interrupts import interrupting
 
 QUIETLY = ("-q", "--no-picture")
@@ -236,7 +236,7 @@ def test_demo(way, tmp_path):
 
 def test_ctrl_c_writes_what_is_there(tmp_path, rng, monkeypatch):
     np.save(tmp_path / "big.npy", rng.normal(size=(3_000, 8)).astype(np.float32))
-    monkeypatch.setattr("grinch.progress.bar.progress_bar", interrupting(after=300))
+    monkeypatch.setattr("grinch.progress.progress_bar", interrupting(after=300))
     done = run("cluster", "big.npy", "--no-picture", cwd=tmp_path)
     assert "Interrupted: going on with the" in done.stdout
     summary = json.loads((tmp_path / "grinch-out" / "summary.json").read_text())

@@ -13,7 +13,7 @@ import pytest
 
 from commands import run_command
 from effort import at_night
-from grinch.files import sizes
+from grinch.io import points as sizes
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from grinch import Grinch
 from grinch.cli.app import app
-from grinch.serve.http import app as server
+from grinch.serve.api import app as server
 from serving import TOKEN, some_rows
 
 

@@ -12,7 +12,7 @@ import pytest
 import grinch
 from commands import run_command
 from grinch.cli.texts import note_on_unknown, note_on_words
-from grinch.files.texts import Texts
+from grinch.io.read import Texts
 from grinch.text import TextVectors
 
 FRUIT = ["a red apple", "green apple", "apple pie, pear", "apple, pear juice", "an apple a day"]
@@ -237,7 +237,7 @@ def test_the_demonstration_on_docstrings(folder, monkeypatch):
 
 def test_small_clusters_point_to_coarser_layers(capsys):
     from grinch.cli.report import report
-    from grinch.files.read import Points
+    from grinch.io.read import Points
 
     X = np.repeat(np.random.default_rng(0).normal(size=(60, 8)), 3, axis=0)
     X += np.random.default_rng(1).normal(size=X.shape) * 0.01

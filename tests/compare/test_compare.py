@@ -15,9 +15,8 @@ import pytest
 from commands import run_command
 from grinch import HAC
 from grinch.cli.compare import _cell
-from grinch.compare import processes, worker
-from grinch.compare.methods import Row, compare, parse_method, write_csv
-from grinch.compare.processes import Worker
+from grinch.compare import methods, worker
+from grinch.compare.methods import Row, Worker, compare, parse_method, write_csv
 from grinch.cuts import cut_best_f1
 from grinch.metrics import dendrogram_purity, pairwise_f1
 
@@ -231,7 +230,7 @@ def test_one_worker_runs_all_jobs_and_outlives_those_that_die(tmp_path, monkeypa
 
 @pytest.mark.slow
 def test_where_nothing_forks_each_job_has_a_worker_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "FORKS", False)
+    monkeypatch.setattr(methods, "FORKS", False)
     with Worker(tmp_path) as process:
         outcome = process.run(process_of(tmp_path, "online"), None, lambda done: None)
         assert process.process is None

@@ -33,7 +33,10 @@ def known(engine):
     """The neighbours that each point knows of, by slot, as lists."""
     neighbors = engine.hook.neighbors
     neighbors.meet(engine)
-    return {int(x): [int(j) for j in neighbors.among(engine.slots())[x] if j >= 0] for x in engine.slots()}
+    return {
+        int(x): [int(j) for j in neighbors.among(engine.slots(), engine.slots()[-1] + 1)[x] if j >= 0]
+        for x in engine.slots()
+    }
 
 
 def plainly(X, k, width):
@@ -216,7 +219,7 @@ def test_small_models_are_small_and_large_ones_keep_nothing(rng):
     pickle.dump(small.hook, file)
     assert file.tell() < 100_000
     neighbors = KnownNeighbors(80, 5)
-    neighbors.note(small, 80, np.zeros((20, 25), np.int32))
+    neighbors.note_scored(small, 80, np.zeros((20, 25), np.int32))
     assert not neighbors.is_complete
     assert len(neighbors.near) == 0
     assert POLISHED_UP_TO == 16_384

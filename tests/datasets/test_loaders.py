@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from grinch.datasets import CATALOG, available, load
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 
 X = np.arange(12, dtype=np.uint8).reshape(6, 2)
 

@@ -294,7 +294,7 @@ def test_ctrl_c_leaves_a_valid_tree_of_the_points_so_far(rng, monkeypatch):
     def press():
         threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
 
-    monkeypatch.setattr("grinch.progress.bar.progress_bar", interrupting(300, press))
+    monkeypatch.setattr("grinch.progress.progress_bar", interrupting(300, press))
     model = Grinch(mode="exact", n_neighbors=5, verbose=True)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)

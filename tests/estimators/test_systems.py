@@ -208,7 +208,7 @@ def test_progress_adds_up_to_the_points(name, rng, monkeypatch):
         def __exit__(self, *args):
             pass
 
-    monkeypatch.setattr("grinch.progress.bar.progress_bar", Bar)
+    monkeypatch.setattr("grinch.progress.progress_bar", Bar)
     make(name, verbose=True).fit(rng.normal(size=(40, 3)))
     assert sum(steps) == pytest.approx(40, abs=1)
 
@@ -222,7 +222,7 @@ def test_names_are_public():
 @pytest.mark.parametrize("name", GROWING)
 def test_ctrl_c_leaves_a_valid_tree_that_grows_on(name, rng, monkeypatch):
     X, model = rng.normal(size=(3_000, 8)), make(name, verbose=True)
-    monkeypatch.setattr("grinch.progress.bar.progress_bar", interrupting(after=300))
+    monkeypatch.setattr("grinch.progress.progress_bar", interrupting(after=300))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
     n = model.n_leaves_

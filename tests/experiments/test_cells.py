@@ -13,9 +13,10 @@ from functools import partial
 import pytest
 
 from commands import run_command
-from grinch.experiments import run_experiment
-from grinch.experiments.cells import FILE, NOT_RUN, OUT_OF_MEMORY, Cell, Cells, over
-from grinch.experiments.setting import SCALES, Setting, shown
+from experiments import run_experiment
+from experiments.__main__ import main
+from experiments.cells import FILE, NOT_RUN, OUT_OF_MEMORY, Cell, Cells, over
+from experiments.setting import SCALES, Setting, shown
 
 ABOUT = {"version": "1", "seed": 0, "scale": "tiny"}
 
@@ -112,8 +113,8 @@ def test_a_cell_over_the_limit_is_stopped_and_the_next_one_runs(tmp_path):
 def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
     setting = Setting(SCALES["tiny"])
     script = (
-        "import time; from pathlib import Path; from grinch.experiments import recovery, run_experiment;"
-        "from grinch.experiments.setting import SCALES, Setting;"
+        "import time; from pathlib import Path; from experiments import recovery, run_experiment;"
+        "from experiments.setting import SCALES, Setting;"
         "measure = recovery.n_recovered;"
         "recovery.n_recovered = lambda title, *rest: time.sleep(60) if title == 'Online' else measure(title, *rest);"
         f"run_experiment('recovery', Setting(SCALES['tiny']), Path({str(tmp_path)!r}))"
@@ -132,7 +133,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
 @pytest.mark.slow
 def test_the_command_says_what_it_took_over(tmp_path, monkeypatch):
     monkeypatch.setitem(SCALES, "quick", SCALES["tiny"])
-    run = partial(run_command, "bench", "recovery", "--quick", "-o", "results", cwd=tmp_path)
+    run = partial(run_command, "bench", "recovery", "--quick", "-o", "results", cwd=tmp_path, main=main)
     assert "earlier run" not in run("--skip", "*HAC*").stdout
     done = run("--again", "recovery: Online*")
     assert "9 of 15 cells from an earlier run" in done.stdout, done.stderr

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import html
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from functools import cache, partial
 
 import numpy as np
 import pytest
 
 from commands import run_command
+from effort import at_night
+from experiments import EXPERIMENTS, large_scale, run_experiment
+from experiments.__main__ import main
+from experiments.report import write_report
+from experiments.setting import SCALES, Result, Setting, mean_and_deviation, read_result
+from experiments.sources import points_of
 from grinch import Grinch
-from grinch.experiments import EXPERIMENTS, large_scale, run_experiment
-from grinch.experiments.report import write_report
-from grinch.experiments.setting import SCALES, Result, Setting, mean_and_deviation, read_result
-from grinch.experiments.sources import points_of
+from grinch.cli import bench
 from grinch.metrics import dendrogram_purity
 
 
@@ -116,7 +125,7 @@ def test_the_last_purity_per_point_is_that_of_the_whole_tree(setting, result_of)
 
 
 def test_remarks_say_where_grinch_falls_short():
-    from grinch.experiments import robustness
+    from experiments import robustness
 
     found = {
         "Grinch": {"random": [0.8], "sorted": [0.7], "round-robin": [0.79]},
@@ -157,7 +166,7 @@ def test_figures_are_written_as_mean_and_deviation():
 
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.setitem(SCALES, "quick", SCALES["tiny"])
-    run = partial(run_command, cwd=tmp_path)
+    run = partial(run_command, cwd=tmp_path, main=main)
     done = run("bench", "time", "--quick", "-o", "results")
     assert done.returncode == 0, done.stderr
     assert "HAC / Grinch" in done.stdout
@@ -168,3 +177,40 @@ def test_the_command(tmp_path, monkeypatch):
     wrong = run("bench", "tabel1")
     assert wrong.returncode == 2
     assert "did you mean 'table1'" in wrong.stderr
+
+
+def test_grinch_bench_finds_the_experiments_in_a_checkout(tmp_path):
+    """In a process of its own, wherever the user is, with all arguments, and with its exit code."""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "__main__.py").write_text("raise ImportError")
+    command = [sys.executable, "-m", "grinch.cli"]
+    wrong = subprocess.run([*command, "bench", "tabel1", "-o", "results"], cwd=tmp_path, capture_output=True, text=True)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "did you mean 'table1'" in wrong.stderr
+
+
+def test_grinch_bench_says_what_is_missing_without_a_checkout(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    missing = run_command("bench", "--help", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert "needs the folder 'experiments' of the repository" in missing.stderr
+    assert "clone the repository and install it from there: pip install -e ." in missing.stderr
+
+
+@pytest.mark.parametrize("is_terminal", [False, at_night(True)])
+def test_ctrl_c_ends_grinch_bench_and_the_experiments(is_terminal, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "grinch.cli", "bench", "synthetic", "-o", "results"],
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    while not (tmp_path / "results").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    (os.killpg if is_terminal else os.kill)(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    # Until no process of the session is left.
+    with suppress(ProcessLookupError):
+        while True:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)

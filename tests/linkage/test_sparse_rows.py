@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from effort import trials
-from grinch._sparse_rows import first_not_below, product_of
+from grinch._vectors import first_not_below, product_of
 from grinch.linkage.named import COUNT, FORMULAS, LENGTH, SPREAD, formula_score, merge_rows
 from grinch.linkage.sparse import (
     DROPPED,

@@ -533,7 +533,7 @@ def test_polishing_goes_by_the_neighbors_that_are_left(rng):
     found = polisher.neighbors.near[:60].copy()
     gone = {int(found[59, 1]), 7}
     engine.remove(np.array(sorted(gone)))
-    near = polisher.neighbors.among(engine.slots())
+    near = polisher.neighbors.among(engine.slots(), engine.slots()[-1] + 1)
     for slot in range(60):
         left = [int(j) for j in found[slot] if j >= 0 and int(j) not in gone]
         assert [int(j) for j in near[slot] if j >= 0] == ([] if slot in gone else left)

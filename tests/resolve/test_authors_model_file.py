@@ -14,9 +14,9 @@ import pytest
 
 from grinch.cli import main
 from grinch.resolve.authors import FEATURES, Model, Record, Statistics, make_records
-from grinch.resolve.authors.cli.output import write_records
-from grinch.resolve.authors.learned import model_file
-from grinch.resolve.authors.learned.predictors import Logistic, Trees
+from grinch.resolve.authors import model as model_file
+from grinch.resolve.authors.commands import write_records
+from grinch.resolve.authors.predictors import Logistic, Trees
 from grinch.saving import container
 from hostile_files import with_header
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import at_night
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.resolve.authors import Record, block_key, blocks, compatible, folded, parsed, read_records
-from grinch.resolve.authors.records.synthetic import make_records
+from grinch.resolve.authors.synthetic import make_records
 
 NAMES = {
     "Wei Wang": (("wei",), "wang"),

@@ -18,10 +18,10 @@ from schemathesis.specs.openapi.checks import (
 
 import grinch
 from effort import trials
-from grinch.serve.http.app import make_app
-from grinch.serve.http.service import Service
-from grinch.serve.http.settings import Settings
-from grinch.serve.viewer import Viewer
+from grinch.serve.api.app import make_app
+from grinch.serve.api.service import Service
+from grinch.serve.api.settings import Settings
+from grinch.serve.views.viewer import Viewer
 from serving import some_rows
 
 # Not that what fits the description is accepted: rows must have the width of those there, and ids be new.

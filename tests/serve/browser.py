@@ -12,7 +12,7 @@ import numpy as np
 
 import grinch
 from grinch.serve.sources import StoreSource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -71,7 +71,7 @@ def serving(folder, port: int = 0, **options) -> Iterator[str]:
 
 @contextmanager
 def serving_viewer(viewer: Viewer, port: int = 0) -> Iterator[str]:
-    from grinch.serve.http.app import listen, make_app, run
+    from grinch.serve.api.app import listen, make_app, run
 
     listening, ready, stop = listen("127.0.0.1", port), threading.Event(), threading.Event()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/"

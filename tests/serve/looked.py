@@ -6,10 +6,10 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
-from grinch.serve.arrays import unpack_arrays
-from grinch.serve.scene import Scene
 from grinch.serve.sources import Seen
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.scene import Scene
+from grinch.serve.views.viewer import Viewer
 
 WORDS = (("rain", "storm"), ("goal", "match"), ("vote", "party"), ("stock", "market"))
 

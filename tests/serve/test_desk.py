@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grinch import Grinch
-from grinch.serve.desk import FixedDesk
+from grinch.serve.backend import FixedDesk
 from grinch.serve.sources import MemorySource
 from serve.looked import news
 

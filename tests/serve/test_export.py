@@ -16,10 +16,10 @@ import pytest
 import grinch
 from effort import at_night
 from grinch import Grinch
-from grinch.serve.arrays import unpack_arrays
 from grinch.serve.export import MOST_POINTS, page_of, write_page
 from grinch.serve.sources import MemorySource, StoreSource, open_source
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.viewer import Viewer
 from serve.browser import Shown, make_store, serving_viewer, some_points
 
 # Arrays as lists; what is no number as null, as JSON has it.

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from grinch import Grinch
-from grinch.serve.fields import DEEPEST, LONGEST_TEXT, Fields, check_named, plain
 from grinch.serve.sources import MemorySource, all_text
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.fields import DEEPEST, LONGEST_TEXT, Fields, check_named, plain
+from grinch.serve.views.viewer import Viewer
 from serve.looked import points
 
 

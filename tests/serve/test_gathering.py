@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import grinch
-from grinch.serve.gathering import Call, Closed, Full, Insert, Writer
+from grinch.serve.write_batcher import Call, Closed, Full, Insert, Writer
 from serving import some_rows
 
 

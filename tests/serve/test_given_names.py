@@ -9,10 +9,10 @@ import pytest
 
 import grinch
 from grinch import Grinch, Tree
-from grinch.serve.arrays import unpack_arrays
-from grinch.serve.given_names import node_of
+from grinch.serve.node_names import node_of
 from grinch.serve.sources import MemorySource, StoreSource, open_source
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
 from grinch.store.node_names import MOST_POINTS, NodeName
 from killing import kills

@@ -13,8 +13,8 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 
 import grinch
-from grinch.serve.http import patience
-from grinch.serve.http.settings import Settings
+from grinch.serve.api import connection_limits
+from grinch.serve.api.settings import Settings
 from serving import TOKEN, serving, some_rows, streamed
 
 
@@ -266,7 +266,7 @@ def said_until_closed(connection):
     ids=["nothing", "half a head", "half a body", "half a chunk", "half a head behind another", "half a body behind"],
 )
 def test_half_a_request_is_not_waited_for_long(plain, monkeypatch, caplog, sent):
-    monkeypatch.setattr(patience, "STALLED", 0.1)
+    monkeypatch.setattr(connection_limits, "STALLED", 0.1)
     with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
         connection.sendall(sent)
         assert said_until_closed(connection).count(b"HTTP/1.1 200") == sent.count(b"/health/live")
@@ -275,8 +275,8 @@ def test_half_a_request_is_not_waited_for_long(plain, monkeypatch, caplog, sent)
 
 
 def test_a_body_that_comes_slowly_is_waited_for(plain, monkeypatch):
-    monkeypatch.setattr(patience, "STALLED", 0.5)
-    monkeypatch.setattr(patience, "SOME", 1)
+    monkeypatch.setattr(connection_limits, "STALLED", 0.5)
+    monkeypatch.setattr(connection_limits, "SOME", 1)
     body = b'{"X": [[1, 2, 3, 4]]}'
     with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
         connection.sendall(HEAD + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
@@ -287,7 +287,7 @@ def test_a_body_that_comes_slowly_is_waited_for(plain, monkeypatch):
 
 
 def test_between_requests_a_connection_may_be_idle(plain, monkeypatch):
-    monkeypatch.setattr(patience, "STALLED", 0.3)
+    monkeypatch.setattr(connection_limits, "STALLED", 0.3)
     with closing(http.client.HTTPConnection("127.0.0.1", plain.port, timeout=30)) as connection:
         connection.connect()
         used = connection.sock
@@ -311,7 +311,7 @@ def listener(stack, port):
 
 
 def test_where_all_connections_are_being_answered_more_are_refused(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(patience, "_said", {})
+    monkeypatch.setattr(connection_limits, "_said", {})
     with serving(grinch.open(tmp_path), max_connections=3) as served, ExitStack() as stack:
         here = ("127.0.0.1", served.port)
         for _ in range(3):
@@ -344,9 +344,9 @@ def flood(stack, port, n, kinds):
 @pytest.mark.parametrize("n", [60, pytest.param(1_500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kinds", [*([kind] for kind in UNFINISHED), list(UNFINISHED)], ids=lambda kinds: kinds[-1])
 def test_connections_that_do_not_go_on_keep_nobody_out(tmp_path, monkeypatch, caplog, kinds, n):
-    monkeypatch.setattr(patience, "_said", {})
+    monkeypatch.setattr(connection_limits, "_said", {})
     limit = {"max_connections": 20} if n < 1_000 else {}
-    if patience.most_connections(2 * n) < 2 * n:
+    if connection_limits.most_connections(2 * n) < 2 * n:
         pytest.skip(f"a process may not have {2 * n} files open here")
     with serving(grinch.open(tmp_path), token=TOKEN, **limit) as served, ExitStack() as stack:
         flood(stack, served.port, n, kinds)
@@ -381,9 +381,9 @@ def test_who_has_no_token_ends_no_connection_of_who_has_one(tmp_path):
 
 
 def test_a_full_table_of_files_is_said_once(monkeypatch, caplog):
-    monkeypatch.setattr(patience, "_said", {})
+    monkeypatch.setattr(connection_limits, "_said", {})
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(patience.answer_for_loop)
+    loop.set_exception_handler(connection_limits.answer_for_loop)
     for _ in range(100):
         loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": OSError(24)})
     loop.call_exception_handler({"message": "something else"})
@@ -393,7 +393,7 @@ def test_a_full_table_of_files_is_said_once(monkeypatch, caplog):
 
 
 def test_the_end_does_not_wait_for_half_a_body(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(patience, "LAST_CALL", 0.05)
+    monkeypatch.setattr(connection_limits, "LAST_CALL", 0.05)
     with serving(grinch.open(tmp_path)) as served:
         connection = socket.create_connection(("127.0.0.1", served.port), timeout=30)
         connection.sendall(HEAD + b"Content-Length: 1000\r\n\r\n{")

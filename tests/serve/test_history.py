@@ -9,9 +9,9 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve import history
 from grinch.serve.sources import MemorySource, StoreSource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views import history
+from grinch.serve.views.viewer import Viewer
 from grinch.store.net import net_changes
 from serve.looked import news, now, points
 

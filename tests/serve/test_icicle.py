@@ -7,11 +7,11 @@ import pytest
 
 import grinch
 from grinch import Grinch, Tree
-from grinch.serve import icicle
-from grinch.serve.arrays import unpack_arrays
-from grinch.serve.icicle import MORE, NAMED, POINT, TOP, WITHIN
 from grinch.serve.sources import MemorySource, StoreSource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views import icicle
+from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.icicle import MORE, NAMED, POINT, TOP, WITHIN
+from grinch.serve.views.viewer import Viewer
 from serve.looked import labels_of_cut, news, points, tree_of, view
 
 N = 300

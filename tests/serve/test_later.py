@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from grinch.serve.later import MOST_KEPT, Computing, Later
+from grinch.serve.background import MOST_KEPT, Computing, Later
 
 
 def test_what_is_not_there_yet_is_asked_for_again():

@@ -20,9 +20,9 @@ from hypothesis.stateful import (
 )
 
 import grinch
-from grinch.serve.arrays import unpack_arrays
 from grinch.serve.sources import StoreSource, open_source
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.viewer import Viewer
 from serve.looked import labels_of_cut, news, now, view
 
 

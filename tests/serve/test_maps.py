@@ -7,11 +7,11 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve import projection
-from grinch.serve.arrays import unpack_arrays
-from grinch.serve.projection import quantized
 from grinch.serve.sources import MemorySource, StoreSource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views import projection
+from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.projection import quantized
+from grinch.serve.views.viewer import Viewer
 from serve.looked import news, now, points, tree_of
 
 WIDE = 65_535

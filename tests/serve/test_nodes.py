@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from grinch import Grinch, Tree
-from grinch.serve import nodes as module
 from grinch.serve.sources import MemorySource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views import nodes as module
+from grinch.serve.views.viewer import Viewer
 from grinch.tree.keys import leaf_keys
 from serve.looked import news, points, tree_of
 

@@ -10,7 +10,7 @@ import pytest
 import grinch
 from grinch import Grinch, cuts
 from grinch.serve.sources import MemorySource, StoreSource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 from serve.looked import labels_of_cut, news, now, points
 
 NEW = points(60, seed=7)[0]

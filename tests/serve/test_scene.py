@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Grinch, Tree, cuts
-from grinch.serve.scene import LONGEST_PATH, SLOTS, _told_apart, empty_scene, known_range
 from grinch.serve.sources import MemorySource
+from grinch.serve.views.scene import LONGEST_PATH, SLOTS, _told_apart, empty_scene, known_range
 from serve.looked import groups_of, labels_of_cut, points, scene_of, tree_of
 from trees import random_trees
 

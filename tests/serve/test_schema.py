@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import grinch
-from grinch.serve.http.app import make_app
-from grinch.serve.http.service import Service
-from grinch.serve.http.settings import Settings
+from grinch.serve.api.app import make_app
+from grinch.serve.api.service import Service
+from grinch.serve.api.settings import Settings
 from grinch.serve.sources import MemorySource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 from serving import TOKEN
 
 

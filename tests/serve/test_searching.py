@@ -7,9 +7,9 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve.searching import SNIPPET, _around
 from grinch.serve.sources import MemorySource, StoreSource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.search import SNIPPET, _around
+from grinch.serve.views.viewer import Viewer
 from serve.looked import news, points
 
 

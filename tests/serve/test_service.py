@@ -18,7 +18,7 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve.http import arrow as arrow_bodies
+from grinch.serve.api import arrow as arrow_bodies
 from grinch.serve.sources import MemorySource
 from grinch.store.queries import View
 from serving import serving, some_rows, streamed

@@ -12,11 +12,11 @@ from scipy.cluster.hierarchy import linkage
 import grinch
 from grinch import HAC, Grinch, Tree, cluster_with
 from grinch.estimators.registry import SYSTEMS
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.linkage.named import PAIRWISE_ONLY, VECTOR_LINKAGES
 from grinch.linkage.pairwise import SCIPY_METRICS
 from grinch.serve.sources import MemorySource, StoreSource, open_source, sampled
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
 from serve.looked import news, now, points, tree_of
 from systems import SMALL
@@ -362,7 +362,7 @@ def test_samples_are_evenly_spread(n, most):
 
 def test_the_automatic_cut_of_very_many_points_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("grinch.serve.sources.memory.MOST_FOR_LAYERS", 50)
-    monkeypatch.setattr("grinch.serve.viewer.MOST_FOR_LAYERS", 50)
+    monkeypatch.setattr("grinch.serve.views.viewer.MOST_FOR_LAYERS", 50)
     X = np.random.default_rng(0).normal(size=(60, 3))
     model = Grinch().fit(X)
     viewer = Viewer(MemorySource(model))

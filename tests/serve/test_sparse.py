@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse
 
 from grinch import Grinch
-from grinch.serve import shortening
-from grinch.serve.arrays import unpack_arrays
 from grinch.serve.export import page_of
-from grinch.serve.shortening import N_DIRECTIONS, Shortening
 from grinch.serve.sources import MemorySource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views import shortening
+from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.shortening import N_DIRECTIONS, Shortening
+from grinch.serve.views.viewer import Viewer
 
 N, N_TOPICS = 240, 4
 

@@ -12,7 +12,7 @@ import pytest
 import grinch
 from grinch import Grinch
 from grinch.serve.sources import MemorySource, StoreSource, open_source
-from grinch.serve.viewer import Computing, Stale, Viewer
+from grinch.serve.views.viewer import Computing, Stale, Viewer
 from killing import kills
 from serve.looked import news, now, points, view
 

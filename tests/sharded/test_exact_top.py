@@ -10,8 +10,8 @@ import pytest
 from effort import trials
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT
+from grinch.sharded.compose import compose_merges, merges_of, subtree
 from grinch.sharded.stages.exact_top import BranchNodes, join_exactly
-from grinch.sharded.whole import compose_merges, merges_of, subtree
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
 

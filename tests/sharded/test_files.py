@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from grinch.files.points import FileError
+from grinch.io.points import FileError
 from grinch.sharded.files import mapped_rows, read_arrays, read_part, read_rows, write_arrays, write_rows
 from grinch.sharded.running import Here
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from grinch.files.read import FileError
-from grinch.serve.desk import FixedDesk
+from grinch.io.read import FileError
+from grinch.serve.backend import FixedDesk
 from grinch.serve.sources import is_run, open_source
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 from grinch.sharded import ShardedGrinch, estimator, record
 from grinch.sharded.running import Here
 from grinch.sharded.stages import trees

@@ -5,11 +5,11 @@ from collections import Counter
 import numpy as np
 
 from grinch.datasets import gaussian_mixture
+from grinch.io.inputs import open_rows
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.inputs import open_rows
+from grinch.sharded.compose import Merges
 from grinch.sharded.stages import route
 from grinch.sharded.stages.skeleton import Skeleton
-from grinch.sharded.whole import Merges
 
 
 def test_few_neighbours_are_found_in_small_cells(tmp_path):

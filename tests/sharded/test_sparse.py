@@ -8,10 +8,10 @@ import scipy.sparse
 
 from grinch import Grinch
 from grinch.datasets import paper_synthetic
+from grinch.io.inputs import open_rows
 from grinch.metrics import dendrogram_purity
 from grinch.sharded import ShardedGrinch
 from grinch.sharded.files import joined, n_bytes, read_rows, taken, write_rows
-from grinch.sharded.inputs import open_rows
 from grinch.summaries import SparseSummaries
 
 

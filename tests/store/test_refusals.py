@@ -120,7 +120,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(map(str, command[:2])))
 def test_every_command_refuses_it(folder, command, monkeypatch):
-    monkeypatch.setattr("grinch.serve.http.app.run", lambda *_, **__: None)
+    monkeypatch.setattr("grinch.serve.api.app.run", lambda *_, **__: None)
     (folder.parent / "points.csv").write_text("a,b,c\n1,2,3\n4,5,7\n")
     for damage in ("empty", "gone", "of another program"):
         DAMAGE[damage](folder / "store.sqlite") if (folder / "store.sqlite").exists() else None

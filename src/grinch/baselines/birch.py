@@ -1,4 +1,4 @@
-"""BIRCH by scikit-learn: what makes a binary tree of its tree of cluster features."""
+"""Builder of BIRCH: scikit-learn's tree of cluster features, saved as arrays and made binary."""
 
 from __future__ import annotations
 
@@ -9,16 +9,129 @@ import numpy as np
 import numpy.typing as npt
 import sklearn.cluster
 from scipy.cluster.hierarchy import linkage
+from sklearn.cluster._birch import _CFNode, _CFSubcluster
 from sklearn.metrics import pairwise_distances, pairwise_distances_argmin
 
+from grinch._checks import available_memory, count_rows
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance, Floats, count_rows
-from grinch.baselines.saved_birch import birch_from_state, birch_to_state
+from grinch._types import Advance, Floats
+from grinch.errors import SavedModelError
 from grinch.linkage.named import linkage_of
-from grinch.saving.state import Fields, State, array, item, optional_vector, require
+from grinch.saving.state import USUAL_MEMORY, Fields, State, array, item, optional_vector, require, scalar
 from grinch.summaries.arrays import StoredPoints
 from grinch.summaries.vectors import better_origin, dense_rows
 from grinch.tree import Tree
+
+NONE = -1
+
+
+def birch_to_state(model: sklearn.cluster.Birch) -> State:
+    """Return the nodes level by level: the subclusters of each, and their numbers and children."""
+    nodes: list[Any] = [model.root_]
+    subclusters: list[Any] = []
+    children: list[int] = []
+    for node in nodes:
+        for sub in node.subclusters_:
+            subclusters.append(sub)
+            children.append(NONE if sub.child_ is None else len(nodes))
+            if sub.child_ is not None:
+                nodes.append(sub.child_)
+    place = {id(node): i for i, node in enumerate(nodes)}
+    leaves, leaf = [], model.dummy_leaf_.next_leaf_
+    while leaf is not None:
+        leaves.append(place[id(leaf)])
+        leaf = leaf.next_leaf_
+    width = model.root_.n_features
+
+    def matrix(values: list[Any]) -> Any:
+        return np.array(values, np.float64).reshape(len(values), width)
+
+    return {
+        "threshold": float(model.threshold),
+        "branching_factor": int(model.branching_factor),
+        "n_features": int(width),
+        "sizes": np.array([len(node.subclusters_) for node in nodes], np.int64),
+        "is_leaf": np.array([node.is_leaf for node in nodes], np.uint8),
+        "leaves": np.array(leaves, np.int64),
+        "children": np.array(children, np.int64),
+        "counts": np.array([sub.n_samples_ for sub in subclusters], np.int64),
+        "sums": matrix([sub.linear_sum_ for sub in subclusters]),
+        "centroids": matrix([sub.centroid_ for sub in subclusters]),
+        # Of a node that was divided, its arrays may be behind what its subclusters say.
+        "node_centroids": matrix([row for node in nodes for row in node.init_centroids_[: len(node.subclusters_)]]),
+        "squared_sums": np.array([float(sub.squared_sum_) for sub in subclusters]),
+        "squared_norms": np.array([float(sub.sq_norm_) for sub in subclusters]),
+        "node_norms": np.array([x for node in nodes for x in node.init_sq_norm_[: len(node.subclusters_)]], np.float64),
+        "centers": np.asarray(model.subcluster_centers_, np.float64),
+    }
+
+
+def birch_from_state(state: Any) -> sklearn.cluster.Birch:
+    threshold, branching = scalar(state, "threshold", float), scalar(state, "branching_factor", int)
+    width = scalar(state, "n_features", int)
+    sizes, children = array(state, "sizes", "<i8", 1), array(state, "children", "<i8", 1)
+    rows = {name: array(state, name, "<f8", 2) for name in ("sums", "centroids", "node_centroids", "centers")}
+    counts, leaves = array(state, "counts", "<i8", 1), array(state, "leaves", "<i8", 1)
+    is_leaf = array(state, "is_leaf", "|u1", 1)
+    numbers = {name: array(state, name, "<f8", 1) for name in ("squared_sums", "squared_norms", "node_norms")}
+    n = len(children)
+    is_whole = all(len(each) == n for each in (counts, *numbers.values(), *list(rows.values())[:3]))
+    if not is_whole or any(each.shape[1] != width for each in rows.values()) or not 2 <= branching <= 2**20:
+        raise SavedModelError("the nodes of BIRCH's tree do not fit together")
+    if 8 * len(sizes) * (branching + 1) * (width + 1) > (available_memory() or USUAL_MEMORY):
+        raise SavedModelError(f"there is no memory for {len(sizes)} nodes of {branching} subclusters")
+    _check_nodes(sizes, children, is_leaf, leaves, branching)
+    nodes = [
+        _CFNode(threshold=threshold, branching_factor=branching, is_leaf=bool(leaf), n_features=width, dtype=np.float64)
+        for leaf in is_leaf
+    ]
+    at = 0
+    for node, size in zip(nodes, sizes.tolist(), strict=True):
+        part = slice(at, at + size)
+        node.init_centroids_[:size], node.init_sq_norm_[:size] = (
+            rows["node_centroids"][part],
+            numbers["node_norms"][part],
+        )
+        node.centroids_, node.squared_norm_ = node.init_centroids_[:size], node.init_sq_norm_[:size]
+        for i in range(at, at + size):
+            sub = _CFSubcluster()
+            sub.n_samples_, sub.linear_sum_ = int(counts[i]), rows["sums"][i].copy()
+            sub.centroid_ = rows["centroids"][i].copy()
+            sub.squared_sum_, sub.sq_norm_ = numbers["squared_sums"][i], numbers["squared_norms"][i]
+            sub.child_ = None if children[i] == NONE else nodes[children[i]]
+            node.subclusters_.append(sub)
+        at += size
+    model = sklearn.cluster.Birch(
+        threshold=threshold, branching_factor=branching, n_clusters=None, compute_labels=False
+    )
+    model.root_, model.n_features_in_ = nodes[0], width
+    model.dummy_leaf_ = _CFNode(
+        threshold=threshold, branching_factor=branching, is_leaf=True, n_features=width, dtype=np.float64
+    )
+    before = model.dummy_leaf_
+    for i in leaves.tolist():
+        before.next_leaf_, nodes[i].prev_leaf_, before = nodes[i], before, nodes[i]
+    model.subcluster_centers_ = rows["centers"]
+    model._n_features_out = len(rows["centers"])
+    model._subcluster_norms = np.einsum("ij,ij->i", rows["centers"], rows["centers"])
+    model.subcluster_labels_ = np.arange(len(rows["centers"]))
+    return model
+
+
+def _check_nodes(sizes: Any, children: Any, is_leaf: Any, leaves: Any, branching: int) -> None:
+    """Check that every node but the first is the child of one subcluster of an earlier node, and leaves have none."""
+    n_nodes = len(sizes)
+    if n_nodes == 0 or (sizes < 1).any() or (sizes > branching).any() or sizes.sum() != len(children):
+        raise SavedModelError("the nodes of BIRCH's tree do not follow each other")
+    owner = np.repeat(np.arange(n_nodes), sizes)
+    inner = children != NONE
+    if not np.array_equal(np.sort(children[inner]), np.arange(1, n_nodes)) or (children[inner] <= owner[inner]).any():
+        raise SavedModelError("BIRCH's tree is not one")
+    if (is_leaf > 1).any() or (inner == (is_leaf[owner] == 1)).any():
+        raise SavedModelError("a leaf of BIRCH's tree has children, or another node has none")
+    if not np.array_equal(np.sort(leaves), np.flatnonzero(is_leaf)):
+        raise SavedModelError("the leaves of BIRCH's tree do not follow each other")
+
 
 # Points taken in at a time, so that the progress bar moves and Ctrl-C is heard.
 PIECE = 1000
@@ -103,13 +216,13 @@ class BirchBuilder:
         return binary_tree(self._model, points)
 
     def kept(self) -> StoredPoints:
-        """The points in the order they came; BIRCH compares them by their means."""
+        """Return the points in the order they came; BIRCH compares them by their means."""
         linkage = linkage_of("average", "cosine") if self._unit_length else linkage_of("centroid")
         return StoredPoints(np.concatenate(self._pieces), linkage, self._origin)
 
 
 def _estimated_radius(points: Floats) -> float:
-    """Half the median distance to the nearest neighbour elsewhere, so that only what is very near is put together."""
+    """Return half the median distance to the nearest neighbour, so that only near duplicates share a subcluster."""
     apart = pairwise_distances(points[:SAMPLE])
     apart[apart == 0] = np.inf
     nearest = apart.min(axis=1, initial=np.inf)
@@ -126,7 +239,7 @@ class Top(NamedTuple):
 
 
 def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -> Tree:
-    """The binary tree of a fitted BIRCH: points go down to the nearest mean, and what is in one node is joined."""
+    """Return a fitted BIRCH as a binary tree: points descend to the nearest mean, and those of a node are joined."""
     nodes, members, parts = [model.root_], [np.arange(len(points))], []
     for node, inside in _growing(nodes, members):
         closest = pairwise_distances_argmin(points[inside], node.centroids_)
@@ -155,7 +268,7 @@ def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -
 
 
 def _growing(nodes: list[Any], members: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Pairs from two lists that grow during the iteration."""
+    """Yield pairs from two lists that grow during the iteration."""
     i = 0
     while i < len(nodes):
         yield nodes[i], members[i]

@@ -1,4 +1,4 @@
-"""HAC: what builds a tree of all points at once."""
+"""Builders of HAC, on all points at once, and of MB-HAC, on a buffer of limited size."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from grinch._types import Advance, Floats, count_rows
-from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain
-from grinch.baselines.saved_rows import rows_from_state, rows_to_state
+from grinch._checks import count_rows
+from grinch._types import Advance, Floats
+from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain, rows_from_state, rows_to_state
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage, linkage_of
@@ -103,7 +103,7 @@ class HACBuilder:
         return self._tree
 
     def kept(self) -> StoredPoints:
-        """The points in the order they came."""
+        """Return the points in the order they came."""
         return stored_rows(self._rows, linkage_of(self._linkage, self._metric or None))
 
 
@@ -151,3 +151,65 @@ def _distances(points: Floats, metric: str) -> Floats:
             " drop those rows or use another metric"
         )
     return np.asarray(distances)
+
+
+class BufferBuilder:
+    """A pool of limited size, and the tree of all that went through it."""
+
+    def __init__(self, linkage: VectorLinkage | Linkage, n_features: int, buffer_size: int):
+        self._buffer_size, self._rows = buffer_size, list[Any]()
+        self._waiting = BestFirst(Pool(linkage, n_features, 0))
+
+    def to_state(self) -> State:
+        """Return what a file holds of the builder."""
+        rows = [rows_to_state(rows) for rows in self._rows]
+        return {"buffer_size": int(self._buffer_size), "rows": rows, "waiting": self._waiting.to_state()}
+
+    @classmethod
+    def from_state(cls, state: Any, linkage: VectorLinkage | Linkage) -> Self:
+        """Return the builder of a state; ``linkage`` is the one that it was made with."""
+        builder = object.__new__(cls)
+        builder._buffer_size = scalar(state, "buffer_size", int)
+        builder._rows = [rows_from_state(rows) for rows in item(state, "rows")]
+        builder._waiting = BestFirst.from_state(item(state, "waiting"), linkage)
+        return builder
+
+    def validate(self) -> None:
+        """Refuse a state that compiled code could not use."""
+        require(self._buffer_size >= 2, "there is no buffer")
+        self._waiting.validate()
+        require(sum(map(count_rows, self._rows)) == self.n_leaves, "records are missing")
+
+    @property
+    def n_leaves(self) -> int:
+        return self._waiting.pool.n_leaves
+
+    @property
+    def stats(self) -> dict[str, int]:
+        pool = self._waiting.pool
+        return {"scores": pool.n_scores, "merges": pool.n_nodes - pool.n_leaves}
+
+    def insert(self, rows: Any, progress: Advance | None = None) -> None:
+        """Insert records; one that the linkage refuses is left out, and those before it stay."""
+        n, before = count_rows(rows), self.n_leaves
+        self._waiting.pool.reserve(min(self._buffer_size, before + n))
+        try:
+            for i in range(n):
+                if self._waiting.pool.size == self._buffer_size:
+                    self._waiting.merge_best()
+                self._waiting.admit(rows[i : i + 1])
+                if progress is not None:
+                    progress(1)
+        finally:
+            # A copy: what the user does with the rows later changes nothing here.
+            self._rows.append(rows[: self.n_leaves - before].copy())
+
+    def kept(self) -> StoredPoints:
+        """Return the points in the order they came."""
+        return stored_rows(self._rows, self._waiting.pool.linkage)
+
+    def tree(self) -> Tree:
+        last = self._waiting.copy()
+        while last.pool.size > 1:
+            last.merge_best()
+        return last.pool.tree()

@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from grinch._checks import count_rows
 from grinch._compile import entry
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance, Ids, Vectors32, as_id, count_rows
-from grinch.baselines.perch_boxes import BALANCE_ROTATIONS, COLLAPSES, N_ENDS, ROTATIONS, Boxes
-from grinch.baselines.perch_moves import PerchRules, insert
+from grinch._types import Advance, Ids, Vectors32, as_id
+from grinch.baselines.perch_moves import BALANCE_ROTATIONS, COLLAPSES, N_ENDS, ROTATIONS, Boxes, PerchRules, insert
 from grinch.linkage.named import linkage_of
 from grinch.neighbors.exact import ExactSearch, Neighbors, batches
 from grinch.saving.state import MANY, Fields, State, are_within, item, require, scalar
@@ -182,11 +182,11 @@ class PerchBuilder:
         return Tree.from_links(self.links, scores, 0.0)
 
     def points(self) -> Vectors32:
-        """The points in the order they came."""
+        """Return the points in the order they came."""
         return self.summaries.arrays.means[: self.n_leaves]
 
     def kept(self) -> StoredPoints:
-        """The points in the order they came, with what they are measured from."""
+        """Return the points in the order they came, with what they are measured from."""
         return self.summaries.points(np.arange(self.n_leaves))
 
     def _reserve(self, n: int) -> None:

@@ -15,23 +15,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from grinch._compile import jitable
-from grinch._types import Ids
-from grinch.baselines.perch_boxes import (
-    BALANCE_ROTATIONS,
-    COLLAPSES,
-    N_ENDS,
-    ROTATIONS,
-    Boxes,
-    distance,
-    fit_box,
-    gap,
-    is_end,
-    reach,
-    stretch,
-    witness_of,
-)
+from grinch._compile import jitable, kernel
+from grinch._types import Floats, Ids, Vectors32
 from grinch.tree.links import (
     LEAVES,
     LEFT,
@@ -47,6 +34,143 @@ from grinch.tree.links import (
     sibling,
     swap,
 )
+
+# Entries of Boxes.counts.
+N_ENDS, ROTATIONS, BALANCE_ROTATIONS, COLLAPSES = range(4)
+
+
+class Boxes(NamedTuple):
+    """What PERCH knows of each node.
+
+    ``points`` has the vector of each leaf, and of each collapsed node its mean. By internal node, counted from 0:
+    ``low`` and ``high``, the corners of its box; ``witness``, one of its leaves; ``collapsed``. ``ends`` are the nodes
+    that count as leaves, ``place`` where each of them stands there. ``sample`` is scratch space for leaves of three
+    nodes, ``beam`` and ``gaps`` for the search.
+    """
+
+    points: Vectors32
+    low: Vectors32
+    high: Vectors32
+    witness: Ids
+    collapsed: npt.NDArray[np.uint8]
+    ends: Ids
+    place: Ids
+    sample: Ids
+    beam: Ids
+    gaps: Floats
+    counts: npt.NDArray[np.int64]
+
+
+# Distances and boxes ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def distance(a: Vectors32, b: Vectors32) -> float:
+    total = 0.0
+    for i in range(a.shape[0]):
+        step = np.float64(a[i]) - np.float64(b[i])
+        total += step * step
+    return total
+
+
+@kernel
+def box_gap(low_a: Vectors32, high_a: Vectors32, low_b: Vectors32, high_b: Vectors32) -> float:
+    """Return a lower bound of the distance of points of two boxes."""
+    total = 0.0
+    for i in range(low_a.shape[0]):
+        step = max(np.float64(low_a[i]) - np.float64(high_b[i]), np.float64(low_b[i]) - np.float64(high_a[i]), 0.0)
+        total += step * step
+    return total
+
+
+@kernel
+def box_reach(low_a: Vectors32, high_a: Vectors32, low_b: Vectors32, high_b: Vectors32) -> float:
+    """Return an upper bound of the distance of points of two boxes."""
+    total = 0.0
+    for i in range(low_a.shape[0]):
+        step = max(np.float64(high_a[i]) - np.float64(low_b[i]), np.float64(high_b[i]) - np.float64(low_a[i]))
+        total += step * step
+    return total
+
+
+@kernel
+def _copy_box(low: Vectors32, high: Vectors32, other_low: Vectors32, other_high: Vectors32) -> None:
+    for i in range(low.shape[0]):
+        low[i], high[i] = other_low[i], other_high[i]
+
+
+@kernel
+def stretch(low: Vectors32, high: Vectors32, other_low: Vectors32, other_high: Vectors32) -> bool:
+    """Make a box hold another; whether it did not before."""
+    changed = False
+    for i in range(low.shape[0]):
+        if other_low[i] < low[i]:
+            low[i] = other_low[i]
+            changed = True
+        if other_high[i] > high[i]:
+            high[i] = other_high[i]
+            changed = True
+    return changed
+
+
+# Compiled code without reference counts cannot hand arrays around, hence a branch for leaves, which have no box.
+
+
+@jitable
+def gap(tree: Links, boxes: Boxes, u: int, v: int) -> float:
+    """Return a lower bound of the distance of leaves of u and v."""
+    offset = tree.head[OFFSET]
+    if u >= offset and v >= offset:
+        i, j = u - offset, v - offset
+        return box_gap(boxes.low[i], boxes.high[i], boxes.low[j], boxes.high[j])
+    if u >= offset:
+        u, v = v, u
+    if v < offset:
+        return distance(boxes.points[u], boxes.points[v])
+    return box_gap(boxes.points[u], boxes.points[u], boxes.low[v - offset], boxes.high[v - offset])
+
+
+@jitable
+def reach(tree: Links, boxes: Boxes, u: int, v: int) -> float:
+    """Return an upper bound of the distance of leaves of u and v."""
+    offset = tree.head[OFFSET]
+    if u >= offset and v >= offset:
+        i, j = u - offset, v - offset
+        return box_reach(boxes.low[i], boxes.high[i], boxes.low[j], boxes.high[j])
+    if u >= offset:
+        u, v = v, u
+    if v < offset:
+        return distance(boxes.points[u], boxes.points[v])
+    return box_reach(boxes.points[u], boxes.points[u], boxes.low[v - offset], boxes.high[v - offset])
+
+
+@jitable
+def is_end(tree: Links, boxes: Boxes, v: int) -> bool:
+    """Return whether v counts as a leaf: it is one, or was collapsed into one."""
+    return v < tree.head[OFFSET] or boxes.collapsed[v - tree.head[OFFSET]] == 1
+
+
+@jitable
+def fit_box(tree: Links, boxes: Boxes, p: int) -> None:
+    """Make p's box, and its witness, from its children."""
+    offset = tree.head[OFFSET]
+    left, right, i = tree.table[p, LEFT], tree.table[p, RIGHT], p - offset
+    if left < offset:
+        _copy_box(boxes.low[i], boxes.high[i], boxes.points[left], boxes.points[left])
+    else:
+        _copy_box(boxes.low[i], boxes.high[i], boxes.low[left - offset], boxes.high[left - offset])
+    if right < offset:
+        stretch(boxes.low[i], boxes.high[i], boxes.points[right], boxes.points[right])
+    else:
+        stretch(boxes.low[i], boxes.high[i], boxes.low[right - offset], boxes.high[right - offset])
+    boxes.witness[i] = witness_of(tree, boxes, left)
+
+
+@jitable
+def witness_of(tree: Links, boxes: Boxes, v: int) -> int:
+    """Return a leaf under v, or v itself if it is an end."""
+    return v if is_end(tree, boxes, v) else boxes.witness[v - tree.head[OFFSET]]
+
 
 NOT_MASKED, MASKED, UNPROVEN = 0, 1, 2
 
@@ -84,7 +208,7 @@ def spread_of_ends(tree: Links, boxes: Boxes, v: int, out: Ids) -> int:
 
 @jitable
 def is_masked(tree: Links, boxes: Boxes, v: int, sib: int, aunt: int) -> int:
-    """Whether some leaf of v is farther from a leaf of ``sib`` than from one of ``aunt``."""
+    """Return whether some leaf of v is farther from a leaf of ``sib`` than from one of ``aunt``."""
     if reach(tree, boxes, v, sib) <= gap(tree, boxes, v, aunt):
         return NOT_MASKED
     if gap(tree, boxes, v, sib) > reach(tree, boxes, v, aunt):
@@ -113,7 +237,7 @@ def rotate(tree: Links, boxes: Boxes, v: int) -> None:
 
 @jitable
 def rotate_masked(tree: Links, boxes: Boxes, v: int) -> None:
-    """From v upward, rotate as long as the node is masked."""
+    """Rotate from v upward as long as the node is masked."""
     p = tree.table[v, PARENT]
     while p != NONE and tree.table[p, PARENT] != NONE:
         if is_masked(tree, boxes, v, sibling(tree, v), sibling(tree, p)) != MASKED:
@@ -126,7 +250,7 @@ def rotate_masked(tree: Links, boxes: Boxes, v: int) -> None:
 
 @jitable
 def rotate_for_balance(tree: Links, boxes: Boxes, v: int) -> None:
-    """From v to the root, rotate where that lifts more leaves than it lowers and masks nothing.
+    """Rotate, from v to the root, where that lifts more leaves than it lowers and masks nothing.
 
     Of a node and its sibling, the larger one may change places with the aunt.
     """
@@ -152,7 +276,7 @@ def rotate_for_balance(tree: Links, boxes: Boxes, v: int) -> None:
 
 @jitable
 def nearest_end(boxes: Boxes, x: int) -> int:
-    """The end nearest to point x, by looking at all of them."""
+    """Return the end nearest to point x, by looking at all of them."""
     best, least = NONE, np.inf
     for i in range(boxes.counts[N_ENDS]):
         d = distance(boxes.points[x], boxes.points[boxes.ends[i]])
@@ -163,7 +287,7 @@ def nearest_end(boxes: Boxes, x: int) -> int:
 
 @jitable
 def beam_search(tree: Links, boxes: Boxes, x: int, width: int) -> int:
-    """An end near point x: from the root down, go on with the ``width`` nodes whose boxes are nearest."""
+    """Return an end near point x: from the root down, go on with the ``width`` nodes whose boxes are nearest."""
     beam, gaps = boxes.beam, boxes.gaps
     beam[0], n, open_nodes = tree.head[ROOT], 1, True
     gaps[0] = 0.0
@@ -208,7 +332,7 @@ def add_end(boxes: Boxes, v: int) -> None:
 
 @jitable
 def drop_end(boxes: Boxes, v: int) -> None:
-    """The last end takes the place of v."""
+    """Remove an end from the list; the last one takes its place."""
     boxes.counts[N_ENDS] -= 1
     last = boxes.ends[boxes.counts[N_ENDS]]
     boxes.ends[boxes.place[v]] = last

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-import sys
-import warnings
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-
 from grinch.cli import (
     add,
     bench,
@@ -27,11 +19,8 @@ from grinch.cli import (
     serve,
     warmup,
 )
-from grinch.cli.app import app
-from grinch.errors import SettingsWarning
-from grinch.files.read import FileError
-from grinch.resolve.authors.cli.app import app as coref
-from grinch.store.lock import StoreLocked
+from grinch.cli.app import app, run_app
+from grinch.resolve.authors.commands import app as coref
 
 app.add_typer(coref, name="coref", short_help="Find which records are of the same author.")
 
@@ -60,24 +49,6 @@ ORDER = (
 app.registered_commands.sort(key=lambda command: ORDER.index(command.callback))
 
 
-def _say_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    Console(stderr=True, highlight=False).print(f"[yellow]warning:[/yellow] {escape(str(message))}", soft_wrap=True)
-
-
 def main() -> None:
-    """Run the command line; what is wrong with the input is said in one line."""
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _say_warning
-            warnings.simplefilter("always", SettingsWarning)
-            app(prog_name="grinch")
-    except (FileError, StoreLocked, ValueError, ImportError, MemoryError, OSError, sqlite3.Error) as error:
-        Console(stderr=True, highlight=False).print(
-            f"[red]error:[/red] {escape(' '.join(str(error).split()) or type(error).__name__)}",
-            markup=True,
-            soft_wrap=True,
-        )
-        sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; nothing was written")
-        sys.exit(130)
+    """Run the command line."""
+    run_app(app)

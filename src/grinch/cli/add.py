@@ -14,8 +14,9 @@ import numpy as np
 import typer
 
 from grinch import Grinch
+from grinch._checks import count_rows
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance, count_rows
+from grinch._types import Advance
 from grinch.cli.app import FILE_HELP, app, console, say, title_of
 from grinch.cli.changes import print_kinds
 from grinch.cli.columns import check_columns
@@ -38,8 +39,7 @@ from grinch.cli.texts import (
     said_of,
 )
 from grinch.estimators.checks import check_ids, check_vectors
-from grinch.files.read import FileError, Points, read_points
-from grinch.files.texts import read_texts
+from grinch.io.read import FileError, Points, read_points, read_texts
 from grinch.progress import progress_bar
 from grinch.store.inputs import TEXT_FILE
 from grinch.store.opening import is_store

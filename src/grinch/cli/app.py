@@ -5,19 +5,24 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from typer.core import TyperGroup
 
 import grinch
-from grinch.files.read import FileError
-from grinch.files.tables import STANDARD_INPUT
+from grinch.errors import SettingsWarning
+from grinch.io.read import FileError
+from grinch.io.tables import STANDARD_INPUT
+from grinch.store.lock import StoreLocked
 
 
 class Commands(TyperGroup):
@@ -167,3 +172,23 @@ def title_of(file: Path) -> str:
         return "standard input"
     # A pattern says little without its folder.
     return str(file) if any(sign in file.name for sign in "*?[") and not file.exists() else file.name
+
+
+def _say_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    Console(stderr=True, highlight=False).print(f"[yellow]warning:[/yellow] {escape(str(message))}", soft_wrap=True)
+
+
+def run_app(app: typer.Typer) -> None:
+    """Run an application as ``grinch``; an error of the input is reported in one line, with exit code 2."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            warnings.simplefilter("always", SettingsWarning)
+            app(prog_name="grinch")
+    except (FileError, StoreLocked, ValueError, ImportError, MemoryError, OSError, sqlite3.Error) as error:
+        Console(stderr=True, highlight=False).print(
+            f"[red]error:[/red] {escape(' '.join(str(error).split()) or type(error).__name__)}",
+            markup=True,
+            soft_wrap=True,
+        )
+        sys.exit(2)

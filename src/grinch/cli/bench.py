@@ -1,88 +1,66 @@
-"""The paper's experiments, and the report of them."""
+"""The paper's experiments, which are not part of the package but stand beside it in the repository."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
-from rich.table import Table
 
-from grinch.cli.app import app, console, make_folder
-from grinch.errors import unknown_name
-from grinch.experiments import EXPERIMENTS, run_experiment
-from grinch.experiments.report import write_report
-from grinch.experiments.setting import SCALES, Result, Setting
+import grinch
+from grinch.cli.app import app
 
-BenchFolder = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the results; made if it is not there.")
-]
+SOURCES = Path(grinch.__file__).resolve().parents[1]
+ROOT = SOURCES.parent
+# All arguments, --help included, are for the other process.
+PASS_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-@app.command(short_help="Run the experiments of the paper.")
-def bench(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"all, or one of: {', '.join(EXPERIMENTS)}.")] = "all",
-    quick: Annotated[bool, typer.Option("--quick", help="Small data, few orders: minutes in place of hours.")] = False,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", metavar="FOLDER", help="Folder with data sets (default: the variable GRINCH_DATA)."),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of data and orders.")] = 0,
-    again: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="Measure cells of this name again, as in 'table2: *PERCH*'. Repeatable."),
-    ] = None,
-    skip: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="Do not measure cells of this name, if they are not there. Repeatable."),
-    ] = None,
-    out: BenchFolder = Path("grinch-bench"),
-) -> None:
-    """Run a table or figure of the paper, ours beside the paper's; what is there of the data decides what is run.
-
-    For each experiment NAME.json and NAME.png go into the folder of --out, and with all of them report.html. Without
-    any data sets at hand, those of scikit-learn and generated ones are used (docs/datasets.md).
-
-    A cell of a table, one system on one data set in one order, is kept in cells.jsonl as soon as it is measured, and
-    stopped after ten minutes of processor time (--quick: 30 seconds). The same command goes on where it was
-    interrupted; cells of another version, seed or data are measured again.
-    """
-    if name != "all" and name not in EXPERIMENTS:
-        raise unknown_name("NAME", name, ["all", *EXPERIMENTS])
-    make_folder(out)
-    for each in EXPERIMENTS if name == "all" else [name]:
-        with console.status(each) as status:
-            setting = Setting(
-                SCALES["quick" if quick else "full"],
-                data,
-                seed,
-                lambda text, each=each, status=status: status.update(f"{each}: {text}"),  # type: ignore[misc]
-            )
-            result = run_experiment(each, setting, out, again or (), skip or ())
-        _show(result)
-    report_path = write_report(out)
-    console.print(f"Written to [bold]{report_path}[/bold]")
+@app.command(short_help="Run the experiments of the paper, in a checkout of the repository.", context_settings=PASS_ON)
+def bench(context: typer.Context) -> None:
+    """Run a table or figure of the paper."""
+    raise typer.Exit(_run("bench", context.args))
 
 
-@app.command(short_help="Make a page of the results of bench.")
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where grinch bench left its results.")] = Path(
-        "grinch-bench"
-    ),
-) -> None:
+@app.command(short_help="Make a page of the results of bench.", context_settings=PASS_ON)
+def report(context: typer.Context) -> None:
     """Make one page, report.html, of all results in a folder."""
-    console.print(f"Written to [bold]{write_report(folder)}[/bold]")
+    raise typer.Exit(_run("report", context.args))
 
 
-def _show(result: Result) -> None:
-    table = Table(title=result.title, title_justify="left", box=None, pad_edge=False)
-    for column in result.columns:
-        table.add_column(column)
-    for row in result.rows:
-        table.add_row(*(str(row.get(column, "")) for column in result.columns))
-    console.print(table)
-    for remark in result.remarks:
-        console.print(f"  {remark}", markup=False, style="dim")
-    taken = result.about["cells taken over"]
-    earlier = f", {taken:,} of {taken + result.about['cells measured']:,} cells from an earlier run" if taken else ""
-    console.print(f"  {result.about['seconds']} s{earlier}\n", style="dim")
+def _run(command: str, arguments: list[str]) -> int:
+    """Run a command of the experiments in a process of its own, and return its exit code."""
+    if not (ROOT / "experiments" / "__main__.py").exists():
+        raise FileNotFoundError(
+            f"grinch {command} needs the folder 'experiments' of the repository, which is not in {str(ROOT)!r} nor part"
+            " of an installed package; clone the repository and install it from there: pip install -e ."
+        )
+    paths = [str(ROOT), str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # -P: a folder of the same name where the user is would come first.
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "experiments", command, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+    previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        code = _wait(process)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    return code if code >= 0 else 128 - code
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the process to end, and pass Ctrl-C on to it."""
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # A terminal interrupts both processes, kill -INT only this one.
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(1)
+            process.send_signal(signal.SIGINT)

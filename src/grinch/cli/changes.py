@@ -19,7 +19,7 @@ from grinch.cli.app import app, say
 from grinch.cli.clusters import EXEMPLARS, one_line, shortened, text_of
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
 from grinch.cli.when import version_at, written
-from grinch.files.write import harmless
+from grinch.io.write import harmless
 from grinch.store.net import Net, net_changes
 
 FormatName = Literal["text", "json", "csv"]

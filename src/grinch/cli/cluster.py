@@ -32,9 +32,8 @@ from grinch.cli.texts import (
 )
 from grinch.cuts import Choice
 from grinch.estimators.registry import SYSTEMS, make_system
-from grinch.files.points import Asked
-from grinch.files.read import FileError, Points, read_points
-from grinch.files.texts import read_texts
+from grinch.io.points import Asked
+from grinch.io.read import FileError, Points, read_points, read_texts
 from grinch.store.inputs import TEXT_FILE
 
 ModeName = Literal["fast", "paper", "exact"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from grinch.files.points import MOST_NAMES, shown
-from grinch.files.read import FileError, Points
+from grinch.io.points import MOST_NAMES, shown
+from grinch.io.read import FileError, Points
 
 
 def check_columns(opened: Any, points: Points) -> None:

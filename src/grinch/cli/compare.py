@@ -11,8 +11,8 @@ from rich.table import Table
 from grinch.cli.app import FILE_HELP, LINKAGE_HELP, METRIC_HELP, LinkageName, Out, app, console, make_folder, title_of
 from grinch.compare.methods import MEASURES, Row, compare, write_csv
 from grinch.estimators.registry import SYSTEMS
-from grinch.files.read import read_points
-from grinch.files.write import replacing
+from grinch.io.read import read_points
+from grinch.io.write import replacing
 
 DEFAULT_METHODS = "grinch,rotate,online,perch,mb-hac,hac,birch"
 LONG_NAMES = {"purity": "dendrogram purity", "f1": "F1 of the best cut", "seconds": "seconds", "memory": "memory (MB)"}

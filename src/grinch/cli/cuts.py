@@ -13,7 +13,7 @@ from grinch.cli.app import app, say, screen
 from grinch.cli.changes import print_kinds
 from grinch.cli.options import LAYER_HELP, as_layer
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 
 
 @app.command(short_help="Give a cluster of a store a name that stays.")

@@ -15,7 +15,7 @@ from grinch.cli.fitting import fit_points
 from grinch.cli.report import print_branches, report
 from grinch.cli.results import write_results
 from grinch.cli.texts import named_branches
-from grinch.files.read import Points
+from grinch.io.read import Points
 from grinch.metrics import dendrogram_purity
 from grinch.store.inputs import TEXT_FILE
 from grinch.tree import Tree

@@ -9,8 +9,8 @@ import typer
 
 from grinch.cli.app import app, say
 from grinch.cli.options import ImageField, ImageFolder, LabelField, TextField
-from grinch.files.read import FileError
-from grinch.files.write import harmless
+from grinch.io.read import FileError
+from grinch.io.write import harmless
 
 PORT = 8764
 # What grinch cluster writes beside a model.
@@ -73,7 +73,7 @@ def explore(
       grinch explore news --export news.html
     """  # noqa: D301 (\b is for the help page)
     from grinch.serve.sources import open_source
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.views.viewer import Viewer
 
     if table is None and id is not None:
         raise ValueError("--id names a column of --table; give --table, too")
@@ -96,7 +96,7 @@ def explore(
 
 def _describe_by_results(path: Path, source: Any, text: str | None, label: str | None) -> tuple[str | None, str | None]:
     """Describe the points of a model by what grinch cluster wrote beside it; the fields of text and label then."""
-    from grinch.files.rows import read_rows
+    from grinch.io.tables import read_rows
 
     table = path.parent / CLUSTERS
     if source.kind != "model" or not table.is_file():
@@ -125,7 +125,7 @@ def _if_there(field: str, columns: list[str]) -> str | None:
 
 def _payload(table: Path, id: str | None, source: Any) -> list[Any]:
     """A row of a table for each point, in the order of the leaves."""
-    from grinch.files.rows import read_rows
+    from grinch.io.tables import read_rows
 
     if source.kind == "store":
         raise ValueError("--table is for models and trees; the points of a store have what was added with them")
@@ -159,7 +159,7 @@ def _export(viewer: Any, path: Path) -> None:
 
 
 def _serve(viewer: Any, path: Path, port: int | None, browser: bool) -> None:
-    from grinch.serve.http.app import listen, make_app, run
+    from grinch.serve.api.app import listen, make_app, run
 
     try:
         listening = listen("127.0.0.1", PORT if port is None else port)

@@ -10,7 +10,7 @@ from grinch import Grinch
 from grinch.cli.app import console
 from grinch.estimators.advice import no_advice
 from grinch.estimators.base import TreeClusterer
-from grinch.files.read import Points
+from grinch.io.read import Points
 
 
 def fit_points(model: TreeClusterer, points: Points, passes: int = 0) -> float:

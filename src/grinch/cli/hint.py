@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from grinch.cli.app import FILE_HELP, app, console, title_of
-from grinch.files.read import read_points
 from grinch.hints.suggest import suggest_linkage
+from grinch.io.read import read_points
 
 
 @app.command(short_help="Suggest a linkage for the points of a file.")

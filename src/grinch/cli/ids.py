@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from grinch.files.points import shown
-from grinch.files.read import FileError
+from grinch.io.points import shown
+from grinch.io.read import FileError
 
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 

@@ -14,10 +14,9 @@ from grinch.cli.app import FILE_HELP, app, say, title_of
 from grinch.cli.columns import check_columns
 from grinch.cli.store import CutName, StorePath, count_of, open_existing
 from grinch.cli.texts import Embed, Text, TextOptions, are_wordless, as_points, is_of_texts, note_on_unknown
-from grinch.export.writers import write_clusters
-from grinch.files.read import FileError, Points, read_points
-from grinch.files.texts import read_texts
-from grinch.files.write import harmless
+from grinch.io.read import FileError, Points, read_points, read_texts
+from grinch.io.trees import write_clusters
+from grinch.io.write import harmless
 from grinch.store.inputs import TEXT_FILE
 
 

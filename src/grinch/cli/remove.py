@@ -13,8 +13,8 @@ from grinch.cli.app import app, say
 from grinch.cli.changes import print_kinds
 from grinch.cli.ids import as_kind, is_number, kind_of_ids
 from grinch.cli.store import StorePath, count_of, open_existing
-from grinch.files.read import FileError
-from grinch.files.tables import STANDARD_INPUT
+from grinch.io.read import FileError
+from grinch.io.tables import STANDARD_INPUT
 
 
 @app.command(short_help="Remove points from a store.")

@@ -12,7 +12,7 @@ from grinch._types import Labels
 from grinch.cli.app import console
 from grinch.cli.texts import Branch
 from grinch.estimators.base import TreeClusterer
-from grinch.files.read import Points
+from grinch.io.read import Points
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.tree import Tree
 

@@ -19,9 +19,9 @@ from grinch.cli.app import console, say
 from grinch.cli.texts import Branch
 from grinch.errors import cause_of
 from grinch.estimators.base import TreeClusterer
-from grinch.export.writers import write_clusters, write_layers, write_newick, write_scipy, write_tsv
-from grinch.files.read import Points
-from grinch.files.write import harmless, replacing
+from grinch.io.read import Points
+from grinch.io.trees import write_clusters, write_layers, write_newick, write_scipy, write_tsv
+from grinch.io.write import harmless, replacing
 from grinch.linkage.named import metric_in_full
 from grinch.metrics import dendrogram_purity, pairwise_f1
 
@@ -185,7 +185,7 @@ def _draw(
     import matplotlib.pyplot as plt
 
     from grinch.plots import plot_dendrogram, plot_icicle
-    from grinch.plots.fonts import many_fonts
+    from grinch.plots.style import many_fonts
 
     known: dict[str, Any] = {"labels": labels, "clusters": flat, "texts": texts}
     drawn, is_boxed = list[str](), False

@@ -25,7 +25,7 @@ from grinch.cli.options import (
     as_layer,
 )
 from grinch.cli.store import open_existing, open_or_create
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.store.opening import is_store
 
 PORT, VARIABLE = 8765, "GRINCH_TOKEN"
@@ -86,9 +86,9 @@ def serve(
     settings = _settings(host, token_file, allow_host or [], max_body, read_only)
     cut = {"n_clusters": clusters, "threshold": threshold, "layer": as_layer(layer)}
     new = {"linkage": linkage, "metric": metric, **cut, "dtype": dtype}
-    from grinch.serve.http.app import listen, make_app, run
-    from grinch.serve.http.service import Service
-    from grinch.serve.viewer import Viewer
+    from grinch.serve.api.app import listen, make_app, run
+    from grinch.serve.api.service import Service
+    from grinch.serve.views.viewer import Viewer
     from grinch.serve.warming import warm_up
 
     with listen(host, port) as listening, closing(Service(served := _open(path, read_only, new), settings)) as service:
@@ -105,7 +105,7 @@ def serve(
 
 
 def _settings(host: str, token_file: Path | None, names: list[str], max_body: int, read_only: bool) -> Any:
-    from grinch.serve.http.settings import LOOPBACK_NAMES, MEGABYTE, Settings
+    from grinch.serve.api.settings import LOOPBACK_NAMES, MEGABYTE, Settings
 
     token = _token(token_file)
     if token is None and not is_loopback(host):

@@ -23,7 +23,7 @@ from grinch.cli.sharded_input import Input, find_input
 from grinch.cli.sharded_results import makes_model, needs_neighbors, print_stages, room_for_cut, write_sharded
 from grinch.cli.store import count_of
 from grinch.errors import ShardError
-from grinch.files.points import Asked
+from grinch.io.points import Asked
 from grinch.sharded import ShardedGrinch
 from grinch.sharded.folder import alone_in
 from grinch.sharded.record import MARK, write_mark

@@ -10,13 +10,11 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.errors import missing_extra
-from grinch.files.points import Asked, FileError, check_names
-from grinch.files.read import read_points
-from grinch.sharded.inputs import Rows, open_rows
-from grinch.sharded.inputs.opening import SUFFIXES, found_paths
-from grinch.sharded.inputs.parquet import open_parquet
-from grinch.sharded.inputs.parquet_columns import choose_columns
-from grinch.sharded.inputs.rows import Pieces
+from grinch.io.inputs import SUFFIXES, found_paths, open_rows
+from grinch.io.parquet import choose_columns
+from grinch.io.points import Asked, FileError, check_names
+from grinch.io.read import read_points
+from grinch.io.rows import Pieces, Rows, open_parquet
 
 # Names of features that are shown.
 MOST_SHOWN = 4

@@ -17,12 +17,12 @@ from grinch.cli.app import console, say
 from grinch.cli.report import print_facts, print_quality, report, tree_facts
 from grinch.cli.results import named_columns, print_written, settings_of, write_results, write_summary
 from grinch.cli.sharded_input import HeldRows, Input
-from grinch.export.writers import write_clusters, write_layers, write_scipy
-from grinch.files.read import Points
+from grinch.io.read import Points
+from grinch.io.rows import Rows
+from grinch.io.trees import write_clusters, write_layers, write_scipy
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.sharded import ShardedGrinch
 from grinch.sharded.estimator import BYTES_PER_POINT, TIMES_THE_VECTORS
-from grinch.sharded.inputs import Rows
 
 MEANINGS = {
     "input": "write the points to disk",

@@ -16,9 +16,8 @@ import grinch
 from grinch.cli.app import LinkageName, app, make_folder, say, screen
 from grinch.cli.options import DtypeName
 from grinch.errors import SavedModelError
-from grinch.export.parquet import write_clusters_parquet, write_tree_parquet
-from grinch.export.writers import write_clusters, write_newick
-from grinch.files.read import FileError
+from grinch.io.read import FileError
+from grinch.io.trees import write_clusters, write_clusters_parquet, write_newick, write_tree_parquet
 from grinch.store.lock import StoreLocked, describe, holder
 from grinch.store.opening import is_store
 from grinch.store.recovery import recover

@@ -13,9 +13,9 @@ import typer
 
 from grinch._types import Labels, Mask
 from grinch.cuts import collapse
-from grinch.files.points import FileError, Points
-from grinch.files.rows import ending_of
-from grinch.files.texts import Texts
+from grinch.io.points import FileError, Points
+from grinch.io.read import Texts
+from grinch.io.tables import ending_of
 from grinch.store.inputs import TEXT_FILE
 from grinch.text import EncodedTexts, TextVectors, find_encoder
 from grinch.text.encoders import saved_encoder

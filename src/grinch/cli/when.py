@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 
 AGO = re.compile(r"(\d+)\s*(minute|hour|day|week)s?(\s+ago)?")
 WANTED = 'a version (3), a date (2026-11-15, or "2026-11-15 08:30"), today, yesterday, or as in "1 day" and "2 hours"'

@@ -1,24 +1,153 @@
-"""Several systems on the same data, each in a process of its own: what each costs and how good its tree is."""
+"""Comparison of systems on the same data, each in a process of its own: cost and quality of their trees."""
 
 from __future__ import annotations
 
 import csv
 import json
+import os
+import queue
+import signal
+import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
 from grinch._labels import label_codes
-from grinch.compare.processes import Worker
+from grinch.compare.worker import FORKS
 from grinch.errors import unknown_name
 from grinch.estimators.registry import SYSTEMS, make_system
-from grinch.files.write import harmless, replacing
+from grinch.io.write import harmless, replacing
+
+
+class Outcome(NamedTuple):
+    """Figures by measure, one for each order, and what went wrong, if something did."""
+
+    figures: dict[str, list[float]]
+    failure: str = ""
+    why: str = ""
+
+
+class Worker:
+    """Runs jobs in :mod:`grinch.compare.worker`.
+
+    Starting it takes seconds, most of them for importing, so it is started once and forks for each job; where it cannot
+    fork, each job gets a worker of its own. ``folder`` is for what it says on the error stream.
+    """
+
+    def __init__(self, folder: Path):
+        self.errors = folder / "errors.txt"
+        self.process: subprocess.Popen[str] | None = None
+        self.messages: queue.Queue[str | None] = queue.Queue()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def run(self, job: dict[str, Any], limit: float | None, progress: Callable[[int], None]) -> Outcome:
+        """Run one job, for at most ``limit`` seconds an order."""
+        self._send(job)
+        try:
+            outcome = self._listen(limit, progress)
+        except BaseException:
+            self.stop()
+            raise
+        if not FORKS:
+            self.stop()
+        return outcome
+
+    def _send(self, job: dict[str, Any]) -> None:
+        if self.process is None:
+            self._start()
+        assert self.process is not None
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(job) + "\n")
+        self.process.stdin.flush()
+
+    def _start(self) -> None:
+        with open(self.errors, "w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "grinch.compare.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=FORKS,  # so that it and its copies can be stopped together
+            )
+        assert self.process.stdout is not None
+        self.messages = queue.Queue()
+        threading.Thread(target=_read_lines, args=(self.process.stdout, self.messages), daemon=True).start()
+
+    def _listen(self, limit: float | None, progress: Callable[[int], None]) -> Outcome:
+        outcome, done, begun = Outcome({}), 0, False
+        while True:
+            try:
+                line = self.messages.get(timeout=limit if begun else None)
+            except queue.Empty:
+                self.stop()
+                return outcome._replace(failure=f"over {limit:,.0f} s", why="stopped by the time limit")
+            message: dict[str, Any] = json.loads(line) if line is not None else {"ended": self._exit_code()}
+            begun = "begun" in message
+            if "failed" in message:
+                outcome = outcome._replace(failure=message["failed"], why=message["why"])
+            elif "found" in message:
+                for measure, value in message["found"].items():
+                    outcome.figures.setdefault(measure, []).append(value)
+                done += 1
+                progress(done)
+            elif "ended" in message:
+                return outcome if message["ended"] == 0 else self._died(outcome.figures, message["ended"])
+
+    def _exit_code(self) -> int:
+        """Return the exit code of a worker that is gone; not 0, as it did not say that the job is done."""
+        assert self.process is not None
+        code = self.process.wait()
+        self.stop()
+        return code or 1
+
+    def _died(self, figures: dict[str, list[float]], code: int) -> Outcome:
+        if code == -9:
+            return Outcome(figures, "out of memory", "killed by the system")
+        if code < 0:
+            return Outcome(figures, "failed", f"ended by signal {-code}")
+        said = self.errors.read_text(errors="replace").strip().splitlines()
+        return Outcome(figures, "failed", said[-1] if said else f"ended with code {code}")
+
+    def stop(self) -> None:
+        """End the worker and its fork; the next job starts another."""
+        if self.process is None:
+            return
+        if FORKS:
+            with suppress(ProcessLookupError):  # it may be gone already, and its copy too
+                os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+        self.process = None
+
+
+def _read_lines(stream: IO[str], lines: queue.Queue[str | None]) -> None:
+    """Put the lines of a stream into a queue as they come, then None."""
+    try:
+        for line in stream:
+            lines.put(line)
+    except ValueError:
+        pass  # closed by us
+    lines.put(None)
+
 
 # What is measured, and how a table calls it.
 MEASURES = {
@@ -56,7 +185,7 @@ class Method(NamedTuple):
 
 
 def parse_method(text: str) -> Method:
-    """A method by its name, with settings after colons.
+    """Parse the name of a method and the settings after its colons.
 
     >>> parse_method("grinch:cap=100:graft=false").settings
     {'cap': 100, 'graft': False}
@@ -93,7 +222,7 @@ def compare(
     memory_limit: int | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> Iterator[Row]:
-    """Run each method on several shuffled orders of the same points; a row for each as it is done.
+    """Run each method on several shuffled orders of the same points, and yield a row for each.
 
     A method that fails, does not fit in memory or takes too long is reported as such, and the others go on.
 
@@ -112,7 +241,7 @@ def compare(
     memory_limit : int, optional
         Bytes for a method's process.
     progress : callable, optional
-        Told the method and how many orders are done.
+        Called with the method and the number of orders done.
 
     Examples
     --------
@@ -154,11 +283,11 @@ def compare(
 
 
 def _quiet(title: str, done: int) -> None:
-    """No progress."""
+    """Ignore progress."""
 
 
 def _check_finite(vectors: npt.NDArray[Any]) -> None:
-    """Said once, and not by every method."""
+    """Refuse values that are not finite once, instead of in every method."""
     for start in range(0, len(vectors), 4096):
         bad = np.argwhere(~np.isfinite(np.asarray(vectors[start : start + 4096], np.float64)))
         if len(bad):
@@ -169,13 +298,13 @@ def _check_finite(vectors: npt.NDArray[Any]) -> None:
 
 
 def _numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Classes as numbers, nan for points without one: what can be saved without executing code on load."""
+    """Return classes as numbers, nan for points without one: what can be saved without executing code on load."""
     codes = label_codes(labels)
     return np.where(codes < 0, np.nan, codes)
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """A line for each method: mean and deviation of each measure, and what went wrong."""
+    """Write a line for each method: mean and deviation of each measure, and what went wrong."""
     with replacing(path) as file:
         writer = csv.writer(file)
         writer.writerow(

@@ -11,8 +11,9 @@ from typing import Any, Protocol, Self, cast
 
 import numpy as np
 
+from grinch._checks import count_rows
 from grinch._interrupts import uninterrupted
-from grinch._types import Advance, Floats, Ids, Slots, count_rows
+from grinch._types import Advance, Floats, Ids, Slots
 from grinch.core.arrival_neighbors import ArrivalNeighbors, KnownNeighbors
 from grinch.core.moves import insert_all, place_all, reach, remove_all, score_pairs, score_siblings
 from grinch.core.rules import NO_MOVES, Rules, rules_from_state, rules_to_state

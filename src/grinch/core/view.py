@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch._types import Floats, Ids, Slots, count_rows
+from grinch._checks import count_rows
+from grinch._types import Floats, Ids, Slots
 from grinch.core.moves import place_all, score_pairs
 from grinch.core.rules import Rules
 from grinch.neighbors.exact import VectorSearch

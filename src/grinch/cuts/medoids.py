@@ -8,10 +8,19 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._by_column import check_vectors, columns, unit_scale
 from grinch._checks import check_count
-from grinch._sparse_rows import ROUNDING, paired_products, scaled, squared_distances, squared_lengths
+from grinch._labels import check_labels
 from grinch._types import Floats, Labels
+from grinch._vectors import (
+    ROUNDING,
+    check_vectors,
+    columns,
+    paired_products,
+    scaled,
+    squared_distances,
+    squared_lengths,
+    unit_scale,
+)
 from grinch.errors import unknown_name
 
 METRICS = ("cosine", "euclidean", "sqeuclidean")
@@ -152,16 +161,3 @@ def _sparse_summed_distances(matrix: Any) -> Floats:
         apart = both - 2 * (matrix[part] @ matrix.T).toarray()
         sums[part] = np.sqrt(np.where(apart > ROUNDING * both, apart, 0.0)).sum(axis=1)
     return sums
-
-
-def check_labels(labels: npt.ArrayLike) -> Labels:
-    """The cluster of each point: numbers from 0 on, or -1."""
-    numbers = np.asarray(labels)
-    if numbers.size == 0:
-        numbers = numbers.astype(np.int64)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < -1:
-        raise ValueError(
-            "labels must be one cluster number from 0 on for each point, or -1 for noise; got shape"
-            f" {numbers.shape} and dtype {numbers.dtype}: np.unique(labels, return_inverse=True) numbers other names"
-        )
-    return numbers.astype(np.int64)

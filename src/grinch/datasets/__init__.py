@@ -1,9 +1,9 @@
-"""Labelled data: made on the spot, read from files, and the orders it can arrive in."""
+"""Labelled data, generated or read by name, and orders of arrival."""
 
 from grinch.datasets.catalog import CATALOG, Description
-from grinch.datasets.labelled import Labelled
 from grinch.datasets.loaders import available, load
 from grinch.datasets.orders import ORDERS, arrival
+from grinch.datasets.readers import Labelled
 from grinch.datasets.synthetic import gaussian_mixture, paper_synthetic, separated
 
 __all__ = [

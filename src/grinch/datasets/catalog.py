@@ -7,9 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from grinch.datasets.bundled import Bundled, covtype, has_covtype, mnist, never, shipped
-from grinch.datasets.files import CSV, LIBSVM, NPY, NPZ, TSV, read, read_clinc150, read_speaker_digits
-from grinch.datasets.labelled import Labelled
+from grinch.datasets.readers import (
+    CSV,
+    LIBSVM,
+    NPY,
+    NPZ,
+    TSV,
+    Bundled,
+    Labelled,
+    covtype,
+    has_covtype,
+    mnist,
+    never,
+    read,
+    read_clinc150,
+    read_speaker_digits,
+    shipped,
+)
 
 ALL = slice(None)
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from grinch._checks import check_count
 from grinch.datasets.catalog import CATALOG, Description
-from grinch.datasets.labelled import Labelled
+from grinch.datasets.readers import Labelled
 from grinch.errors import unknown_name
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 
 FOLDER = "GRINCH_DATA"
 
@@ -27,7 +27,7 @@ def load(
     random_state: int | None = 0,
     download: bool = False,
 ) -> Labelled:
-    """The data set of that name, values as float32; see :data:`CATALOG` for all of them.
+    """Load a data set by its name in :data:`CATALOG`, with values as float32.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def load(
 
 
 def available(folder: str | Path | None = None) -> list[str]:
-    """The names that :func:`load` can serve from here, without a download.
+    """Return the names that :func:`load` can load here without a download.
 
     >>> set(available()) >= {"breast_cancer", "digits", "iris", "wine"}
     True
@@ -95,7 +95,7 @@ def _read(description: Description, path: Path) -> Labelled:
 
 
 def _folder(folder: str | Path | None) -> Path | None:
-    """The given folder, which must exist; or the one in the environment, if any."""
+    """Return the given folder, which must exist; or the one in the environment, if any."""
     name, given = ("folder", folder) if folder is not None else (FOLDER, os.environ.get(FOLDER))
     if not given:
         return None
@@ -105,7 +105,7 @@ def _folder(folder: str | Path | None) -> Path | None:
 
 
 def _find(description: Description, home: Path) -> Path | None:
-    """The first of the files that is in the folder, or in a folder in it."""
+    """Return the first of the files that is in the folder, or in a folder in it."""
     for file in description.files:
         found = [path for path in (home / file, *sorted(home.glob(f"*/{file}"))) if path.is_file()]
         if found:

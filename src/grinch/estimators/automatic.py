@@ -11,8 +11,8 @@ from grinch._types import Floats, Ids, Vectors32
 from grinch.core.engine import Engine
 from grinch.cuts.automatic import AutomaticCut, automatic_cut
 from grinch.cuts.choice import Choice
-from grinch.cuts.flat import labels_of
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, comparable, weighted
+from grinch.cuts.labels import labels_of
 from grinch.cuts.persistence import mean_gaps
 from grinch.cuts.tracking import GrowingTree, WholeCut
 from grinch.estimators.fit import Fit

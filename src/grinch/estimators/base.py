@@ -19,9 +19,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from grinch import cuts
-from grinch._types import Advance, count_rows
+from grinch._checks import count_rows
+from grinch._types import Advance, Mask
 from grinch.cuts.choice import Choice
-from grinch.cuts.flat import Mask
 from grinch.cuts.tracking import LiveCut
 from grinch.errors import LinkageError
 from grinch.estimators import saved
@@ -29,7 +29,7 @@ from grinch.estimators.advice import MIN_POINTS, advise_on_n_clusters, advise_on
 from grinch.estimators.automatic import automatic_cut_of, growing_tree, rows_of
 from grinch.estimators.builder import Builder
 from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
-from grinch.estimators.described import Described
+from grinch.estimators.cluster_report import Described
 from grinch.estimators.fit import Fit
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage, is_average, metric_in_full
@@ -403,7 +403,7 @@ class TreeClusterer(Described, ClusterMixin, BaseEstimator):
     def _progress(self, what: str, total: int) -> AbstractContextManager[Advance | None]:
         if not self.verbose:
             return nullcontext()
-        from grinch.progress.bar import progress_bar
+        from grinch.progress import progress_bar
 
         return progress_bar(what, total)
 

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse
 
 from grinch import cuts
-from grinch._by_column import unit_scale
-from grinch._sparse_rows import ROUNDING, paired_products, scaled, squared_lengths
-from grinch._types import Floats, Labels, Vectors32, count_rows
+from grinch._checks import count_rows
+from grinch._types import Floats, Labels, Vectors32
+from grinch._vectors import ROUNDING, paired_products, scaled, squared_lengths, unit_scale
 from grinch.baselines.agglomeration import merge_and_score
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import COUNT, LENGTH, SPREAD, VectorLinkage

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch._checks import check_count, check_flag
+from grinch._checks import check_count, check_flag, count_rows
 from grinch._interrupts import uninterrupted
-from grinch._types import Slots, count_rows
+from grinch._types import Slots
 from grinch.core.engine import Engine
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.core.view import Places

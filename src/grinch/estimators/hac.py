@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grinch._checks import check_flag, check_room_for_pairs
-from grinch._types import count_rows
+from grinch._checks import check_flag, check_room_for_pairs, count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
 from grinch.baselines.hac import BEST_FIRST, CHAIN, OF_MEANS, SCIPY, SCIPY_BYTES_PER_PAIR, HACBuilder
 from grinch.estimators.base import Prepared, TreeClusterer

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from grinch._checks import check_count, check_room_for_pairs
-from grinch._types import count_rows
+from grinch._checks import check_count, check_room_for_pairs, count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
-from grinch.baselines.minibatch import BufferBuilder
+from grinch.baselines.hac import BufferBuilder
 from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.linkage.named import VectorLinkage, linkage_of
 

@@ -20,8 +20,8 @@ import math
 import numpy as np
 
 from grinch._compile import jitable
-from grinch._sparse_rows import ROUNDING, first_not_below
 from grinch._types import Floats, Ids, Vectors32
+from grinch._vectors import ROUNDING, first_not_below
 from grinch.linkage.named import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, COUNT, LENGTH, SPREAD, TANIMOTO
 
 # Columns of moments besides those of dense vectors: the length of what was dropped from the mean, at most; and the

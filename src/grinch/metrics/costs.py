@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from grinch._by_column import check_vectors, columns, unit_scale
 from grinch._compile import kernel
-from grinch._sparse_rows import scaled
 from grinch._types import Floats, Ids
+from grinch._vectors import check_vectors, columns, scaled, unit_scale
 from grinch.errors import unknown_name
 from grinch.tree import Tree
 from grinch.tree.lca import products_across

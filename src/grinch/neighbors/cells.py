@@ -18,7 +18,7 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
-from grinch._cores import cores
+from grinch._checks import cores
 from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
 from grinch.neighbors.cell_kernels import (

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from grinch._checks import cores
 from grinch._compile import entry, jitable
-from grinch._cores import cores
 from grinch._top_k import keep_best, offer_block
 from grinch._types import Floats, Ids, Slots, Vectors32, as_id
 from grinch.linkage.named import LENGTH

@@ -13,9 +13,9 @@ import numpy as np
 
 from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
-from grinch._sparse_rows import first_not_below
 from grinch._top_k import offer_block
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
+from grinch._vectors import first_not_below
 from grinch.linkage.named import TANIMOTO
 from grinch.linkage.sparse import SQUARE
 from grinch.neighbors.exact import EXTRA, ExactSearch, rank

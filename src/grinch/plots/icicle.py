@@ -10,9 +10,7 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Labels
-from grinch.plots.commonest import GivenLabels, Groups, groups, whole_nodes
-from grinch.plots.naming import MOST, NEARLY_ALL, Naming, Shares
-from grinch.plots.outline import default_size
+from grinch.plots.names import MOST, NEARLY_ALL, GivenLabels, Groups, Naming, Shares, default_size, groups, whole_nodes
 from grinch.plots.style import (
     AS_IT_IS,
     INK,

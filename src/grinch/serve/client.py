@@ -14,7 +14,8 @@ from urllib.parse import urlencode
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import Labels, count_rows
+from grinch._checks import count_rows
+from grinch._types import Labels
 from grinch.cuts.tracking import Change
 from grinch.serve.connection import FIRST_WAIT, Connection, understood
 from grinch.store.inputs import listed

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch.files.write import replacing
-from grinch.serve import assets, history, maps
-from grinch.serve.arrays import pack_arrays, unpack_arrays
-from grinch.serve.fields import is_address, plain
-from grinch.serve.later import Computing
-from grinch.serve.scene import Scene
+from grinch.io.write import replacing
+from grinch.serve import assets
+from grinch.serve.background import Computing
 from grinch.serve.sources import sampled
-from grinch.serve.viewer import Viewer
+from grinch.serve.views import history, maps
+from grinch.serve.views.arrays import pack_arrays, unpack_arrays
+from grinch.serve.views.fields import is_address, plain
+from grinch.serve.views.scene import Scene
+from grinch.serve.views.viewer import Viewer
 
 MOST_POINTS = 50_000
 # Vectors longer than this are shortened to the directions in which the points vary most.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grinch.serve.sources import MemorySource, StoreSource
-from grinch.serve.viewer import Viewer
+from grinch.serve.views.viewer import Viewer
 
 # Notebooks are pages of servers on this machine, on whatever port.
 NOTEBOOKS = ("'self'", "http://localhost:*", "http://127.0.0.1:*", "https://localhost:*", "vscode-webview:")
@@ -39,8 +39,8 @@ class Explorer:
         return f"http://127.0.0.1:{self._port}/"
 
     def _start(self) -> None:
-        from grinch.serve.http.app import listen, make_app, run
-        from grinch.serve.http.settings import Settings
+        from grinch.serve.api.app import listen, make_app, run
+        from grinch.serve.api.settings import Settings
 
         listening = listen("127.0.0.1", 0)
         self._port = listening.getsockname()[1]

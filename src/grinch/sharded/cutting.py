@@ -9,10 +9,10 @@ from grinch.cuts import AutomaticCut, automatic_cut
 from grinch.cuts.graph import NeighborGraph, weighted_by
 from grinch.estimators.automatic import is_cut_by_heights, known_heights
 from grinch.linkage.named import VectorLinkage
+from grinch.sharded.compose import Merges
 from grinch.sharded.job import Job
 from grinch.sharded.stages import near, skeleton, top
 from grinch.sharded.stages.near import Spread
-from grinch.sharded.whole import Merges
 from grinch.tree import NONE, Tree
 
 

@@ -27,14 +27,14 @@ from grinch.estimators.advice import advise_on_n_clusters, advise_on_points, adv
 from grinch.estimators.base import CUT_BY
 from grinch.estimators.checks import check_ids
 from grinch.estimators.grinch import Grinch
-from grinch.files.digests import digest
+from grinch.io.inputs import open_rows
+from grinch.io.rows import SparseRows
+from grinch.io.write import digest
 from grinch.linkage.named import VectorLinkage, metric_in_full
 from grinch.sharded import record
 from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
 from grinch.sharded.folder import alone_in, check_folder, clear_others, stages_folder
-from grinch.sharded.inputs import open_rows
-from grinch.sharded.inputs.sparse import SparseRows
 from grinch.sharded.job import Job
 from grinch.sharded.pipeline import Run, Stage, has_graph, is_kept, is_opened, run_graph, run_stages
 from grinch.sharded.record import whole_tree

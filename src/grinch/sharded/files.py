@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch.files.points import FileError
-from grinch.files.write import replacing
+from grinch.io.points import FileError
+from grinch.io.write import replacing
 
 ARRAY, SPARSE, RECORDS = ".npy", ".csr.npz", ".pickle"
 # Tasks run side by side in threads, each of which has a value of its own.

@@ -8,9 +8,9 @@ from typing import Any
 
 from grinch.core.rules import Rules
 from grinch.estimators.grinch import Grinch
+from grinch.io.rows import Rows
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage
-from grinch.sharded.inputs import Rows
 from grinch.tree.links import NO_LIMIT
 
 

@@ -15,15 +15,15 @@ import scipy.sparse
 import grinch
 from grinch import cuts
 from grinch._types import Ids, Labels
-from grinch.files.read import FileError
-from grinch.files.write import replacing
+from grinch.io.read import FileError
+from grinch.io.write import replacing
 from grinch.linkage.named import VectorLinkage
+from grinch.sharded.compose import compose_merges, subtree
 from grinch.sharded.files import read_arrays, taken, write_arrays
 from grinch.sharded.folder import stages_folder
 from grinch.sharded.job import Job, RunFolder
 from grinch.sharded.pipeline import Run, are_trees_there
 from grinch.sharded.stages import skeleton, top, trees
-from grinch.sharded.whole import compose_merges, subtree
 from grinch.tree import Tree
 
 FILE, IDS, FORMAT = "run.json", "ids.npz", 1

@@ -19,7 +19,7 @@ import grinch
 from grinch._checks import check_count
 from grinch._dask import SECONDS_FOR_A_WORKER, import_distributed, local_client, remote_client, wait_for_a_worker
 from grinch.errors import ShardError
-from grinch.files.write import replacing
+from grinch.io.write import replacing
 from grinch.progress import progress_bar
 from grinch.sharded.tasks import Done, Failed, Task, find, perform, stamp_of
 

@@ -12,10 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grinch._cores import limited_cores
+from grinch._checks import limited_cores
 from grinch.errors import cause_of
-from grinch.files.digests import digest
-from grinch.files.write import replacing
+from grinch.io.write import digest, replacing
 from grinch.sharded.files import noting_files
 
 

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from grinch._types import Counts, Labels, Slots, count_rows
+from grinch._checks import count_rows
+from grinch._types import Counts, Labels, Slots
 from grinch.cuts.choice import Choice
 from grinch.cuts.tracking import CUT_BY, Change, TrackedCut, Tracker
 from grinch.cuts.tracking.follower import Arrays
-from grinch.cuts.tracking.ids import NO_CLUSTER
-from grinch.cuts.tracking.owners import ABOVE, owners_above
+from grinch.cuts.tracking.identity import ABOVE, NO_CLUSTER, owners_above
 from grinch.estimators.grinch import Grinch
 
 

@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import Counts, count_rows
+from grinch._checks import count_rows
+from grinch._types import Counts
 from grinch.saving.disk import CHUNK
 from grinch.store import inputs
 from grinch.store.damage import DamagedStore, damaged, reading

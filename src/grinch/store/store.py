@@ -19,9 +19,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from grinch._checks import check_count, check_flag
+from grinch._checks import check_count, check_flag, count_rows
 from grinch._compile import no_garbage_collection
-from grinch._types import Counts, Labels, Slots, count_rows
+from grinch._types import Counts, Labels, Slots
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import Change
 from grinch.errors import LinkageError

@@ -12,8 +12,8 @@ from numba import typeof, types
 
 from grinch._by_reference import by_reference, narrowing
 from grinch._compile import jitable
-from grinch._sparse_rows import product_of
 from grinch._types import Counts, Flags, Floats, Ids, Slots, Vectors32, as_id
+from grinch._vectors import product_of
 from grinch.errors import LinkageError
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import (

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from grinch._compile import jitable, kernel
 from grinch._labels import label_codes
-from grinch._sparse_rows import first_not_below
 from grinch._types import Counts, Floats, Ids, Labels, as_id
+from grinch._vectors import first_not_below
 from grinch.errors import unknown_name
 from grinch.tree.links import Paths, fill_gaps, no_nodes, place_of_common_ancestor
 from grinch.tree.tree import Tree

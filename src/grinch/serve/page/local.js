@@ -1,5 +1,5 @@
 // Where answers come from when there is no server: from what the static export put into the page. The face is that of
-// grinch/remote; what the answers are is defined by grinch.serve.viewer, and a test compares the two.
+// grinch/remote; what the answers are is defined by grinch.serve.views.viewer, and a test compares the two.
 
 import { LocalCuts } from "grinch/localcuts";
 import { LocalRows, LocalWords } from "grinch/localpoints";

@@ -1,4 +1,4 @@
-// The cuts of a tree inside the page: what grinch.serve.scene does on a server.
+// The cuts of a tree inside the page: what grinch.serve.views.scene does on a server.
 
 const SLOTS = 10;
 

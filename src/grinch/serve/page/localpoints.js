@@ -1,4 +1,4 @@
-// The points inside the page: their words, and numbers by which they are compared (grinch.serve.sample on a server).
+// The points inside the page: their words, and numbers by which they are compared (grinch.serve.views.sample on a server).
 
 const FEWEST_FOR_REPEATS = 8;
 // Of larger nodes, an even sample is compared.

@@ -1,4 +1,4 @@
-// A tree inside the page, for the static export: what grinch.tree.blocks and grinch.serve.scene do on a server.
+// A tree inside the page, for the static export: what grinch.tree.blocks and grinch.serve.views.scene do on a server.
 
 const SHARE = 1 / 8, MOST_BLOCKS = 20_000;
 const STEP = 1.25, LONGEST_PATH = 12;

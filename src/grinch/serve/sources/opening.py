@@ -12,7 +12,7 @@ import numpy as np
 
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.saved import load
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 from grinch.saving.container import MAGIC, OLD_MODEL
 from grinch.serve.sources.memory import MemorySource
 from grinch.serve.sources.store import StoreSource

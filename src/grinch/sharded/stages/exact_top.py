@@ -23,10 +23,10 @@ from grinch.core.rules import Rules
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import COUNT, LENGTH, VectorLinkage, formula_score, merge_rows, score_others
 from grinch.linkage.weighted import VectorMeans
+from grinch.sharded.compose import Merges, merges_of
 from grinch.sharded.files import write_arrays
 from grinch.sharded.job import Job
 from grinch.sharded.stages import trees
-from grinch.sharded.whole import Merges, merges_of
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from grinch._types import Floats, Labels, count_rows
+from grinch._checks import count_rows
+from grinch._types import Floats, Labels
 from grinch.sharded.files import n_bytes, read_arrays, read_part, taken, write_arrays
 from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages import route, skeleton

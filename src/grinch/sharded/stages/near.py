@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import clone
 
-from grinch._types import Floats, Ids, Labels, count_rows
+from grinch._checks import count_rows
+from grinch._types import Floats, Ids, Labels
 from grinch.core.engine import Engine
 from grinch.cuts.graph import N_NEIGHBORS, Weights, comparable, distances_of
 from grinch.cuts.persistence import mean_gaps

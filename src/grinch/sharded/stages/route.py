@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from grinch._types import Labels, Mask, count_rows
+from grinch._checks import count_rows
+from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
 from grinch.neighbors import AutoSearch
 from grinch.neighbors.cells import CellSearch

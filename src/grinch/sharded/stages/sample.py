@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import count_rows
+from grinch._checks import count_rows
 from grinch.sharded.files import joined, n_bytes, read_rows, write_rows
 from grinch.sharded.job import Job, piece_name
 

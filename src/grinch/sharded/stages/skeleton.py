@@ -21,10 +21,10 @@ from grinch.estimators.advice import no_advice
 from grinch.estimators.automatic import near_by_leaf
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import VectorLinkage
+from grinch.sharded.compose import Merges, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages.sample import sampled
-from grinch.sharded.whole import Merges, merges_of
 from grinch.tree import NONE, Tree
 
 STAGE, NAME = "skeleton", "sample-tree"

@@ -8,10 +8,10 @@ import numpy as np
 
 from grinch._types import Floats
 from grinch.linkage.named import VectorLinkage, formula_score, merge_rows
+from grinch.sharded.compose import Merges, without
 from grinch.sharded.files import read_arrays, write_arrays
 from grinch.sharded.job import Job, RunFolder
 from grinch.sharded.stages import exact_top, skeleton, trees
-from grinch.sharded.whole import Merges, without
 
 STAGE, NAME = "top", "upper-tree"
 

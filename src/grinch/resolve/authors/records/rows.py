@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, AnyStr, BinaryIO, NamedTuple
 
 from grinch.errors import missing_extra
-from grinch.files.read import FileError
+from grinch.io.read import FileError
 
 FORMATS = (".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet")
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grinch.files.digests import digest
-from grinch.files.write import replacing
+from grinch.io.write import digest, replacing
 
 
 class Checkpoint:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from grinch._checks import check_count
-from grinch.resolve.authors.clustering.identity import stable_ids
-from grinch.resolve.authors.records.record import Record
+from grinch.resolve.authors.block_clustering import stable_ids
+from grinch.resolve.authors.record import Record
 from grinch.resolve.authors.runs.parallel import run_blocks
 
 if TYPE_CHECKING:
-    from grinch.resolve.authors.learned.model import Model
+    from grinch.resolve.authors.model import Model
 
 
 SIDES = ("author a", "author b")
@@ -56,11 +56,11 @@ def resolve(
     model : Model
         See :func:`~grinch.resolve.authors.train`.
     method : str
-        How a block is clustered: see :func:`~grinch.resolve.authors.clustering.block.cluster_block`.
+        How a block is clustered: see :func:`~grinch.resolve.authors.block_clustering.cluster_block`.
     review : int
         How many doubtful decisions are returned; 0 saves the time to look for them.
     previous : mapping of str to str, optional
-        Authors by record id, of an earlier run: see :func:`~grinch.resolve.authors.clustering.identity.stable_ids`.
+        Authors by record id, of an earlier run: see :func:`~grinch.resolve.authors.block_clustering.stable_ids`.
     jobs, engine, address, on_done, checkpoint
         See :func:`~grinch.resolve.authors.runs.parallel.run_blocks`.
     stamp : str
@@ -110,9 +110,9 @@ def _with_authors(doubt: dict[str, Any], block: str) -> dict[str, Any]:
 
 def _resolve_block(records: Sequence[Record], model: Model, method: str, review: int) -> dict[str, Any]:
     """The cluster of each record and the doubts, as plain data that a checkpoint can hold."""
-    from grinch.resolve.authors.clustering.block import cluster_block
-    from grinch.resolve.authors.learned.linkage import CorefLinkage
-    from grinch.resolve.authors.results.review import doubts
+    from grinch.resolve.authors.block_clustering import cluster_block
+    from grinch.resolve.authors.evaluation import doubts
+    from grinch.resolve.authors.model import CorefLinkage
 
     result = cluster_block(records, model, method)
     clusters = [result.authors[record.id] for record in records]

@@ -1,0 +1,165 @@
+"""Rows of vectors, dense or sparse: checks, lengths, and products of sparse rows (columns ascending, and values)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from grinch._compile import jitable, kernel
+from grinch._types import Counts, Floats
+
+Columns = npt.NDArray[np.signedinteger[Any]]
+Values = npt.NDArray[np.floating[Any]]
+
+# A row this many times as long as another is searched for its columns, not walked through.
+MUCH_LONGER = 16
+# A squared distance below this part of the squared lengths is rounding.
+ROUNDING = 1e-12
+
+
+def check_vectors(vectors: Any, n: int) -> Any:
+    """The vectors of ``n`` points, as a matrix of finite numbers (dense, or CSR with columns in ascending order)."""
+    matrix: Any = in_order(vectors.tocsr()) if scipy.sparse.issparse(vectors) else np.asarray(vectors)
+    if matrix.ndim != 2 or matrix.shape[0] != n:
+        raise ValueError(
+            f"vectors must have one row for each of the {n} points, in the order they arrived; got shape {matrix.shape}"
+        )
+    values: npt.NDArray[Any] = matrix.data if scipy.sparse.issparse(matrix) else matrix
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"vectors must be numbers; got dtype {values.dtype}: convert them with astype(float)")
+    # The sum is finite if all are (a second look tells an overflow apart), and needs no array of flags.
+    if not np.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
+        raise ValueError("vectors must be finite; got a nan or an infinity: drop those rows or fill them in")
+    return matrix
+
+
+def columns(matrix: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.float64]]:
+    """Each column of a dense matrix as an array of its own."""
+    for j in range(matrix.shape[1]):
+        yield matrix[:, j].astype(np.float64)
+
+
+def unit_scale(matrix: Any) -> npt.NDArray[np.float64]:
+    """By row, what makes it a unit vector; 0 for a zero vector, which is similar to nothing."""
+    if scipy.sparse.issparse(matrix):
+        squared = squared_lengths(matrix)
+    else:
+        squared = np.zeros(matrix.shape[0])
+        for column in columns(matrix):
+            squared += column * column
+    return np.divide(1.0, np.sqrt(squared), out=np.zeros_like(squared), where=squared > 0)
+
+
+@jitable
+def product_of(columns: Columns, values: Values, other_columns: Columns, other_values: Values) -> float:
+    """The product of two rows, added column by column from the first on."""
+    if columns.shape[0] > other_columns.shape[0]:
+        columns, other_columns = other_columns, columns
+        values, other_values = other_values, values
+    n, m, total, j = columns.shape[0], other_columns.shape[0], 0.0, 0
+    if n * MUCH_LONGER < m:
+        for i in range(n):
+            j = first_not_below(other_columns, columns[i], j)
+            if j == m:
+                break
+            if other_columns[j] == columns[i]:
+                total += np.float64(values[i]) * np.float64(other_values[j])
+        return total
+    i = 0
+    while i < n and j < m:
+        a, b = columns[i], other_columns[j]
+        if a == b:
+            total += np.float64(values[i]) * np.float64(other_values[j])
+        i += a <= b
+        j += b <= a
+    return total
+
+
+@jitable
+def first_not_below(columns: Columns, column: int, start: int) -> int:
+    """Where the columns reach this one, from ``start`` on."""
+    step, low, high = 1, start, start
+    while high < columns.shape[0] and columns[high] < column:
+        low, high = high + 1, high + step
+        step *= 2
+    high = min(high, columns.shape[0])
+    while low < high:
+        middle = (low + high) // 2
+        if columns[middle] < column:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def paired_products(a: Any, b: Any, rows: npt.NDArray[Any], others: npt.NDArray[Any]) -> Floats:
+    """The product of row ``rows[i]`` of a CSR matrix with row ``others[i]`` of another, for each i.
+
+    >>> import scipy.sparse
+    >>> matrix = scipy.sparse.csr_matrix([[1.0, 0, 2], [0, 1, 3]])
+    >>> paired_products(matrix, matrix, np.array([0, 0]), np.array([0, 1])).tolist()
+    [5.0, 6.0]
+    """
+    a, b = in_order(a), in_order(b)
+    products = np.empty(len(rows))
+    _fill_products(*_parts(a), *_parts(b), rows.astype(np.int64), others.astype(np.int64), products)
+    return products
+
+
+def squared_distances(a: Any, b: Any, rows: npt.NDArray[Any], others: npt.NDArray[Any]) -> Floats:
+    """The squared Euclidean distances of the same pairs; what may be rounding is 0."""
+    squares = squared_lengths(a)[rows] + squared_lengths(b)[others]
+    found = squares - 2 * paired_products(a, b, rows, others)
+    return np.where(found > ROUNDING * squares, found, 0.0)
+
+
+def squared_lengths(matrix: Any) -> Floats:
+    """By row of a CSR matrix, the sum of its squares."""
+    of_row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    squared = np.bincount(of_row, matrix.data.astype(np.float64) ** 2, matrix.shape[0])
+    # Of no entries at all, these are whole numbers.
+    return squared.astype(np.float64)
+
+
+def scaled(matrix: Any, factors: Floats) -> Any:
+    """A CSR matrix in float64, each row times its factor."""
+    matrix = matrix.astype(np.float64)
+    matrix.data *= np.repeat(factors, np.diff(matrix.indptr))
+    return matrix
+
+
+def in_order(matrix: Any) -> Any:
+    """The same CSR matrix with the columns of every row in ascending order, each once."""
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+def _parts(matrix: Any) -> tuple[Counts, Counts, Floats]:
+    """Where rows start, columns and values, in one form for all matrices, so that one kernel serves them."""
+    starts, columns = (np.asarray(array, np.int64) for array in (matrix.indptr, matrix.indices))
+    return starts, columns, np.asarray(matrix.data, np.float64)
+
+
+@kernel
+def _fill_products(
+    starts: Counts,
+    columns: Counts,
+    values: Floats,
+    other_starts: Counts,
+    other_columns: Counts,
+    other_values: Floats,
+    rows: Counts,
+    others: Counts,
+    products: Floats,
+) -> None:
+    for i in range(rows.shape[0]):
+        u, v = rows[i], others[i]
+        here = slice(starts[u], starts[u + 1])
+        there = slice(other_starts[v], other_starts[v + 1])
+        products[i] = product_of(columns[here], values[here], other_columns[there], other_values[there])

@@ -1,6 +1,0 @@
-"""Points from files, and files that are replaced whole."""
-
-from grinch.files.read import FORMATS, FileError, Points, read_points
-from grinch.files.write import harmless, replacing
-
-__all__ = ["FORMATS", "FileError", "Points", "harmless", "read_points", "replacing"]

@@ -1,0 +1,122 @@
+"""Points of a file, the columns asked for, and errors about files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from grinch._checks import available_memory
+from grinch.errors import unknown_name
+
+# What a message shows of a long value, and of many names.
+LONGEST_SHOWN, MOST_NAMES = 60, 20
+
+
+class Points(NamedTuple):
+    """Vectors read from a file, and what the file says of each of them."""
+
+    vectors: Any
+    """An array, or a CSR matrix if the file holds a sparse one."""
+    ids: npt.NDArray[Any] | None
+    labels: npt.NDArray[Any] | None
+    kept: dict[str, list[Any]] = {}  # noqa: RUF012 (nobody writes to it)
+    """Other columns that were asked for, by name; None where a cell is empty."""
+    columns: list[str] | None = None
+    """The names of the features, where the file has them."""
+    is_text: bool = False
+    """Whether numbers are written out, so that the file says nothing of how exact they are."""
+
+
+class FileError(ValueError):
+    """A file that cannot be read as points."""
+
+
+class Asked(NamedTuple):
+    """The columns, or arrays, that are no features: classes, ids, those to leave out, and those to keep beside."""
+
+    label: str | None = None
+    id: str | None = None
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    keep_option: str = "--payload"
+
+    @property
+    def beside(self) -> list[str]:
+        """Those to read beside the features."""
+        return list(dict.fromkeys(name for name in (self.label, self.id, *self.keep) if name is not None))
+
+
+def check_names(names: Collection[str], asked: Asked) -> None:
+    """The columns, or arrays, that are asked for must be there."""
+    several = [*(("--drop", name) for name in sorted(asked.drop)), *((asked.keep_option, name) for name in asked.keep)]
+    for option, name in (("--label", asked.label), ("--id", asked.id), *several):
+        if name is not None and name not in names:
+            raise FileError(str(unknown_name(option, name, names)))
+
+
+def choose_features(names: list[str], asked: Asked) -> list[str]:
+    """The columns that are left when those that are no features are taken away."""
+    check_names(names, asked)
+    beside = {*asked.beside, *asked.drop}
+    features = [name for name in names if name not in beside]
+    if not features:
+        raise FileError(
+            f"FILE has no feature columns left; its columns are {', '.join(map(shown, names[:MOST_NAMES]))}"
+        )
+    return features
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it, cut short."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
+# Where the system does not say how much memory is free.
+USUAL_MEMORY = 8_000_000_000
+
+
+def check_unpacked_size(name: str, size: int) -> None:
+    """Refuse what would not fit in memory once it is unpacked."""
+    room = available_memory() or USUAL_MEMORY
+    if size > room:
+        raise FileError(
+            f"FILE {name!r} would unpack to {size:,} bytes, and {room:,} are free;"
+            " save a part of it, or give an .npy file, which is read piece by piece"
+        )
+
+
+class Bounded(io.RawIOBase):
+    """A stream of unpacked bytes that ends with an error when there are more than there is memory for."""
+
+    def __init__(self, name: str, unpacked: BinaryIO):
+        self.name, self.unpacked, self.size = name, unpacked, 0
+        self.room = available_memory() or USUAL_MEMORY
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        piece = self.unpacked.read(len(buffer))
+        self.size += len(piece)
+        if self.size > self.room:
+            raise FileError(
+                f"FILE {self.name!r} unpacks to more than {self.room:,} bytes, all the memory that is free;"
+                " unpack it yourself and save a part of it"
+            )
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def float_type(*dtypes: npt.DTypeLike) -> np.dtype[Any]:
+    """float32 if it holds all values of these types, else float64.
+
+    >>> float_type("uint8", "float16"), float_type("int64")
+    (dtype('float32'), dtype('float64'))
+    """
+    found = np.result_type(np.float32, *dtypes)
+    return found if found == np.float32 else np.dtype(np.float64)

@@ -1,0 +1,263 @@
+"""What every request has to pass: who asks, from where, and how much it brings along."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from grinch.serve.api.settings import MEGABYTE, Settings
+
+log = logging.getLogger("grinch.serve")
+
+# Whether it is alive is asked by machines that have no token; nothing else is said.
+OPEN_TO_ALL = ("/health", "/health/live", "/health/ready")
+# Bodies of other routes are small, and so may be read in the loop of the server.
+WITH_POINTS = ("/v1/insert", "/v1/update", "/v1/remove", "/v1/predict", "/v1/payload", "/v1/vectors")
+SMALL, A_VECTOR = MEGABYTE, 4 * MEGABYTE
+ARRAYS = ("application/x-npy", "application/x-npz", "application/vnd.apache.arrow.stream")
+A_MONTH = 30 * 24 * 3600
+
+
+class Refused(Exception):
+    """A request that is not answered further."""
+
+    def __init__(self, status: int, message: str, *headers: tuple[bytes, bytes]):
+        super().__init__(message)
+        self.status, self.headers = status, headers
+
+
+class Guard:
+    """ASGI middleware around the whole application.
+
+    It checks Host (against other names that point here), Origin and Sec-Fetch-Site (against pages of other sites), the
+    token, and the size of the body, also of one that comes in chunks; it gives every answer the headers that keep a
+    browser from doing what it should not; and it answers what went wrong inside without showing it.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings):
+        self.app, self.settings = app, settings
+        self.held = 0
+        """Bytes of all bodies that were received for requests that are not answered yet."""
+        self._cookie = None if settings.token is None else _cookie_of(settings.token)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        nonce = secrets.token_urlsafe(16)
+        scope.setdefault("state", {})["nonce"] = nonce
+        answer = _Answer(send, self._security_headers(nonce))
+        try:
+            self._check(scope)
+            # Where there are too many connections, those that were allowed something stay longest.
+            scope["state"]["is_allowed"] = scope["path"] not in OPEN_TO_ALL
+            await self._answer(scope, receive, answer)
+        except (Refused, _Redirected) as refused:
+            await answer.say(refused)
+        except ClientDisconnect:
+            # Nobody is there to be answered.
+            return
+        except Exception:
+            number = secrets.token_hex(4)
+            log.exception("error %s in %s %s", number, scope["method"], scope["path"])
+            if answer.has_begun:
+                raise
+            await answer.say(Refused(500, f"something went wrong inside; the log of the server has it as {number}"))
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        limited = _Limited(receive, self, self.most(scope))
+        try:
+            await self.app(scope, limited, answer)
+        finally:
+            self.held -= limited.count
+
+    def most(self, scope: Scope) -> int:
+        """Bytes that the body of a request may have."""
+        settings, path = self.settings, scope["path"]
+        if path not in WITH_POINTS:
+            return min(settings.max_body, A_VECTOR if path == "/api/place" else SMALL)
+        kind = _first_of_each(scope["headers"]).get(b"content-type", "").partition(";")[0].strip().lower()
+        return settings.max_body if kind in ARRAYS else min(settings.max_body, settings.max_json)
+
+    # What is asked ------------------------------------------------------------------------------------------------
+
+    def _check(self, scope: Scope) -> None:
+        headers = _first_of_each(scope["headers"])
+        host = self._check_host(scope)
+        self._check_origin(scope, headers, host)
+        self._check_token(scope, headers)
+        _check_length(headers, self.most(scope))
+
+    def _check_host(self, scope: Scope) -> str:
+        given = [value for name, value in scope["headers"] if name == b"host"]
+        host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
+        if host not in self.settings.hosts and _name_of(host) not in self.settings.hosts:
+            raise Refused(
+                421,
+                f"Host must be a name by which this server is called; got {host!r:.100}. Allow it with --allow-host",
+            )
+        return host
+
+    def _check_origin(self, scope: Scope, headers: dict[bytes, str], host: str) -> None:
+        origin = headers.get(b"origin")
+        if origin is not None and (
+            sum(name == b"origin" for name, _ in scope["headers"]) > 1 or _host_of(origin) != host
+        ):
+            raise Refused(403, f"Origin must be this server itself; got {origin!r:.100}. Pages of others may not ask")
+        site = headers.get(b"sec-fetch-site", "none")
+        # A link from elsewhere may lead to the page, or a notebook show it; frame-ancestors says whose.
+        is_opened = scope["path"] == "/" and headers.get(b"sec-fetch-mode") == "navigate"
+        if site not in ("same-origin", "none") and not (is_opened and scope["method"] == "GET"):
+            raise Refused(403, "Sec-Fetch-Site must be same-origin: pages of other sites may not ask")
+
+    def _check_token(self, scope: Scope, headers: dict[bytes, str]) -> None:
+        token = self.settings.token
+        if token is None or self._cookie is None or scope["path"] in OPEN_TO_ALL:
+            return
+        scheme, _, given = headers.get(b"authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _is_same(given.strip(), token):
+            return
+        if any(_is_same(given, self._cookie[1]) for given in _cookies_in(scope["headers"], self._cookie[0])):
+            return
+        if scope["path"] == "/" and scope["method"] == "GET":
+            asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
+            if _is_same(asked[0], token):
+                raise _Redirected(self._cookie, is_secure=scope.get("scheme") == "https")
+        raise Refused(
+            401,
+            "a token is needed: send it as 'Authorization: Bearer TOKEN', or open /?token=TOKEN in a browser once",
+            (b"www-authenticate", b"Bearer"),
+        )
+
+    # What is answered ---------------------------------------------------------------------------------------------
+
+    def _security_headers(self, nonce: str) -> list[tuple[bytes, bytes]]:
+        policy = (
+            f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self';"
+            " img-src 'self' data: https:; connect-src 'self'; font-src 'self'; base-uri 'none';"
+            f" form-action 'none'; frame-ancestors {' '.join(self.settings.frame_ancestors)}"
+        )
+        return [
+            (b"content-security-policy", policy.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"cross-origin-resource-policy", b"same-origin"),
+            (b"cross-origin-opener-policy", b"same-origin"),
+            (b"cache-control", b"no-store"),
+        ]
+
+
+class _Redirected(Refused):
+    """Who came with the token in the address is sent on without it, with a cookie."""
+
+    def __init__(self, cookie: tuple[str, str], is_secure: bool):
+        name, value = cookie
+        text = f"{name}={value}; Path=/; Max-Age={A_MONTH}; HttpOnly; SameSite=Strict{'; Secure' if is_secure else ''}"
+        super().__init__(303, "go on without the token", (b"location", b"/"), (b"set-cookie", text.encode()))
+
+
+class _Answer:
+    """Sends an answer on, with some more headers."""
+
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]):
+        self._send, self._headers = send, headers
+        self.has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            given = list(message.get("headers", ()))
+            known = {name.lower() for name, _ in given}
+            message = {**message, "headers": given + [pair for pair in self._headers if pair[0] not in known]}
+        await self._send(message)
+
+    async def say(self, refused: Refused) -> None:
+        """A short answer of the guard's own."""
+        body = json.dumps({"error": str(refused)}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await self({"type": "http.response.start", "status": refused.status, "headers": [*headers, *refused.headers]})
+        await self({"type": "http.response.body", "body": body})
+
+
+class _Limited:
+    """Receives a body up to a number of bytes, for itself and for all requests together."""
+
+    def __init__(self, receive: Receive, guard: Guard, most: int):
+        self._receive, self._guard, self._most, self.count = receive, guard, most, 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        size, settings = len(message.get("body", b"")), self._guard.settings
+        self.count += size
+        self._guard.held += size
+        # Of this kind, for FastAPI takes any other for a body that could not be parsed.
+        if self.count > self._most:
+            raise HTTPException(413, too_large(self._most))
+        if self._guard.held > settings.max_waiting and self._guard.held > self.count:
+            raise HTTPException(503, "too much is being received; try again in a moment", {"Retry-After": "1"})
+        return message
+
+
+def too_large(most: int) -> str:
+    return f"the body must have at most {most:,} bytes here; send it in smaller parts, or points as arrays"
+
+
+def _check_length(headers: dict[bytes, str], most: int) -> None:
+    if headers.get(b"content-encoding", "identity") != "identity":
+        raise Refused(415, "Content-Encoding is not accepted: send the body as it is")
+    length = headers.get(b"content-length")
+    if length is not None and not (length.isascii() and length.isdigit()):
+        raise Refused(400, f"Content-Length must be a number; got {length!r:.40}")
+    if length is not None and int(length) > most:
+        raise Refused(413, too_large(most))
+
+
+def _first_of_each(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
+    found: dict[bytes, str] = {}
+    for name, value in headers:
+        found.setdefault(name, value.decode("latin-1"))
+    return found
+
+
+def _name_of(host: str) -> str:
+    """Without the port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isascii() and port.isdigit() else host
+
+
+def _host_of(origin: str) -> str | None:
+    """Name and port of an origin, as they are in a Host header; None for what is none, such as null."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return None
+    return parts.netloc.lower() if parts.scheme in ("http", "https") and parts.netloc else None
+
+
+def _is_same(given: Any, known: str) -> bool:
+    return isinstance(given, str) and secrets.compare_digest(given.encode("utf-8", "replace"), known.encode())
+
+
+def _cookie_of(token: str) -> tuple[str, str]:
+    """A cookie that only who knows the token can make; with a name of its own, for ports share cookies."""
+    made = hmac.new(token.encode(), b"grinch cookie", hashlib.sha256).hexdigest()
+    return f"grinch-{hashlib.sha256(made.encode()).hexdigest()[:8]}", made
+
+
+def _cookies_in(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
+    """The values of all cookies of a name, whatever others are like: any service on this machine can set some."""
+    sent = [value.decode("latin-1") for header, value in headers if header == b"cookie"]
+    pairs = [one.strip().partition("=") for line in sent for one in line.split(";")]
+    return [value for key, _, value in pairs if key == name]
