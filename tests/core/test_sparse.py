@@ -20,8 +20,7 @@ from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.linkage.sparse import DROPPED
 from grinch.refine.polish import Polisher
 from grinch.summaries.arrays import STALE
-from grinch.summaries.callbacks import addresses
-from grinch.summaries.sparse import ALLOCATE
+from grinch.summaries.callbacks import ALLOCATE, addresses
 from grinch.tree.checks import check_links
 from grinch.tree.links import NO_LIMIT, leaves_under, nodes_in
 

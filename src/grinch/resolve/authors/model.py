@@ -1,4 +1,4 @@
-"""Models in files. A file is checked field by field, and nothing in it is executed.
+"""Learned models, their linkage and their files, which are checked field by field; nothing in them is executed.
 
 A file may come from anywhere, so sizes are checked before anything is read, and only what belongs in a model is read.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,8 +22,8 @@ from grinch.saving import container
 
 KIND = "coreference model"
 # Bytes of a file. The largest array that training makes has 2 MB.
-MOST_BYTES = 1 << 25
-MOST_TOPICS = 256
+MAX_BYTES = 1 << 25
+MAX_TOPICS = 256
 STATISTICS = ("counts", "topics")
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -33,27 +33,19 @@ class ModelFileError(SavedModelError):
     """A file that cannot be used as a model: it is damaged, made by another version, or something else."""
 
 
-class _Flaw(ValueError):
-    """A field of a file, and what is wrong with it."""
-
-    def __init__(self, field: str, complaint: str):
-        super().__init__(f"{field} {complaint}")
+def _need(is_so: bool, complaint: str) -> None:
+    if not is_so:
+        raise ValueError(complaint)
 
 
-def write_model(path: str | os.PathLike[str], about: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write what a model consists of; an incomplete file never takes the place of ``path``."""
-    container.write(path, KIND, about, arrays)
-
-
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor, Statistics | None]:
-    """What a file says about a model, its predictor, and its statistics if it is a model of records."""
+def _read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor, Statistics | None]:
+    """Return the header of a file, its predictor, and its statistics if it is a model of records."""
     try:
         size = os.stat(path).st_size
-        if size > MOST_BYTES:
-            raise _Flaw("the file", f"must have at most {MOST_BYTES:,} bytes; it has {size:,}")
+        _need(size <= MAX_BYTES, f"the file must have at most {MAX_BYTES:,} bytes; it has {size:,}")
         file = container.read(path, KIND)
         file.verify()
-        _check(file.header)
+        _check_header(file.header)
         return file.header, *_parts(file.arrays, file.header)
     except container.OldFormat:
         raise
@@ -63,64 +55,57 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor,
         ) from error
 
 
-# Fields of the header ---------------------------------------------------------------------------------------------
-
-
-def _check(about: dict[str, Any]) -> None:
+def _check_header(about: dict[str, Any]) -> None:
     kind, features, calibration = about.get("kind"), about.get("features"), about.get("calibration")
-    if not isinstance(kind, str) or kind not in PREDICTORS:
-        raise _Flaw("kind", f"must be one of {', '.join(map(repr, PREDICTORS))}; it is {kind!r:.60}")
-    if not isinstance(features, list) or not features or not all(isinstance(each, str) for each in features):
-        raise _Flaw("features", "must be a list of names")
-    if not _is_finite(about.get("threshold")) or not 0 <= about["threshold"] <= 1:
-        raise _Flaw("threshold", f"must be a number from 0 to 1; it is {about.get('threshold')!r:.60}")
-    if not isinstance(calibration, list) or len(calibration) != 2 or not all(map(_is_finite, calibration)):
-        raise _Flaw("calibration", f"must be two finite numbers; it is {calibration!r:.60}")
-    if not isinstance(about.get("report"), dict):
-        raise _Flaw("report", f"must be an object; it is {about.get('report')!r:.60}")
-    n_records = about.get("n_records", 0)
-    if isinstance(n_records, bool) or not isinstance(n_records, int) or not 0 <= n_records < 2**63:
-        raise _Flaw("n_records", f"must be a whole number of at least 0; it is {n_records!r:.60}")
+    threshold, report, n_records = about.get("threshold"), about.get("report"), about.get("n_records", 0)
+    kinds = ", ".join(map(repr, PREDICTORS))
+    _need(isinstance(kind, str) and kind in PREDICTORS, f"kind must be one of {kinds}; it is {kind!r:.60}")
+    is_list = isinstance(features, list) and features and all(isinstance(each, str) for each in features)
+    _need(bool(is_list), "features must be a list of names")
+    is_share = _is_finite(threshold) and 0 <= about["threshold"] <= 1
+    _need(is_share, f"threshold must be a number from 0 to 1; it is {threshold!r:.60}")
+    is_pair = isinstance(calibration, list) and len(calibration) == 2 and all(map(_is_finite, calibration))
+    _need(is_pair, f"calibration must be two finite numbers; it is {calibration!r:.60}")
+    _need(isinstance(report, dict), f"report must be an object; it is {report!r:.60}")
+    is_count = type(n_records) is int and 0 <= n_records < 2**63
+    _need(is_count, f"n_records must be a whole number of at least 0; it is {n_records!r:.60}")
 
 
 def _is_finite(value: object) -> bool:
-    is_number = isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool))
     # Larger integers are no float.
-    return is_number and -1e300 < value < 1e300 and math.isfinite(value)  # type: ignore[operator, arg-type]
-
-
-# Arrays -----------------------------------------------------------------------------------------------------------
+    return type(value) in (int, float) and -1e300 < value < 1e300 and math.isfinite(value)  # type: ignore[operator, arg-type]
 
 
 def _parts(arrays: Arrays, about: dict[str, Any]) -> tuple[Predictor, Statistics | None]:
-    predictor_class = PREDICTORS[about["kind"]]
+    predictor_class, has_statistics = PREDICTORS[about["kind"]], "n_records" in about
     expected = [f"predictor/{part}" for part in predictor_class.PARTS]
-    if "n_records" in about:
-        expected += [f"statistics/{part}" for part in STATISTICS]
-    odd = sorted(set(arrays) ^ set(expected))
-    if odd:
-        raise _Flaw(f"{odd[0]!r:.60}", "is missing" if odd[0] in expected else "does not belong in a model")
+    expected += [f"statistics/{part}" for part in STATISTICS if has_statistics]
+    for name in sorted(set(arrays) ^ set(expected)):
+        raise ValueError(f"{name!r:.60} {'is missing' if name in expected else 'does not belong in a model'}")
     try:
         predictor: Predictor = predictor_class(**{part: arrays[f"predictor/{part}"] for part in predictor_class.PARTS})
     except ValueError as error:
-        raise _Flaw("predictor", str(error)) from error
-    if predictor.n_features != len(about["features"]):
-        raise _Flaw("features", f"must name {predictor.n_features} features; it names {len(about['features'])}")
-    statistics = None
-    if "n_records" in about:
-        statistics = _statistics(about["n_records"], *(arrays[f"statistics/{part}"] for part in STATISTICS))
-    return predictor, statistics
+        raise ValueError(f"predictor {error}") from error
+    n_features = len(about["features"])
+    _need(
+        predictor.n_features == n_features, f"features must name {predictor.n_features} features; it names {n_features}"
+    )
+    if not has_statistics:
+        return predictor, None
+    return predictor, _statistics(about["n_records"], *(arrays[f"statistics/{part}"] for part in STATISTICS))
 
 
 def _statistics(n_records: int, counts: npt.NDArray[Any], topics: npt.NDArray[Any]) -> Statistics:
-    if counts.shape != (N_SLOTS,) or counts.dtype.kind != "i" or (counts < 0).any():
-        raise _Flaw("statistics/counts", f"must be {N_SLOTS:,} whole numbers, none below 0; it is {_kind_of(counts)}")
-    is_table = topics.ndim == 2 and len(topics) == N_TOPIC_SLOTS and topics.shape[1] <= MOST_TOPICS
-    if not is_table or topics.dtype.kind != "f" or not np.isfinite(topics).all():
-        raise _Flaw(
-            "statistics/topics",
-            f"must be {N_TOPIC_SLOTS:,} rows of at most {MOST_TOPICS:,} finite numbers; it is {_kind_of(topics)}",
-        )
+    _need(
+        counts.shape == (N_SLOTS,) and counts.dtype.kind == "i" and not (counts < 0).any(),
+        f"statistics/counts must be {N_SLOTS:,} whole numbers, none below 0; it is {_kind_of(counts)}",
+    )
+    is_table = topics.ndim == 2 and len(topics) == N_TOPIC_SLOTS and topics.shape[1] <= MAX_TOPICS
+    _need(
+        is_table and topics.dtype.kind == "f" and bool(np.isfinite(topics).all()),
+        f"statistics/topics must be {N_TOPIC_SLOTS:,} rows of at most {MAX_TOPICS:,} finite numbers;"
+        f" it is {_kind_of(topics)}",
+    )
     return Statistics(n_records, counts.astype(np.int32, copy=False), topics.astype(np.float32, copy=False))
 
 
@@ -181,7 +166,7 @@ class Model:
         if self.statistics is not None:
             about["n_records"] = self.statistics.n_records
             arrays |= {"statistics/counts": self.statistics.counts, "statistics/topics": self.statistics.topics}
-        write_model(path, about, arrays)
+        container.write(path, KIND, about, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], features: Sequence[str] | None = None) -> Model:
@@ -190,7 +175,7 @@ class Model:
         ``features`` are those it must have been trained on (default for a model of records: those computed today).
         A file that is damaged, of another version or of other features raises ``ModelFileError``, a ValueError.
         """
-        about, predictor, statistics = read_model(path)
+        about, predictor, statistics = _read_model(path)
         if features is None and statistics is not None:
             features = FEATURES
         if features is not None and list(features) != about["features"]:
