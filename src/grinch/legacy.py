@@ -60,7 +60,6 @@ from grinch.tree.links import (
     USED,
     fill_sizes,
     new_links,
-    preorder_of,
 )
 
 MODEL, SNAPSHOT = container.OLD_MODEL, container.OLD_SNAPSHOT
@@ -277,7 +276,7 @@ def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
     moments, stale = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T), arrays[f"{SUMMARIES}.stale"]
     means = np.zeros((2 * n, leaves.shape[1]), np.float32)
     means[:n], kept = leaves, rows_kept(table, stale)
-    for v in preorder_of(new_links(0)._replace(table=table, head=head))[::-1].tolist():
+    for v in new_links(0)._replace(table=table, head=head).preorder()[::-1].tolist():
         if v >= n and kept[v - n]:
             a, b = table[v, LEFT], table[v, RIGHT]
             if moments[a, COUNT] < moments[b, COUNT]:

@@ -24,7 +24,7 @@ from grinch.refine.polish import Polisher
 from grinch.summaries import RecordSummaries, VectorSummaries
 from grinch.summaries.arrays import LARGE, STALE, State, is_large, merge, score, settle
 from grinch.tree.checks import check_links
-from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, nodes_in
+from grinch.tree.links import LEFT, NO_LIMIT, RIGHT
 
 # Drawn numbers may be too small for float32 to square, which is said.
 pytestmark = pytest.mark.filterwarnings("ignore:.*count as zero vectors")
@@ -77,7 +77,7 @@ def check_summaries(engine):
     state = State(*links, *sums, engine.rules)
     spare = engine.summaries.capacity + engine.n_slots
     settle(state)
-    for v in nodes_in(links)[1].tolist():
+    for v in links.nodes()[1].tolist():
         left, right = links.table[v, LEFT], links.table[v, RIGHT]
         p = links.table[v, 0]
         if sums.stale[v] & STALE:
@@ -374,7 +374,7 @@ def test_neighbours_in_the_tree_are_neighbours_in_memory():
     engine.insert(np.random.default_rng(6).normal(size=(500, 3)))
 
     def steps():
-        internal = nodes_in(engine.links)[1]
+        internal = engine.links.nodes()[1]
         return np.abs(internal - engine.links.table[internal, 0])[internal != engine.links.head[0]].mean()
 
     before = steps()

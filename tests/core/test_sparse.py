@@ -22,7 +22,7 @@ from grinch.refine.polish import Polisher
 from grinch.summaries.arrays import STALE
 from grinch.summaries.callbacks import ALLOCATE, addresses
 from grinch.tree.checks import check_links
-from grinch.tree.links import NO_LIMIT, leaves_under, nodes_in
+from grinch.tree.links import NO_LIMIT
 
 LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
 WHOLE = FAST._replace(most_entries=NO_LIMIT)
@@ -88,12 +88,12 @@ def means_of(tree, X):
     columns, values = summaries.internal_rows()
     sizes = summaries.arrays.row_sizes[summaries.capacity :]
     ends = np.cumsum(sizes)
-    fresh = nodes_in(tree.links)[1]
+    fresh = tree.links.nodes()[1]
     for node in fresh[summaries.arrays.stale[fresh] & STALE == 0].tolist():  # nobody asked for the root's
         i = node - summaries.capacity
         kept = np.zeros(X.shape[1])
         kept[columns[ends[i] - sizes[i] : ends[i]]] = values[ends[i] - sizes[i] : ends[i]]
-        yield node, X[leaves_under(tree.links, node)].mean(axis=0), kept, int(sizes[i])
+        yield node, X[tree.links.leaves_under(node)].mean(axis=0), kept, int(sizes[i])
 
 
 @pytest.mark.parametrize("linkage", LINKAGES[:5], ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
@@ -129,7 +129,7 @@ def test_without_a_limit_nothing_is_dropped():
 def test_a_copy_goes_on_alike(copied):
     X = random_rows(900, 300, 0.03, seed=4)
     tree = built(LINKAGES[1], FAST, X[:600], search="auto")
-    other = copied(tree)
+    other = tree.copied()
     for each in (tree, other):
         each.remove(np.arange(40, 90))
         each.insert(X[600:])

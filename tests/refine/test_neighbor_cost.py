@@ -17,7 +17,7 @@ from grinch.refine import passes
 from grinch.refine.neighbor_cost import LEAST_PART, MUTUAL, ONE_SIDED, NeighborCost, graph_of
 from grinch.refine.passes import FARTHER, score_of_identical, sweep
 from grinch.tree.checks import check_links
-from grinch.tree.links import LEFT, NONE, OFFSET, PARENT, RIGHT, copied, leaves_under, nodes_in, sibling, swap
+from grinch.tree.links import LEFT, NONE, OFFSET, PARENT, RIGHT, sibling, swap
 
 
 def rough_engine(rng, n=120, n_features=4, linkage="average", metric=None, compiled=True):
@@ -38,7 +38,7 @@ def neighbors_of(engine, k):
 
 
 def leaf_sets(links):
-    return {int(v): set(leaves_under(links, int(v))) for v in np.concatenate(nodes_in(links))}
+    return {int(v): set(links.leaves_under(int(v))) for v in np.concatenate(links.nodes())}
 
 
 def weight_between(graph, some, others):
@@ -59,7 +59,7 @@ def cost_by_hand(links, graph):
 def check_counts(cost, links):
     """Everything that is counted, against the leaves under the nodes."""
     counted, under, table = cost._counted, leaf_sets(links), links.table
-    for v in nodes_in(links)[1].tolist():
+    for v in links.nodes()[1].tolist():
         b, c = int(table[v, LEFT]), int(table[v, RIGHT])
         assert counted.sizes[v] == len(under[v])
         assert counted.pairs[v] == weight_between(cost.graph, under[b], under[c])
@@ -90,7 +90,7 @@ def test_every_sweep_counts_what_it_changes_and_lowers_the_cost_by_what_it_says(
     cost, links = NeighborCost(graph, engine.summaries.capacity), engine.links
     check_counts_after = []
     for _ in range(12):
-        twin = copied(links)
+        twin = links.copied()
         afresh = NeighborCost(graph, engine.summaries.capacity).sweep(twin)
         swaps = cost.sweep(links)
         check_links(links)
@@ -106,8 +106,8 @@ def test_every_sweep_counts_what_it_changes_and_lowers_the_cost_by_what_it_says(
 
 def possible_swaps(links):
     """By (b, c): swap c and its aunt, so that b comes to the aunt."""
-    table, offset = links.table, int(links.head[OFFSET])
-    for v in nodes_in(links)[1].tolist():
+    table, offset = links.table, links.offset
+    for v in links.nodes()[1].tolist():
         if table[v, PARENT] != NONE and v >= offset:
             b, c = int(table[v, LEFT]), int(table[v, RIGHT])
             yield from ((b, c), (c, b))
@@ -122,7 +122,7 @@ def test_in_the_end_no_swap_is_left_that_pays_and_has_enough_pairs(rng):
     for b, c in list(possible_swaps(links)):
         under = leaf_sets(links)
         aunt = int(sibling(links, int(links.table[b, PARENT])))
-        twin = copied(links)
+        twin = links.copied()
         swap(twin, c, aunt)
         least = graph.least * min(len(under[b]), len(under[aunt]))
         assert cost_by_hand(twin, graph) >= total or weight_between(graph, under[b], under[aunt]) < least

@@ -31,7 +31,7 @@ from grinch.refine.polish import Polisher, polish
 from grinch.summaries import VectorSummaries
 from grinch.summaries.arrays import STALE, State
 from grinch.tree.checks import check_links
-from grinch.tree.links import LEFT, LIMIT, RIGHT, SIZE, grown, nodes_in, shrunk
+from grinch.tree.links import LEFT, LIMIT, RIGHT, SIZE
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
 
@@ -42,7 +42,7 @@ def newick(engine):
 def leaf_sets(engine):
     """The slots under every internal node, by walking down."""
     table = engine.links.table
-    leaves, internal = nodes_in(engine.links)
+    leaves, internal = engine.links.nodes()
     under = {int(leaf): [int(leaf)] for leaf in leaves}
 
     def members(v):
@@ -77,7 +77,7 @@ def check_against_recomputation(engine, tolerance=1e-4):
 def check_engine(engine):
     check_links(engine.links)
     table = engine.links.table
-    for v in nodes_in(engine.links)[1].tolist():
+    for v in engine.links.nodes()[1].tolist():
         p = table[v, 0]
         if engine.summaries.arrays.stale[v] & STALE and p >= 0:
             is_large = engine.rules.lag and table[p, SIZE] > engine.links.head[LIMIT]
@@ -436,7 +436,7 @@ def test_an_engine_without_removals_numbers_as_before(blobs):
     engine = Engine(linkage_of("average"), FAST, n_neighbors=5, n_features=6)
     engine.insert(X)
     assert engine.compact() is None
-    leaves, internal = nodes_in(engine.links)
+    leaves, internal = engine.links.nodes()
     assert leaves.tolist() == list(range(300))
     assert internal.tolist() == list(range(engine.summaries.capacity + 1, engine.summaries.capacity + 300))
     assert (engine.links.table[:300, SIZE] == 1).all()
@@ -518,10 +518,10 @@ def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
 def test_a_tree_shrinks_as_it_grows(rng):
     engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
     engine.insert(rng.normal(size=(60, 4)))
-    small = shrunk(engine.links, 60)
+    small = engine.links.resized(60)
     check_links(small)
     assert len(small.table) == 120
-    for one, other in zip(grown(small, engine.summaries.capacity), engine.links, strict=True):
+    for one, other in zip(small.resized(engine.summaries.capacity), engine.links, strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -32,26 +32,15 @@ from grinch.tree import Tree
 from grinch.tree.checks import links_from_state, links_to_state, validate_links
 from grinch.tree.links import (
     CHANGE,
-    LEAVES,
     LIMIT,
     NO_LIMIT,
     NONE,
     NOTED,
     PARENT,
     SIZE,
-    USED,
     Links,
-    compacted,
-    copied,
     end_change,
-    grown,
-    in_order_of_walk,
-    leaves_under,
     new_links,
-    nodes_in,
-    preorder_of,
-    undo_change,
-    unfollowed,
 )
 from grinch.tree.move_log import MoveLog, TreeFollower
 
@@ -144,7 +133,7 @@ class Engine:
     def __getstate__(self) -> dict[str, Any]:
         readers = ("_moves", "_view_slots", "_near")
         state = {name: value for name, value in vars(self).items() if name not in readers}
-        return {**state, "links": unfollowed(self.links)}
+        return {**state, "links": self.links.unfollowed()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -171,12 +160,12 @@ class Engine:
 
     @property
     def n_leaves(self) -> int:
-        return int(self.links.head[LEAVES])
+        return self.links.n_leaves
 
     @property
     def n_slots(self) -> int:
         """How many leaf slots were ever used: leaves in the tree and those taken out."""
-        return int(self.links.head[USED])
+        return self.links.n_slots
 
     @property
     def stats(self) -> dict[str, int]:
@@ -184,14 +173,14 @@ class Engine:
 
     def slots(self) -> Slots:
         """The slots of the points in the tree, in the order they arrived."""
-        return nodes_in(self.links)[0]
+        return self.links.nodes()[0]
 
     def has(self, slot: int) -> bool:
         return bool(slot < self.n_slots and self.links.table[slot, SIZE] != NONE)
 
     def numbered(self, nodes: Ids) -> Slots:
         """Nodes of the tree under construction by the ids they have in the tree handed out; NONE becomes 0."""
-        leaves, internal = nodes_in(self.links)
+        leaves, internal = self.links.nodes()
         numbers = np.zeros(len(self.links.marks) * 2, np.intp)
         numbers[leaves] = np.arange(len(leaves))
         numbers[internal] = len(leaves) + 1 + np.arange(len(internal))
@@ -200,7 +189,7 @@ class Engine:
     def tree(self) -> Tree:
         """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
         self.own_arrays()
-        internal = nodes_in(self.links)[1]
+        internal = self.links.nodes()[1]
         return self._tree(internal, self._raw_scores(internal))
 
     def _tree(self, internal: Slots, raw_scores: Floats) -> Tree:
@@ -323,8 +312,8 @@ class Engine:
         if isinstance(self.summaries, RecordSummaries):
             return None
         self.own_arrays()
-        slots, internal = nodes_in(self.links)
-        raw_scores, limit = self._raw_scores(internal), int(self.links.head[LIMIT]) if self.rules.lag else NO_LIMIT
+        slots, internal = self.links.nodes()
+        raw_scores, limit = self._raw_scores(internal), self.links.limit if self.rules.lag else NO_LIMIT
         tree, scores, twin = self._tree(internal, raw_scores), np.full(len(slots), np.nan), self.summaries.frozen()
         scores[1:] = raw_scores
         is_large = self.links.table[internal, SIZE] > limit
@@ -365,7 +354,7 @@ class Engine:
                     self.arrivals.note(first, candidates)
         if tree is not None:
             links, capacity = tree.links, self.summaries.capacity
-            compact, _, _ = compacted(links, capacity, self.summaries.is_undoable)
+            compact, _, _ = links.compacted(capacity, self.summaries.is_undoable)
             compact.head[LIMIT] = self.links.head[LIMIT]
             # An engine counts sizes up to its limit, and a tree to the end.
             np.minimum(compact.table[:, SIZE], compact.head[LIMIT] + 1, out=compact.table[:, SIZE])
@@ -481,7 +470,7 @@ class Engine:
         self.outdate()
         capacity = self.n_leaves + SPARE
         with uninterrupted():
-            links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
+            links, leaves, internal = self.links.compacted(capacity, self.summaries.is_undoable)
             self.summaries.compact(leaves, internal, capacity)
             self.links = links
             for follower in self._followers():
@@ -505,7 +494,7 @@ class Engine:
             with uninterrupted():
                 error = self._explanation() if isinstance(raised, LinkageFailed) else raised
                 if self.links.head[NOTED] > 0:
-                    undo_change(self.links)
+                    self.links.undo_change()
                     self.summaries.forget()
             raise error from error.__cause__
 
@@ -549,7 +538,7 @@ class Engine:
     def _explanation(self) -> BaseException:
         error = self.summaries.failure()
         if isinstance(error, LinkageError):
-            error.groups = [leaves_under(self.links, node) for node in error.nodes]
+            error.groups = [self.links.leaves_under(node) for node in error.nodes]
         return error
 
     def reserve(self, n_leaves: int) -> None:
@@ -558,7 +547,7 @@ class Engine:
         if need > self.summaries.capacity:
             capacity = max(need, int(1.5 * self.summaries.capacity)) if self.n_slots else need
             with uninterrupted():
-                links = grown(self.links, capacity, self.summaries.is_undoable)
+                links = self.links.resized(capacity, self.summaries.is_undoable)
                 self.summaries.grow(capacity)
                 self.links = links
                 for follower in self._followers():
@@ -567,17 +556,16 @@ class Engine:
 
     def tidy(self) -> None:
         """Put what is near in the tree near in memory; the tree is the same."""
-        preorder = preorder_of(self.links)
         with uninterrupted():
             self.lose_moves()
-            source = in_order_of_walk(self.links, preorder)
+            source = self.links.put_in_preorder()
             self.summaries.reorder(source)
             for follower in self._followers():
                 follower.reordered(source)
 
     def snapshot(self) -> Links:
         """A copy of the tree, to go back to."""
-        return copied(self.links)
+        return self.links.copied()
 
     def restore(self, links: Links) -> None:
         """Go back to the tree of a snapshot; the points are the same."""
@@ -590,7 +578,7 @@ class Engine:
         if self._is_owned:
             return
         if not all(array.flags.writeable for array in self.links):
-            self.links = copied(self.links)
+            self.links = self.links.copied()
         self.summaries.own_arrays()
         self._is_owned = True
 
@@ -660,7 +648,7 @@ class Engine:
         """Refuse a state that compiled code could not use; the work is in proportion to the points."""
         links, summaries, rules, n = self.links, self.summaries, self.rules, self.n_slots
         validate_links(links)
-        require(int(links.head[LIMIT]) == rules.size_limit, "sizes are counted up to another limit than the caps")
+        require(links.limit == rules.size_limit, "sizes are counted up to another limit than the caps")
         require(0 <= links.head[CHANGE] < NO_LIMIT, "changes are not counted")
         is_roomy = len(links.table) == 2 * summaries.capacity and n + SPARE <= summaries.capacity
         require(is_roomy, "there is no room to work in")
@@ -672,7 +660,7 @@ class Engine:
             summaries.validate(n)
         else:
             summaries.validate()
-        leaves, internal = nodes_in(links)
+        leaves, internal = links.nodes()
         require(not summaries.arrays.stale[leaves].any(), "a point is out of date")
         require((summaries.arrays.stale[internal] <= STALE | LARGE).all(), "marks of nodes are none")
         self.search.validate()

@@ -20,7 +20,6 @@ from grinch._types import Counts, Flags, Floats, Ids, Slots, as_id
 from grinch.core.rules import EXACT
 from grinch.summaries.arrays import State, new_arrays
 from grinch.tree.links import (
-    LEAVES,
     NONE,
     OFFSET,
     PARENT,
@@ -236,7 +235,7 @@ class NeighborCost:
         """Count everything, unless this is the tree that the last sweep left behind."""
         if np.array_equal(self._parents, links.table[:, PARENT]):
             return
-        n_nodes = 2 * int(links.head[LEAVES]) - 1
+        n_nodes = 2 * links.n_leaves - 1
         if len(self._counted.preorder) != n_nodes:
             self._counted = self._counted._replace(preorder=no_nodes(n_nodes), queue=no_nodes(n_nodes))
         state = state_of(links)

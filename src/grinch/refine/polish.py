@@ -12,7 +12,7 @@ from grinch.core.arrival_neighbors import KnownNeighbors
 from grinch.core.engine import Engine
 from grinch.refine.neighbor_cost import NeighborCost, graph_of, without_far
 from grinch.saving.state import item, require
-from grinch.tree.links import NONE, OFFSET, Links, fill_depths, grown, preorder_of, shrunk
+from grinch.tree.links import NONE, OFFSET, Links, fill_depths
 
 # Where more than one in so many points has two copies or more, neighbours do not tell who belongs together.
 FEW_COPIES = 8
@@ -55,7 +55,7 @@ def copies_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
 
 def _copies_beside(group: Counts, links: Links) -> tuple[Ids, Ids]:
     """For each point, the copies before and after it in the tree, without all others; NONE where there is none."""
-    preorder = preorder_of(links)
+    preorder = links.preorder()
     leaves = preorder[preorder < links.head[OFFSET]]
     leaves = leaves[group[leaves] != NONE]
     leaves = leaves[np.argsort(group[leaves], kind="stable")]
@@ -111,7 +111,7 @@ class Polisher:
 def depth(links: Links) -> int:
     """Return the number of edges from the root to the farthest leaf."""
     depths = np.zeros(len(links.table), np.int32)
-    fill_depths(links.table, preorder_of(links), int(links.head[OFFSET]), depths)
+    fill_depths(links.table, links.preorder(), links.offset, depths)
     return int(depths.max())
 
 
@@ -122,7 +122,7 @@ def polish(engine: Engine, neighbors: KnownNeighbors) -> None:
     if is_full_of_copies(look):
         return
     # In as little room as the tree needs, for it may be the beginning of a large one.
-    links = shrunk(engine.links, engine.n_slots)
+    links = engine.links.resized(engine.n_slots)
     slots = engine.slots()
     near = neighbors.among(slots, int(slots[-1]) + 1)
     near = without_far(near, engine.summaries.leaf_rows(len(near)))
@@ -133,4 +133,4 @@ def polish(engine: Engine, neighbors: KnownNeighbors) -> None:
     # Points that come along a line are neighbours in a row, and the best tree of a part of the row may be a chain.
     if depth(links) > max(before, DEEP):
         return
-    engine.restore(grown(links, engine.summaries.capacity, engine.summaries.is_undoable))
+    engine.restore(links.resized(engine.summaries.capacity, engine.summaries.is_undoable))

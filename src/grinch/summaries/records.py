@@ -22,7 +22,7 @@ from grinch.saving.json_values import Decoder, Encoder, json_bytes
 from grinch.saving.state import USUAL_MEMORY, Fields, State, array, item, require
 from grinch.summaries.arrays import LARGE, PYTHON, STALE, GrowingArrays, StoredPoints, is_over_vectors, new_arrays
 from grinch.summaries.callbacks import LEAVES_AROUND, MERGE, SCORE, SCORE_ALL, Callbacks
-from grinch.tree.links import LEAVES, LEFT, NONE, OFFSET, RIGHT, ROOT, USED, Links, fill_preorder, no_nodes, nodes_in
+from grinch.tree.links import LEFT, NONE, RIGHT, Links, fill_preorder, no_nodes
 
 FIELDS = Fields(check=bool)
 
@@ -288,14 +288,14 @@ NOTHING, VALUE, JOINED = 0, 1, 2
 def items_to_state(items: list[Any], stale: Flags, linkage: Any, links: Links | None) -> State:
     """Return all summaries that are up to date; ``links`` is the tree, if they are those of one."""
     capacity = len(items) // 2
-    n = capacity if links is None else int(links.head[USED])
+    n = capacity if links is None else links.n_slots
     how = np.zeros((2, n), np.uint8)
     joined = np.zeros((0, 3), np.int64)
     if links is None:
         how[0] = [item is not None for item in items[:n]]
         how[1] = [item is not None for item in items[capacity : capacity + n]]
     else:
-        leaves, internal = nodes_in(links)
+        leaves, internal = links.nodes()
         how[0, leaves] = VALUE
         marks = stale[internal]
         how[1, internal - capacity] = np.where((marks & STALE != 0) & (marks & LARGE == 0), NOTHING, VALUE)
@@ -345,11 +345,11 @@ def items_from_state(state: Any, linkage: Any, capacity: int) -> list[Any]:
 
 def _joined(items: list[Any], links: Links, how: Any) -> Counts:
     """Nodes whose members are those of their children, and these: children first, leaf i as 2i, others as 2i + 1."""
-    offset, n_leaves = int(links.head[OFFSET]), int(links.head[LEAVES])
+    offset, n_leaves = links.offset, links.n_leaves
     if n_leaves < 2:
         return np.zeros((0, 3), np.int64)
     preorder = no_nodes(2 * n_leaves - 1)
-    fill_preorder(links.table, int(links.head[ROOT]), offset, preorder)
+    fill_preorder(links.table, links.root, offset, preorder)
     found, sides = [], links.table[:, [LEFT, RIGHT]].tolist()
 
     def number(node: int) -> int:

@@ -45,7 +45,7 @@ from grinch.summaries.callbacks import (
 )
 from grinch.summaries.vectors import SHORTEST, compared_bits, is_whole
 from grinch.tree.checks import validate_links
-from grinch.tree.links import LEFT, NO_LIMIT, NONE, RIGHT, SIZE, USED, Links, preorder_of
+from grinch.tree.links import LEFT, NO_LIMIT, NONE, RIGHT, SIZE, Links
 
 # A row is spread out over all columns to meet many others, if there are no more columns than this.
 MOST_SPREAD_OUT = 2**24
@@ -410,7 +410,7 @@ def starts_of(sizes: npt.NDArray[Any]) -> Counts:
 
 def rows_to_state(summaries: SparseSummaries, links: Links) -> State:
     """Return the rows of the points of a tree, and those of other nodes that do not follow from them."""
-    arrays, capacity, n = summaries.arrays, summaries.capacity, int(links.head[USED])
+    arrays, capacity, n = summaries.arrays, summaries.capacity, links.n_slots
     sizes, end = np.zeros(capacity, np.int32), summaries.end_of(n)
     sizes[:n] = arrays.row_sizes[:n]
     is_apart = np.zeros(capacity, np.uint8)
@@ -440,7 +440,7 @@ def put_rows(summaries: SparseSummaries, state: Any, links: Links) -> None:
     """Give summaries that have all else the rows of their nodes."""
     validate_links(links)
     kept = ROWS.read(state)
-    arrays, capacity, n = summaries.arrays, summaries.capacity, int(links.head[USED])
+    arrays, capacity, n = summaries.arrays, summaries.capacity, links.n_slots
     require(0 < summaries.n_features < 2**31 and n <= capacity == len(links.marks), "there is no room for rows")
     require(len(kept["leaf_sizes"]) == len(kept["is_apart"]) == capacity, "rows are not there for every node")
     require(are_within(kept["leaf_sizes"], 0, 2**31), "a row has less than no entries")
@@ -471,7 +471,7 @@ def _make_internal(summaries: SparseSummaries, links: Links, kept: dict[str, npt
     by_node = np.zeros(len(is_apart), np.int32)
     by_node[is_apart != 0] = sizes
     rows = starts_of(by_node), kept["apart_columns"], kept["apart_values"]
-    order, needed = preorder_of(links), rows_kept(links.table, arrays.stale)
+    order, needed = links.preorder(), rows_kept(links.table, arrays.stale)
     try:
         require(make_rows(arrays, links.table, order, needed, is_apart, *rows), "a row is missing")
     except LinkageFailed:

@@ -16,7 +16,7 @@ from grinch.linkage.named import AVERAGE_SQEUCLIDEAN, COSINE, COUNT, FORMULAS, L
 from grinch.saving.state import Fields, State, are_within, array, item, optional_vector, require
 from grinch.summaries.arrays import CUSTOM, Arrays, GrowingArrays, StoredPoints, is_over_vectors, new_arrays
 from grinch.summaries.callbacks import FORMULA, N_CALLS
-from grinch.tree.links import USED, Links
+from grinch.tree.links import Links
 
 # Two vectors of this length still have a finite dot product in float32.
 LONGEST = 1e18
@@ -353,7 +353,7 @@ class VectorSummaries(GrowingArrays):
 
     def to_state(self, links: Links | None = None) -> State:
         """Return what a file holds of the summaries; ``links`` is their tree, if they are those of one."""
-        count = self.capacity if links is None else int(links.head[USED])
+        count = self.capacity if links is None else links.n_slots
         found = {"part": "vector_summaries", "formula": self._formula_name(), **FIELDS.take(self)}
         return found | self._take_arrays() | {"frame": self.frame.to_state(count, self.n_features)}
 

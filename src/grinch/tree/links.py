@@ -5,7 +5,7 @@ compiled code. Nothing in this module knows what a node *means*: scores and summ
 
 Node ids: leaf ``i`` is the ``i``-th point to arrive. Internal nodes are numbered from ``offset`` (the number of
 leaf slots) upwards; the internal node that arrives with leaf ``i`` is ``offset + i``. A leaf that is taken out leaves
-its slot and an internal node free: their size is NONE. :func:`compacted` closes such gaps.
+its slot and an internal node free: their size is NONE. :meth:`Links.compacted` closes such gaps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
-from grinch._types import Counts, Flags, Floats, Ids, Labels, Mask, Numbers, as_id
+from grinch._types import Counts, Flags, Floats, Ids, Labels, Mask, Numbers, Slots, as_id
 
 NONE = -1
 # A cap or limit on sizes that no tree reaches.
@@ -51,6 +51,115 @@ class Links(NamedTuple):
     log: Ids
     moved: Ids
 
+    @property
+    def root(self) -> int:
+        return int(self.head[ROOT])
+
+    @property
+    def n_leaves(self) -> int:
+        return int(self.head[LEAVES])
+
+    @property
+    def n_slots(self) -> int:
+        """The number of leaf slots that were ever used: of leaves in the tree, and of those taken out."""
+        return int(self.head[USED])
+
+    @property
+    def offset(self) -> int:
+        return int(self.head[OFFSET])
+
+    @property
+    def limit(self) -> int:
+        return int(self.head[LIMIT])
+
+    def nodes(self) -> tuple[Slots, Slots]:
+        """Return the leaves and the internal nodes that are in the tree, each in ascending order."""
+        is_in = self.table[:, SIZE] != NONE
+        internal = np.flatnonzero(is_in[self.offset : self.offset + self.n_slots])
+        return np.flatnonzero(is_in[: self.n_slots]), self.offset + internal
+
+    def preorder(self) -> Ids:
+        """Return the nodes, parents before children; reversed, children before parents."""
+        preorder = no_nodes(max(2 * self.n_leaves - 1, 0))
+        if self.n_leaves:
+            fill_preorder(self.table, self.root, self.offset, preorder)
+        return preorder
+
+    def leaves_under(self, v: int) -> list[int]:
+        """Return the leaves under v, from left to right."""
+        found, leaf = [], int(first_leaf(self, v))
+        while leaf != NONE:
+            found.append(leaf)
+            leaf = int(next_leaf(self, leaf, v))
+        return found
+
+    def copied(self) -> Links:
+        return Links(self.table.copy(), self.head.copy(), self.marks.copy(), self.log.copy(), _nobody_follows())
+
+    def unfollowed(self) -> Links:
+        """Return the same tree, which nobody follows."""
+        return self._replace(moved=_nobody_follows())
+
+    def resized(self, capacity: int, undoable: bool = False) -> Links:
+        """Return a copy with room for ``capacity`` leaves; internal nodes move to the new offset, leaves stay.
+
+        No leaf slot from ``capacity`` on was ever used.
+        """
+        old, new = self.offset, new_links(capacity, self.limit, undoable)
+        kept = min(old, capacity)
+        new.table[:kept], new.table[capacity : capacity + kept] = self.table[:kept], self.table[old : old + kept]
+        pointers = new.table[:, :SIZE]
+        pointers[pointers >= old] += capacity - old
+        new.head[[ROOT, LEAVES, USED]] = self.head[[ROOT, LEAVES, USED]]
+        if self.root >= old:
+            new.head[ROOT] += capacity - old
+        return new
+
+    def compacted(self, capacity: int, undoable: bool = False) -> tuple[Links, Slots, Slots]:
+        """Return a copy without gaps; and, by new number, the old ids of leaves and of internal nodes.
+
+        Leaves keep their order. Internal node 0 stays free, as it does where nothing was ever taken out.
+        """
+        leaves, internal = self.nodes()
+        new, n = new_links(capacity, self.limit, undoable), len(leaves)
+        new_id = np.full(len(self.table) + 1, NONE, dtype=np.int32)  # one more, where NONE points
+        new_id[leaves] = np.arange(n)
+        new_id[internal] = capacity + 1 + np.arange(len(internal))
+        for old in (leaves, internal):
+            new.table[new_id[old], :SIZE] = new_id[self.table[old, :SIZE]]
+            new.table[new_id[old], SIZE] = self.table[old, SIZE]
+        new.head[[ROOT, LEAVES, USED]] = [new_id[self.root], n, n]
+        return new, leaves, internal
+
+    def put_in_preorder(self) -> Ids:
+        """Number the internal nodes by preorder: what is near in the tree is near in memory.
+
+        Returns which row each of the internal rows was, from 0 on.
+        """
+        offset, table, preorder = self.offset, self.table, self.preorder()
+        source = np.arange(len(table) - offset, dtype=np.int32)
+        source[table[offset:, SIZE] != NONE] = preorder[preorder >= offset] - offset
+        new_row = np.empty_like(source)
+        new_row[source] = np.arange(len(source), dtype=np.int32)
+        reorder_rows(table[offset:], source)
+        for column in (PARENT, LEFT, RIGHT):
+            nodes = table[:, column]
+            is_internal = nodes >= offset
+            nodes[is_internal] = offset + new_row[nodes[is_internal] - offset]
+        if self.root >= offset:
+            self.head[ROOT] = offset + new_row[self.root - offset]
+        return source
+
+    def undo_change(self) -> None:
+        """Restore the tree as it was when the change under way began."""
+        noted = self.log[: self.head[NOTED]]
+        self.table[noted[:, NODE]] = noted[:, ROW]
+        self.head[[ROOT, LEAVES, USED]] = self.head[[OLD_ROOT, OLD_LEAVES, OLD_USED]]
+        self.head[NOTED] = 0
+        if len(self.moved):
+            # Which nodes moved back is not known.
+            self.head[MOVED] = len(self.moved) + 1
+
 
 class TreeArrays(Protocol):
     """Anything with the arrays of a tree: :class:`Links`, or a tuple that holds more besides."""
@@ -76,89 +185,8 @@ def new_links(capacity: int, limit: int = NO_LIMIT, undoable: bool = False) -> L
     return Links(table, head, np.zeros(capacity, dtype=np.uint8), log, _nobody_follows())
 
 
-def grown(links: Links, capacity: int, undoable: bool = False) -> Links:
-    """A copy with room for ``capacity`` leaves; internal nodes move to the new offset, leaves keep their ids."""
-    old, new = int(links.head[OFFSET]), new_links(capacity, int(links.head[LIMIT]), undoable)
-    table = links.table.copy()
-    pointers = table[:, :SIZE]
-    pointers[pointers >= old] += capacity - old
-    new.table[:old] = table[:old]
-    new.table[capacity : capacity + old] = table[old:]
-    new.head[[ROOT, LEAVES, USED]] = links.head[[ROOT, LEAVES, USED]]
-    if new.head[ROOT] >= old:
-        new.head[ROOT] += capacity - old
-    return new
-
-
-def shrunk(links: Links, capacity: int) -> Links:
-    """A copy with less room, the way back from :func:`grown`; no leaf slot from ``capacity`` on was ever used."""
-    old = int(links.head[OFFSET])
-    table = np.concatenate([links.table[:capacity], links.table[old : old + capacity]])
-    pointers, head = table[:, :SIZE], links.head.copy()
-    pointers[pointers >= old] -= old - capacity
-    head[OFFSET] = capacity
-    if head[ROOT] >= old:
-        head[ROOT] -= old - capacity
-    return Links(table, head, links.marks[:capacity].copy(), links.log[:0].copy(), _nobody_follows())
-
-
-def copied(links: Links) -> Links:
-    return Links(links.table.copy(), links.head.copy(), links.marks.copy(), links.log.copy(), _nobody_follows())
-
-
-def unfollowed(links: Links) -> Links:
-    """The same tree, which nobody follows."""
-    return links._replace(moved=_nobody_follows())
-
-
 def _nobody_follows() -> Ids:
     return np.zeros(0, dtype=np.int32)
-
-
-def nodes_in(links: Links) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """The leaves and the internal nodes that are in the tree, each in ascending order."""
-    offset, used = int(links.head[OFFSET]), int(links.head[USED])
-    is_in = links.table[:, SIZE] != NONE
-    return np.flatnonzero(is_in[:used]), offset + np.flatnonzero(is_in[offset : offset + used])
-
-
-def compacted(
-    links: Links, capacity: int, undoable: bool = False
-) -> tuple[Links, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """A copy without gaps, with room for ``capacity`` leaves; and, by new number, the old ids of leaves and the others.
-
-    Leaves keep their order. Internal node 0 stays free, as it does where nothing was ever taken out.
-    """
-    leaves, internal = nodes_in(links)
-    new, n = new_links(capacity, int(links.head[LIMIT]), undoable), len(leaves)
-    new_id = np.full(len(links.table) + 1, NONE, dtype=np.int32)  # one more, where NONE points
-    new_id[leaves] = np.arange(n)
-    new_id[internal] = capacity + 1 + np.arange(len(internal))
-    for old in (leaves, internal):
-        new.table[new_id[old], :SIZE] = new_id[links.table[old, :SIZE]]
-        new.table[new_id[old], SIZE] = links.table[old, SIZE]
-    new.head[[ROOT, LEAVES, USED]] = [new_id[links.head[ROOT]], n, n]
-    return new, leaves, internal
-
-
-def in_order_of_walk(links: Links, preorder: Ids) -> Ids:
-    """Number the internal nodes anew, as a walk through the tree meets them: who is near in the tree is near in memory.
-
-    ``preorder`` has all nodes, parents before children. Returns which row each of the internal rows was, from 0 on.
-    """
-    offset, table = int(links.head[OFFSET]), links.table
-    source = np.arange(len(table) - offset, dtype=np.int32)
-    source[table[offset:, SIZE] != NONE] = preorder[preorder >= offset] - offset
-    new_row = np.empty_like(source)
-    new_row[source] = np.arange(len(source), dtype=np.int32)
-    reorder_rows(table[offset:], source)
-    for column in (PARENT, LEFT, RIGHT):
-        nodes = table[:, column]
-        is_internal = nodes >= offset
-        nodes[is_internal] = offset + new_row[nodes[is_internal] - offset]
-    if links.head[ROOT] >= offset:
-        links.head[ROOT] = offset + new_row[links.head[ROOT] - offset]
-    return source
 
 
 # Undo ---------------------------------------------------------------------------------------------------------------
@@ -166,7 +194,7 @@ def in_order_of_walk(links: Links, preorder: Ids) -> Ids:
 
 @jitable
 def begin_change(tree: TreeArrays) -> None:
-    """From here on, changes can be undone by :func:`undo_change`, if the tree keeps a log."""
+    """From here on, changes can be undone by :meth:`Links.undo_change`, if the tree keeps a log."""
     if tree.log.shape[0] > 0:
         tree.head[CHANGE] += 1
         tree.head[NOTED] = 0
@@ -191,17 +219,6 @@ def note(tree: TreeArrays, v: int) -> None:
 def end_change(tree: TreeArrays) -> None:
     """What was changed stays."""
     tree.head[NOTED] = 0
-
-
-def undo_change(links: Links) -> None:
-    """The tree as it was when the change began."""
-    noted = links.log[: links.head[NOTED]]
-    links.table[noted[:, NODE]] = noted[:, ROW]
-    links.head[[ROOT, LEAVES, USED]] = links.head[[OLD_ROOT, OLD_LEAVES, OLD_USED]]
-    links.head[NOTED] = 0
-    if len(links.moved):
-        # Who moved back is not known.
-        links.head[MOVED] = len(links.moved) + 1
 
 
 # Following ----------------------------------------------------------------------------------------------------------
@@ -302,15 +319,6 @@ def next_leaf(tree: TreeArrays, v: int, top: int) -> int:
             return first_leaf(tree, right(tree, p))
         v = p
     return NONE
-
-
-def leaves_under(links: Links, v: int) -> list[int]:
-    """The leaves under v, from left to right."""
-    found, leaf = [], int(first_leaf(links, v))
-    while leaf != NONE:
-        found.append(leaf)
-        leaf = int(next_leaf(links, leaf, v))
-    return found
 
 
 # Changing -----------------------------------------------------------------------------------------------------------
@@ -543,15 +551,6 @@ def fill_gaps(table: Ids, preorder: Ids, offset: int, leaves: Ids, gaps: Ids) ->
         while table[table[v, PARENT], LEFT] != v:
             v = table[v, PARENT]
         gaps[i] = table[v, PARENT]
-
-
-def preorder_of(links: Links) -> Ids:
-    """Return the nodes of a tree, parents before children; reversed, children before parents."""
-    n_leaves = int(links.head[LEAVES])
-    preorder = no_nodes(max(2 * n_leaves - 1, 0))
-    if n_leaves:
-        fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), preorder)
-    return preorder
 
 
 def no_nodes(n: int) -> Ids:

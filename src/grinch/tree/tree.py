@@ -18,7 +18,6 @@ from grinch.tree.links import (
     LIMIT,
     NO_LIMIT,
     NONE,
-    OFFSET,
     PARENT,
     RIGHT,
     ROOT,
@@ -28,7 +27,6 @@ from grinch.tree.links import (
     Paths,
     attach,
     attach_first,
-    compacted,
     detach,
     fill_common_ancestors,
     fill_depths,
@@ -37,13 +35,11 @@ from grinch.tree.links import (
     fill_paths,
     fill_preorder,
     fill_sizes,
-    grown,
     make_sibling,
     max_upward,
     new_links,
     new_paths,
     no_nodes,
-    preorder_of,
     sum_upward,
 )
 from grinch.tree.links import swap as swap_links
@@ -92,11 +88,11 @@ class Tree:
         ``scores[v]`` is the linkage of v's two children (``nan`` if unknown) and ``ceiling`` the score of two
         identical points, which is where heights start from.
         """
-        n = int(links.head[LEAVES])
+        n = links.n_leaves
         tree = cls(n)
         if n == 0:
             return tree
-        tree.links, _, internal = compacted(links, n)
+        tree.links, _, internal = links.compacted(n)
         tree.links.head[LIMIT] = NO_LIMIT
         fill_sizes(tree.links.table, tree.preorder(), n, tree.links.table[:, SIZE])
         tree._ceiling = ceiling
@@ -182,12 +178,12 @@ class Tree:
 
     @property
     def n_leaves(self) -> int:
-        return int(self.links.head[LEAVES])
+        return self.links.n_leaves
 
     @property
     def offset(self) -> int:
         """Ids below it are leaves, ids above it internal nodes."""
-        return int(self.links.head[OFFSET])
+        return self.links.offset
 
     @property
     def n_ids(self) -> int:
@@ -197,7 +193,7 @@ class Tree:
     @property
     def root(self) -> int:
         """The root, or -1 in an empty tree."""
-        return int(self.links.head[ROOT])
+        return self.links.root
 
     def __len__(self) -> int:
         return self.n_leaves
@@ -269,7 +265,7 @@ class Tree:
 
     def preorder(self) -> Ids:
         """All node ids, parents before children; reversed, children before parents."""
-        return preorder_of(self.links)
+        return self.links.preorder()
 
     def internal_nodes(self) -> Ids:
         """The ids of the internal nodes, parents before children; reversed, children before parents."""
@@ -443,7 +439,7 @@ class Tree:
         leaf = self.n_leaves
         if leaf == self.offset:
             shift = self.offset
-            self.links = grown(self.links, 2 * self.offset)
+            self.links = self.links.resized(2 * self.offset)
             if beside is not None and beside >= shift:
                 beside += shift
         self._scores = None
@@ -527,7 +523,7 @@ class Tree:
         """Refuse what is no tree; its internal ids must start at the number of leaves."""
         validate_links(self.links)
         n = self.n_leaves
-        require(n == int(self.links.head[USED]) == len(self.links.table) // 2, "the tree has free slots")
+        require(n == self.links.n_slots == len(self.links.table) // 2, "the tree has free slots")
         require(self._scores is None or self._scores.shape == (2 * n,), "scores are not there for every node")
 
 

@@ -46,7 +46,7 @@ def cut_by_height(
 
     Nodes of the region have to have their owners already (:func:`~grinch.cuts.tracking.identity.raise_owners`).
     """
-    n = int(links.head[LEAVES])
+    n = links.n_leaves
     if n == 0:
         return np.empty(0, np.intp)
     stack, found = np.empty(n + 1, np.intp), np.empty(n, np.intp)
@@ -298,7 +298,7 @@ def mark_whole(links: Links, is_split: Mask, marks: Flags) -> Slots:
     marks[:] = 0
     if links.head[LEAVES] == 0:
         return np.empty(0, np.intp)
-    found, root = np.empty(int(links.head[LEAVES]), np.intp), int(links.head[ROOT])
+    found, root = np.empty(links.n_leaves, np.intp), links.root
     nodes = all_internal(links)
     marks[nodes] = is_split[nodes]
     return found[: _ends_of(links, nodes, marks, found)] if len(nodes) else np.array([root])
@@ -306,7 +306,7 @@ def mark_whole(links: Links, is_split: Mask, marks: Flags) -> Slots:
 
 def other_ends(links: Links, marks: Flags, some: Slots) -> Slots:
     """Return the nodes that a cut leaves whole, by the marks of those above it; without some of them."""
-    n, is_known = int(links.head[LEAVES]), np.zeros(len(links.table), np.uint8)
+    n, is_known = links.n_leaves, np.zeros(len(links.table), np.uint8)
     found, is_known[some] = np.empty(n, np.intp), 1
     return found[: _fill_others(links, marks, is_known, np.empty(n + 1, np.intp), found) if n else 0]
 
@@ -357,7 +357,7 @@ class CutNodes(NamedTuple):
 def cut_into(links: Links, region: Region, counts: Ids, keys: Floats, ceiling: float | None, n_clusters: int) -> Slots:
     """Return the nodes that the cut by height leaves whole; ``keys`` are by node."""
     _raise_keys(links, region.scores, np.inf if ceiling is None else float(ceiling), region.nodes, keys)
-    ends = new_ends(int(links.head[LEAVES]), len(links.table))
+    ends = new_ends(links.n_leaves, len(links.table))
     return ends.nodes[: _find_ends(links, keys, counts, n_clusters, ends) if len(ends.nodes) else 0].astype(np.intp)
 
 
@@ -378,7 +378,7 @@ def cut_sizeable(
         base = float(np.min(splits.lows[nodes], initial=np.inf, where=np.isfinite(splits.lows[nodes])))
         base = base if np.isfinite(base) else 0.0
     raise_splits(links, scores, highest, base, min_size, nodes, splits)
-    ends = new_ends(int(links.head[LEAVES]), len(links.table))
+    ends = new_ends(links.n_leaves, len(links.table))
     n, n_ends = find_sizeable_ends(links, splits, n_clusters, ends) if len(ends.nodes) else (0, 0)
     return CutNodes(ends.nodes[:n_ends].astype(np.intp), ends.clusters[:n_ends].astype(np.intp), n)
 

@@ -13,17 +13,14 @@ from grinch._compile import kernel
 from grinch._types import Counts, Floats, Ids, Labels, Mask, Slots, as_id
 from grinch.cuts.choice import Choice
 from grinch.tree.links import (
-    LEAVES,
     NONE,
     OFFSET,
-    ROOT,
     SIZE,
     Links,
     fill_preorder,
     is_leaf,
     left,
     no_nodes,
-    nodes_in,
     parent,
     right,
     size,
@@ -83,17 +80,17 @@ class GrowingTree:
 
     @property
     def n_leaves(self) -> int:
-        return int(self.links.head[LEAVES])
+        return self.links.n_leaves
 
     def slots(self) -> Slots:
         """Return the slots of the points, by position: leaf i of the tree handed out is in slot i of these."""
-        slots = nodes_in(self.links)[0]
+        slots = self.links.nodes()[0]
         positions = self.positions[slots]
         return slots if (positions[1:] > positions[:-1]).all() else slots[np.argsort(positions, kind="stable")]
 
     def handed_out(self, nodes: Slots) -> Slots:
         """Return the ids that nodes have in the tree handed out; 0 for those that are not in the tree."""
-        ids, internal = np.zeros(len(self.links.table), np.intp), nodes_in(self.links)[1]
+        ids, internal = np.zeros(len(self.links.table), np.intp), self.links.nodes()[1]
         ids[self.slots()] = np.arange(self.n_leaves)
         ids[internal] = self.n_leaves + 1 + np.arange(len(internal))
         return ids[nodes]
@@ -164,7 +161,7 @@ class Follower:
 
     def join(self, tree: GrowingTree, is_current: bool = False) -> None:
         """Follow this tree from now on; ``is_current`` if the arrays are those of the tree as it is."""
-        capacity = int(tree.links.head[OFFSET])
+        capacity = tree.links.offset
         if self.capacity == 0:
             self.grown(capacity)
         tree.builder.follow(self, is_current)
@@ -258,7 +255,7 @@ class Follower:
         return Region(nodes, scores, oldest, slots, from_nowhere, nothing, {}, {}, met, 1)
 
     def _meet_above(self, links: Links, moved: Ids) -> Slots:
-        most = max(int(links.head[LEAVES]), 1)
+        most = max(links.n_leaves, 1)
         room = [np.empty(n, np.intp) for n in (most, len(moved) + 1, most)]
         n = gather_above(links, moved, self._met, self._now, *room)
         self._met[moved[moved < self.capacity]] = self._now
@@ -284,9 +281,9 @@ def _places(positions: Counts, among: Counts) -> Counts:
 
 def all_internal(links: Links) -> Slots:
     """Return all internal nodes, children first."""
-    order = no_nodes(max(2 * int(links.head[LEAVES]) - 1, 0))
+    order = no_nodes(max(2 * links.n_leaves - 1, 0))
     if len(order):
-        fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), order)
+        fill_preorder(links.table, links.root, links.offset, order)
     return order[order >= links.head[OFFSET]][::-1].astype(np.intp)
 
 

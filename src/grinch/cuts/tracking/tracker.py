@@ -13,7 +13,7 @@ from grinch.cuts.choice import Choice
 from grinch.cuts.tracking.changes import Change
 from grinch.cuts.tracking.cut import TrackedCut
 from grinch.cuts.tracking.follower import Arrays, Follower, GrowingTree, Region
-from grinch.tree.links import NONE, OFFSET, SIZE, Links, left, right, size
+from grinch.tree.links import NONE, SIZE, Links, left, right, size
 
 FORMAT = 2
 
@@ -143,7 +143,7 @@ class Tracker:
         """Go on with this tree, which has to be as it was at the last commit."""
         if tree is None or not self._follower.capacity:
             return
-        if int(tree.links.head[OFFSET]) != self._follower.capacity:
+        if tree.links.offset != self._follower.capacity:
             raise ValueError("this tree is not the one that was tracked: it has room for another number of points")
         self._follower.join(tree, is_current=True)
 
