@@ -164,7 +164,7 @@ class Engine:
 
     @property
     def n_slots(self) -> int:
-        """How many leaf slots were ever used: leaves in the tree and those taken out."""
+        """The number of leaf slots that were ever used: leaves in the tree and those taken out."""
         return self.links.n_slots
 
     @property
@@ -172,14 +172,14 @@ class Engine:
         return dict(zip(COUNTERS, self.summaries.arrays.counts.tolist(), strict=True))
 
     def slots(self) -> Slots:
-        """The slots of the points in the tree, in the order they arrived."""
+        """Return the slots of the points in the tree, in the order they arrived."""
         return self.links.nodes()[0]
 
     def has(self, slot: int) -> bool:
         return bool(slot < self.n_slots and self.links.table[slot, SIZE] != NONE)
 
     def numbered(self, nodes: Ids) -> Slots:
-        """Nodes of the tree under construction by the ids they have in the tree handed out; NONE becomes 0."""
+        """Return nodes of the tree under construction by the ids they have in the tree handed out; NONE becomes 0."""
         leaves, internal = self.links.nodes()
         numbers = np.zeros(len(self.links.marks) * 2, np.intp)
         numbers[leaves] = np.arange(len(leaves))
@@ -187,7 +187,7 @@ class Engine:
         return np.where(nodes == NONE, 0, numbers[nodes])
 
     def tree(self) -> Tree:
-        """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
+        """Return a copy of the tree with the score of every pair of siblings; later points do not change it."""
         self.own_arrays()
         internal = self.links.nodes()[1]
         return self._tree(internal, self._raw_scores(internal))
@@ -214,16 +214,16 @@ class Engine:
             self.links = self._moves.lose(self.links)
 
     def outdate(self) -> None:
-        """Points are about to get other slots or other vectors: what was found of them before is forgotten."""
+        """Forget all neighbours: points are about to get other slots or other vectors."""
         self._near = None
         self.lose_moves()
 
     def sibling_scores(self, nodes: Slots) -> Floats:
-        """The scores of the children of these nodes."""
+        """Return the scores of the children of these nodes."""
         return self.summaries.in_units(self._raw_scores(nodes))
 
     def _raw_scores(self, nodes: Slots) -> Floats:
-        """The same as the moves compare them."""
+        """Return the same as the moves compare them."""
         scores = np.empty(len(nodes))
         with self.looking():
             self.run(score_siblings, nodes, scores, is_reading=True)
@@ -300,7 +300,7 @@ class Engine:
         return Places(nodes[:, 0], nodes[:, 1], self.summaries.in_units(scores))
 
     def _nearest(self, queries: Slots) -> Ids:
-        """The nearest points of those that were written next to each other, to be looked up."""
+        """Return the nearest points of those that were written next to each other, to be looked up."""
         found = self.search.stream(int(queries[0]), int(queries[-1]) + 1, limit=self.n_slots)
         return np.concatenate([candidates for _, candidates in found])
 
@@ -365,7 +365,7 @@ class Engine:
     # Who is near whom ---------------------------------------------------------------------------------------------
 
     def neighbors(self) -> Ids:
-        """By slot, the nearest of all points, best first, padded with NONE; of records, what was found on arrival.
+        """Return the nearest of all points by slot, best first, padded with NONE; of records, those found on arrival.
 
         Looked for once, as long as no point comes or goes.
         """
@@ -381,7 +381,7 @@ class Engine:
         return near
 
     def look_up(self, rows: Any, limit: int | None = None) -> Nearest:
-        """The points nearest to rows that are not inserted, among the first ``limit`` slots (all in the tree)."""
+        """Return the points nearest to rows that are not inserted, among the first ``limit`` slots (all by default)."""
         self.own_arrays()
         limit, count = self.n_slots if limit is None else limit, count_rows(rows)
         at = limit if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
@@ -398,7 +398,7 @@ class Engine:
         return Nearest(found, self.summaries.in_units(scores))
 
     def look_around(self, slots: Slots, limit: int | None = None) -> Nearest:
-        """The points nearest to some of the points there are, among the first ``limit`` slots (all in the tree)."""
+        """Return the points nearest to points in some slots, among the first ``limit`` slots (all by default)."""
         self.own_arrays()
         limit = self.n_slots if limit is None else limit
         found, scores = np.full((len(slots), self.search.k), NONE, np.int32), np.empty(len(slots))
@@ -409,7 +409,7 @@ class Engine:
         return Nearest(found, self.summaries.in_units(scores))
 
     def known_neighbors(self) -> Ids | None:
-        """By slot, the nearest of all points, if they have been looked for and no point has come or gone since."""
+        """Return the nearest of all points by slot, if they are known and no point has come or gone since."""
         return None if self._near is None or self._near[0] != self._points_there() else self._near[1]
 
     def remember_neighbors(self, near: Ids) -> None:
@@ -417,7 +417,7 @@ class Engine:
         self._near = (self._points_there(), near)
 
     def _points_there(self) -> tuple[int, int]:
-        """The same as long as no point comes or goes."""
+        """Return the same as long as no point comes or goes."""
         return self.n_slots, self.n_leaves
 
     # Points go ----------------------------------------------------------------------------------------------------
@@ -528,7 +528,7 @@ class Engine:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Instead of the fact that a linkage failed, raise what it did."""
+        """Yield instead of the fact that a linkage failed, raise what it did."""
         try:
             yield
         except LinkageFailed:
@@ -564,7 +564,7 @@ class Engine:
                 follower.reordered(source)
 
     def snapshot(self) -> Links:
-        """A copy of the tree, to go back to."""
+        """Return a copy of the tree, to go back to."""
         return self.links.copied()
 
     def restore(self, links: Links) -> None:

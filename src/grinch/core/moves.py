@@ -6,6 +6,12 @@ one table.
 
 The functions are plain Python that numba compiles. All of them work on one ``state``
 (:class:`~grinch.summaries.arrays.State`): the tree, the summaries of its nodes under a linkage, and the rules.
+
+At the end are the entries through which Python comes here. Each goes through a batch of leaves or nodes. What a linkage
+raises ends the batch at that leaf, whose change can then be undone (:meth:`~grinch.tree.links.Links.undo_change`);
+those before it stay.
+
+All tasks are one compiled function: what they have in common, which is most of it, is compiled once.
 """
 
 from __future__ import annotations
@@ -116,14 +122,14 @@ def release(state: State, x: int) -> None:
 
 @jitable
 def rotate(state: State, x: int, c: int) -> int:
-    """Where x belongs above its nearest neighbour c: the first loop of *Insert*."""
+    """Return where x belongs above its nearest neighbour c: the first loop of *Insert*."""
     c = climb(state, x, c)
     return among_equals(state, x, c) if state.rules.balanced_ties else c
 
 
 @jitable
 def climb(state: State, x: int, c: int) -> int:
-    """Up from c while it prefers its own sibling to x.
+    """Return up from c while it prefers its own sibling to x.
 
     Departure: rotating x with its aunt again and again is the same as this walk, so it is done before x is attached
     and nothing has to be swapped. And where x has nothing in common with its nearest neighbour, no cap keeps it in a
@@ -140,7 +146,7 @@ def climb(state: State, x: int, c: int) -> int:
 
 @jitable
 def among_equals(state: State, x: int, c: int) -> int:
-    """Where x belongs if c, its sibling and its ancestors are all as close to x as they are to each other.
+    """Return where x belongs if c, its sibling and its ancestors are all as close to x as they are to each other.
 
     Departure: copies of one point would become a chain, each new one beside the first. x goes to the smaller side of
     all that is equal, so that it becomes a balanced tree.
@@ -167,19 +173,19 @@ def among_equals(state: State, x: int, c: int) -> int:
 
 @jitable
 def better(state: State, f: float, g: float) -> bool:
-    """Whether f is larger than g, and not by rounding alone where ties are to be balanced."""
+    """Return whether f is larger than g, and not by rounding alone where ties are to be balanced."""
     return f > g and not (state.rules.balanced_ties and equal(state, f, g))
 
 
 @jitable
 def equal(state: State, f: float, g: float) -> bool:
-    """Whether two scores are the same, as far as the formulas on float32 can tell; a linkage of the user's own can."""
+    """Return whether two scores are the same: up to rounding in float32, unless the linkage is the user's own."""
     return f == g or (state.formula < CUSTOM and abs(f - g) <= SAME * max(abs(f), abs(g)))
 
 
 @jitable
 def graft_upward(state: State, p: int, candidates: Ids) -> None:
-    """The second loop of *Insert*: graft from p again and again, up to the root or the cap."""
+    """Run the second loop of *Insert*: graft from p again and again, up to the root or the cap."""
     while state.rules.graft and p != NONE and size(state, p) <= reach(state, state.rules.graft_cap):
         before = state.counts[GRAFTS]
         # Departure: the printed loop never updates p.
@@ -230,7 +236,7 @@ def graft(state: State, v: int, candidates: Ids) -> int:
 
 @jitable
 def move_beside(state: State, w: int, v: int) -> int:
-    """The merge of *graft*: w leaves its place for one beside v; what it left behind is restructured."""
+    """Return the merge of *graft*: w leaves its place for one beside v; what it left behind is restructured."""
     state.counts[GRAFTS] += 1
     z = sibling(state, w)
     p = detach(state, w)
@@ -259,7 +265,7 @@ def restructure(state: State, z: int, r: int) -> None:
 
 @jitable
 def choose_sibling(state: State, z: int, r: int, cap: int) -> None:
-    """A step of *restruct*: give z the sibling it likes best, of its own and those of its ancestors below r."""
+    """Make a step of *restruct*: give z the sibling it likes best, of its own and those of its ancestors below r."""
     best, f_best = sibling(state, z), sibling_score(state, parent(state, z))
     n, a = 0, parent(state, z)
     while a != r and parent(state, a) != NONE and size(state, a) <= cap:
@@ -315,7 +321,7 @@ def exchange(state: State, u: int, v: int) -> None:
 
 @jitable
 def reach(state: State, cap: int) -> int:
-    """How many leaves a node may have for a move to look at it: the cap.
+    """Return how many leaves a node may have for a move to look at it: the cap.
 
     Departure: with growing caps, less in a small tree, where a cap that suits a large one covers everything.
     """
@@ -326,7 +332,7 @@ def reach(state: State, cap: int) -> int:
 
 @jitable
 def constrained_nearest(state: State, v: int, candidates: Ids) -> int:
-    """constrNN: the leaf outside lvs(v) with the largest f(v, leaf), or NONE. Ties go to the earliest candidate."""
+    """Return constrNN, the leaf outside lvs(v) with the largest f(v, leaf), or NONE; of equals, the first candidate."""
     if state.rules.single_search:
         return best_of(state, v, candidates, drop_leaves_under(state, v, candidates))
     return best_of(state, v, state.nodes, leaves_outside(state, v))
@@ -334,7 +340,7 @@ def constrained_nearest(state: State, v: int, candidates: Ids) -> int:
 
 @jitable
 def best_of(state: State, v: int, nodes: Ids, n: int) -> int:
-    """The node with the largest f(v, node), the first of equals; NONE if there is none."""
+    """Return the node with the largest f(v, node), the first of equals; NONE if there is none."""
     score_all(state, v, nodes, n)
     best, f_best = NONE, -np.inf
     for i in range(n):
@@ -581,7 +587,7 @@ def _score_found(state: State, leaves: Slots, near: Ids, scores: Vectors32) -> i
 
 @jitable
 def known_to(near: Ids, x: int) -> int:
-    """How many neighbours x has."""
+    """Return how many neighbours x has."""
     n = near.shape[1]
     while n > 0 and near[x, n - 1] == NONE:
         n -= 1

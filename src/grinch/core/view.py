@@ -1,4 +1,9 @@
-"""Where points would go: the answer, and where they are written to meanwhile."""
+"""Views of an engine: its tree at one moment, and the places of points in it, whatever the engine does afterwards.
+
+A writer changes the tree, the summaries of its internal nodes and their scores, but never the vector of a point in its
+slot. So a view has copies of the tree, of the scores and of the summaries of large nodes, which may lag. Those of
+small nodes follow from the points under them and are computed again where a walk up from a leaf comes to them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What "similar" means for two groups of points or records."""
+"""Linkages: the similarity of two groups of points or records."""
 
 from grinch.linkage.base import Linkage
 from grinch.linkage.bayesian import Bayesian, BetaBernoulli, NormalGamma

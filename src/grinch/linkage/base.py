@@ -1,4 +1,15 @@
-"""What "similar" means: the two kinds of linkage the engine runs on."""
+"""Linkages of any kind of records, and linkages in files.
+
+In a file a linkage is what it is made of, or a name. Nothing is imported or run when it is read: a function or linkage
+of the user's own is written as ``module:name``. That is looked up among the modules that the program has imported
+already, and what is found must be what could have been saved under that name.
+
+>>> from grinch.linkage import Pairwise
+>>> linkage_to_state(Pairwise("single", distance="cityblock"))
+{'pairwise': {'kind': 'single', 'similarity': None, 'distance': {'name': 'cityblock'}, 'remember': 1000000}}
+>>> linkage_to_state(lambda a, b: 0.0)
+{'hand_in': 'a function'}
+"""
 
 from __future__ import annotations
 
@@ -29,15 +40,15 @@ class Linkage(Protocol):
     """
 
     def leaf(self, record: Any) -> Any:
-        """The summary of a single record."""
+        """Return the summary of a single record."""
         ...
 
     def merge(self, a: Any, b: Any) -> Any:
-        """The summary of two groups taken together."""
+        """Return the summary of two groups taken together."""
         ...
 
     def score(self, a: Any, b: Any) -> float:
-        """How similar two groups are."""
+        """Return how similar two groups are."""
         ...
 
 
@@ -188,7 +199,7 @@ REFUSED = frozenset(
 
 
 def name_of(thing: Any) -> str | None:
-    """``module:name`` of a function or of an object at the top of a module; None if it has none."""
+    """Return ``module:name`` of a function or of an object at the top of a module; None if it has none."""
     function = thing.py_func if isinstance(thing, Dispatcher) else thing
     if isinstance(function, types.FunctionType):
         name = f"{function.__module__}:{function.__qualname__}"
@@ -207,7 +218,7 @@ def name_of(thing: Any) -> str | None:
 
 
 def find(name: Any, hand_in: str) -> Any:
-    """What a name in a file stands for; ``hand_in`` is the parameter of load that takes it instead."""
+    """Return what a name in a file stands for; ``hand_in`` is the parameter of load that takes it instead."""
     found = _found(name) if isinstance(name, str) else None
     if found is None:
         module = str(name).partition(":")[0]
@@ -228,7 +239,7 @@ def _may_be_named(module: str) -> bool:
 
 
 def _found(name: str) -> Any:
-    """A function under its own name, or a linkage, in a module that is there; None if there is no such thing."""
+    """Return a function under its own name, or a linkage, in a module that is there; None if there is no such thing."""
     module, _, path = name.partition(":")
     if not _may_be_named(module) or not isinstance(sys.modules.get(module), types.ModuleType):
         return None

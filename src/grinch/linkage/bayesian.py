@@ -32,7 +32,7 @@ class Family(Protocol):
     """A likelihood with a conjugate prior: sufficient statistics that add up, and their marginal likelihood."""
 
     def statistics(self, record: Any) -> Vector:
-        """Sufficient statistics of one record; those of a group are their sum."""
+        """Return sufficient statistics of one record; those of a group are their sum."""
         ...
 
     def log_marginal(self, statistics: Vector, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -42,7 +42,7 @@ class Family(Protocol):
 
 @saved_tuple("evidence")
 class Evidence(NamedTuple):
-    """What is kept of a group: statistics, number of points, log d and log p(D | T)."""
+    """The summary of a group: statistics, number of points, log d and log p(D | T)."""
 
     statistics: Vector
     n: int

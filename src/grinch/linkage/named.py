@@ -1,8 +1,8 @@
-"""Linkages on vectors, all O(d) by their closed forms, compiled.
+"""Linkages by name, and compiled linkages on vectors, all O(d) by their closed forms.
 
-A group is summarised by the mean m of its vectors, their number n, their spread s (mean squared distance to m) and
-the length of m. Means, not sums: in float32 a sum of a million vectors loses the next one, a mean does not.
-Every formula below is then free of cancellation:
+A group is summarised by the mean m of its vectors, their number n, their spread s (mean squared distance to m) and the
+length of m. Means, not sums: in float32 a sum of a million vectors loses the next one, a mean does not. Every formula
+below is then free of cancellation:
 
     mean over all pairs of a·b          =  m_A · m_B
     mean over all pairs of |a − b|²     =  |m_A − m_B|² + s_A + s_B
@@ -10,6 +10,10 @@ Every formula below is then free of cancellation:
     Tanimoto coefficient of the means   =  m_A · m_B / (|m_A|² + |m_B|² − m_A · m_B)
 
 The functions take a table of means and one of moments (n, s, length) and the rows of two groups in them.
+
+A linkage of the user's own runs inside the compiled engine like these. A function that numba compiled cannot be inlined
+into an engine that was compiled earlier, and compiling the engine for each would take seconds in every process. So it
+is handed over as an address: the engine is compiled (and cached) once for all of them.
 """
 
 from __future__ import annotations
@@ -58,14 +62,14 @@ def squared_distance(a: Vectors32, b: Vectors32) -> float:
 
 @kernel
 def _step_toward(out: Vectors32, a: Vectors32, b: Vectors32, share: np.float32) -> None:
-    """Out = a + share (b - a); equal vectors stay as they are to the last bit."""
+    """Write a + share (b - a) to ``out``; equal vectors stay as they are to the last bit."""
     for i in range(a.shape[0]):
         out[i] = a[i] + share * (b[i] - a[i])
 
 
 @jitable
 def formula_score(formula: int, means: Vectors32, moments: Floats, u: int, v: int) -> float:
-    """The formulas, by number."""
+    """Return the formulas, by number."""
     a, b = means[u], means[v]
     if formula == COSINE:
         lengths = moments[u, LENGTH] * moments[v, LENGTH]
@@ -104,7 +108,7 @@ def merge_rows(formula: int, means: Vectors32, moments: Floats, p: int, left: in
 
 @kernel
 def score_others(formula: int, means: Vectors32, moments: Floats, scores: Floats) -> None:
-    """Row 0 with each of the rows after it."""
+    """Score row 0 with each of the rows after it."""
     for i in range(scores.shape[0]):
         scores[i] = formula_score(formula, means, moments, 0, i + 1)
 
@@ -159,7 +163,7 @@ LEAF_METRICS = ("cosine", "dot", "sqeuclidean")
 
 
 class VectorGroup(NamedTuple):
-    """What a compiled linkage sees of a group of vectors.
+    """A group of vectors as a compiled linkage sees it.
 
     ``mean`` of the vectors (float32), their number ``size``, their ``spread`` (mean squared distance to the mean) and
     the ``length`` of the mean.
@@ -210,7 +214,7 @@ class Formula:
 
 @lru_cache(maxsize=64)
 def compiled_linkage(function: Dispatcher, metric: str | None = None) -> VectorLinkage:
-    """A linkage on vectors from a ``numba.njit`` function of two groups.
+    """Return a linkage on vectors from a ``numba.njit`` function of two groups.
 
     ``metric`` says by what the candidates of a point are found among the leaves; they are then ranked by the function.
 
@@ -266,7 +270,7 @@ def metric_in_full(linkage: Any, metric: str | None = None) -> str | None:
 
 
 def linkage_of(linkage: Any, metric: str | None = None) -> VectorLinkage | Linkage:
-    """The linkage meant by a name, a compiled function, a Linkage object, or a plain function of two lists of records.
+    """Return the linkage of a name, a compiled function, a Linkage object, or a function of two lists of records.
 
     >>> linkage_of("average", "sqeuclidean").ceiling
     0.0

@@ -78,7 +78,7 @@ class Group:
         return self.size
 
     def members(self) -> Any:
-        """All members: rows of a matrix, or a list of :class:`Member`."""
+        """Return all members: rows of a matrix, or a list of :class:`Member`."""
         if self.block is not None:
             return self.block
         waiting, blocks = [self], []
@@ -158,7 +158,7 @@ class Pairwise:
         return Group([Member(number, record)], None, number)
 
     def rows(self, leaves: Sequence[Group | None]) -> Matrix | None:
-        """Single vectors as rows of a matrix, zero where there is none; None if Euclidean distances do not count."""
+        """Return single vectors as rows of a matrix, zero where there is none; None unless distances are Euclidean."""
         if self.distance not in ("euclidean", "sqeuclidean"):
             return None
         width = next((leaf.block.shape[1] for leaf in leaves if leaf is not None), 0)
@@ -179,7 +179,7 @@ class Pairwise:
         return value
 
     def scores(self, a: Group, others: Sequence[Group]) -> Matrix:
-        """Scores of one group with many; single records among them are measured in one call."""
+        """Return scores of one group with many; single records among them are measured in one call."""
         singles = [b for b in others if len(b) == 1 and self._recall(a, b) is None]
         for part in a.parts or (a,):
             self._measure_singles(part, [b for b in singles if self._recall(part, b) is None])
@@ -194,7 +194,7 @@ class Pairwise:
                 self._keep(a, b, value)
 
     def _measure(self, a: Any, b: Any) -> Matrix:
-        """Similarities of all pairs."""
+        """Return similarities of all pairs."""
         if isinstance(self.distance, str):
             from scipy.spatial.distance import cdist
 
@@ -204,7 +204,7 @@ class Pairwise:
         return values if self.similarity is not None else -values
 
     def _measure_pair(self, x: Member, y: Member) -> float:
-        """What the user's function says of two records."""
+        """Return what the user's function says of two records."""
         key = _key(x, y)
         value = self._measured.get(key)
         if value is None:
@@ -222,7 +222,7 @@ class Pairwise:
         return a.parts is not None and any(self._recall(part, b) is not None for part in a.parts)
 
     def _worked_out(self, a: Group, b: Group) -> float:
-        """Down the parts of a as long as one of them is known with b and one is not; then back up, combining.
+        """Return down the parts of a as long as one of them is known with b and one is not; then back up, combining.
 
         After an insert that is the path to the new record, so only the new record is measured.
         """
@@ -242,7 +242,7 @@ class Pairwise:
         return value
 
     def _combined(self, a: Group, b: Group) -> float:
-        """From the scores of a's parts with b, both of them known."""
+        """Return from the scores of a's parts with b, both of them known."""
         assert a.parts is not None
         (left, right), known = a.parts, [self._known[_key(part, b)] for part in a.parts]
         if self.kind == "average":

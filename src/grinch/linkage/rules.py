@@ -27,7 +27,7 @@ KEYS = ("must", "cannot_share", "cannot_differ")
 
 @saved_tuple("ruled")
 class Ruled(NamedTuple):
-    """What the linkage keeps of a group, and the values that its members have for each rule."""
+    """The linkage's own summary of a group, and the values that its members have for each rule."""
 
     summary: Any
     must: Values
@@ -107,7 +107,7 @@ class WithRules:
         return values + np.array([self._rule(a, b) for b in others])
 
     def _rule(self, a: Ruled, b: Ruled) -> float:
-        """What the rules add to the score of two groups."""
+        """Return what the rules add to the score of two groups."""
         if any(x & y for x, y in zip(a.cannot_share, b.cannot_share, strict=True)):
             return -self.weight
         if any(x and y and not (x & y) for x, y in zip(a.cannot_differ, b.cannot_differ, strict=True)):

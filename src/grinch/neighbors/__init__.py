@@ -1,4 +1,4 @@
-"""Where to look for neighbours: exact by matrix products, approximate by cells, or any linkage by asking."""
+"""Neighbour search: exact by matrix products, approximate by cells, or under any linkage by asking it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORDS_AT_ONCE = 16
 
 
 def check_search(search: Any) -> None:
-    """A name, a source of candidates, or a list of sources."""
+    """Raise an error unless ``search`` is a name, a source of candidates, or a list of sources."""
     if isinstance(search, str):
         if search not in SEARCHES:
             raise unknown_name("search", search, SEARCHES, " (or ByVector(...), ByKey(...), or a list of them)")
@@ -42,7 +42,7 @@ def check_search(search: Any) -> None:
 
 
 def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True) -> Search:
-    """The search that is meant, on the points there are summaries of.
+    """Return the search that is meant, on the points there are summaries of.
 
     ``at_once``: records may be looked up several at a time, for nothing else is asked of the search meanwhile.
     """
@@ -157,7 +157,9 @@ class AutoSearch(VectorSearch):
 
 
 def nearest_among(rows: Any, k: int) -> Ids:
-    """By row, the k nearest others by Euclidean distance, best first, padded with NONE; by cells beyond 16,384 rows.
+    """Return the k nearest others of each row by Euclidean distance, best first, padded with NONE.
+
+    The search is exact up to 16,384 rows, and by cells beyond.
 
     >>> nearest_among(np.array([[0.0], [1.0], [7.0], [9.0]], np.float32), 1).ravel().tolist()
     [1, 0, 3, 2]

@@ -103,7 +103,7 @@ class CellSearch(VectorSearch):
         self._begin()
 
     def _begin(self) -> None:
-        """What is not kept in a file."""
+        """Make what a file does not hold."""
         self._split_space = _split_space(self.room, self.summaries.n_features)
         self._homes = np.full(BATCH, NONE, np.int32)
         # Who else uses the cells: they are copied before they change, as long as somebody does.
@@ -164,7 +164,7 @@ class CellSearch(VectorSearch):
 
     @property
     def entered(self) -> int:
-        """How many points are in cells; those from here on are compared one by one."""
+        """The number of points in cells; those from here on are compared one by one."""
         return int(self._cells.head[ENTERED])
 
     def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
@@ -204,7 +204,7 @@ class CellSearch(VectorSearch):
         self.enter_up_to(count)
 
     def compacted(self, leaves: Slots) -> None:
-        """Members get their new numbers where they are; only those of nearly empty cells move."""
+        """Give members their new numbers where they are; only those of nearly empty cells move."""
         with uninterrupted(), self._guard.lock:
             numbers = np.full(self.entered, NONE, np.int32)
             left = int(np.searchsorted(leaves, self.entered))
@@ -239,7 +239,7 @@ class CellSearch(VectorSearch):
         return Neighbors(lo, np.concatenate([candidates for candidates, _ in found]))
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> tuple[Ids, Ids]:
-        """The k nearest of each query before its limit, and the cell that each would enter."""
+        """Return the k nearest of each query before its limit, and the cell that each would enter."""
         n, cells = len(queries), self._cells
         # One more than is asked for: among all points a query finds itself, and that does not count.
         best = np.full((n, self.k + self.extra + 1), -np.inf, np.float32)
@@ -267,13 +267,13 @@ class CellSearch(VectorSearch):
         enter(self.summaries.arrays, self._cells, points, homes, entered, self._metric, space, self._split_space)
 
     def _ample(self) -> int:
-        """Cells to have room for: for all points there is room for, were cells half full, and far more than now."""
+        """Return how many cells to make room for: for all points if cells are half full, and far more than now."""
         for_all = 2 * self.summaries.capacity // self.room
         set_aside = SET_ASIDE // (self.room * (self.summaries.n_features + 12))
         return max(for_all, set_aside, 3 * self.n_cells) + 2 * BATCH
 
     def _copied(self, capacity: int) -> Cells:
-        """The cells there are, with room for this many."""
+        """Return the cells there are, with room for this many."""
         cells, n_cells = self._new_cells(capacity), self.n_cells
         for name, old in self._cells._asdict().items():
             count = {"tiles": _tiles(n_cells), "head": 0}.get(name, n_cells)
@@ -312,12 +312,12 @@ class CellSearch(VectorSearch):
 
 
 def _tiles(n_cells: int) -> int:
-    """How many tiles so many cells take."""
+    """Return how many tiles so many cells take."""
     return -(-n_cells // TILE)
 
 
 def _untouched(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array that takes memory as it is written to, by small pages.
+    """Return an array that takes memory as it is written to, by small pages.
 
     numpy asks for large ones, and an insert that comes upon a new one may wait for ten milliseconds and more.
     """

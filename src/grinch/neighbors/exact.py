@@ -1,4 +1,10 @@
-"""Where to look: a search finds, for each arriving point, the nearest points that came before it."""
+"""Search for the nearest points that came before each arriving point: the protocol, and exact search on vectors.
+
+Products of matrices propose candidates, batches ahead of the inserts in threads of their own. A matrix product rounds
+differently for different shapes, and then near-ties would fall differently for different batch sizes. So the product
+only proposes: each query keeps a few more candidates than it needs, they are scored again by the linkage's own kernel,
+and ties go to the point that arrived first. Where rounding could have hidden a candidate, every point is scored.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +144,7 @@ AHEAD = 6
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The libraries that are loaded, found once: looking for them takes longer than to search for a single point."""
+    """Return the loaded BLAS libraries; finding them takes longer than the search for a point, so it is done once."""
     return ThreadpoolController()
 
 
@@ -219,7 +225,7 @@ class ExactSearch(VectorSearch):
             self._synced = stop
 
     def _make_room(self, stop: int) -> None:
-        """For so many points and some more, not for all there is room for: another search may go on from here."""
+        """Make room for some more points, not for all there is room for: another search may go on from here."""
         if len(self._scale) < stop or not self._scale.flags.writeable:
             room = max(min(stop + stop // 2, self.summaries.capacity) - len(self._scale), 0)
             self._scale = np.concatenate([self._scale, np.ones(room, self.number)])
@@ -237,7 +243,7 @@ class ExactSearch(VectorSearch):
         self._shift[leaves] = np.where(self.summaries.gone(leaves), -np.inf, shift)
 
     def _slack(self, own: Floats, lowest: npt.NDArray[np.float32], are_whole: bool) -> npt.NDArray[np.float64]:
-        """How far a product may be off by rounding, for each query; -1 where it is exact.
+        """Return how far a product may be off by rounding, for each query; -1 where it is exact.
 
         ``own`` is how long each query is, ``lowest`` the worst value that each query kept; ``are_whole``: there are
         only whole numbers in the queries and the points.
@@ -263,7 +269,7 @@ class ExactSearch(VectorSearch):
         return Neighbors(lo, self._found(self.summaries.arrays, queries, queries))
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
-        """The k nearest of each query among the points before its limit."""
+        """Return the k nearest of each query among the points before its limit."""
         n, points, rows = len(queries), arrays.means, arrays.means[queries]
         scale, shift = self._scale, self._shift
         # One more than is asked for: among all points a query finds itself, and that does not count.
@@ -335,7 +341,7 @@ def settle(
     found: Ids,
     scores: Floats,
 ) -> int:
-    """As ``rank``, but where rounding may have hidden a candidate, every point is scored; returns how often.
+    """Return as ``rank``, but where rounding may have hidden a candidate, every point is scored; returns how often.
 
     ``slack[r]`` is how far a product of query r may be off; negative if it is exact, ties included.
     """

@@ -1,4 +1,4 @@
-"""Where candidates come from when a linkage is too expensive to be asked about every record.
+"""Search under any linkage: ask it about every earlier record, or about the candidates of some source.
 
 A source is what a user gives to ``Grinch(search=...)``: :class:`ByVector`, :class:`ByKey`, or a list of them. It
 makes a proposer, which belongs to one engine and knows its records.
@@ -38,27 +38,27 @@ class Proposer(Protocol):
     """Names earlier records that may be near."""
 
     def write(self, at: int, records: Sequence[Any]) -> None:
-        """Records to come, from position ``at`` on."""
+        """Take note of records to come, from position ``at`` on."""
         ...
 
     def stream(self, start: int, stop: int, limit: int | None) -> Iterator[Iterable[int]]:
-        """For each of the records start to stop, some that came before it (or before ``limit``)."""
+        """Yield for each of the records start to stop, some that came before it (or before ``limit``)."""
         ...
 
     def settle(self, count: int) -> None:
-        """There are this many records now; those beyond were named in a stream and never came."""
+        """Forget records beyond this number, which were named in a stream and never came."""
         ...
 
     def around(self, leaves: list[int]) -> Iterable[int]:
-        """Some records near a group of them; the group itself may be among them."""
+        """Return some records near a group of them; the group itself may be among them."""
         ...
 
     def changed(self, leaves: Slots, gone: npt.NDArray[np.bool_]) -> None:
-        """These records are gone, or back again."""
+        """Take note that these records are gone, or back again."""
         ...
 
     def compacted(self, leaves: Slots) -> None:
-        """Only these records are left, counted from 0."""
+        """Keep these records only, numbered from 0."""
         ...
 
     def validate(self, capacity: int) -> None:
@@ -483,12 +483,12 @@ class ScanSearch(Search):
             proposer.settle(count)
 
     def _others(self, x: int, limit: int) -> Ids:
-        """Whom a record in the tree is compared with."""
+        """Return whom a record in the tree is compared with."""
         found = np.array(self._around([x]), np.int32) if self.proposers else np.arange(limit, dtype=np.int32)
         return found[found != x]
 
     def _batched(self, start: int, asked: Iterable[tuple[int, Ids]]) -> Iterator[Neighbors]:
-        """Neighbours of records, several at a time; what is raised on the way comes after those found before it."""
+        """Yield neighbours of records, several at a time; those found before an error come first."""
         scored: list[tuple[Ids, Floats]] = []
         try:
             for x, others in asked:
@@ -516,14 +516,14 @@ class ScanSearch(Search):
             proposer.compacted(leaves)
 
     def _scored(self, x: int, others: Ids) -> tuple[Ids, Floats]:
-        """Those of these records that are not gone, and their scores with x."""
+        """Return those of these records that are not gone, and their scores with x."""
         if self._has_gaps:
             others = others[~self.summaries.gone(others)]
         self.summaries.arrays.counts[SCORES] += len(others)
         return others, self.summaries.scores(x, others.tolist())
 
     def _ranked(self, scored: list[tuple[Ids, Floats]]) -> Ids:
-        """The best of each, padded with NONE; ties go to the one that came first."""
+        """Return the best of each, padded with NONE; ties go to the one that came first."""
         width = max(self.k, max(len(others) for others, _ in scored))
         ids = np.full((len(scored), width), NONE, np.int32)
         values = np.full((len(scored), width), -np.inf)
@@ -538,6 +538,6 @@ class ScanSearch(Search):
 
 
 def _united(proposed: Sequence[Iterable[int]]) -> Ids:
-    """All records that were proposed, each once, in ascending order."""
+    """Return all records that were proposed, each once, in ascending order."""
     found = [each if isinstance(each, np.ndarray) else np.fromiter(each, np.int32) for each in proposed]
     return np.unique(np.concatenate(found)) if len(found) > 1 else np.sort(found[0])

@@ -1,4 +1,4 @@
-"""An inverted index that grows: for each column, the points that have it.
+"""Search on sparse vectors by an inverted index that grows: exact, or by the most telling columns alone.
 
 Points are indexed in segments, each of them whole and never changed. As soon as a segment is as large as the one before
 it, the two become one; so there are few, and a point is copied few times.
@@ -51,7 +51,7 @@ class Postings:
         return self.segments[-1].end if self.segments else 0
 
     def append(self, rows: Any) -> None:
-        """Points after the last one, as a CSR matrix."""
+        """Add points after the last one, given as a CSR matrix."""
         segments = [*self.segments, _segment(rows, self.end)]
         while len(segments) > 1 and _are_joined(*segments[-2:]):
             newer, older = segments.pop(), segments.pop()
@@ -61,7 +61,7 @@ class Postings:
 
 
 def _are_joined(older: Segment, newer: Segment) -> bool:
-    """Whether two segments become one: the older is not much larger, and places in the result fit into 32 bits."""
+    """Return whether to join two segments: the older is not much larger, and places in the result fit into 32 bits."""
     is_small = older.end - older.first <= 2 * (newer.end - newer.first)
     return is_small and len(older.slots) + len(newer.slots) < 2**31
 
@@ -83,7 +83,7 @@ def _joined(older: Segment, newer: Segment) -> Segment:
 
 
 def _padded(starts: Ids, n_columns: int) -> Ids:
-    """Columns that came later are empty."""
+    """Return columns that came later are empty."""
     return np.concatenate([starts, np.full(n_columns + 1 - len(starts), starts[-1])])
 
 
@@ -186,7 +186,7 @@ def offer_segment(arrays: Arrays, queries: Queries, segment: Segment, cursors: C
 
 @jitable
 def _first_with_a_column(columns: Ids, queries: Queries, r: int, segment: Segment, cursors: Counts, stop: int) -> int:
-    """The first point, from where the cursors are, that has a column of query r that counts; ``stop`` for none."""
+    """Return the first point from the cursors on that has a column of query r that counts; ``stop`` for none."""
     first = stop
     for i in range(columns.shape[0]):
         end = segment.starts[min(columns[i] + 1, segment.starts.shape[0] - 1)]
@@ -197,7 +197,7 @@ def _first_with_a_column(columns: Ids, queries: Queries, r: int, segment: Segmen
 
 @kernel
 def count_rows(arrays: Arrays, queries: Queries, first: int, counts: Counts) -> None:
-    """As ``count_points`` for the points from ``first`` on, which no segment has yet."""
+    """Count as ``count_points`` does, for the points from ``first`` on, which no segment has yet."""
     for r in range(queries.slots.shape[0]):
         at_columns, _, n = row_of(arrays, as_id(queries.slots[r]))
         columns = int32_at(at_columns, n)
@@ -227,7 +227,7 @@ def offer_rows(arrays: Arrays, queries: Queries, first: int, heaps: Heaps) -> No
 
 @jitable
 def _product_of_used(arrays: Arrays, x: int, point: int, is_used: Flags) -> float:
-    """The product of a query with a point, by its columns that count."""
+    """Return the product of a query with a point, by its columns that count."""
     at_columns, at_values, n = row_of(arrays, x)
     at_others, at_other_values, m = row_of(arrays, point)
     columns, values = int32_at(at_columns, n), float32_at(at_values, n)
@@ -252,7 +252,7 @@ def _offer(arrays: Arrays, x: int, first: int, products: Floats, r: int, queries
 
 @jitable
 def _as_similarities(arrays: Arrays, x: int, first: int, products: Floats) -> None:
-    """Tanimoto's coefficients instead of products, for no factor makes them of these."""
+    """Turn products into Tanimoto's coefficients, which no factor does."""
     if arrays.formula == TANIMOTO:
         own = arrays.moments[x, SQUARE]
         for j in range(products.shape[1]):
@@ -323,7 +323,7 @@ class SparseSearch(ExactSearch):
                     self.postings.append(self.summaries.leaf_matrix(np.arange(first, min(first + PIECE, stop))))
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> Ids:
-        """The k nearest of each query among the points before its limit."""
+        """Return the k nearest of each query among the points before its limit."""
         found = np.empty((len(queries), self.k), np.int32)
         # Among many points, what has nothing in common with a query is none of its neighbours, and is not looked at.
         is_skipping = (limits > self.most_points) & (not self.summaries.linkage.is_euclidean)
@@ -336,7 +336,7 @@ class SparseSearch(ExactSearch):
         return found
 
     def _nearest_of(self, arrays: Arrays, queries: Slots, limits: Slots, least: float) -> Ids:
-        """The same, of those that are nearer than ``least``."""
+        """Return the same, of those that are nearer than ``least``."""
         if not len(queries):
             return np.empty((0, self.k), np.int32)
         n, width, segments = len(queries), self.k + EXTRA + 1, self.postings.segments
@@ -356,7 +356,7 @@ class SparseSearch(ExactSearch):
         return found
 
     def _with_fewest_points(self, arrays: Arrays, asked: Queries, segments: list[Segment]) -> Queries:
-        """The same queries by the columns that the fewest points have, as long as these are few enough."""
+        """Return the same queries by the columns that the fewest points have, as long as these are few enough."""
         counts, offsets = np.zeros(len(asked.is_used), np.int64), asked.offsets
         for segment in segments:
             count_points(arrays, asked, segment, counts)

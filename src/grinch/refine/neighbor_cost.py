@@ -1,8 +1,12 @@
-"""Who counts as a neighbour of whom, and how much.
+"""The graph of neighbours, the cost of a tree by it, and swaps that bring neighbours together.
 
 Two points that name each other are neighbours for good. Where only one names the other, it is often a point of a small
 group that has no more members to name, or one at the edge: such a pair counts a tenth. ``near`` has the neighbours of
 each leaf, best first, padded with NONE; a :class:`Graph` has every pair once.
+
+The cost of a pair is how many points are under its lowest common ancestor, and the cost of a tree is the weighted mean
+over all pairs: Dasgupta's cost (STOC 2016) of the graph of neighbours, for an edge. It needs no labels, and of several
+trees of the same points the one with the lower cost is mostly the purer (docs/settings.md).
 """
 
 from __future__ import annotations
@@ -65,7 +69,7 @@ class Graph(NamedTuple):
 
 
 def graph_of(near: Ids, least_part: float = LEAST_PART) -> Graph:
-    """The pairs of neighbours and what they weigh.
+    """Return the pairs of neighbours and what they weigh.
 
     >>> near = np.array([[1, 2], [0, NONE], [3, NONE], [2, NONE]], np.int32)
     >>> graph = graph_of(near)
@@ -99,7 +103,7 @@ def fill_graph(near: Ids, ends: Ids, weights: Ids) -> int:
 
 
 def without_far(near: Ids, rows: Any) -> Ids:
-    """Neighbours but for those that are far away all the same; ``rows`` are the points, where distances count.
+    """Return neighbours but for those that are far away all the same; ``rows`` are the points, where distances count.
 
     They are a matrix, dense or sparse, or None where distances do not count.
     """
@@ -116,7 +120,7 @@ def without_far(near: Ids, rows: Any) -> Ids:
 
 
 def _may_be_far(near: Ids, rows: Any) -> bool:
-    """Whether points are so far apart, beside some that are nearest to each other, that a closer look is worth it."""
+    """Return whether some points may be far apart for how near nearest neighbours are, so that it is worth checking."""
     some = np.unique(np.linspace(0, len(near) - 1, 128).astype(np.intp))
     gaps = _gaps(rows, some, near[some, 0])
     largest, smallest = rows.max(axis=0), rows.min(axis=0)
@@ -125,7 +129,7 @@ def _may_be_far(near: Ids, rows: Any) -> bool:
 
 
 def _gaps(rows: Any, some: Slots, others: Ids) -> Floats:
-    """The distances of points from others; 0 where there is no other."""
+    """Return the distances of points from others; 0 where there is no other."""
     steps = rows[some].astype(np.float64) - rows[others]
     if scipy.sparse.issparse(steps):
         squares = np.asarray(steps.multiply(steps).sum(axis=1)).ravel()
@@ -147,7 +151,7 @@ WAITING, TOUCHED = 1, 2
 
 
 class Swaps(NamedTuple):
-    """What a sweep did: how many swaps it made, and the summed cost of all pairs before and after it."""
+    """The result of a sweep: how many swaps it made, and the summed cost of all pairs before and after it."""
 
     made: int
     before: float
@@ -156,7 +160,7 @@ class Swaps(NamedTuple):
 
 @by_reference
 class Counted(NamedTuple):
-    """What is counted of a tree, and scratch space.
+    """Counts over the nodes of a tree, and scratch space.
 
     By node: ``sizes``, its leaves; ``starts``, how many leaves are left of it; ``pairs``, the weight of the pairs that
     part there; ``aunt_pairs``, of those between its own leaves and its aunt's; ``last_edge`` of those that part there.
@@ -210,7 +214,7 @@ class NeighborCost:
         fill_others(graph, self._counted.first_other, self._counted.others)
 
     def cost(self, links: Links) -> float:
-        """The mean number of points under the common ancestor of two neighbours; nan without any."""
+        """Return the mean number of points under the common ancestor of two neighbours; nan without any."""
         self._count(links)
         return self._total / self.weight if self.weight else float("nan")
 
@@ -222,7 +226,7 @@ class NeighborCost:
         return self.swept(links, lambda graph, counted: sweep_tree(state_of(links), graph, counted, most))
 
     def swept(self, links: Links, task: Callable[[Graph, Counted], tuple[int, int]]) -> Swaps:
-        """What a sweep does; ``task`` makes it, and returns how many swaps it made and what they gain."""
+        """Return what a sweep does; ``task`` makes it, and returns how many swaps it made and what they gain."""
         self._count(links)
         before = self._total
         # Until the sweep is through, nothing that was counted holds.
@@ -262,7 +266,7 @@ def find_parted(tree: State, graph: Graph, counted: Counted, parted: Ids) -> Non
 
 @kernel
 def fill_others(graph: Graph, first_other: Counts, others: Ids) -> None:
-    """By leaf, its neighbours and the weights: those of a leaf follow those of the leaf before."""
+    """List the neighbours of each leaf and the weights: those of a leaf follow those of the leaf before."""
     for e in range(graph.ends.shape[0]):
         for end in graph.ends[e]:
             first_other[end + 1] += 1
@@ -301,7 +305,7 @@ def count_pairs(tree: State, counted: Counted, parted: Ids) -> int:
 
 @jitable
 def hang(counted: Counted, e: int, v: int) -> None:
-    """Pair e parts at node v."""
+    """Note that pair e parts at node v."""
     last = counted.last_edge[v]
     if last == NONE:
         counted.last_edge[v] = counted.edges[e, NEXT] = e
@@ -312,7 +316,7 @@ def hang(counted: Counted, e: int, v: int) -> None:
 
 @jitable
 def hang_all(counted: Counted, last: int, v: int) -> None:
-    """All pairs of a ring, given by its last, part at node v."""
+    """Note that all pairs of a ring, given by its last, part at node v."""
     if last == NONE:
         return
     other = counted.last_edge[v]
@@ -386,14 +390,14 @@ def count_aunt_pairs(tree: TreeArrays, counted: Counted, v: int) -> None:
 
 @jitable
 def forget_aunt(tree: TreeArrays, counted: Counted, v: int) -> None:
-    """The children of v have an aunt with whom nothing is counted yet."""
+    """Reset the counts of the children of v, which have another aunt."""
     if not is_leaf(tree, v):
         counted.aunt_pairs[left(tree, v)] = counted.aunt_pairs[right(tree, v)] = 0
 
 
 @jitable
 def add_to_child(tree: TreeArrays, counted: Counted, v: int, at: int, weight: int) -> None:
-    """A pair with the aunt of v's children, from the leaf with this number under v."""
+    """Count a pair with the aunt of v's children, from the leaf with this number under v."""
     if not is_leaf(tree, v):
         child = right(tree, v)
         if at < counted.starts[child]:
@@ -403,8 +407,9 @@ def add_to_child(tree: TreeArrays, counted: Counted, v: int, at: int, weight: in
 
 @jitable
 def may_swap(tree: TreeArrays, counted: Counted, v: int) -> bool:
-    """Whether v has an aunt for its children, and all that would be counted again is as it was counted; then v waits no
-    longer. Nodes around a swap wait for the next sweep.
+    """Return whether v's children have an aunt, and no node around v was touched; then v waits no longer.
+
+    Nodes around a swap wait for the next sweep.
     """
     p = parent(tree, v)
     if p == NONE:
@@ -419,7 +424,7 @@ def may_swap(tree: TreeArrays, counted: Counted, v: int) -> bool:
 
 @jitable
 def swap_gain(tree: TreeArrays, graph: Graph, counted: Counted, b: int) -> int:
-    """What the cost falls by if b's sibling swaps places with b's aunt; 0 if the two have too few pairs to tell.
+    """Return what the cost falls by if b's sibling swaps places with b's aunt; 0 if the two have too few pairs to tell.
 
     For v with children b and c and sibling a, each of the three can be the one that stays outside. The pairs of the two
     that stay together save as many points as are in the third.
@@ -479,7 +484,7 @@ def part_again(tree: TreeArrays, counted: Counted, p: int, v: int, a: int, b: in
 
 @jitable
 def pairs_with_great_aunt(tree: TreeArrays, counted: Counted, b: int, c: int) -> int:
-    """The weight of the pairs of c with the aunt of its parent; b is c's sibling."""
+    """Return the weight of the pairs of c with the aunt of its parent; b is c's sibling."""
     v = parent(tree, c)
     aunt, top = sibling(tree, parent(tree, v)), parent(tree, parent(tree, v))
     fewer = b if counted.sizes[b] < counted.sizes[c] else c
@@ -492,7 +497,7 @@ def pairs_with_great_aunt(tree: TreeArrays, counted: Counted, b: int, c: int) ->
 
 @jitable
 def pairs_from(counted: Counted, v: int, u: int) -> int:
-    """The weight of the pairs that part at v and have a leaf under u."""
+    """Return the weight of the pairs that part at v and have a leaf under u."""
     first, stop, found = counted.starts[u], counted.starts[u] + counted.sizes[u], as_id(0)
     e = last = as_id(counted.last_edge[v])
     while e != NONE:
@@ -507,7 +512,7 @@ def pairs_from(counted: Counted, v: int, u: int) -> int:
 
 @jitable
 def pairs_between(counted: Counted, u: int, v: int) -> int:
-    """The weight of the pairs between the leaves of two nodes, by those of the first."""
+    """Return the weight of the pairs between the leaves of two nodes, by those of the first."""
     first, stop, found = counted.starts[v], counted.starts[v] + counted.sizes[v], as_id(0)
     for i in range(counted.starts[u], counted.starts[u] + counted.sizes[u]):
         leaf = counted.leaves[i]

@@ -1,4 +1,8 @@
-"""Swaps that bring neighbours together, where the linkage does not object.
+"""Refinement: points are inserted again with neighbours from the whole set, and neighbours are brought together.
+
+A pass reinserts points one by one by the moves of the engine, which frees the tree of the order of arrival; then nodes
+swap places with their aunts as long as that brings neighbours together (:mod:`grinch.refine.neighbor_cost`) and the
+linkage does not object. A pass that does not lower the cost of the tree is undone.
 
 Neighbours alone can be wrong. A group of near-duplicates has too few members to fill their lists of neighbours, so they
 name points of other groups, and swaps would lead them into these. The linkage knows that they are far away.
@@ -41,7 +45,7 @@ FARTHER = 2.0
 
 @entry
 def sweep_with_approval(state: State, graph: Graph, counted: Counted, ceiling: float) -> tuple[int, int]:
-    """One sweep, children before parents; returns how many swaps were made and what they gain.
+    """Return one sweep, children before parents; returns how many swaps were made and what they gain.
 
     ``ceiling`` is the score of two identical points.
     """
@@ -69,7 +73,7 @@ def sweep_with_approval(state: State, graph: Graph, counted: Counted, ceiling: f
 
 @jitable
 def is_approved(state: State, counted: Counted, b: int, ceiling: float) -> bool:
-    """Whether b's aunt is not much farther from b than its sibling, and the pairs outweigh that it is farther."""
+    """Return whether b's aunt is not much farther from b than its sibling, and the pairs outweigh the distance."""
     v, c = parent(state, b), sibling(state, b)
     a, sizes = sibling(state, v), counted.sizes
     gap, gap_now = ceiling - similarity(state, b, a), ceiling - sibling_score(state, v)
@@ -80,7 +84,7 @@ def is_approved(state: State, counted: Counted, b: int, ceiling: float) -> bool:
 
 @jitable
 def renew(state: State, v: int) -> None:
-    """A child of v was exchanged with v's sibling: no other node has other leaves than before."""
+    """Update v after a child of it was exchanged with v's sibling: no other node has other leaves than before."""
     p = parent(state, v)
     state.sibling_scores[v] = state.sibling_scores[p] = float("nan")
     state.stale[v] = STALE
@@ -96,7 +100,7 @@ LEAST_GAIN = 1e-3
 
 @dataclass(frozen=True)
 class Refinement:
-    """What a refinement did, and what it gained by two scores that need no labels.
+    """The result of a refinement: what it did, and its gain by two scores that need no labels.
 
     ``cost`` is the mean number of points under the common ancestor of two neighbours, where those that name each other
     count five times (lower is better); ``linkage`` is the mean linkage of siblings.
@@ -173,8 +177,10 @@ class Refiner:
         )
 
     def _chosen(self, points: str) -> Slots:
-        """All points, in an order that is random and always the same, for points that came sorted by class would find
-        their classes one by one again; or those that hang highest first, without those whose sibling is a leaf.
+        """Return all points in a random order that is always the same, or the unsettled ones, highest first.
+
+        Points that came sorted by class would find their classes one by one again. Unsettled points have no leaf as
+        their sibling.
         """
         slots = self.engine.slots()
         if points == "all":
@@ -197,7 +203,7 @@ class Refiner:
                     return
 
     def _neighbors(self, group: Slots) -> list[tuple[int, npt.NDArray[np.int32]]]:
-        """The neighbours of these points among all, in batches; looked for once, since they do not change."""
+        """Return the neighbours of these points among all, in batches; looked for once, since they do not change."""
         new = group[~self.is_known[group]]
         if self.found is not None:
             self.near[new] = self.found[new]
@@ -234,7 +240,7 @@ def sweep(engine: Engine, cost: NeighborCost, ceiling: float) -> Swaps:
 
 
 def score_of_identical(engine: Engine) -> float:
-    """The score of two identical points as the engine computes it; where nobody knows, the highest of all siblings."""
+    """Return the score of two identical points as the engine computes it; if unknown, the highest of all siblings."""
     ceiling = getattr(engine.linkage, "ceiling", None)
     if ceiling is None:
         ceiling = np.nanmax(engine.tree().scores)
@@ -242,6 +248,6 @@ def score_of_identical(engine: Engine) -> float:
 
 
 def mean_linkage(engine: Engine) -> float:
-    """The mean linkage of all pairs of siblings; nan if there are none."""
+    """Return the mean linkage of all pairs of siblings; nan if there are none."""
     scores = engine.tree().scores
     return float(scores[~np.isnan(scores)].mean()) if engine.n_leaves > 1 else float("nan")

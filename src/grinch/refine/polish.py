@@ -1,4 +1,7 @@
-"""Copies of one point: which of them is whose neighbour says nothing, so the tree itself is asked."""
+"""Polishing of a tree as it grows, up to a size: swaps that bring neighbours together, at certain numbers of points.
+
+Among copies of one point, which of them is whose neighbour says nothing, so the tree itself is asked.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ FEW_COPIES = 8
 
 
 def is_full_of_copies(look: Counts | None) -> bool:
-    """Whether so many points are copies that a tree is better left as it is; ``look`` as below."""
+    """Return whether so many points are copies that a tree is better left as it is; ``look`` as below."""
     if look is None or len(look) == 0:
         return False
     counts = np.unique(look, return_counts=True)[1]
@@ -27,7 +30,7 @@ def is_full_of_copies(look: Counts | None) -> bool:
 
 
 def copies_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
-    """The same neighbours, but of three copies or more those beside each other in the tree are neighbours.
+    """Return the same neighbours, but of three copies or more those beside each other in the tree are neighbours.
 
     Ties go to the first to arrive, so all copies would have the same few neighbours, and a tree that brings neighbours
     together would be a chain. ``look`` has a number for each point, the same for copies; None if that is not known.
@@ -54,7 +57,7 @@ def copies_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
 
 
 def _copies_beside(group: Counts, links: Links) -> tuple[Ids, Ids]:
-    """For each point, the copies before and after it in the tree, without all others; NONE where there is none."""
+    """Return the copies before and after each point in the tree, without all others; NONE where there is none."""
     preorder = links.preorder()
     leaves = preorder[preorder < links.head[OFFSET]]
     leaves = leaves[group[leaves] != NONE]
@@ -76,7 +79,7 @@ COUNTED = 25
 
 
 def _polished_at() -> Iterator[int]:
-    """A twentieth apart, a tenth beyond 1,000 and a quarter beyond 2,048."""
+    """Yield a twentieth apart, a tenth beyond 1,000 and a quarter beyond 2,048."""
     n = 40
     while n <= POLISHED_UP_TO:
         yield n

@@ -1,4 +1,4 @@
-"""What a linkage keeps for every node of a tree, and its upkeep."""
+"""Summaries of the nodes of a tree under a linkage, and their upkeep."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Summaries = VectorSummaries | SparseSummaries | RecordSummaries
 def make_summaries(
     linkage: VectorLinkage | Linkage, n_features: int, check: bool = False, is_sparse: bool = False
 ) -> Summaries:
-    """The summaries under a linkage; ``n_features`` is the length of vectors."""
+    """Return the summaries under a linkage; ``n_features`` is the length of vectors."""
     if isinstance(linkage, VectorLinkage):
         # A search by products of dense vectors would not find the neighbours by Tanimoto's coefficient.
         if is_sparse or linkage.leaf_metric == "tanimoto":

@@ -1,4 +1,20 @@
-"""The arrays that summaries are kept in, by node: leaves at the front, internal nodes from the capacity on."""
+"""The summaries of nodes in arrays, and their upkeep: computed when they are asked for, never sooner.
+
+Rows are by node: leaves at the front, internal nodes from the capacity on. A structural change marks the nodes whose
+leaves changed; the marks stop at the first node already marked. Two invariants make that correct:
+
+* a stale node's ancestors are all stale, and
+* a stale node's ancestors have no known sibling score (``nan``).
+
+Where summaries may lag (``state.lag``), that holds of small nodes only, up to the size limit of the tree, and marks go
+on to the first large one. A large node counts the changes below it and is marked only when they are a certain share of
+its leaves; then they count for its parent. So the work above the limit does not grow with the tree. Large nodes are
+brought up to date by moves and never by readers (``state.is_reading``), so that looking at a tree changes nothing in
+what becomes of it. Small nodes may be: their summaries follow from the tree alone, whenever they are computed.
+
+``score``, ``score_all`` and ``merge`` are the only places that know what kind of linkage there is. Functions marked
+``outlined`` are compiled apart, when there are sparse vectors: dense ones are used without them.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +128,7 @@ Enlarge = Callable[[npt.NDArray[Any], int, int, float], npt.NDArray[Any]]
 
 @by_reference
 class Arrays(NamedTuple):
-    """What compiled code sees of the summaries.
+    """The summaries as compiled code sees them.
 
     ``means`` (float32) and ``moments`` (count, spread, length) are the summaries of vectors; those of records are
     Python objects elsewhere. Means of sparse vectors are rows of ``row_sizes`` entries: those of leaves from
@@ -212,7 +228,7 @@ arrays_of: Callable[[State], Arrays] = narrowing(Arrays)
 
 
 def new_arrays(n_features: int, formula: int) -> Arrays:
-    """Arrays without room for any node."""
+    """Return arrays without room for any node."""
     empty: dict[str, Any] = {
         name: np.zeros(0, _DTYPES[kind]) for name, kind in get_type_hints(Arrays).items() if kind in _DTYPES
     }
@@ -258,7 +274,7 @@ def is_over_vectors(linkage: object) -> bool:
 
 
 class GrowingArrays:
-    """What the summaries of vectors and of records share: arrays that grow with the tree."""
+    """Summaries in arrays that grow with the tree: the base of those of vectors and of records."""
 
     # Which arrays have a row for each node, and what a new row holds.
     _by_node: ClassVar[dict[str, float]] = {"sibling_scores": np.nan, "stale": 0, "counted": 0, "changes": 0}
@@ -309,7 +325,7 @@ class GrowingArrays:
         self._replace(fewer, np.zeros(capacity, np.uint8), capacity)
 
     def reorder(self, source: Ids) -> None:
-        """Internal nodes have new numbers: which row each of their rows was, from 0 on."""
+        """Give internal nodes new numbers; ``source`` says which row each of their rows was, from 0 on."""
         for name in self._by_node:
             reorder_rows(getattr(self.arrays, name)[self.capacity :], source)
 
@@ -320,7 +336,7 @@ class GrowingArrays:
         self.capacity = capacity
 
     def gone(self, leaves: Any) -> npt.NDArray[np.bool_]:
-        """Which of these leaves were taken out, so that no search finds them."""
+        """Return which of these leaves were taken out, so that no search finds them."""
         return self.arrays.gone[leaves] == 1
 
     def set_gone(self, leaves: Slots, gone: bool) -> None:
@@ -387,7 +403,7 @@ def enlarged(old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: floa
 
 
 def _kept(old: npt.NDArray[Any], leaves: Slots, internal: Slots, capacity: int, fill: float) -> npt.NDArray[Any]:
-    """Rows of these leaves at the front; those of these internal nodes after the first from ``capacity`` on."""
+    """Return rows of these leaves at the front; those of these internal nodes after the first from ``capacity`` on."""
     new = np.full((2 * capacity, *old.shape[1:]), fill, old.dtype)
     new[: len(leaves)] = old[leaves]
     new[capacity + 1 : capacity + 1 + len(internal)] = old[internal]
@@ -402,7 +418,7 @@ _ARRAYS = typeof(new_arrays(0, 0))
 
 @jitable
 def row_of(state: Arrays, v: int) -> tuple[int, int, int]:
-    """A node's sparse row: the addresses of its columns and of their values, and how many there are."""
+    """Return a node's sparse row: the addresses of its columns and of their values, and how many there are."""
     start, n = as_id(state.row_starts[v]), as_id(state.row_sizes[v])
     if v >= state.gone.shape[0]:
         return start, start + 4 * n, n
@@ -415,7 +431,7 @@ def row_of(state: Arrays, v: int) -> tuple[int, int, int]:
 
 @jitable
 def sparse_product(state: Arrays, u: int, v: int) -> float:
-    """The product of the rows of two nodes."""
+    """Return the product of the rows of two nodes."""
     columns, values, n = row_of(state, u)
     others, other_values, m = row_of(state, v)
     return product_of(int32_at(columns, n), float32_at(values, n), int32_at(others, m), float32_at(other_values, m))
@@ -423,13 +439,13 @@ def sparse_product(state: Arrays, u: int, v: int) -> float:
 
 @outlined(SPARSE_SCORE, types.float64(_ARRAYS, types.int64, types.int64))
 def score_sparse_row(state: Arrays, u: int, v: int) -> float:
-    """f(u, v) for two sparse rows."""
+    """Return f(u, v) for two sparse rows."""
     return formula_of_product(state.formula, sparse_product(state, u, v), state.moments, u, v)
 
 
 @outlined(SPARSE_SCORE_ALL, types.int64(_ARRAYS, types.int64, types.int32[::1], types.int64))
 def score_sparse_rows(state: Arrays, v: int, nodes: Ids, n: int) -> int:
-    """f(v, node) for the first n of ``nodes``: where there is room, v is spread out over all columns to meet them."""
+    """Score v with the first n of ``nodes``; where there is room, v is spread out over all columns first."""
     at_columns, at_values, size = row_of(state, v)
     columns, values = int32_at(at_columns, size), float32_at(at_values, size)
     has_room = state.spread_out.shape[0] > 0
@@ -521,7 +537,7 @@ def is_sparse(arrays: Arrays) -> bool:
 
 @jitable
 def vector_score(state: Arrays, u: int, v: int) -> float:
-    """f(u, v) for two rows of vectors: by a formula, or by a compiled function of the user's own."""
+    """Return f(u, v) for two rows of vectors: by a formula, or by a compiled function of the user's own."""
     if is_sparse(state):
         return score_sparse_row(state, u, v)
     if state.formula != CUSTOM:
@@ -537,7 +553,7 @@ def vector_score(state: Arrays, u: int, v: int) -> float:
 
 @jitable
 def score(state: Arrays, u: int, v: int) -> float:
-    """f(u, v) from two fresh summaries."""
+    """Return f(u, v) from two fresh summaries."""
     if state.formula != PYTHON:
         return vector_score(state, u, v)
     state.answers[0] = np.nan
@@ -588,13 +604,13 @@ def merge(state: Arrays, p: int, left: int, right: int) -> None:
 
 @jitable
 def is_large(state: State, v: int) -> bool:
-    """Whether v's summary may lag behind."""
+    """Return whether v's summary may lag behind."""
     return state.lag > 0 and size(state, v) > state.head[LIMIT]
 
 
 @jitable
 def mark_stale(state: State, v: int) -> None:
-    """The leaves under v changed: forget what was known of v and its ancestors, or count that they changed."""
+    """Forget what was known of v and its ancestors, or count that they changed: the leaves under v are others."""
     while v != NONE and not is_large(state, v):
         state.sibling_scores[v] = np.nan
         # Where changes are counted above, a mark that reading may have removed must not end the walk.
@@ -608,7 +624,7 @@ def mark_stale(state: State, v: int) -> None:
 
 @jitable
 def count_change(state: State, v: int) -> None:
-    """The leaves under the large node v changed: mark it if they did so often, and then go on to its parent."""
+    """Count a change under the large node v; where there were many, mark it and go on to its parent."""
     changes = as_id(1)
     while v != NONE:
         state.sibling_scores[v] = np.nan
@@ -628,7 +644,7 @@ def count_change(state: State, v: int) -> None:
 
 @jitable
 def settle(state: State) -> None:
-    """After all summaries were forgotten: compute those of large nodes, which must be there to be read."""
+    """Compute the summaries of large nodes after all were forgotten: readers need them."""
     root = state.head[ROOT]
     if root != NONE and is_large(state, root) and not state.stale[root] & LARGE:
         refresh(state, root)
@@ -636,7 +652,7 @@ def settle(state: State) -> None:
 
 @jitable
 def mark_new(state: State, p: int) -> None:
-    """Internal node p came into this place: a mark from an earlier one must not end the walk to its ancestors."""
+    """Mark internal node p, new in its place: a mark from an earlier place must not end the walk to its ancestors."""
     state.stale[p] = 0
     mark_stale(state, p)
 
@@ -682,7 +698,7 @@ def make_ready(state: State, v: int) -> None:
 
 @jitable
 def leaves_counted(state: State, v: int) -> int:
-    """How many leaves v's summary is of."""
+    """Return how many leaves v's summary is of."""
     return as_id(state.counted[v]) if is_large(state, v) else size(state, v)
 
 
@@ -697,7 +713,7 @@ def similarity(state: State, u: int, v: int) -> float:
 
 @jitable
 def score_all(state: State, v: int, nodes: Ids, n: int) -> None:
-    """f(v, node) for the first n of ``nodes``, into ``state.answers``, in one call where the linkage can."""
+    """Write f(v, node) for the first n of ``nodes`` to ``state.answers``, in one call where the linkage can."""
     if n == 0:
         return
     refresh(state, v)

@@ -5,6 +5,9 @@ are whole numbers (nodes, counts, addresses of rows). A linkage written in Pytho
 callbacks keep what was raised. They answer in arrays that compiled code wipes before it calls, and not by what they
 return: an interrupt hits a Python function as it is entered, before any ``try``, and what ctypes returns then is
 whatever was in memory.
+
+At the end is memory beside numpy's, for what compiled code makes as it goes: it can ask for more in the middle of a
+move. A block has the columns of a sparse row, and after them their values: four bytes for each.
 """
 
 from __future__ import annotations
@@ -51,13 +54,13 @@ class LinkageFailed(Exception):
 
 
 def call_float(address: int, numbers: tuple[int, ...]) -> float:
-    """The floating-point answer of the function at an address."""
+    """Return the floating-point answer of the function at an address."""
     value: float = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_int64] * len(numbers))(int(address))(*numbers)
     return value
 
 
 def call_int(address: int, numbers: tuple[int, ...]) -> int:
-    """The answer of the function at an address, a whole number."""
+    """Return the answer of the function at an address, a whole number."""
     value: int = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(numbers))(int(address))(*numbers)
     return value
 
@@ -128,7 +131,7 @@ class Callbacks:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """While compiled code runs, keep what is raised where a callback is entered, which ctypes would only print.
+        """Keep what is raised where a callback is entered while compiled code runs; ctypes would only print it.
 
         Signals are handled in the main thread alone, so no other one needs this.
         """
@@ -150,7 +153,7 @@ class Callbacks:
             sys.unraisablehook = before
 
     def addresses(self) -> Counts:
-        """By the constants above; 0 where there is nothing to call."""
+        """Return, by the constants above; 0 where there is nothing to call."""
         found = np.zeros(N_CALLS, np.int64)
         for which, function in self._functions.items():
             found[which] = ctypes.cast(function, ctypes.c_void_p).value or 0
@@ -177,12 +180,12 @@ def addresses() -> Counts:
 
 
 def int32_at(address: int, n: int) -> Ids:
-    """The n numbers at an address, as an array that owns nothing."""
+    """Return the n numbers at an address, as an array that owns nothing."""
     return np.ctypeslib.as_array((ctypes.c_int32 * int(n)).from_address(int(address)))
 
 
 def float32_at(address: int, n: int) -> Vectors32:
-    """The n numbers at an address, as an array that owns nothing."""
+    """Return the n numbers at an address, as an array that owns nothing."""
     return np.ctypeslib.as_array((ctypes.c_float * int(n)).from_address(int(address)))
 
 
@@ -205,7 +208,7 @@ _lower_array(float32_at, types.float32)
 
 
 def new_block(columns: Ids, values: Vectors32) -> int:
-    """The address of a block with a row; nothing is kept of an empty one (0)."""
+    """Return the address of a block with a row; nothing is kept of an empty one (0)."""
     n = len(columns)
     if n == 0:
         return 0
@@ -226,7 +229,7 @@ class Blocks:
         weakref.finalize(self, release_all, self.held).atexit = False
 
     def hold(self, addresses: Counts, first: int) -> None:
-        """From now on, the addresses are in this array."""
+        """Own the addresses in this array from now on."""
         self.held[:] = [(addresses, first)]
 
 

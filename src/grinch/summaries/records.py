@@ -1,4 +1,9 @@
-"""Summaries of records of any kind: Python objects, scored by the methods of a linkage written in Python."""
+"""Summaries of records of any kind: Python objects, scored by the methods of a linkage written in Python.
+
+In a file, the list of members of a node, which is what a plain function is given, is not written again for every node
+above: a list that is that of the two children, one after the other, is put together from them. Groups of
+:class:`~grinch.linkage.Pairwise` refer to the groups they were made of, and so they are written.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +87,7 @@ class RecordSummaries(GrowingArrays):
         self._make_callbacks()
 
     def failure(self) -> BaseException:
-        """Why compiled code gave up."""
+        """Return why compiled code gave up."""
         error, self._callbacks.error = self._callbacks.error, None
         blamed = self.arrays.blamed.tolist()
         self.arrays.blamed[:] = NONE
@@ -91,13 +96,13 @@ class RecordSummaries(GrowingArrays):
         return KeyboardInterrupt() if error is None else error
 
     def heard(self) -> AbstractContextManager[None]:
-        """While compiled code runs, whatever is raised in a callback is kept."""
+        """Return while compiled code runs, whatever is raised in a callback is kept."""
         return self._callbacks.heard()
 
     # Asking the linkage -------------------------------------------------------------------------------------------
 
     def score(self, u: int, v: int) -> float:
-        """f(u, v), with everything that can be wrong with it explained."""
+        """Return f(u, v), with everything that can be wrong with it explained."""
         number = self._number(u, v)
         if self.check:
             other = self._number(v, u)
@@ -122,7 +127,7 @@ class RecordSummaries(GrowingArrays):
         return number
 
     def scores(self, v: int, nodes: Sequence[int]) -> Floats:
-        """f(v, node) for each node, in one call if the linkage has ``scores``."""
+        """Return f(v, node) for each node, in one call if the linkage has ``scores``."""
         if self._batched is None or len(nodes) < 2:
             return np.array([self.score(v, node) for node in nodes])
         found = self._asked_together(v, nodes)
@@ -131,7 +136,7 @@ class RecordSummaries(GrowingArrays):
         return found
 
     def _asked_together(self, v: int, nodes: Sequence[int]) -> Floats:
-        """The answers of ``scores``, as numbers; a nan may be among them."""
+        """Return the answers of ``scores``, as numbers; a nan may be among them."""
         assert self._batched is not None
         items = self.items
         try:
@@ -155,7 +160,7 @@ class RecordSummaries(GrowingArrays):
             raise LinkageError(f"raised {type(error).__name__} in merge(): {error}", left, right) from error
 
     def _make_callbacks(self) -> None:
-        """What compiled code calls; made for the lists and arrays there are, so that a call looks up nothing else."""
+        """Make what compiled code calls, for the lists and arrays there are."""
         items, nodes, answers, reply = self.items, self.arrays.nodes, self.arrays.answers, self.arrays.reply
         ask, merge, batched = self.linkage.score, self.linkage.merge, self._batched
 
@@ -234,7 +239,7 @@ class RecordSummaries(GrowingArrays):
         self._make_callbacks()
 
     def reorder(self, source: Ids) -> None:
-        """Internal nodes have new numbers: which row each of their rows was, from 0 on."""
+        """Give internal nodes new numbers; ``source`` says which row each of their rows was, from 0 on."""
         super().reorder(source)
         # In place, for the callbacks know this list.
         self.items[self.capacity :] = [self.items[self.capacity + row] for row in source.tolist()]
@@ -261,7 +266,7 @@ class RecordSummaries(GrowingArrays):
         return len(rows)
 
     def move(self, count: int) -> None:
-        """Nothing to move: records are kept as they are."""
+        """Do nothing: records are kept as they are."""
 
     def points(self, slots: Slots) -> StoredPoints:
         """Return what the linkage makes of the records in some slots: vectors as the rows of a matrix."""
@@ -271,7 +276,7 @@ class RecordSummaries(GrowingArrays):
         return StoredPoints(rows, self.linkage)
 
     def leaf_rows(self, count: int) -> Floats | None:
-        """The points in the first slots, where the linkage is over their distances; those that are gone are zero."""
+        """Return the points in the first slots, zero for those gone; None unless the linkage is over distances."""
         return self.linkage.rows(self.items[:count]) if isinstance(self.linkage, Pairwise) else None
 
     def drop(self, leaves: Slots) -> None:
@@ -344,7 +349,7 @@ def items_from_state(state: Any, linkage: Any, capacity: int) -> list[Any]:
 
 
 def _joined(items: list[Any], links: Links, how: Any) -> Counts:
-    """Nodes whose members are those of their children, and these: children first, leaf i as 2i, others as 2i + 1."""
+    """Return nodes whose members are those of their children, with these; leaf i is 2i, internal node i is 2i + 1."""
     offset, n_leaves = links.offset, links.n_leaves
     if n_leaves < 2:
         return np.zeros((0, 3), np.int64)
@@ -392,7 +397,7 @@ def _join(items: list[Any], joined: Counts, how: Any, capacity: int) -> None:
 
 
 def pairwise_in(linkage: Any) -> list[Pairwise]:
-    """The pairwise linkages in one of ours, which remember what they measured."""
+    """Return the pairwise linkages in one of ours, which remember what they measured."""
     if isinstance(linkage, Pairwise):
         return [linkage]
     if isinstance(linkage, WithRules):

@@ -2,6 +2,10 @@
 
 Leaves are rows one after the other in two arrays, as in a CSR matrix. The rows of internal nodes change in length with
 every move, so each has a block of memory of its own.
+
+A file has the rows of all points. The row of an internal node is nearly always what the rows of its children give, to
+the last bit, and is made again from them. Rows that are not, of large nodes that lag behind, are written as they are;
+those that are out of date are not written at all. The functions for that round in one way on every processor.
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ EnlargeEntries = Callable[[npt.NDArray[Any], int], npt.NDArray[Any]]
 
 
 def enlarged_entries(old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
-    """The same numbers, with room for so many."""
+    """Return the same numbers, with room for so many."""
     new = np.empty(room, old.dtype)
     new[: len(old)] = old
     return new
@@ -106,7 +110,7 @@ class SparseSummaries(GrowingArrays):
         self.blocks = Blocks()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Addresses mean nothing elsewhere: the rows of internal nodes come along instead."""
+        """Return addresses mean nothing elsewhere: the rows of internal nodes come along instead."""
         state = {name: value for name, value in vars(self).items() if name != "blocks"}
         columns, values = self.internal_rows()
         state["arrays"] = self.arrays._replace(spread_out=self.arrays.spread_out[:0])
@@ -144,7 +148,7 @@ class SparseSummaries(GrowingArrays):
         validate_sparse(self, n)
 
     def failure(self) -> BaseException:
-        """Why compiled code gave up."""
+        """Return why compiled code gave up."""
         return MemoryError("no memory is left for summaries of sparse vectors; nothing of the last point was kept")
 
     # Points come --------------------------------------------------------------------------------------------------
@@ -179,7 +183,7 @@ class SparseSummaries(GrowingArrays):
         raise AssertionError("sparse vectors stay as they are")
 
     def end_of(self, count: int) -> int:
-        """Where the entries of the first ``count`` leaves end."""
+        """Return where the entries of the first ``count`` leaves end."""
         return int(self.arrays.row_starts[count - 1] + self.arrays.row_sizes[count - 1]) if count else 0
 
     def _make_room(self, n: int) -> None:
@@ -210,7 +214,7 @@ class SparseSummaries(GrowingArrays):
         return starts, lengths
 
     def _formed(self, piece: Any) -> tuple[Floats, Floats, Floats]:
-        """The values of rows as the linkage works on them; lengths as they come, and squared as formed."""
+        """Return the values of rows as the linkage works on them; lengths as they come, and squared as formed."""
         wide = piece.data.astype(np.float64)
         if self.linkage.is_of_roots:
             wide = np.sqrt(wide)
@@ -234,7 +238,7 @@ class SparseSummaries(GrowingArrays):
         return stored, lengths, squares
 
     def _warn_of_lost(self, at: int, lengths: Floats) -> None:
-        """Rows too short to be squared count as zero vectors."""
+        """Warn of rows too short to be squared, which count as zero vectors."""
         is_lost = (lengths > 0) & (lengths < SHORTEST)
         if not self.linkage.is_spherical and is_lost.any():
             first = int(np.argmax(is_lost))
@@ -264,7 +268,7 @@ class SparseSummaries(GrowingArrays):
         release(dropped)
 
     def make_scratch(self) -> None:
-        """Scratch space for the rows there are: for one over all columns, and for two that are put together."""
+        """Make scratch space for the rows there are: for one over all columns, and for two that are put together."""
         arrays, most = self.arrays, self.arrays.most_entries
         longest = self.n_features if most == NO_LIMIT else 2 * max(most, self.longest_row)
         united = min(longest, self.n_features)
@@ -285,11 +289,11 @@ class SparseSummaries(GrowingArrays):
     # What there is ------------------------------------------------------------------------------------------------
 
     def squares(self, leaves: Any) -> Floats:
-        """Squared lengths."""
+        """Return squared lengths."""
         return self.arrays.moments[leaves, SQUARE]
 
     def leaf_matrix(self, leaves: Slots) -> Any:
-        """The rows in some slots, as a CSR matrix of their own."""
+        """Return the rows in some slots, as a CSR matrix of their own."""
         arrays = self.arrays
         sizes, starts = arrays.row_sizes[leaves].astype(np.int64), arrays.row_starts[leaves]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
@@ -303,7 +307,7 @@ class SparseSummaries(GrowingArrays):
         return StoredPoints(self.leaf_matrix(slots), self.linkage)
 
     def leaf_rows(self, count: int) -> Any:
-        """The points in the first slots, where their distances count."""
+        """Return the points in the first slots, where their distances count."""
         return self.leaf_matrix(np.arange(count)) if self.linkage.is_euclidean else None
 
     def look(self, count: int) -> Counts | None:
@@ -364,14 +368,14 @@ class SparseSummaries(GrowingArrays):
     # Rows of internal nodes ---------------------------------------------------------------------------------------
 
     def rows_of(self, nodes: Slots) -> tuple[Ids, Vectors32]:
-        """The entries of some nodes, one after the other."""
+        """Return the entries of some nodes, one after the other."""
         total = int(self.arrays.row_sizes[nodes].sum(dtype=np.int64))
         columns, values = np.empty(total, np.int32), np.empty(total, np.float32)
         gather_rows(self.arrays, nodes, columns, values)
         return columns, values
 
     def internal_rows(self) -> tuple[Ids, Vectors32]:
-        """The entries of all internal nodes, one after the other."""
+        """Return the entries of all internal nodes, one after the other."""
         return self.rows_of(np.arange(self.capacity, 2 * self.capacity))
 
     def put_internal_rows(self, columns: Ids, values: Vectors32) -> None:
@@ -397,14 +401,14 @@ ROWS = Fields(
 
 
 def rows_kept(table: Ids, stale: Flags) -> Flags:
-    """Which internal nodes have a summary that somebody may read before it is computed again."""
+    """Return which internal nodes have a summary that somebody may read before it is computed again."""
     n = len(table) // 2
     is_outdated = (stale[n:] & STALE != 0) & (stale[n:] & LARGE == 0)
     return ((table[n:, SIZE] != NONE) & ~is_outdated).astype(np.uint8)
 
 
 def starts_of(sizes: npt.NDArray[Any]) -> Counts:
-    """Where rows of these sizes start, one after the other; last, where they end."""
+    """Return where rows of these sizes start, one after the other; last, where they end."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
@@ -429,7 +433,7 @@ def rows_to_state(summaries: SparseSummaries, links: Links) -> State:
 
 
 def _with_scratch(arrays: Arrays) -> Arrays:
-    """The same arrays with scratch space of their own, for others may be reading."""
+    """Return the same arrays with scratch space of their own, for others may be reading."""
     n = len(arrays.united_columns)
     scratch: dict[str, Any] = {"united_columns": np.empty(n, np.int32)}
     scratch |= {name: np.empty(n, np.float32) for name in ("united_values", "united_sizes")}
@@ -482,7 +486,7 @@ def _make_internal(summaries: SparseSummaries, links: Links, kept: dict[str, npt
 
 
 def check_rows(columns: Ids, values: npt.NDArray[np.float32], sizes: npt.NDArray[Any], n_features: int) -> None:
-    """Rows one after the other: each with columns that are there, in ascending order, and finite values."""
+    """Raise an error unless rows have columns that are there, in ascending order, and finite values."""
     require(not len(sizes) or sizes.min() >= 0, "a row has less than no entries")
     require(
         int(sizes.sum(dtype=np.int64)) == len(columns) == len(values), "rows do not have as many entries as they say"
@@ -523,7 +527,7 @@ def _check_leaves(summaries: SparseSummaries, n: int) -> None:
 
 
 def _check_sizes(summaries: SparseSummaries, sizes: npt.NDArray[Any]) -> None:
-    """Sizes of internal rows: scratch space is made for no longer ones."""
+    """Check sizes of internal rows: scratch space is made for no longer ones."""
     require(are_within(sizes, 0, min(summaries.arrays.most_entries, summaries.n_features) + 1), "a row is too long")
 
 
@@ -588,7 +592,7 @@ def make_rows(
 
 @jitable
 def _has_both(table: Ids, kept: Flags, offset: int, v: int) -> bool:
-    """Whether the rows of both children are known."""
+    """Return whether the rows of both children are known."""
     a, b = table[v, LEFT], table[v, RIGHT]
     return (a < offset or kept[a - offset] != 0) and (b < offset or kept[b - offset] != 0)
 
@@ -604,7 +608,7 @@ def _unite_children(arrays: Arrays, table: Ids, v: int) -> int:
 
 @jitable
 def _is_united(arrays: Arrays, table: Ids, v: int) -> bool:
-    """Whether the row of a node is the one that its children give."""
+    """Return whether the row of a node is the one that its children give."""
     n = _unite_children(arrays, table, v)
     at_columns, at_values, size = row_of(arrays, v)
     if n != size:

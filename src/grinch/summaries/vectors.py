@@ -1,4 +1,7 @@
-"""Where stored vectors are measured from, and in what unit, so that float32 keeps their digits."""
+"""Summaries of vectors: means and moments in arrays, by the formulas and for compiled linkages.
+
+A :class:`Frame` is the origin that stored vectors are measured from and their unit, so that float32 keeps their digits.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,7 @@ class Frame:
     # Rows come ----------------------------------------------------------------------------------------------------
 
     def settle(self, count: int) -> None:
-        """There are this many rows; those noted beyond never came."""
+        """Forget rows noted beyond this number, which never came."""
         while self.positions and self.positions[-1] >= count:
             self.positions.pop()
             self.rows.pop()
@@ -119,11 +122,11 @@ class Frame:
             self.origin, self.longest = None, 0.0
 
     def end_of_piece(self, at: int) -> int:
-        """Rows from ``at`` on may be written together up to here: the next row is looked at first."""
+        """Return rows from ``at`` on may be written together up to here: the next row is looked at first."""
         return min(next_look(at + 2) - 1, at + PIECE) if self.moves else at + PIECE
 
     def keeps_origin(self, at: int, rows: Floats, gone: Flags) -> bool:
-        """Whether the origin stays as it is for rows that come from position ``at`` on; if not, see ``wanted``.
+        """Return whether the origin stays as it is for rows that come from position ``at`` on; if not, see ``wanted``.
 
         They end where :meth:`end_of_piece` says, so only the first of them may be one to look at.
         """
@@ -143,7 +146,7 @@ class Frame:
         return True
 
     def count_scalable(self, lengths: Floats) -> int:
-        """How many rows, of these lengths, can be stored before the scale has to change; if not all, see ``wanted``."""
+        """Return how many rows of these lengths can be stored before the scale changes; if not all, see ``wanted``."""
         stored = lengths * self.scale
         odd = np.flatnonzero((stored > BOUND) | ((stored > 0) & (stored < TINY)))
         if not self.scales or not len(odd):
@@ -168,7 +171,7 @@ class Frame:
     # Looking at the sample ----------------------------------------------------------------------------------------
 
     def _present(self, gone: Flags) -> tuple[Slots, Floats]:
-        """Positions and rows of the sample, without those that were taken out."""
+        """Return positions and rows of the sample, without those that were taken out."""
         positions = np.array(self.positions, np.intp)
         here = np.flatnonzero(gone[positions] == 0)
         return positions[here], np.array([self.rows[i] for i in here])
@@ -203,12 +206,12 @@ class Frame:
             self.scale = float(fitting_scale(change.scale, shortest, np.array([self.longest]))[0])
 
     def kept(self, start: int, stop: int) -> tuple[Slots, Floats]:
-        """Those of the rows between two positions that were kept as they came, counted from the first."""
+        """Return those of the rows between two positions that were kept as they came, counted from the first."""
         lo, hi = np.searchsorted(self.positions, [start, stop])
         return np.array(self.positions[lo:hi], np.intp) - start, np.array(self.rows[lo:hi]).reshape(hi - lo, -1)
 
     def compacted(self, leaves: Slots) -> None:
-        """Only these rows are left, counted from 0."""
+        """Keep these rows only, numbered from 0."""
         at = np.searchsorted(leaves, self.positions)
         kept = [i for i, (new, old) in enumerate(zip(at, self.positions, strict=True)) if old in leaves[new : new + 1]]
         self.positions, self.rows = at[kept].tolist(), [self.rows[i] for i in kept]
@@ -217,7 +220,7 @@ class Frame:
 
 
 def better_origin(rows: Floats, origin: Floats) -> Floats | None:
-    """The middle of some rows, if the origin is so far from it that most of them would lose digits."""
+    """Return the middle of some rows, if the origin is so far from it that most of them would lose digits."""
     if len(rows) < 3:
         return None
     middle: Floats = _lower_median(rows)
@@ -233,14 +236,15 @@ def better_origin(rows: Floats, origin: Floats) -> Floats | None:
 
 
 def is_look(count: int) -> bool:
-    """Whether the origin is looked at when there are this many rows: always while they are few, then four times until
-    they are twice as many.
+    """Return whether the origin is looked at when there are this many rows.
+
+    It always is while they are few, then four times until they are twice as many.
     """
     return count >= 3 and next_look(count) == count
 
 
 def next_look(count: int) -> int:
-    """The first look at this many rows or more."""
+    """Return the first look at this many rows or more."""
     if count <= 32:
         return max(count, 3)
     apart = 1 << (count.bit_length() - 3)
@@ -248,7 +252,7 @@ def next_look(count: int) -> int:
 
 
 def fitting_scale(scale: float, lengths: Floats, longest: Floats) -> Floats:
-    """The scale for rows of these lengths, where the longest so far is given, too: the one there is if it will do."""
+    """Return the scale for rows of these lengths, given the longest so far; the present one if it will do."""
     with np.errstate(divide="ignore", over="ignore"):
         most = np.minimum(ROOM / longest, LARGEST_SCALE)
         larger = np.maximum(_power_of_two(np.minimum(most, 1.0 / lengths)), scale)
@@ -257,12 +261,12 @@ def fitting_scale(scale: float, lengths: Floats, longest: Floats) -> Floats:
 
 
 def _power_of_two(values: Floats) -> Floats:
-    """The largest power of two up to each."""
+    """Return the largest power of two up to each."""
     return np.ldexp(1.0, np.frexp(values)[1] - 1)
 
 
 def row_lengths(rows: Floats) -> Floats:
-    """The length of each row, also of those whose squares vanish in float64."""
+    """Return the length of each row, also of those whose squares vanish in float64."""
     lengths: Floats = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     short = np.flatnonzero(lengths < 1e-140)
     if len(short):
@@ -273,13 +277,13 @@ def row_lengths(rows: Floats) -> Floats:
 
 
 def _lower_median(values: Floats) -> Any:
-    """Of each column a value that is there: so differences from it are as round as the data."""
+    """Return, of each column a value that is there: so differences from it are as round as the data."""
     middle = (len(values) - 1) // 2
     return np.partition(values, middle, axis=0)[middle]
 
 
 def _became_equal(rows: Floats, origin: Floats | None, scale: float) -> Mask:
-    """Which rows are stored as an earlier one is, though they differ by more than the input was rounded by."""
+    """Return which rows are stored as an earlier one is, though they differ by more than the input was rounded by."""
     wide = rows if origin is None else rows - origin
     stored = (wide * scale).astype(np.float32) + np.float32(0)  # no -0
     first: dict[bytes, int] = {}
@@ -309,7 +313,7 @@ def is_whole(rows: Vectors32) -> bool:
 
 
 def _wide(rows: Any, is_of_roots: bool) -> Floats:
-    """Rows in float64, or their square roots."""
+    """Return rows in float64, or their square roots."""
     wide = dense_rows(rows).astype(np.float64)
     return np.sqrt(wide) if is_of_roots else wide
 
@@ -345,7 +349,7 @@ class VectorSummaries(GrowingArrays):
         self.place_origin()
 
     def _find_formula(self) -> None:
-        """Where the user's own function is differs from process to process."""
+        """Look up the address of the user's own function, which differs from process to process."""
         calls = np.zeros(N_CALLS, np.int64)
         if self.linkage.is_custom:
             calls[FORMULA] = self.linkage.formula.address
@@ -430,7 +434,7 @@ class VectorSummaries(GrowingArrays):
         starts = range(0, count, PIECE)
 
         def differences(start: int) -> Floats:
-            """Rows as differences from the new origin: of those that were kept as they came, or of what is stored."""
+            """Return rows as differences from the new origin: exact ones where rows were kept as they came."""
             wide: Floats = before.means[start : min(start + PIECE, count)].astype(np.float64) / scale + shift
             if change.origin is not None:
                 at, rows = frame.kept(start, start + len(wide))
@@ -452,7 +456,7 @@ class VectorSummaries(GrowingArrays):
 
     @property
     def origin(self) -> Floats | None:
-        """Where vectors are measured from, where only differences count."""
+        """The point that vectors are measured from, where only differences count."""
         return self.frame.origin
 
     def place_origin(self) -> None:
@@ -463,13 +467,13 @@ class VectorSummaries(GrowingArrays):
                 self.arrays = self.arrays._replace(origin=origin)
 
     def in_units(self, scores: Floats) -> Floats:
-        """Scores of stored vectors in the user's units."""
+        """Return scores of stored vectors in the user's units."""
         if self.frame.scale == 1.0 or self.linkage.formula == COSINE:
             return scores
         return scores / self.frame.scale / self.frame.scale
 
     def _centre(self, rows: Floats) -> Floats:
-        """The same rows, from now on as differences from the origin."""
+        """Return the same rows, from now on as differences from the origin."""
         if self.frame.origin is not None:
             rows -= self.frame.origin
         return rows
@@ -503,7 +507,7 @@ class VectorSummaries(GrowingArrays):
         self.longest = max(self.longest, float(self.lengths(rows).max(initial=0.0)))
 
     def _lost(self, at: int, lengths: Floats) -> str:
-        """Which of the vectors from slot ``at`` on are too short to be squared, and so count as zero: a warning."""
+        """Return a warning of vectors from slot ``at`` on that are too short to be squared, and so count as zero."""
         is_lost = (lengths > 0) & (lengths * self.frame.scale < SHORTEST)
         if self.linkage.is_spherical or not is_lost.any():
             return ""
@@ -526,11 +530,11 @@ class VectorSummaries(GrowingArrays):
         self.frame.compacted(leaves)
 
     def squares(self, leaves: Any) -> Floats:
-        """Squared lengths."""
+        """Return squared lengths."""
         return self.lengths(leaves) ** 2
 
     def leaf_rows(self, count: int) -> Vectors32 | None:
-        """The points in the first slots, where their distances count."""
+        """Return the points in the first slots, where their distances count."""
         return self.arrays.means[:count] if self.linkage.is_euclidean else None
 
     def look(self, count: int) -> Counts | None:

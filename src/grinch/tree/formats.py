@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def merges_of_scipy(matrix: npt.ArrayLike) -> tuple[Labels, Floats]:
-    """Pairs of nodes and scores from a scipy linkage matrix, as :meth:`grinch.Tree.from_merges` takes them."""
+    """Return pairs of nodes and scores from a scipy linkage matrix, as :meth:`grinch.Tree.from_merges` takes them."""
     rows = np.asarray(matrix, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != 4:
         raise ValueError(f"matrix must be a scipy linkage matrix of shape (n-1, 4); got shape {rows.shape}")
@@ -36,7 +36,7 @@ def merges_of_scipy(matrix: npt.ArrayLike) -> tuple[Labels, Floats]:
 
 
 def to_scipy(tree: Tree) -> Floats:
-    """The (n-1) x 4 linkage matrix of scipy, rows by ascending height."""
+    """Return the (n-1) x 4 linkage matrix of scipy, rows by ascending height."""
     n = tree.n_leaves
     if n < 2:
         return np.empty((0, 4))
@@ -86,7 +86,7 @@ def _newick_tokens(tree: Tree, name_of: Callable[[int], str], lengths: bool) -> 
 
 
 def to_newick(tree: Tree, names: Sequence[object] | None = None, lengths: bool = True) -> str:
-    """Newick text; branch lengths are differences of height."""
+    """Return newick text; branch lengths are differences of height."""
     if tree.n_leaves == 0:
         return ";"
 
@@ -97,7 +97,7 @@ def to_newick(tree: Tree, names: Sequence[object] | None = None, lengths: bool =
 
 
 def to_networkx(tree: Tree) -> networkx.DiGraph:
-    """A directed graph from parent to child; nodes carry ``size``, ``height`` and, if known, ``score``."""
+    """Return a directed graph from parent to child; nodes carry ``size``, ``height`` and, if known, ``score``."""
     try:
         import networkx
     except ImportError:
@@ -153,7 +153,7 @@ def merges_of_newick(text: str) -> Merges:
 
 
 def _tokens_of_first_tree(text: str) -> list[str]:
-    """All up to the first ``;``, without comments."""
+    """Return all up to the first ``;``, without comments."""
     found: list[str] = []
     for match in TOKEN.finditer(text):
         token = match[0]
@@ -203,7 +203,7 @@ class _Reader:
         self.previous = token
 
     def is_open(self) -> bool:
-        """Whether the tree is not complete yet."""
+        """Return whether the tree is not complete yet."""
         return len(self.levels) > 1 or self.node is None
 
     def merges(self) -> Merges:
@@ -226,7 +226,7 @@ class _Reader:
         self.has_length = False
 
     def _joined(self, children: list[int]) -> int:
-        """The node over these: of several, one above the other at the same height; of one, that one."""
+        """Return the node over these: of several, one above the other at the same height; of one, that one."""
         top = max(self._height_above(child) for child in children)
         node = children[0]
         for child in children[1:]:
@@ -236,7 +236,7 @@ class _Reader:
         return node
 
     def _height_above(self, node: int) -> float:
-        """Where the branch above a node ends."""
+        """Return where the branch above a node ends."""
         height = self.heights[-1 - node] if node < 0 else 0.0
         return height + self.branch.get(node, self.missing)
 

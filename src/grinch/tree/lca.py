@@ -1,4 +1,9 @@
-"""True classes on a tree: where points of one class meet, which purity and the best cut are both counted from."""
+"""Lowest common ancestors of many leaves at once: of all points of a class, and of all entries of a column.
+
+Of the entries of a column, each two neighbours from left to right meet at their lowest common ancestor, each at another
+one. So m entries meet at m - 1 nodes, those of the tree that the column spans, however many lie between, and sums over
+all pairs take O(nnz log n). Purity and the best cut are counted from the common ancestors of classes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ class ClassLCA(NamedTuple):
 
 
 def class_codes(labels: npt.ArrayLike, n: int) -> Labels:
-    """Classes as numbers from 0 on; -1 for a point without one (None or nan).
+    """Return classes as numbers from 0 on; -1 for a point without one (None or nan).
 
     >>> class_codes(["b", None, "a", "b"], 4).tolist()
     [0, -1, 1, 0]
@@ -41,7 +46,7 @@ def class_codes(labels: npt.ArrayLike, n: int) -> Labels:
 
 
 def each_alone(codes: Labels) -> Labels:
-    """The same classes, where each point without one is a class of its own.
+    """Return the same classes, where each point without one is a class of its own.
 
     >>> each_alone(np.array([0, -1, 0, -1])).tolist()
     [0, 1, 0, 2]
@@ -53,7 +58,7 @@ def each_alone(codes: Labels) -> Labels:
 
 
 def class_lca(tree: Tree, codes: Labels) -> ClassLCA:
-    """Where the points of each class meet, in O(n log depth).
+    """Return where the points of each class meet, in O(n log depth).
 
     Neighbouring leaves of one class (from left to right) meet at m - 1 distinct nodes, and at each of them a points
     of the class on the left meet b on the right, which settles a·b pairs at once.
@@ -74,20 +79,20 @@ def class_lca(tree: Tree, codes: Labels) -> ClassLCA:
 
 
 def pairs_under(tree: Tree, lcas: ClassLCA) -> Floats:
-    """By node id, how many pairs of one class are under it."""
+    """Return, by node id, how many pairs of one class are under it."""
     pairs = np.bincount(lcas.nodes, lcas.pairs, minlength=tree.n_ids)
     return tree.sum_upward(pairs.astype(np.float64))
 
 
 def labelled_sizes(tree: Tree, codes: Labels) -> Ids:
-    """By node id, how many of its points have a class."""
+    """Return, by node id, how many of its points have a class."""
     sizes = np.zeros(tree.n_ids, dtype=np.int32)
     sizes[: tree.n_leaves] = codes >= 0
     return tree.sum_upward(sizes)
 
 
 def check_unlabelled(unlabelled: str) -> bool:
-    """Whether points without a class are to be ignored."""
+    """Return whether points without a class are to be ignored."""
     if unlabelled not in ("count", "ignore"):
         raise unknown_name("unlabelled", unlabelled, ("count", "ignore"))
     return unlabelled == "ignore"
@@ -164,7 +169,7 @@ class ColumnLCA(NamedTuple):
 
 
 def column_lca(tree: Tree, matrix: Any) -> ColumnLCA:
-    """Where the entries of a CSR matrix with a row for each leaf meet, further down first."""
+    """Return where the entries of a CSR matrix with a row for each leaf meet, further down first."""
     paths = tree.paths()
     leaves = np.argsort(paths.places[: tree.n_leaves], kind="stable")
     by_column = matrix[leaves].tocsc()
@@ -183,7 +188,7 @@ def column_lca(tree: Tree, matrix: Any) -> ColumnLCA:
 
 
 def products_across(tree: Tree, matrix: Any) -> Floats:
-    """By node id, the summed products of all pairs of rows of a CSR matrix that part there.
+    """Return, by node id, the summed products of all pairs of rows of a CSR matrix that part there.
 
     >>> import scipy.sparse
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
@@ -197,7 +202,7 @@ def products_across(tree: Tree, matrix: Any) -> Floats:
 
 @kernel
 def _fill_meetings(paths: Paths, starts: Counts, found: ColumnLCA, first: Counts, gaps: Counts) -> None:
-    """Groups of entries wait on a stack: ``first`` of each, and the place where it will meet the one before it."""
+    """Keep groups of entries on a stack: ``first`` of each, and the place where it will meet the one before it."""
     n = 0
     for column in range(starts.shape[0] - 1):
         waiting = 0
@@ -223,7 +228,7 @@ def _fill_meetings(paths: Paths, starts: Counts, found: ColumnLCA, first: Counts
 
 @kernel
 def _add_products(nodes: Ids, left: Counts, right: Counts, sums: Floats, across: Floats) -> None:
-    """``sums`` are the values of entries at first."""
+    """Add products to nodes; ``sums`` are the values of entries at first, and sums over groups later."""
     for i in range(nodes.shape[0]):
         across[nodes[i]] += sums[left[i]] * sums[right[i]]
         sums[left[i]] += sums[right[i]]

@@ -6,6 +6,13 @@ compiled code. Nothing in this module knows what a node *means*: scores and summ
 Node ids: leaf ``i`` is the ``i``-th point to arrive. Internal nodes are numbered from ``offset`` (the number of
 leaf slots) upwards; the internal node that arrives with leaf ``i`` is ``offset + i``. A leaf that is taken out leaves
 its slot and an internal node free: their size is NONE. :meth:`Links.compacted` closes such gaps.
+
+Passes over a whole tree are compiled and without recursion, for a tree may be as deep as it has points. ``table`` is
+that of :class:`Links`; ``preorder`` has parents before children.
+
+In a layout of heavy paths every node continues the path of its parent if it is the larger child, else it begins one. So
+the root is at most log2(n) paths away from any node, because a path begins where a node has at most half the leaves of
+its parent.
 """
 
 from __future__ import annotations
@@ -177,7 +184,7 @@ class TreeArrays(Protocol):
 
 
 def new_links(capacity: int, limit: int = NO_LIMIT, undoable: bool = False) -> Links:
-    """An empty tree with room for ``capacity`` leaves."""
+    """Return an empty tree with room for ``capacity`` leaves."""
     table = np.full((2 * capacity, 4), NONE, dtype=np.int32)
     head = np.zeros(MOVED + 1, dtype=np.int64)
     head[[ROOT, OFFSET, LIMIT]] = [NONE, capacity, limit]
@@ -194,7 +201,7 @@ def _nobody_follows() -> Ids:
 
 @jitable
 def begin_change(tree: TreeArrays) -> None:
-    """From here on, changes can be undone by :meth:`Links.undo_change`, if the tree keeps a log."""
+    """Begin a change that :meth:`Links.undo_change` can undo, if the tree keeps a log."""
     if tree.log.shape[0] > 0:
         tree.head[CHANGE] += 1
         tree.head[NOTED] = 0
@@ -217,7 +224,7 @@ def note(tree: TreeArrays, v: int) -> None:
 
 @jitable
 def end_change(tree: TreeArrays) -> None:
-    """What was changed stays."""
+    """End the change under way, so that it stays."""
     tree.head[NOTED] = 0
 
 
@@ -226,7 +233,7 @@ def end_change(tree: TreeArrays) -> None:
 
 @jitable
 def write_down(tree: TreeArrays, v: int) -> None:
-    """Node v has another parent, or left; every function that writes to one calls this. What has no room is counted."""
+    """Note that v has another parent or left; called wherever a parent is written. Without room, v is only counted."""
     if tree.moved.shape[0] > 0:
         at = tree.head[MOVED]
         if at < tree.moved.shape[0]:
@@ -272,7 +279,7 @@ def sibling(tree: TreeArrays, v: int) -> int:
 
 @jitable
 def lca_within(tree: TreeArrays, u: int, v: int, cap: int) -> int:
-    """Lowest common ancestor of u and v, or NONE where it has more than ``cap`` leaves.
+    """Return lowest common ancestor of u and v, or NONE where it has more than ``cap`` leaves.
 
     Of two different nodes the one with fewer leaves cannot be an ancestor of the other, so it may climb. Sizes are
     exact up to the tree's limit, which is never below a cap.
@@ -296,7 +303,7 @@ def lca_within(tree: TreeArrays, u: int, v: int, cap: int) -> int:
 
 @jitable
 def is_under(tree: TreeArrays, u: int, v: int) -> bool:
-    """Whether u is v or a descendant of v (v within the tree's limit)."""
+    """Return whether u is v or a descendant of v (v within the tree's limit)."""
     size_v = size(tree, v)
     while u != v and u != NONE and size(tree, u) < size_v:
         u = parent(tree, u)
@@ -312,7 +319,7 @@ def first_leaf(tree: TreeArrays, v: int) -> int:
 
 @jitable
 def next_leaf(tree: TreeArrays, v: int, top: int) -> int:
-    """The leaf after leaf ``v`` in left-to-right order under ``top``, or NONE; no stack, no recursion."""
+    """Return the leaf after leaf ``v`` in left-to-right order under ``top``, or NONE; no stack, no recursion."""
     while v != top:
         p = parent(tree, v)
         if left(tree, p) == v:
@@ -383,7 +390,7 @@ def detach(tree: TreeArrays, v: int) -> int:
 
 @jitable
 def attach_first(tree: TreeArrays, x: int) -> None:
-    """Leaf x is the whole tree."""
+    """Make leaf x the whole tree."""
     note(tree, x)
     write_down(tree, x)
     tree.table[x, SIZE] = 1
@@ -394,7 +401,7 @@ def attach_first(tree: TreeArrays, x: int) -> None:
 
 @jitable
 def attach(tree: TreeArrays, x: int, target: int, p: int) -> None:
-    """Leaf x enters as the sibling of ``target``, under the free internal node ``p``."""
+    """Insert leaf x as the sibling of ``target``, under the free internal node ``p``."""
     note(tree, x)
     tree.table[x, SIZE] = 1
     make_sibling(tree, x, target, p)
@@ -404,7 +411,7 @@ def attach(tree: TreeArrays, x: int, target: int, p: int) -> None:
 
 @jitable
 def take_out(tree: TreeArrays, x: int) -> int:
-    """Leaf x leaves; returns the internal node that is free now, or NONE if x was the whole tree."""
+    """Return leaf x leaves; returns the internal node that is free now, or NONE if x was the whole tree."""
     note(tree, x)
     write_down(tree, x)
     tree.table[x, SIZE] = NONE
@@ -460,7 +467,7 @@ def join(tree: TreeArrays, p: int, a: int, b: int) -> None:
 
 @kernel
 def fill_preorder(table: Ids, root: int, offset: int, order: Ids) -> None:
-    """Node ids, parents before children, left before right. Reversed, it is children before parents."""
+    """Fill in node ids, parents before children, left before right. Reversed, it is children before parents."""
     order[0] = root
     # The unread tail of `order` doubles as the stack: what waits there is written to its front later.
     top: int = order.shape[0]
@@ -516,7 +523,7 @@ def max_upward(table: Ids, preorder: Ids, offset: int, values: Floats) -> None:
 
 @kernel
 def fill_levels(table: Ids, preorder: Ids, offset: int, heights: Floats) -> None:
-    """Height in edges, for a tree without scores."""
+    """Fill in heights in edges, for a tree without scores."""
     for i in range(preorder.shape[0] - 1, -1, -1):
         v = preorder[i]
         heights[v] = 0.0 if v < offset else 1.0 + max(heights[table[v, LEFT]], heights[table[v, RIGHT]])
@@ -539,7 +546,7 @@ def fill_labels(table: Ids, preorder: Ids, is_split: Mask, labels: Labels) -> in
 
 @kernel
 def fill_gaps(table: Ids, preorder: Ids, offset: int, leaves: Ids, gaps: Ids) -> None:
-    """Leaves from left to right, and between each two neighbours their lowest common ancestor."""
+    """Fill in leaves from left to right, and between each two neighbours their lowest common ancestor."""
     n = 0
     for i in range(preorder.shape[0]):
         v = preorder[i]
@@ -554,7 +561,7 @@ def fill_gaps(table: Ids, preorder: Ids, offset: int, leaves: Ids, gaps: Ids) ->
 
 
 def no_nodes(n: int) -> Ids:
-    """Room for ``n`` node ids."""
+    """Return room for ``n`` node ids."""
     return np.empty(n, dtype=np.int32)
 
 
@@ -576,7 +583,7 @@ class Paths(NamedTuple):
 
 
 def new_paths(n_ids: int) -> Paths:
-    """Room for the paths of a tree with this many node ids; :func:`fill_paths` fills it."""
+    """Return room for the paths of a tree with this many node ids; :func:`fill_paths` fills it."""
     return Paths(*(no_nodes(n_ids) for _ in Paths._fields))
 
 
@@ -609,7 +616,7 @@ def fill_common_ancestors(paths: Paths, us: npt.NDArray[np.integer], vs: npt.NDA
 
 @jitable
 def place_of_common_ancestor(paths: Paths, u: int, v: int) -> int:
-    """Where the lowest common ancestor of the nodes at two places is."""
+    """Return where the lowest common ancestor of the nodes at two places is."""
     # Of two paths the one that begins later cannot hold the common ancestor.
     while paths.heads[u] != paths.heads[v]:
         if paths.heads[u] > paths.heads[v]:

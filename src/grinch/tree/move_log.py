@@ -1,4 +1,4 @@
-"""Which nodes of a growing tree moved, for any number of followers, each of which reads at its own pace.
+"""The nodes of a growing tree that moved, for any number of followers, each of which reads at its own pace.
 
 The functions that change a tree write down each node that moves (:func:`grinch.tree.links.write_down`). A follower
 reads on from where it stopped; one that missed something has to look at the whole tree.

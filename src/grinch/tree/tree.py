@@ -83,7 +83,7 @@ class Tree:
 
     @classmethod
     def from_links(cls, links: Links, scores: Floats | None = None, ceiling: float | None = None) -> Tree:
-        """A compact copy of a tree under construction: internal ids start at ``n_leaves``, sizes are exact.
+        """Return a compact copy of a tree under construction: internal ids start at ``n_leaves``, sizes are exact.
 
         ``scores[v]`` is the linkage of v's two children (``nan`` if unknown) and ``ceiling`` the score of two
         identical points, which is where heights start from.
@@ -103,7 +103,7 @@ class Tree:
 
     @classmethod
     def from_scipy(cls, matrix: npt.ArrayLike) -> Tree:
-        """The tree of a scipy linkage matrix; its heights are kept.
+        """Return the tree of a scipy linkage matrix; its heights are kept.
 
         >>> from scipy.cluster.hierarchy import linkage
         >>> Tree.from_scipy(linkage([[0.0], [1.0], [5.0]])).to_newick()
@@ -113,7 +113,7 @@ class Tree:
 
     @classmethod
     def from_newick(cls, text: str) -> Tree:
-        """The tree of a text in Newick, such as :meth:`to_newick` writes; branch lengths become heights.
+        """Return the tree of a text in Newick, such as :meth:`to_newick` writes; branch lengths become heights.
 
         Its leaves are numbered as they come, and called ``names``; leaves that are called 0 to n - 1 are just these. A
         node with several children becomes several, one above the other.
@@ -129,7 +129,7 @@ class Tree:
 
     @classmethod
     def from_merges(cls, pairs: npt.NDArray[np.integer], scores: Floats, ceiling: float | None = None) -> Tree:
-        """The tree of n - 1 merges: merge k joins two nodes of ``pairs[k]`` into node n + k, at ``scores[k]``.
+        """Return the tree of n - 1 merges: merge k joins two nodes of ``pairs[k]`` into node n + k, at ``scores[k]``.
 
         Nodes 0 to n - 1 are the leaves. ``ceiling`` is the score of two identical points, where heights start from.
 
@@ -154,14 +154,14 @@ class Tree:
         return tree
 
     def rescored(self, change: Callable[[Floats], Floats], ceiling: float | None) -> Tree:
-        """The same tree with its scores changed, by a function that keeps their order."""
+        """Return the same tree with its scores changed, by a function that keeps their order."""
         tree = Tree(self.offset)
         tree.links, tree.names = self.links, self.names
         tree._scores, tree._ceiling = change(self.scores), ceiling
         return tree
 
     def relabelled(self, order: npt.NDArray[np.integer]) -> Tree:
-        """The same tree with leaf ``i`` called ``order[i]`` (a permutation of the leaves)."""
+        """Return the same tree with leaf ``i`` called ``order[i]`` (a permutation of the leaves)."""
         n, old = self.n_leaves, self.links.table
         new_id = np.arange(len(old) + 1)
         new_id[:n] = order
@@ -217,18 +217,18 @@ class Tree:
         return self._node(v) < self.offset
 
     def parent(self, v: int) -> int | None:
-        """The parent, or None for the root."""
+        """Return the parent, or None for the root."""
         p = int(self.links.table[self._node(v), PARENT])
         return None if p == NONE else p
 
     def children(self, v: int) -> tuple[int, ...]:
-        """The two children, or an empty tuple for a leaf."""
+        """Return the two children, or an empty tuple for a leaf."""
         if self.is_leaf(v):
             return ()
         return int(self.links.table[v, LEFT]), int(self.links.table[v, RIGHT])
 
     def sibling(self, v: int) -> int | None:
-        """The sibling, or None for the root."""
+        """Return the sibling, or None for the root."""
         p = self.parent(v)
         if p is None:
             return None
@@ -236,14 +236,14 @@ class Tree:
         return right if v == left else left
 
     def ancestors(self, v: int) -> Iterator[int]:
-        """From the parent of v up to the root."""
+        """Yield from the parent of v up to the root."""
         p = self.parent(v)
         while p is not None:
             yield p
             p = self.parent(p)
 
     def lca(self, u: int, v: int) -> int:
-        """The lowest common ancestor of two nodes (a node is an ancestor of itself)."""
+        """Return the lowest common ancestor of two nodes (a node is an ancestor of itself)."""
         seen = {self._node(u), *self.ancestors(u)}
         node: int = self._node(v)
         while node not in seen:
@@ -251,11 +251,11 @@ class Tree:
         return node
 
     def size(self, v: int) -> int:
-        """How many leaves are under v."""
+        """Return how many leaves are under v."""
         return int(self.links.table[self._node(v), SIZE])
 
     def leaves(self, v: int | None = None) -> Ids:
-        """Positions of the points under v (default: all), in the order they arrived."""
+        """Return positions of the points under v (default: all), in the order they arrived."""
         if v is None:
             return np.arange(self.n_leaves, dtype=np.int32)
         v = self._node(v)
@@ -264,16 +264,16 @@ class Tree:
         return np.sort(nodes[nodes < self.offset])
 
     def preorder(self) -> Ids:
-        """All node ids, parents before children; reversed, children before parents."""
+        """Return all node ids, parents before children; reversed, children before parents."""
         return self.links.preorder()
 
     def internal_nodes(self) -> Ids:
-        """The ids of the internal nodes, parents before children; reversed, children before parents."""
+        """Return the ids of the internal nodes, parents before children; reversed, children before parents."""
         nodes = self.preorder()
         return nodes[nodes >= self.offset]
 
     def nodes(self) -> Iterator[int]:
-        """All node ids, parents before children."""
+        """Yield all node ids, parents before children."""
         return iter(self.preorder().tolist())
 
     def common_ancestors(self, u: npt.NDArray[np.integer], v: npt.NDArray[np.integer]) -> Ids:
@@ -298,11 +298,11 @@ class Tree:
     # Arrays by node id, and passes over them ------------------------------------------------------------------------
 
     def parents(self) -> Ids:
-        """The parent by node id, -1 for the root. Read-only, as are :meth:`child_pairs` and :meth:`sizes`."""
+        """Return the parent by node id, -1 for the root. Read-only, as are :meth:`child_pairs` and :meth:`sizes`."""
         return _read_only(self.links.table[:, PARENT])
 
     def child_pairs(self) -> Ids:
-        """Left and right child by node id, of shape (n_ids, 2); -1 for leaves.
+        """Return left and right child by node id, of shape (n_ids, 2); -1 for leaves.
 
         >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
         >>> tree.child_pairs()[tree.root].tolist() == list(tree.children(tree.root))
@@ -322,7 +322,7 @@ class Tree:
         return depths
 
     def sum_upward(self, values: Numbers) -> Numbers:
-        """By node id, the sum of the values of the node and of all nodes below it.
+        """Return, by node id, the sum of the values of the node and of all nodes below it.
 
         >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
         >>> int(tree.sum_upward(np.ones(tree.n_ids, dtype=int))[tree.root])
@@ -333,7 +333,7 @@ class Tree:
         return sums
 
     def max_upward(self, values: Floats) -> Floats:
-        """By node id, the greatest of the values of the node and of all nodes below it.
+        """Return, by node id, the greatest of the values of the node and of all nodes below it.
 
         >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
         >>> float(tree.max_upward(np.array([0.0, 7, 2, 0, 5, 1]))[tree.root])
@@ -344,7 +344,7 @@ class Tree:
         return greatest
 
     def number_subtrees(self, is_split: Mask) -> Labels:
-        """By node id, the number of the subtree it is in when the nodes in ``is_split`` are split; -1 above them.
+        """Return the number of each node's subtree when the nodes in ``is_split`` are split, by node id; -1 above them.
 
         A node is split only if all its ancestors are. Subtrees are numbered from 0 on, from left to right.
 
@@ -358,7 +358,7 @@ class Tree:
         return numbers
 
     def keys(self, ids: Sequence[Any] | npt.NDArray[Any] | None = None) -> keys.Keys:
-        """Content keys by node id: the same leaves give the same key, in whatever tree; 0 for ids not in the tree.
+        """Return content keys by node id: the same leaves give the same key in any tree; 0 for ids not in the tree.
 
         What was computed for a node, such as a name or a summary, is found again by its key as long as its members
         are the same, across processes and machines. A key is the sum, modulo 2^64, of a pseudo-random number for each
@@ -395,7 +395,7 @@ class Tree:
         return self._ceiling
 
     def heights(self) -> Floats:
-        """By node id, a height that never falls towards the root; leaves are at 0.
+        """Return, by node id, a height that never falls towards the root; leaves are at 0.
 
         It is ``ceiling - score``, where ceiling is the score of two identical points (1 for cosine, 0 for distances,
         otherwise the best score in the tree), raised to the height of the children where a merge scored better than
@@ -415,7 +415,7 @@ class Tree:
         return self.max_upward(values)
 
     def split_keys(self) -> Floats:
-        """By node id, what decides which node a cut splits first: as :meth:`heights`, before any rounding.
+        """Return, by node id, what decides which node a cut splits first: as :meth:`heights`, before any rounding.
 
         It is minus the lowest score at or below the node, so that scores differ where heights are rounded to the same.
         Scores beyond the ceiling count as equal. Leaves are at -inf; a tree without scores is cut by its heights.
@@ -495,14 +495,14 @@ class Tree:
         return formats.to_scipy(self)
 
     def to_newick(self, names: Sequence[object] | None = None, lengths: bool = True) -> str:
-        """Newick text, heights as branch lengths; ``names`` for the leaves (default: their ids, or positions)."""
+        """Return Newick text with heights as branch lengths; ``names`` are by default ids or positions."""
         names = self.names if names is None else names
         if names is not None and len(names) != self.n_leaves:
             raise ValueError(f"names must have one entry for each of the {self.n_leaves} leaves; got {len(names)}")
         return formats.to_newick(self, names, lengths)
 
     def to_networkx(self) -> networkx.DiGraph:
-        """A ``networkx.DiGraph`` from parent to child; nodes have ``size``, ``height``, ``score`` and leaves ``id``."""
+        """Return a ``networkx.DiGraph`` from parent to child; nodes have ``size``, ``height`` and ``score``."""
         return formats.to_networkx(self)
 
     # In files -----------------------------------------------------------------------------------------------------
