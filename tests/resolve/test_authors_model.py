@@ -23,7 +23,7 @@ from grinch.resolve.authors.kernels import PairFeatures
 from grinch.resolve.authors.model import CorefLinkage, Model
 from grinch.resolve.authors.predictors import Logistic
 from grinch.resolve.authors.record import Record
-from grinch.resolve.authors.runs.resolve import resolve
+from grinch.resolve.authors.runs import resolve
 from grinch.resolve.authors.training import train
 
 pytest.importorskip("rapidfuzz")

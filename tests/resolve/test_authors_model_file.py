@@ -254,7 +254,7 @@ def test_files_that_are_not_there_are_what_they_are(tmp_path):
 def test_training_stays_below_the_limits():
     """The largest array of a trained model, with room for several times as many topics."""
     statistics = of_records().statistics
-    assert 8 * max(statistics.topics.nbytes, statistics.counts.nbytes) <= model_file.MOST_BYTES
+    assert 8 * max(statistics.topics.nbytes, statistics.counts.nbytes) <= model_file.MAX_BYTES
 
 
 @pytest.mark.parametrize("command", ["cluster", "evaluate"])

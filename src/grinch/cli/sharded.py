@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import typer
 
-from grinch._dask import import_distributed
 from grinch.cli.app import console, make_folder, say, title_of
 from grinch.cli.ids import check_different
 from grinch.cli.sharded_input import Input, find_input
@@ -24,11 +23,10 @@ from grinch.cli.sharded_results import makes_model, needs_neighbors, print_stage
 from grinch.cli.store import count_of
 from grinch.errors import ShardError
 from grinch.io.points import Asked
+from grinch.running import Workers, import_distributed
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.folder import alone_in
+from grinch.sharded.job import alone_in, choose_n_shards
 from grinch.sharded.record import MARK, write_mark
-from grinch.sharded.running import Workers
-from grinch.sharded.sizes import choose_n_shards
 
 # A worker takes more than half of it before its first point.
 LEAST_MEMORY = 500_000_000

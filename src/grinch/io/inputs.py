@@ -36,7 +36,7 @@ from grinch.io.rows import (
 from grinch.io.write import digest, replacing
 
 if TYPE_CHECKING:
-    from grinch.sharded.running import Workers
+    from grinch.running import Workers
 
 SUFFIXES = (".parquet", ".npy")
 
@@ -236,7 +236,7 @@ def _blocks(matrix: Any, dtype: np.dtype[Any]) -> Blocks:
 
 
 if TYPE_CHECKING:
-    from grinch.sharded.running import Workers
+    from grinch.running import Workers
 
 STAGE = "input"
 

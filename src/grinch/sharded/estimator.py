@@ -31,16 +31,22 @@ from grinch.io.inputs import open_rows
 from grinch.io.rows import SparseRows
 from grinch.io.write import digest
 from grinch.linkage.named import VectorLinkage, metric_in_full
+from grinch.running import Here, Stage, Workers
 from grinch.sharded import record
-from grinch.sharded.cutting import cut_whole
 from grinch.sharded.files import joined, taken
-from grinch.sharded.folder import alone_in, check_folder, clear_others, stages_folder
-from grinch.sharded.job import Job
-from grinch.sharded.pipeline import Run, Stage, has_graph, is_kept, is_opened, run_graph, run_stages
+from grinch.sharded.job import (
+    Job,
+    alone_in,
+    check_folder,
+    choose_n_shards,
+    choose_sample_size,
+    clear_others,
+    stages_folder,
+)
+from grinch.sharded.pipeline import Run, has_graph, is_kept, is_opened, run_graph, run_stages
 from grinch.sharded.record import whole_tree
-from grinch.sharded.running import Here, Workers
-from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import skeleton, top, trees
+from grinch.sharded.stages.graph import cut_whole
 from grinch.store import Store
 from grinch.store import open as open_store
 from grinch.tree import Tree

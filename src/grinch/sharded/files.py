@@ -7,7 +7,6 @@ import struct
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,26 +18,6 @@ from grinch.io.points import FileError
 from grinch.io.write import replacing
 
 ARRAY, SPARSE, RECORDS = ".npy", ".csr.npz", ".pickle"
-# Tasks run side by side in threads, each of which has a value of its own.
-_noted: ContextVar[dict[Path, int] | None] = ContextVar("noted", default=None)
-
-
-@contextmanager
-def noting_files() -> Iterator[dict[Path, int]]:
-    """The files that are written inside, and their sizes in bytes."""
-    found: dict[Path, int] = {}
-    token = _noted.set(found)
-    try:
-        yield found
-    finally:
-        _noted.reset(token)
-
-
-def _note(path: Path) -> int:
-    size, noted = path.stat().st_size, _noted.get()
-    if noted is not None:
-        noted[path] = size
-    return size
 
 
 @contextmanager
@@ -70,7 +49,7 @@ def write_rows(path: Path, rows: Any) -> int:
             scipy.sparse.save_npz(out, rows, compressed=False)
         else:
             pickle.dump(rows, out, protocol=pickle.HIGHEST_PROTOCOL)
-    return _note(target)
+    return target.stat().st_size
 
 
 def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> Any:
@@ -119,7 +98,7 @@ def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> int:
     """Write arrays under their names; how many bytes that were."""
     with replacing(path, "wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]
-    return _note(path)
+    return path.stat().st_size
 
 
 def read_arrays(path: Path, *names: str) -> list[npt.NDArray[Any]]:

@@ -7,8 +7,7 @@ from grinch.resolve.authors.kernels import PairFeatures
 from grinch.resolve.authors.model import CorefLinkage, Model
 from grinch.resolve.authors.names import Name, compatible, folded, parsed
 from grinch.resolve.authors.record import Problem, Reading, Record, block_key, blocks, read_records
-from grinch.resolve.authors.runs.parallel import Outcomes, run_blocks
-from grinch.resolve.authors.runs.resolve import Resolution, resolve
+from grinch.resolve.authors.runs import Outcomes, Resolution, resolve, run_blocks
 from grinch.resolve.authors.synthetic import make_records
 from grinch.resolve.authors.training import train, train_blocks
 

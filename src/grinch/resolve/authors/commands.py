@@ -32,7 +32,7 @@ from grinch.resolve.authors.evaluation import (
 from grinch.resolve.authors.record import FIELDS, Problem, Reading, Record, read_records
 from grinch.resolve.authors.record import blocks as blocked
 from grinch.resolve.authors.records.rows import rows
-from grinch.resolve.authors.runs.resolve import Resolution, resolve
+from grinch.resolve.authors.runs import Resolution, resolve
 from grinch.resolve.authors.synthetic import make_records
 
 

@@ -16,7 +16,7 @@ from grinch._types import Floats, Labels
 from grinch.sharded.files import n_bytes, read_arrays, read_part, taken, write_arrays
 from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages import route, skeleton
-from grinch.sharded.stages.gather import Members, members_of, rows_at
+from grinch.sharded.stages.route import Members, members_of, rows_at
 
 ASKING, DECIDING = "neighbors", "moves"
 

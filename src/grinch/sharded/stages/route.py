@@ -19,7 +19,7 @@ from grinch.core.engine import Engine
 from grinch.neighbors import AutoSearch
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.scan import ByKey, _as_keys
-from grinch.sharded.files import n_bytes, read_part, taken, write_arrays, write_rows
+from grinch.sharded.files import joined, n_bytes, read_part, read_rows, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
 from grinch.sharded.stages import skeleton
 from grinch.tree import NONE
@@ -171,3 +171,39 @@ def _alternatives(plan: skeleton.Skeleton, home: Labels, near: Labels) -> tuple[
     to = np.concatenate(branches).astype(np.int64)
     order = np.lexsort((to, at, plan.shard_of[to]))
     return at[order], to[order]
+
+
+class Members(NamedTuple):
+    """The points that were routed to a shard, in ascending order of their numbers, and where their rows are."""
+
+    numbers: Labels
+    branches: Labels
+    is_near_border: Mask
+    pieces: Labels
+    positions: Labels
+
+
+def members_of(job: Job, shard: int) -> Members:
+    """Who was routed to a shard."""
+    parts = []
+    for piece in range(job.n_pieces):
+        found = routed(job, piece, shard)
+        pieces = np.full(len(found.positions), piece)
+        parts.append((found.numbers, found.branches, found.is_near_border, pieces, found.positions))
+    return Members(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def rows_at(job: Job, pieces: Labels, positions: Labels) -> Any:
+    """The rows at these positions of the pieces; pieces in ascending order, positions in each as well."""
+    bounds = np.searchsorted(pieces, np.arange(job.n_pieces + 1))
+    parts = [
+        read_rows(rows_path(job, piece), _range_or_positions(positions[bounds[piece] : bounds[piece + 1]]))
+        for piece in range(job.n_pieces)
+        if bounds[piece] < bounds[piece + 1]
+    ]
+    return joined(parts)
+
+
+def _range_or_positions(positions: Labels) -> slice | Labels:
+    first, last = int(positions[0]), int(positions[-1])
+    return slice(first, last + 1) if last - first + 1 == len(positions) else positions

@@ -21,7 +21,7 @@ from grinch.sharded.files import joined, mapped_rows, n_bytes, read_arrays, read
 from grinch.sharded.job import Job, RunFolder, branch_name
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
-from grinch.sharded.stages.gather import members_of, rows_at
+from grinch.sharded.stages.route import members_of, rows_at
 
 STAGE = "trees"
 

@@ -1,7 +1,7 @@
-"""Two stages for cuts that look at neighbours: who is near whom, also across shards.
+"""Two stages for the automatic cut, the neighbour graph of all points across shards, and that cut.
 
 Every branch is searched for the neighbours of its own points, and of those that were near its border when they were
-routed. Then what all branches said of a point becomes one list.
+routed. Then the lists of a point from all branches become one. The cut takes integers and distances, and no vectors.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from sklearn.base import clone
 from grinch._checks import count_rows
 from grinch._types import Floats, Ids, Labels
 from grinch.core.engine import Engine
-from grinch.cuts.graph import N_NEIGHBORS, Weights, comparable, distances_of
+from grinch.cuts import AutomaticCut, automatic_cut
+from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, Weights, comparable, distances_of, weighted_by
 from grinch.cuts.persistence import mean_gaps
-from grinch.estimators.automatic import LEAST_NEIGHBORS, is_cut_by_heights
+from grinch.estimators.automatic import LEAST_NEIGHBORS, is_cut_by_heights, known_heights
 from grinch.linkage.named import VectorLinkage
+from grinch.sharded.compose import Merges
 from grinch.sharded.files import joined, n_bytes, read_arrays, read_part, taken, write_arrays
 from grinch.sharded.job import Job, branch_name, shard_name
-from grinch.sharded.stages import route, skeleton, trees
+from grinch.sharded.stages import route, skeleton, top, trees
 from grinch.sharded.stages.exchange import guests_of_shard, moves_between
-from grinch.sharded.stages.gather import Members, members_of, rows_at
-from grinch.tree import NONE
+from grinch.sharded.stages.route import Members, members_of, rows_at
+from grinch.tree import NONE, Tree
 
 ASKING, JOINING = "near", "graph"
 
@@ -270,3 +272,54 @@ def load(job: Job, shard: int) -> tuple[Labels, Ids, Weights]:
 
 def _graph_path(job: Job, shard: int) -> Path:
     return job.path(JOINING, f"{shard_name(shard)}.npz")
+
+
+def cut_whole(job: Job, tree: Tree, sizes: list[int]) -> AutomaticCut:
+    """The cut whose clusters last longest, of the tree put together; ``sizes`` are those of the branches."""
+    if tree.n_leaves < 3:
+        return automatic_cut(tree, None, tree.heights())
+    if not isinstance(job.linkage, VectorLinkage):
+        return automatic_cut(tree, _graph(job, tree.n_leaves, None), tree.heights())
+    merges, branches, _ = top.load(job)
+    spreads = [load_spread(job, branch) for branch in branches.tolist()]
+    counts = np.array([sizes[branch] for branch in branches.tolist()], np.float64)
+    gaps, spread = _joined(merges, spreads, counts)
+    heights = known_heights(tree, job.linkage)
+    if not is_cut_by_heights(job.linkage):
+        heights = np.zeros(tree.n_ids)
+        heights[tree.n_leaves + 1 :] = np.concatenate([*(one.gaps for one in spreads), gaps])
+        heights = tree.max_upward(heights)
+    # The mean squared distance of all pairs is twice the variance.
+    return automatic_cut(tree, _graph(job, tree.n_leaves, 2 * spread), heights)
+
+
+def _graph(job: Job, n: int, typical: float | None) -> NeighborGraph:
+    """Who is near whom; ``typical`` is the mean squared distance of two points, of vectors."""
+    found, apart = None, None
+    for shard in range(skeleton.load(job.folder, job.stamp).n_shards):
+        numbers, some, distances = load(job, shard)
+        if found is None or apart is None:
+            found = np.full((n, some.shape[1]), NONE, np.int32)
+            apart = np.full(found.shape if typical is not None else (0, 0), np.inf, np.float32)
+        found[numbers] = some
+        if typical is not None:
+            apart[numbers] = distances
+    assert found is not None
+    return weighted_by(found, None if typical is None else apart, typical or 0.0)
+
+
+def _joined(top: Merges, spreads: list[Spread], counts: Floats) -> tuple[Floats, float]:
+    """By merge of the upper tree, the mean squared distance of its two sides; and the variance of all points."""
+    n = len(spreads)
+    means, within = [one.mean for one in spreads], [one.spread for one in spreads]
+    sizes, gaps = counts.tolist(), np.empty(len(top.pairs))
+    for k, (left, right) in enumerate(top.pairs.tolist()):
+        step = means[right] - means[left]
+        between, size = float(step @ step), sizes[left] + sizes[right]
+        gaps[k] = between + within[left] + within[right]
+        share = sizes[right] / size
+        means.append(means[left] + share * step)
+        within.append((1 - share) * within[left] + share * within[right] + share * (1 - share) * between)
+        sizes.append(size)
+    assert len(means) == 2 * n - 1
+    return gaps, within[-1]

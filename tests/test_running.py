@@ -17,9 +17,9 @@ import pytest
 
 import grinch
 import sharding
+from grinch import running
 from grinch.errors import ShardError
-from grinch.sharded import running
-from grinch.sharded.running import Workers
+from grinch.running import Workers
 
 # dask leaves sockets and pipes to be closed by the interpreter.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -40,44 +40,36 @@ RESULTS = {f"n-{number}": {"square": number**2} for number in range(6)}
 
 
 def test_every_task_is_done_once_and_written_down(workers, notes, tmp_path):
-    folder, steps = tmp_path / "run", []
-    weights = {name: number + 1 for number, name in enumerate(RESULTS)}
-    results = workers.run("squares", sharding.square, squares(notes), folder, weights=weights, advance=steps.append)
+    folder = tmp_path / "run"
+    results = workers.run("squares", sharding.square, squares(notes), folder)
     assert results == RESULTS
     assert list(results) == list(RESULTS)
-    assert sorted(steps) == [1, 2, 3, 4, 5, 6]
     assert sorted(path.name for path in folder.iterdir()) == ["squares"]
     assert sorted(path.name for path in (folder / "squares").iterdir()) == [f"{name}.json" for name in RESULTS]
     kept = [json.loads(path.read_text()) for path in (folder / "squares").iterdir()]
     assert {task["worker"] for task in kept} <= set(workers.client.nthreads())
     assert all(10**7 < task["peak_memory"] < 10**10 and 0 <= task["seconds"] < 10 for task in kept)
     report = workers.stages["squares"]
-    assert (report.n_tasks, report.n_found) == (6, 0)
+    assert (report.tasks, report.found) == (6, 0)
     assert report.task_seconds == pytest.approx(sum(task["seconds"] for task in kept))
     assert report.peak_memory == max(task["peak_memory"] for task in kept)
 
-    again = workers.run("squares", sharding.square, squares(notes), folder, weights=weights, advance=steps.append)
-    assert again == RESULTS
-    assert len(steps) == 12
+    assert workers.run("squares", sharding.square, squares(notes), folder) == RESULTS
     assert sharding.called(notes) == dict.fromkeys(range(6), 1)
-    assert (workers.stages["squares"].n_tasks, workers.stages["squares"].n_found) == (6, 6)
+    assert (workers.stages["squares"].tasks, workers.stages["squares"].found) == (6, 6)
 
 
-def test_the_heaviest_go_first_and_few_at_a_time(workers, notes, tmp_path, monkeypatch):
-    submitted, waiting, submit = [], [], workers.client.submit
+def test_few_tasks_are_submitted_at_a_time(workers, notes, tmp_path, monkeypatch):
+    waiting, futures, submit = [], [], workers.client.submit
 
     def note(function, task, **options):
-        submitted.append(task.path.stem)
         waiting.append(sum(not found.done() for found in futures) + 1)
         futures.append(submit(function, task, **options))
         return futures[-1]
 
-    futures = []
     monkeypatch.setattr(workers.client, "submit", note)
-    names = [f"n-{number}" for number in range(30)]
-    weights = {name: (number * 7) % 30 for number, name in enumerate(names)}
-    workers.run("squares", sharding.square, squares(notes, numbers=range(30)), tmp_path, weights=weights)
-    assert submitted == sorted(names, key=lambda name: -weights[name])
+    workers.run("squares", sharding.square, squares(notes, numbers=range(30)), tmp_path)
+    assert len(waiting) == 30
     assert waiting[0] == 1
     assert max(waiting) <= 4  # twice the threads, of tasks as short as these
 
@@ -150,7 +142,9 @@ def test_an_answer_that_went_with_its_worker_is_waited_for(workers, notes, tmp_p
 @pytest.mark.slow
 def test_the_place_of_a_worker_that_died_is_not_given_up(notes, tmp_path):
     """A local cluster of dask's gives it up after some time, 15 seconds where it is not told otherwise."""
-    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")  # its defaults must be there before they are changed
+    import dask
+
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}), Workers(n_workers=1) as workers:
         assert workers.run("squares", sharding.square_or_die_once, squares(notes), tmp_path / "run") == RESULTS
     assert (tmp_path / "died").exists()
@@ -195,7 +189,7 @@ def test_ctrl_c_keeps_what_is_finished(workers, notes, tmp_path):
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from grinch.sharded.running import Workers
+from grinch.running import Workers
 
 class Sleeper:  # known to this script only, which has no __name__ == "__main__"
     def __init__(self, seconds):
@@ -209,7 +203,7 @@ seconds = [0.1, 0.1, float(sys.argv[2]), float(sys.argv[2])]
 tasks = {str(number): (Sleeper(length),) for number, length in enumerate(seconds)}
 with Workers(n_workers=2) as workers:
     workers.run("sleep", sleep, tasks, Path(sys.argv[1]))
-    print(workers.stages["sleep"].n_found)
+    print(workers.stages["sleep"].found)
 """
 
 
@@ -246,7 +240,7 @@ def test_a_lost_scheduler_is_named_and_nothing_finished_is_lost(notes, tmp_path)
 def test_a_cluster_without_workers_is_not_waited_for_in_vain(notes, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(running, "SECONDS_FOR_A_WORKER", 0.5)
-    monkeypatch.setattr(running, "SECONDS_BETWEEN_LOOKS", 0.1)
+    monkeypatch.setattr(running, "SECONDS_BETWEEN_CHECKS", 0.1)
     tasks = squares(notes, numbers=range(500))
     with (
         distributed.LocalCluster(
@@ -276,7 +270,7 @@ def test_results_are_the_same_from_a_worker_and_from_disk(workers, tmp_path):
     first = workers.run("kinds", sharding.kinds_of_result, {"a": ()}, tmp_path)
     assert first == workers.run("kinds", sharding.kinds_of_result, {"a": ()}, tmp_path)
     assert first == {"a": {"pair": [1, 2], "3": 0.5}}
-    with pytest.raises(ShardError, match=r"a task must return what JSON can hold.*got object"):
+    with pytest.raises(ShardError, match=r"the result of a task must be JSON-able.*got object"):
         workers.run("objects", sharding.an_object, {"a": ()}, tmp_path)
 
 
@@ -286,14 +280,14 @@ def test_linear_algebra_has_one_thread(workers, tmp_path):
 
 def test_no_tasks_and_names_that_are_no_file_names(workers, tmp_path):
     assert workers.run("nothing", sharding.square, {}, tmp_path) == {}
-    assert workers.stages["nothing"].n_tasks == 0
+    assert workers.stages["nothing"].tasks == 0
     for stage, name in (("a/b", "c"), ("a", "../c"), ("", "c"), ("a", ".c")):
         with pytest.raises(ValueError, match="names of stages and tasks must be letters"):
             workers.run(stage, sharding.square, {name: ()}, tmp_path)
 
 
 def test_all_workers_must_see_the_folder_and_have_this_version(workers, tmp_path):
-    check = running._check_answer
+    check = running.check_answer
     worker = next(iter(workers.client.nthreads()))
     with pytest.raises(ValueError, match=rf"file system that all workers reach.*{worker} does not see"):
         check(worker, (grinch.__version__, None), "token", tmp_path)
@@ -301,7 +295,7 @@ def test_all_workers_must_see_the_folder_and_have_this_version(workers, tmp_path
         check(worker, ("0.0.1", "token"), "token", tmp_path)
     with pytest.raises(ValueError, match="answered ModuleNotFoundError: No module named 'grinch'"):
         check(worker, ModuleNotFoundError("No module named 'grinch'"), "token", tmp_path)
-    assert running._look(str(tmp_path / "missing")) == (grinch.__version__, None)
+    assert running.version_and_text(str(tmp_path / "missing")) == (grinch.__version__, None)
 
 
 def test_workers_that_do_not_start_are_explained(monkeypatch):
