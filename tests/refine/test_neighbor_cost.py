@@ -13,7 +13,7 @@ from grinch.datasets import arrival
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
-from grinch.refine import passes
+from grinch.refine import neighbor_cost, passes
 from grinch.refine.neighbor_cost import LEAST_PART, MUTUAL, ONE_SIDED, NeighborCost, graph_of
 from grinch.refine.passes import FARTHER, score_of_identical, sweep
 from grinch.tree.checks import check_links
@@ -139,7 +139,7 @@ def test_no_swap_is_made_that_the_linkage_objects_to(rng, compiled, monkeypatch)
         return 1.0 - float(rows[sorted(some)].mean(axis=0).astype(float) @ rows[sorted(others)].mean(axis=0))
 
     if not compiled:
-        original = passes.swap_with_aunt
+        original = neighbor_cost.swap_with_aunt
 
         def noted(state, counted, c):
             under = leaf_sets(engine.links)
@@ -148,7 +148,7 @@ def test_no_swap_is_made_that_the_linkage_objects_to(rng, compiled, monkeypatch)
             seen.append((gap(under[a], under[b]), gap(under[b], under[c])))
             original(state, counted, c)
 
-        monkeypatch.setattr(passes, "swap_with_aunt", noted)
+        monkeypatch.setattr(neighbor_cost, "swap_with_aunt", noted)
     cost, made = NeighborCost(graph, engine.summaries.capacity), 0
     for _ in range(30):
         swaps = sweep(engine, cost, score_of_identical(engine))

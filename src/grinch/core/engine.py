@@ -18,16 +18,17 @@ from grinch.core.arrival_neighbors import ArrivalNeighbors, KnownNeighbors
 from grinch.core.moves import insert_all, place_all, reach, remove_all, score_pairs, score_siblings
 from grinch.core.rules import NO_MOVES, Rules, rules_from_state, rules_to_state
 from grinch.core.view import AT_ONCE, SPARE, EngineView, Nearest, Places
-from grinch.errors import LinkageError
+from grinch.errors import LinkageError, SavedModelError
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage
 from grinch.neighbors import make_search, search_of_state
 from grinch.neighbors.exact import BATCH, Search, VectorSearch
 from grinch.saving.state import MANY, item, require
 from grinch.saving.state import State as Saved
-from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, make_summaries, summaries_from_state
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
 from grinch.summaries.arrays import COUNTERS, LARGE, STALE, State
 from grinch.summaries.callbacks import LinkageFailed
+from grinch.summaries.sparse import PART
 from grinch.tree import Tree
 from grinch.tree.checks import links_from_state, links_to_state, validate_links
 from grinch.tree.links import (
@@ -56,6 +57,31 @@ GROUP = 16 * BATCH
 STEADY = 128
 # Numbers of points at which nodes are numbered again: a quarter apart, once a tree no longer fits into a cache.
 TIDIED_AT = [int(2**12 * 1.25**i) for i in range(60)]
+
+
+def make_summaries(
+    linkage: VectorLinkage | Linkage, n_features: int, check: bool = False, is_sparse: bool = False
+) -> Summaries:
+    """Return the summaries under a linkage; ``n_features`` is the length of vectors."""
+    if isinstance(linkage, VectorLinkage):
+        # A search by products of dense vectors would not find the neighbours by Tanimoto's coefficient.
+        if is_sparse or linkage.leaf_metric == "tanimoto":
+            return SparseSummaries(linkage, n_features)
+        return VectorSummaries(linkage, n_features)
+    return RecordSummaries(linkage, check)
+
+
+def summaries_from_state(
+    state: Any, linkage: VectorLinkage | Linkage, links: Links | None = None, most_entries: int = NO_LIMIT
+) -> Summaries:
+    """Return the summaries of a state under the linkage that they were made for; ``links`` is their tree, if any."""
+    if not isinstance(linkage, VectorLinkage):
+        return RecordSummaries.from_state(state, linkage)
+    if item(state, "part") == PART:
+        if links is None:
+            raise SavedModelError("sparse vectors have no tree")
+        return SparseSummaries.from_state(state, linkage, links, most_entries)
+    return VectorSummaries.from_state(state, linkage)
 
 
 class TreeHook(Protocol):
@@ -288,21 +314,23 @@ class Engine:
         """Return where points would go, without inserting them."""
         self.own_arrays()
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
-        # Sources of candidates for records know of no slots but the next ones.
-        at = self.n_slots if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
         with self.looking():
-            for begin in range(0, count_rows(rows), AT_ONCE):
-                piece, part = rows[begin : begin + AT_ONCE], slice(begin, begin + AT_ONCE)
-                self._write(at, piece)
-                queries = np.arange(at, at + count_rows(piece))
-                nodes[part, 0] = self._nearest(queries)[:, 0]
+            for part, queries, near in self._looked_up(rows, self.n_slots):
+                nodes[part, 0] = near[:, 0]
                 self.run(place_all, queries, nodes[part], scores[part], is_reading=True)
         return Places(nodes[:, 0], nodes[:, 1], self.summaries.in_units(scores))
 
-    def _nearest(self, queries: Slots) -> Ids:
-        """Return the nearest points of those that were written next to each other, to be looked up."""
-        found = self.search.stream(int(queries[0]), int(queries[-1]) + 1, limit=self.n_slots)
-        return np.concatenate([candidates for _, candidates in found])
+    def _looked_up(self, rows: Any, limit: int) -> Iterator[tuple[slice, Slots, Ids]]:
+        """Yield, for a few rows at a time, which they are, the slots they are in, and the points nearest to them."""
+        # Sources of candidates for records know of no slots but the next ones.
+        at = limit if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
+        for begin in range(0, count_rows(rows), AT_ONCE):
+            piece, part = rows[begin : begin + AT_ONCE], slice(begin, begin + AT_ONCE)
+            self.summaries.write(at, piece)
+            self.search.write(at, piece)
+            queries = np.arange(at, at + count_rows(piece))
+            near = self.search.stream(at, at + len(queries), limit=limit)
+            yield part, queries, np.concatenate([candidates for _, candidates in near])
 
     def view(self) -> EngineView | None:
         """Return the tree as it stands and where points would go in it, whatever becomes of the engine.
@@ -375,8 +403,7 @@ class Engine:
         if self.arrivals is not None:
             return self.arrivals.among(self.slots(), self.n_slots)
         slots, near = self.slots(), np.full((self.n_slots, self.search.k), NONE, np.int32)
-        for first, found in self.search.nearest(slots, self.n_slots):
-            near[slots[first : first + len(found)]] = found
+        near[slots] = self._nearest(slots, self.n_slots)
         self.remember_neighbors(near)
         return near
 
@@ -384,29 +411,28 @@ class Engine:
         """Return the points nearest to rows that are not inserted, among the first ``limit`` slots (all by default)."""
         self.own_arrays()
         limit, count = self.n_slots if limit is None else limit, count_rows(rows)
-        at = limit if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
         found, scores = np.full((count, self.search.k), NONE, np.int32), np.empty(count)
         with self.looking():
-            for begin in range(0, count, AT_ONCE):
-                piece, part = rows[begin : begin + AT_ONCE], slice(begin, begin + AT_ONCE)
-                self._write(at, piece)
-                queries = np.arange(at, at + count_rows(piece))
-                near = self.search.stream(at, at + len(queries), limit=limit)
-                found[part] = np.concatenate([candidates for _, candidates in near])
-                others = found[part, 0].astype(np.intp)
-                self.run(score_pairs, queries, others, scores[part], is_reading=True)
+            for part, queries, near in self._looked_up(rows, limit):
+                found[part] = near
+                self.run(score_pairs, queries, near[:, 0].astype(np.intp), scores[part], is_reading=True)
         return Nearest(found, self.summaries.in_units(scores))
 
     def look_around(self, slots: Slots, limit: int | None = None) -> Nearest:
         """Return the points nearest to points in some slots, among the first ``limit`` slots (all by default)."""
         self.own_arrays()
         limit = self.n_slots if limit is None else limit
-        found, scores = np.full((len(slots), self.search.k), NONE, np.int32), np.empty(len(slots))
+        scores = np.empty(len(slots))
         with self.looking():
-            for first, near in self.search.nearest(slots, limit):
-                found[first : first + len(near)] = near
+            found = self._nearest(slots, limit)
             self.run(score_pairs, slots, found[:, 0].astype(np.intp), scores, is_reading=True)
         return Nearest(found, self.summaries.in_units(scores))
+
+    def _nearest(self, slots: Slots, limit: int) -> Ids:
+        found = np.full((len(slots), self.search.k), NONE, np.int32)
+        for first, near in self.search.nearest(slots, limit):
+            found[first : first + len(near)] = near
+        return found
 
     def known_neighbors(self) -> Ids | None:
         """Return the nearest of all points by slot, if they are known and no point has come or gone since."""
@@ -591,11 +617,6 @@ class Engine:
                 self.search.rewritten()
         self.search.write(at, rows if taken == count_rows(rows) else rows[:taken])
         return taken
-
-    def _write(self, at: int, rows: Any) -> None:
-        """Let the summaries and the search know of points that are looked up."""
-        self.summaries.write(at, rows)
-        self.search.write(at, rows)
 
     def set_gone(self, slots: Slots, gone: bool) -> None:
         """Let no search find these points, or let it find them again."""

@@ -461,12 +461,8 @@ def perform(
 ) -> int:
     """Perform a task, each of which looks at some of the arrays; returns a count."""
     settle(state)
-    if task == INSERT:
-        return _insert(state, slots, nodes)
-    if task == REMOVE:
-        return _remove(state, slots, nodes)
-    if task == REINSERT:
-        return _reinsert(state, slots, nodes)
+    if task <= REINSERT:
+        return _change(task, state, slots, nodes)
     if task == PLACE:
         return _place(state, slots, nodes, scores)
     if task == SCORE_PAIRS:
@@ -511,32 +507,20 @@ score_found = Task(SCORE_FOUND, "slots", "nodes", "near_scores")
 
 
 @jitable
-def _insert(state: State, leaves: Slots, candidates: Ids) -> int:
-    """Insert leaves; row i of ``candidates`` has the nearest leaves of ``leaves[i]`` and is used up."""
-    for i in range(leaves.shape[0]):
-        begin_change(state)
-        insert(state, leaves[i], state.head[OFFSET] + leaves[i], candidates[i])
-    end_change(state)
-    return leaves.shape[0]
+def _change(task: int, state: State, leaves: Slots, candidates: Ids) -> int:
+    """Insert leaves, take them out, or take them out and insert them again; returns how many have another sibling.
 
-
-@jitable
-def _remove(state: State, leaves: Slots, candidates: Ids) -> int:
-    """Take leaves out and repair the places they leave."""
-    for i in range(leaves.shape[0]):
-        begin_change(state)
-        remove(state, leaves[i], candidates[i])
-    end_change(state)
-    return leaves.shape[0]
-
-
-@jitable
-def _reinsert(state: State, leaves: Slots, candidates: Ids) -> int:
-    """Take each leaf out and insert it again; returns how many have another sibling than before."""
+    Row i of ``candidates`` has the nearest leaves of ``leaves[i]`` and is used up.
+    """
     moved = 0
     for i in range(leaves.shape[0]):
         begin_change(state)
-        moved += reinsert(state, leaves[i], candidates[i])
+        if task == INSERT:
+            insert(state, leaves[i], state.head[OFFSET] + leaves[i], candidates[i])
+        elif task == REMOVE:
+            remove(state, leaves[i], candidates[i])
+        else:
+            moved += reinsert(state, leaves[i], candidates[i])
     end_change(state)
     return moved
 

@@ -16,12 +16,14 @@ from __future__ import annotations
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from grinch._types import Floats
 from grinch.errors import SavedModelError
 from grinch.saving.state import State
 
@@ -50,6 +52,13 @@ class Linkage(Protocol):
     def score(self, a: Any, b: Any) -> float:
         """Return how similar two groups are."""
         ...
+
+
+def scores_of(linkage: Any, a: Any, others: Sequence[Any]) -> Floats:
+    """Return the scores of a summary with many, in one call if the linkage has ``scores``."""
+    if hasattr(linkage, "scores"):
+        return np.asarray(linkage.scores(a, others), np.float64)
+    return np.array([linkage.score(a, b) for b in others])
 
 
 @dataclass(frozen=True)

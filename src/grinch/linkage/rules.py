@@ -17,6 +17,7 @@ from grinch.linkage.base import (
     part_from_state,
     part_to_state,
     saved_as,
+    scores_of,
 )
 from grinch.saving.json_values import saved_tuple
 
@@ -99,11 +100,7 @@ class WithRules:
         return self.linkage.score(a.summary, b.summary) + self._rule(a, b)
 
     def scores(self, a: Ruled, others: Sequence[Ruled]) -> npt.NDArray[np.float64]:
-        summaries = [b.summary for b in others]
-        if hasattr(self.linkage, "scores"):
-            values = np.asarray(self.linkage.scores(a.summary, summaries), np.float64)
-        else:
-            values = np.array([self.linkage.score(a.summary, b) for b in summaries])
+        values = scores_of(self.linkage, a.summary, [b.summary for b in others])
         return values + np.array([self._rule(a, b) for b in others])
 
     def _rule(self, a: Ruled, b: Ruled) -> float:

@@ -17,6 +17,7 @@ from grinch.linkage.base import (
     part_from_state,
     part_to_state,
     saved_as,
+    scores_of,
 )
 from grinch.linkage.named import VECTOR_LINKAGES, metric_in_full
 from grinch.saving.json_values import saved_tuple
@@ -78,12 +79,7 @@ class WeightedSum:
     def scores(self, a: list[Any], others: Sequence[list[Any]]) -> Scores:
         total = np.zeros(len(others))
         for i, part in enumerate(self.parts):
-            ys = [b[i] for b in others]
-            if hasattr(part.linkage, "scores"):
-                values = np.asarray(part.linkage.scores(a[i], ys), np.float64)
-            else:
-                values = np.array([part.linkage.score(a[i], y) for y in ys])
-            total += part.weight * values
+            total += part.weight * scores_of(part.linkage, a[i], [b[i] for b in others])
         return total
 
     def to_state(self) -> list[Any]:

@@ -16,7 +16,7 @@ from grinch.neighbors.exact import ExactSearch, Neighbors, Search, VectorSearch
 from grinch.neighbors.scan import ByKey, ByVector, ScanSearch, Source
 from grinch.neighbors.sparse import MOST_POINTS, SparseSearch
 from grinch.saving.state import State, item, require, scalar
-from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries, make_summaries
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
 from grinch.summaries.arrays import Arrays
 from grinch.tree import NONE
 from grinch.tree.links import NO_LIMIT
@@ -165,7 +165,8 @@ def nearest_among(rows: Any, k: int) -> Ids:
     [1, 0, 3, 2]
     """
     n, linkage = rows.shape[0], VECTOR_LINKAGES["average"]["sqeuclidean"]
-    summaries = make_summaries(linkage, rows.shape[1], is_sparse=scipy.sparse.issparse(rows))
+    kind = SparseSummaries if scipy.sparse.issparse(rows) else VectorSummaries
+    summaries = kind(linkage, rows.shape[1])
     summaries.grow(n)
     done = 0
     while done < n:

@@ -22,7 +22,7 @@ from grinch._by_reference import by_reference
 from grinch._compile import entry, jitable, kernel
 from grinch._types import Counts, Flags, Floats, Ids, Slots, as_id
 from grinch.core.rules import EXACT
-from grinch.summaries.arrays import State, new_arrays
+from grinch.summaries.arrays import STALE, State, new_arrays, refresh, sibling_score, similarity
 from grinch.tree.links import (
     NONE,
     OFFSET,
@@ -144,6 +144,8 @@ def _length(row: Any) -> float:
 
 # Two to four hundred sweeps are the most that 20,000 points took.
 MOST_SWEEPS = 500
+# A node may come to an aunt that is this many times as far away as the sibling it leaves.
+FARTHER = 2.0
 # Columns of the pairs that are counted, after the two leaves.
 WEIGHT, NEXT = 2, 3
 # Marks of nodes: a swap may pay for it; it is beside a swap of this sweep.
@@ -223,7 +225,7 @@ class NeighborCost:
 
         Once, or up to ``most`` times as long as anything is swapped.
         """
-        return self.swept(links, lambda graph, counted: sweep_tree(state_of(links), graph, counted, most))
+        return self.swept(links, lambda graph, counted: sweep_tree(state_of(links), graph, counted, most, float("nan")))
 
     def swept(self, links: Links, task: Callable[[Graph, Counted], tuple[int, int]]) -> Swaps:
         """Return what a sweep does; ``task`` makes it, and returns how many swaps it made and what they gain."""
@@ -329,27 +331,57 @@ def hang_all(counted: Counted, last: int, v: int) -> None:
 
 
 @entry
-def sweep_tree(tree: State, graph: Graph, counted: Counted, most: int) -> tuple[int, int]:
-    """Sweep up to ``most`` times; returns how many swaps were made and what they gain."""
-    made, gain = 0, 0
+def sweep_tree(state: State, graph: Graph, counted: Counted, most: int, ceiling: float) -> tuple[int, int]:
+    """Sweep up to ``most`` times, children before parents; returns how many swaps were made and what they gain.
+
+    The linkage has to agree with every swap, unless ``ceiling``, the score of two identical points, is nan.
+    """
+    made, gain, asks = 0, 0, ceiling == ceiling
+    if asks:
+        refresh(state, as_id(state.head[ROOT]))
     for _ in range(most):
-        swaps = 0
-        for i in range(number_leaves(tree, counted) - 1, -1, -1):
+        before = made
+        for i in range(number_leaves(state, counted) - 1, -1, -1):
             v = as_id(counted.queue[i])
-            if not may_swap(tree, counted, v):
+            if not may_swap(state, counted, v):
                 continue
-            b, c = left(tree, v), right(tree, v)
-            if swap_gain(tree, graph, counted, c) > swap_gain(tree, graph, counted, b):
-                b, c = c, b
-            saved = swap_gain(tree, graph, counted, b)
-            if saved > 0:
-                swap_with_aunt(tree, counted, c)
-                swaps += 1
-                gain += saved
-        made += swaps
-        if swaps == 0:
+            b, c = left(state, v), right(state, v)
+            with_b, with_c = swap_gain(state, graph, counted, b), swap_gain(state, graph, counted, c)
+            if with_c > with_b:
+                b, c, with_b, with_c = c, b, with_c, with_b
+            if asks and with_b > 0 and not is_approved(state, counted, b, ceiling):
+                b, c, with_b = c, b, with_c
+                if with_b > 0 and not is_approved(state, counted, b, ceiling):
+                    continue
+            if with_b > 0:
+                swap_with_aunt(state, counted, c)
+                if asks:
+                    renew(state, v)
+                made += 1
+                gain += with_b
+        if made == before:
             break
     return made, gain
+
+
+@jitable
+def is_approved(state: State, counted: Counted, b: int, ceiling: float) -> bool:
+    """Return whether b's aunt is not much farther from b than its sibling, and the pairs outweigh the distance."""
+    v, c = parent(state, b), sibling(state, b)
+    a, sizes = sibling(state, v), counted.sizes
+    gap, gap_now = ceiling - similarity(state, b, a), ceiling - sibling_score(state, v)
+    if gap > FARTHER * gap_now:
+        return False
+    return gap * counted.pairs[v] * sizes[a] <= gap_now * counted.aunt_pairs[b] * sizes[c]
+
+
+@jitable
+def renew(state: State, v: int) -> None:
+    """Update v after a child of it was exchanged with v's sibling: no other node has other leaves than before."""
+    p = parent(state, v)
+    state.sibling_scores[v] = state.sibling_scores[p] = float("nan")
+    state.stale[v] = STALE
+    refresh(state, v)
 
 
 @jitable

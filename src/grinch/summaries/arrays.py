@@ -734,10 +734,6 @@ def score_all(state: State, v: int, nodes: Ids, n: int) -> None:
     call(state.calls[SCORE_ALL], (v, n))
     if state.reply[0] == 0:
         raise LinkageFailed
-    for i in range(n):
-        if np.isnan(state.answers[i]):
-            state.blamed[0], state.blamed[1] = v, state.nodes[i]
-            raise LinkageFailed
 
 
 @jitable

@@ -27,7 +27,7 @@ from grinch.saving.json_values import Decoder, Encoder, json_bytes
 from grinch.saving.state import USUAL_MEMORY, Fields, State, array, item, require
 from grinch.summaries.arrays import LARGE, PYTHON, STALE, GrowingArrays, StoredPoints, is_over_vectors, new_arrays
 from grinch.summaries.callbacks import LEAVES_AROUND, MERGE, SCORE, SCORE_ALL, Callbacks
-from grinch.tree.links import LEFT, NONE, RIGHT, Links, fill_preorder, no_nodes
+from grinch.tree.links import LEFT, RIGHT, Links, fill_preorder, no_nodes
 
 FIELDS = Fields(check=bool)
 
@@ -89,14 +89,9 @@ class RecordSummaries(GrowingArrays):
     def failure(self) -> BaseException:
         """Return why compiled code gave up."""
         error, self._callbacks.error = self._callbacks.error, None
-        blamed = self.arrays.blamed.tolist()
-        self.arrays.blamed[:] = NONE
-        if error is None and blamed[0] != NONE:
-            return LinkageError("returned nan, which is no score", *blamed)
         return KeyboardInterrupt() if error is None else error
 
     def heard(self) -> AbstractContextManager[None]:
-        """Return while compiled code runs, whatever is raised in a callback is kept."""
         return self._callbacks.heard()
 
     # Asking the linkage -------------------------------------------------------------------------------------------
@@ -115,32 +110,21 @@ class RecordSummaries(GrowingArrays):
             value = self.linkage.score(self.items[u], self.items[v])
         except Exception as error:
             raise LinkageError(f"raised {type(error).__name__}: {error}", u, v) from error
-        return self._as_number(value, u, v)
-
-    def _as_number(self, value: Any, u: int, v: int) -> float:
-        try:
-            number = float(value)
-        except Exception:  # whatever its __float__ raises
-            raise LinkageError(f"must return a number; it returned {value!r:.80}", u, v) from None
-        if math.isnan(number):
+        if type(value) is not float:
+            try:
+                value = float(value)
+            except Exception:  # whatever its __float__ raises
+                raise LinkageError(f"must return a number; it returned {value!r:.80}", u, v) from None
+        if value != value:
             raise LinkageError("returned nan, which is no score", u, v)
-        return number
+        return value
 
     def scores(self, v: int, nodes: Sequence[int]) -> Floats:
         """Return f(v, node) for each node, in one call if the linkage has ``scores``."""
         if self._batched is None or len(nodes) < 2:
             return np.array([self.score(v, node) for node in nodes])
-        found = self._asked_together(v, nodes)
-        if np.isnan(found).any():
-            raise LinkageError("returned nan, which is no score", v, nodes[int(np.argmax(np.isnan(found)))])
-        return found
-
-    def _asked_together(self, v: int, nodes: Sequence[int]) -> Floats:
-        """Return the answers of ``scores``, as numbers; a nan may be among them."""
-        assert self._batched is not None
-        items = self.items
         try:
-            values = self._batched(items[v], [items[node] for node in nodes])
+            values = self._batched(self.items[v], [self.items[node] for node in nodes])
         except Exception as error:
             raise LinkageError(f"raised {type(error).__name__}: {error}", v, nodes[0]) from error
         try:
@@ -151,6 +135,8 @@ class RecordSummaries(GrowingArrays):
             raise LinkageError(
                 f"must return {len(nodes)} numbers from scores(); it returned {values!r:.80}", v, nodes[0]
             )
+        if np.isnan(found).any():
+            raise LinkageError("returned nan, which is no score", v, nodes[int(np.argmax(np.isnan(found)))])
         return found
 
     def merge(self, p: int, left: int, right: int) -> None:
@@ -161,41 +147,30 @@ class RecordSummaries(GrowingArrays):
 
     def _make_callbacks(self) -> None:
         """Make what compiled code calls, for the lists and arrays there are."""
-        items, nodes, answers, reply = self.items, self.arrays.nodes, self.arrays.answers, self.arrays.reply
-        ask, merge, batched = self.linkage.score, self.linkage.merge, self._batched
-
-        def number(u: int, v: int) -> float:
-            value = self.score(u, v) if self.check else ask(items[u], items[v])
-            return value if type(value) is float and value == value else self._as_number(value, u, v)
+        nodes, answers, reply = self.arrays.nodes, self.arrays.answers, self.arrays.reply
+        ask = self.score if self.check else self._number
 
         def score(u: int, v: int) -> None:
             """Answers in ``answers[0]``, which stays nan where this fails."""
             try:
-                answers[0] = number(u, v)
+                answers[0] = ask(u, v)
             except BaseException as error:
-                self._fail(error, u, v)
+                self._fail(error)
 
         def score_all(v: int, n: int) -> None:
             """Answers in ``answers``; the reply of this and those below stays 0 where they fail."""
-            node = v
             try:
-                others = nodes[:n].tolist()
-                if batched is not None and n > 1:
-                    node = others[0]
-                    answers[:n] = self._asked_together(v, others)
-                else:
-                    for i, node in enumerate(others):
-                        answers[i] = number(v, node)
+                answers[:n] = self.scores(v, nodes[:n].tolist())
                 reply[0] = 1
             except BaseException as error:
-                self._fail(error, v, node)
+                self._fail(error)
 
-        def merge_two(p: int, left: int, right: int) -> None:
+        def merge(p: int, left: int, right: int) -> None:
             try:
-                items[p] = merge(items[left], items[right])
+                self.merge(p, left, right)
                 reply[0] = 1
             except BaseException as error:
-                self._fail(error, left, right, " in merge()")
+                self._fail(error)
 
         def leaves_around(n: int) -> None:
             """Replies one more than how many leaves are worth asking about the first n of ``nodes``."""
@@ -205,21 +180,17 @@ class RecordSummaries(GrowingArrays):
                 nodes[: len(found)] = found
                 reply[0] = 1 + len(found)
             except BaseException as error:
-                self._callbacks.error = error
+                self._fail(error)
 
-        functions: dict[int, Callable[..., None]] = {SCORE: score, SCORE_ALL: score_all, MERGE: merge_two}
+        functions: dict[int, Callable[..., None]] = {SCORE: score, SCORE_ALL: score_all, MERGE: merge}
         if self._around is not None:
             functions[LEAVES_AROUND] = leaves_around
         self._callbacks = Callbacks(functions)
         self.arrays = self.arrays._replace(calls=self._callbacks.addresses())
 
-    def _fail(self, error: BaseException, u: int, v: int, where: str = "") -> None:
+    def _fail(self, error: BaseException) -> None:
         """Keep what was raised, for the engine to raise again; the first one counts."""
-        if self._callbacks.error is None:
-            if isinstance(error, Exception) and not isinstance(error, LinkageError):
-                cause, error = error, LinkageError(f"raised {type(error).__name__}{where}: {error}", u, v)
-                error.__cause__ = cause
-            self._callbacks.error = error
+        self._callbacks.error = self._callbacks.error or error
 
     # Keeping them -------------------------------------------------------------------------------------------------
 

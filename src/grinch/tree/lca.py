@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
-from grinch._compile import jitable, kernel
+from grinch._compile import kernel
 from grinch._labels import label_codes
-from grinch._types import Counts, Floats, Ids, Labels, as_id
-from grinch._vectors import first_not_below
+from grinch._types import Counts, Floats, Ids, Labels
 from grinch.errors import unknown_name
-from grinch.tree.links import Paths, fill_gaps, no_nodes, place_of_common_ancestor
+from grinch.tree.links import Paths, no_nodes, place_of_common_ancestor
 from grinch.tree.tree import Tree
 
 
@@ -58,24 +58,14 @@ def each_alone(codes: Labels) -> Labels:
 
 
 def class_lca(tree: Tree, codes: Labels) -> ClassLCA:
-    """Return where the points of each class meet, in O(n log depth).
-
-    Neighbouring leaves of one class (from left to right) meet at m - 1 distinct nodes, and at each of them a points
-    of the class on the left meet b on the right, which settles a·b pairs at once.
-    """
-    n = tree.n_leaves
-    leaves, gaps = no_nodes(n), no_nodes(max(n - 1, 0))
-    if n > 1:
-        fill_gaps(tree.links.table, tree.preorder(), tree.offset, leaves, gaps)
-    else:
-        leaves[:] = 0
-    # A prefix of a stream may use fewer classes than its numbers go up to, and have fewer points than that.
-    n_classes = int(codes.max(initial=-1)) + 1
-    shapes = (3, n_classes), (5, n), (3, n)
-    by_class, by_leaf, found = (np.empty(shape, dtype=np.int32) for shape in shapes)
-    n_found = _meet(codes[leaves], tree.depths()[gaps], by_class, by_leaf, found)
-    where, left, right = found[:, :n_found]
-    return ClassLCA(gaps[where], left.astype(np.float64), right.astype(np.float64))
+    """Return where the points of each class meet, in O(n log n): classes are the columns of a matrix of ones."""
+    labelled = np.flatnonzero(codes >= 0)
+    starts = np.searchsorted(labelled, np.arange(tree.n_leaves + 1))
+    shape = tree.n_leaves, int(codes.max(initial=-1)) + 1
+    found = column_lca(tree, scipy.sparse.csr_matrix((np.ones(len(labelled)), codes[labelled], starts), shape=shape))
+    sides = np.empty((2, len(found.nodes)))
+    _count_sides(found.left, found.right, found.values, sides)
+    return ClassLCA(found.nodes, *sides)
 
 
 def pairs_under(tree: Tree, lcas: ClassLCA) -> Floats:
@@ -96,63 +86,6 @@ def check_unlabelled(unlabelled: str) -> bool:
     if unlabelled not in ("count", "ignore"):
         raise unknown_name("unlabelled", unlabelled, ("count", "ignore"))
     return unlabelled == "ignore"
-
-
-@kernel
-def _meet(codes: Labels, depths: Ids, by_class: Ids, by_leaf: Ids, found: Ids) -> int:
-    """Fill ``found`` with (gap, points on its left, points on its right); return how many there are.
-
-    ``codes`` and ``depths`` go from left to right: of the leaves, and of the common ancestors between neighbours.
-    """
-    last, count, top = by_class[0], by_class[1], by_class[2]
-    shallow, meet, member, first, below = by_leaf[0], by_leaf[1], by_leaf[2], by_leaf[3], by_leaf[4]
-    n_shallow, n_found = 0, 0
-    n_classes = count.shape[0]
-    for c in range(n_classes):
-        count[c], top[c] = 0, -1
-    for p in range(codes.shape[0]):
-        # Of the gaps so far, `shallow` keeps those shallower than all after them.
-        if p > 0:
-            while n_shallow > 0 and depths[shallow[n_shallow - 1]] > depths[p - 1]:
-                n_shallow -= 1
-            shallow[n_shallow] = p - 1
-            n_shallow += 1
-        c = codes[p]
-        if c < 0:
-            continue
-        if count[c] > 0:
-            # The first of them since the last leaf of the class is where that leaf and this one meet.
-            gap = shallow[first_not_below(shallow[:n_shallow], last[c], 0)]
-            n_found, reach = _close(c, as_id(depths[gap]), depths, by_class, by_leaf, found, n_found)
-            meet[p], member[p], first[p], below[p] = gap, count[c] - 1, reach, top[c]
-            top[c] = p
-        count[c] += 1
-        last[c] = p
-    for c in range(n_classes):
-        n_found, _ = _close(c, -1, depths, by_class, by_leaf, found, n_found)
-    return n_found
-
-
-@jitable
-def _close(c: int, depth: int, depths: Ids, by_class: Ids, by_leaf: Ids, found: Ids, n_found: int) -> tuple[int, int]:
-    """Close the meetings of class c below ``depth``: all members so far that follow them are their right sides.
-
-    Returns how many meetings are found by now, and the first member of the class under the last one closed.
-    """
-    count, top = by_class[1], by_class[2]
-    meet, member, first, below = by_leaf[1], by_leaf[2], by_leaf[3], by_leaf[4]
-    reach = count[c] - 1
-    while top[c] >= 0 and depths[meet[top[c]]] > depth:
-        s = top[c]
-        found[0, n_found], found[1, n_found], found[2, n_found] = (
-            meet[s],
-            member[s] - first[s] + 1,
-            count[c] - 1 - member[s],
-        )
-        n_found += 1
-        reach = first[s]
-        top[c] = below[s]
-    return n_found, reach
 
 
 class ColumnLCA(NamedTuple):
@@ -183,7 +116,7 @@ def column_lca(tree: Tree, matrix: Any) -> ColumnLCA:
     )
     longest = int(np.diff(by_column.indptr).max(initial=0))
     scratch = np.empty((2, longest), np.int64)
-    _fill_meetings(paths, by_column.indptr.astype(np.int64), found, scratch[0], scratch[1])
+    _fill_column_lca(paths, by_column.indptr.astype(np.int64), found, scratch[0], scratch[1])
     return found
 
 
@@ -201,7 +134,7 @@ def products_across(tree: Tree, matrix: Any) -> Floats:
 
 
 @kernel
-def _fill_meetings(paths: Paths, starts: Counts, found: ColumnLCA, first: Counts, gaps: Counts) -> None:
+def _fill_column_lca(paths: Paths, starts: Counts, found: ColumnLCA, first: Counts, gaps: Counts) -> None:
     """Keep groups of entries on a stack: ``first`` of each, and the place where it will meet the one before it."""
     n = 0
     for column in range(starts.shape[0] - 1):
@@ -231,4 +164,12 @@ def _add_products(nodes: Ids, left: Counts, right: Counts, sums: Floats, across:
     """Add products to nodes; ``sums`` are the values of entries at first, and sums over groups later."""
     for i in range(nodes.shape[0]):
         across[nodes[i]] += sums[left[i]] * sums[right[i]]
+        sums[left[i]] += sums[right[i]]
+
+
+@kernel
+def _count_sides(left: Counts, right: Counts, sums: Floats, sides: Floats) -> None:
+    """Write how many entries meet on each side; ``sums`` are ones at first, and sums over groups later."""
+    for i in range(left.shape[0]):
+        sides[0, i], sides[1, i] = sums[left[i]], sums[right[i]]
         sums[left[i]] += sums[right[i]]

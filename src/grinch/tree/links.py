@@ -544,22 +544,6 @@ def fill_labels(table: Ids, preorder: Ids, is_split: Mask, labels: Labels) -> in
     return n_labels
 
 
-@kernel
-def fill_gaps(table: Ids, preorder: Ids, offset: int, leaves: Ids, gaps: Ids) -> None:
-    """Fill in leaves from left to right, and between each two neighbours their lowest common ancestor."""
-    n = 0
-    for i in range(preorder.shape[0]):
-        v = preorder[i]
-        if v < offset:
-            leaves[n] = v
-            n += 1
-    for i in range(n - 1):
-        v = leaves[i]
-        while table[table[v, PARENT], LEFT] != v:
-            v = table[v, PARENT]
-        gaps[i] = table[v, PARENT]
-
-
 def no_nodes(n: int) -> Ids:
     """Return room for ``n`` node ids."""
     return np.empty(n, dtype=np.int32)
