@@ -165,7 +165,7 @@ class RecordSummaries(GrowingArrays):
             except BaseException as error:
                 self._fail(error)
 
-        def merge(p: int, left: int, right: int) -> None:
+        def merge_two(p: int, left: int, right: int) -> None:
             try:
                 self.merge(p, left, right)
                 reply[0] = 1
@@ -182,7 +182,7 @@ class RecordSummaries(GrowingArrays):
             except BaseException as error:
                 self._fail(error)
 
-        functions: dict[int, Callable[..., None]] = {SCORE: score, SCORE_ALL: score_all, MERGE: merge}
+        functions: dict[int, Callable[..., None]] = {SCORE: score, SCORE_ALL: score_all, MERGE: merge_two}
         if self._around is not None:
             functions[LEAVES_AROUND] = leaves_around
         self._callbacks = Callbacks(functions)
