@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from dense_linkages import DENSE
 from effort import at_night, trials
+from failing import Raises
 from grinch.core.engine import ENGINE, Engine
 from grinch.core.rules import EXACT, FAST, ONLINE, Rules
 from grinch.errors import LinkageError
@@ -238,19 +239,6 @@ def test_place_does_not_change_the_tree(blobs):
     whole = engine_of(X, linkage_of("average"), FAST)
     whole.insert(X)
     assert newick(engine) == newick(whole)
-
-
-class Raises:
-    """Mean negative distance of numbers, that fails at its nth call."""
-
-    def __init__(self, at, error):
-        self.calls, self.at, self.error = 0, at, error
-
-    def __call__(self, a, b):
-        self.calls += 1
-        if self.calls == self.at:
-            raise self.error
-        return -abs(sum(a) / len(a) - sum(b) / len(b))
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])

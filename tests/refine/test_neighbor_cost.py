@@ -14,8 +14,8 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.refine import neighbor_cost, passes
-from grinch.refine.neighbor_cost import LEAST_PART, MUTUAL, ONE_SIDED, NeighborCost, graph_of
-from grinch.refine.passes import FARTHER, score_of_identical, sweep
+from grinch.refine.neighbor_cost import FARTHER, LEAST_PART, MUTUAL, ONE_SIDED, NeighborCost, graph_of
+from grinch.refine.passes import score_of_identical, sweep
 from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, NONE, OFFSET, PARENT, RIGHT, sibling, swap
 

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from effort import at_night, trials
+from failing import Raises
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core.engine import Engine
 from grinch.core.moves import graft, reinsert_all
@@ -31,7 +32,7 @@ from grinch.refine.polish import Polisher, polish
 from grinch.summaries import VectorSummaries
 from grinch.summaries.arrays import STALE, State
 from grinch.tree.checks import check_links
-from grinch.tree.links import LEFT, LIMIT, RIGHT, SIZE
+from grinch.tree.links import LIMIT, SIZE
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
 
@@ -40,22 +41,8 @@ def newick(engine):
 
 
 def leaf_sets(engine):
-    """The slots under every internal node, by walking down."""
-    table = engine.links.table
-    leaves, internal = engine.links.nodes()
-    under = {int(leaf): [int(leaf)] for leaf in leaves}
-
-    def members(v):
-        stack, found = [v], []
-        while stack:
-            node = stack.pop()
-            if node in under:
-                found += under[node]
-            else:
-                stack += [int(table[node, LEFT]), int(table[node, RIGHT])]
-        return found
-
-    return {int(v): members(int(v)) for v in internal}
+    """The slots under every internal node."""
+    return {v: engine.links.leaves_under(v) for v in engine.links.nodes()[1].tolist()}
 
 
 def check_against_recomputation(engine, tolerance=1e-4):
@@ -368,14 +355,7 @@ def test_candidates_by_key_and_by_vector_follow(rng):
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
 def test_whatever_is_raised_points_are_in_or_out(rng, error):
-    calls = {"n": 0, "at": -1}
-
-    def linkage(a, b):
-        calls["n"] += 1
-        if calls["n"] == calls["at"]:
-            raise error
-        return -abs(sum(a) / len(a) - sum(b) / len(b))
-
+    linkage = Raises(-1, error)
     records = rng.normal(size=30).tolist()
     names = [f"r{i}" for i in range(30)]
     for at in range(1, 400, 37):
@@ -383,10 +363,10 @@ def test_whatever_is_raised_points_are_in_or_out(rng, error):
         engine = model._fitted.builder
         for change in (lambda m=model: m.remove(names[5:10]), lambda m=model: m.update(names[20:23], [9.0, 8.0, 7.0])):
             before = model.ids_
-            calls.update(n=0, at=at)
+            linkage.calls, linkage.at = 0, at
             with contextlib.suppress(ValueError, KeyboardInterrupt):
                 change()
-            calls["at"] = -1
+            linkage.at = -1
             assert set(model.ids_) <= set(before)
             assert set(before) - set(model.ids_) <= set(names[5:10])
             model.tree_.check()
@@ -445,14 +425,14 @@ def test_an_engine_without_removals_numbers_as_before(blobs):
 # Refinement ---------------------------------------------------------------------------------------------------------
 
 
-def neighbor_cost(tree, near, mutual=MUTUAL, one_sided=ONE_SIDED):
+def neighbor_cost(tree, near):
     """The weighted mean number of points under the common ancestor of two neighbours, by asking the tree."""
     named = [{int(j) for j in row if j >= 0} for row in near]
     pairs = {frozenset((i, j)) for i, row in enumerate(named) for j in row}
     sizes, weights = [], []
     for i, j in map(tuple, pairs):
         sizes.append(tree.size(tree.lca(i, j)))
-        weights.append(mutual if i in named[j] and j in named[i] else one_sided)
+        weights.append(MUTUAL if i in named[j] and j in named[i] else ONE_SIDED)
     return np.average(sizes, weights=weights)
 
 
@@ -537,7 +517,7 @@ def test_polishing_goes_by_the_neighbors_that_are_left(rng):
     for slot in range(60):
         left = [int(j) for j in found[slot] if j >= 0 and int(j) not in gone]
         assert [int(j) for j in near[slot] if j >= 0] == ([] if slot in gone else left)
-    cost = NeighborCost(graph_of(near, mutual=10, one_sided=1, least_part=0.0), engine.summaries.capacity)
+    cost = NeighborCost(graph_of(near, least_part=0.0), engine.summaries.capacity)
     before = cost.cost(engine.links)
     polish(engine, polisher.neighbors)
     check_engine(engine)
@@ -613,22 +593,14 @@ def test_interrupted_refinement_leaves_a_valid_tree(rng, monkeypatch, where):
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
 def test_a_linkage_that_raises_in_a_refinement(rng, error):
-    calls = {"n": 0, "at": -1}
-
-    def linkage(a, b):
-        calls["n"] += 1
-        if calls["n"] == calls["at"]:
-            raise error
-        return -abs(sum(a) / len(a) - sum(b) / len(b))
-
+    linkage = Raises(-1, error)
     for at in range(1, 3000, 331):
-        calls["at"] = -1
         engine = Engine(FunctionLinkage(linkage), FAST, n_neighbors=5)
         engine.insert(rng.normal(size=30).tolist())
-        calls.update(n=0, at=at)
+        linkage.calls, linkage.at = 0, at
         with contextlib.suppress(LinkageError, KeyboardInterrupt):
             Refiner(engine, float("inf"), True, None).refine(2, "all")
-        calls["at"] = -1
+        linkage.at = -1
         assert engine.n_leaves == 30
         check_engine(engine)
         engine.tree().check()
