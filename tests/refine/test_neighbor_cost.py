@@ -14,7 +14,7 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.refine import neighbor_cost, passes
-from grinch.refine.neighbor_cost import FARTHER, LEAST_PART, MUTUAL, ONE_SIDED, NeighborCost, graph_of
+from grinch.refine.neighbor_cost import FARTHER, MIN_PART, MUTUAL, ONE_SIDED, NeighborCost, graph_of
 from grinch.refine.passes import score_of_identical, sweep
 from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, NONE, OFFSET, PARENT, RIGHT, sibling, swap
@@ -79,11 +79,11 @@ def test_the_graph_has_every_pair_once(rng):
     assert {frozenset(ends) for ends in graph.ends.tolist()} == pairs
     for (i, j), weight in zip(graph.ends.tolist(), graph.weights.tolist(), strict=True):
         assert weight == (MUTUAL if i in named[j] and j in named[i] else ONE_SIDED)
-    assert graph.least == pytest.approx(LEAST_PART * 2 * graph.weights.sum() / 30)
+    assert graph.least == pytest.approx(MIN_PART * 2 * graph.weights.sum() / 30)
     assert len(graph_of(np.full((4, 3), NONE, np.int32)).ends) == 0
 
 
-@pytest.mark.parametrize("least_part", [at_night(0.0), LEAST_PART, at_night(0.1)])
+@pytest.mark.parametrize("least_part", [at_night(0.0), MIN_PART, at_night(0.1)])
 def test_every_sweep_counts_what_it_changes_and_lowers_the_cost_by_what_it_says(rng, least_part):
     engine = rough_engine(rng)
     graph = graph_of(neighbors_of(engine, 6), least_part=least_part)

@@ -50,7 +50,7 @@ from grinch.tree.move_log import MoveLog, TreeFollower
 ENGINE = 1
 # There is room for at least this many questions to a linkage at a time. The moves ask about candidates and the way up
 # to a cap; how little room would do has not been looked into.
-LEAST_ROOM = 2**18
+MIN_ROOM = 2**18
 # Points removed at a time: enough for the search to keep its threads busy.
 GROUP = 16 * BATCH
 # A group of more leaves than this hardly changes when the point beside it is removed, and looks for no neighbours.
@@ -142,7 +142,7 @@ class Engine:
         self.summaries.arrays = self.summaries.arrays._replace(lag=rules.lag, most_entries=rules.most_entries)
         if rules.single_search:
             # Candidates, or the way up to a cap.
-            self.summaries.most_asked = max(n_neighbors, rules.size_limit, LEAST_ROOM)
+            self.summaries.most_asked = max(n_neighbors, rules.size_limit, MIN_ROOM)
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
@@ -675,7 +675,7 @@ class Engine:
         require(is_roomy, "there is no room to work in")
         k = n_neighbors if rules.single_search else 1
         require(1 <= self.search.k <= MANY and self.search.k == k, f"{k} neighbours are not looked for")
-        most = max(k, rules.size_limit, LEAST_ROOM) if rules.single_search else NO_LIMIT
+        most = max(k, rules.size_limit, MIN_ROOM) if rules.single_search else NO_LIMIT
         require(summaries.most_asked == most, "there is no room for questions to the linkage")
         if isinstance(summaries, SparseSummaries):
             summaries.validate(n)

@@ -14,7 +14,7 @@ from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.exact import ExactSearch, Neighbors, Search, VectorSearch
 from grinch.neighbors.scan import ByKey, ByVector, ScanSearch, Source
-from grinch.neighbors.sparse import MOST_POINTS, SparseSearch
+from grinch.neighbors.sparse import MAX_POINTS, SparseSearch
 from grinch.saving.state import State, item, require, scalar
 from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
 from grinch.summaries.arrays import Arrays
@@ -57,7 +57,7 @@ def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True)
     if not isinstance(search, str):
         raise ValueError("ByVector and ByKey are for linkages of your own; vectors are searched by 'exact' or 'index'")
     if isinstance(summaries, SparseSummaries):
-        return SparseSearch(summaries, k, most_points=NO_LIMIT if search == "exact" else MOST_POINTS)
+        return SparseSearch(summaries, k, most_points=NO_LIMIT if search == "exact" else MAX_POINTS)
     if search == "index":
         return CellSearch(summaries, k)
     return ExactSearch(summaries, k) if search == "exact" else AutoSearch(summaries, k)

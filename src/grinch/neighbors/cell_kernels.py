@@ -24,7 +24,7 @@ from grinch.tree.links import NONE
 # Entries of ``head``: how many cells there are, and how many points were entered.
 CELLS, ENTERED = 0, 1
 # Two halves that are more unequal than this are divided at the median instead.
-LEAST_SHARE = 8
+MIN_SIDE_SHARE = 8
 # Two sides stay as unequal as they are if this many times their mean squared width is between them.
 FAR_APART = 64.0**2
 STEPS = 5
@@ -342,7 +342,7 @@ def _divide(space: SplitSpace, n: int) -> None:
             break
         _mean(space, n, 0, space.low)
         _mean(space, n, 1, space.high)
-    if LEAST_SHARE * min(above, n - above) < n and not (0 < above < n and _are_apart(space, n)):
+    if MIN_SIDE_SHARE * min(above, n - above) < n and not (0 < above < n and _are_apart(space, n)):
         _halve(space, n)
         _mean(space, n, 0, space.low)
         _mean(space, n, 1, space.high)
@@ -472,7 +472,7 @@ def renumber(cells: Cells, numbers: Ids, loose: Ids) -> int:
                 _copy(cells.codes[c, i], cells.codes[kept, size])
                 cells.scales[kept, size], cells.shifts[kept, size] = cells.scales[c, i], cells.shifts[c, i]
                 size += 1
-        if LEAST_SHARE * size < room:
+        if MIN_SIDE_SHARE * size < room:
             for i in range(size):
                 loose[n_loose + i] = cells.ids[kept, i]
             n_loose += size

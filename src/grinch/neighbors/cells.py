@@ -49,19 +49,8 @@ AROUND = 8
 # Bytes that are set aside at once: they take no memory before they are written to, and copies are few.
 SET_ASIDE = 2**26
 # No cell of a file has room for more members.
-MOST_ROOM = 2**16
+MAX_ROOM = 2**16
 FIELDS = Fields(room=int, probes=int, extra=int, around=int)
-CELL_FIELDS = Fields(
-    centres=("<f4", 2),
-    tiles=("<f4", 3),
-    halves=("<f4", 1),
-    sizes=("<i4", 1),
-    ids=("<i4", 2),
-    codes=("|i1", 3),
-    scales=("<f4", 2),
-    shifts=("<f4", 2),
-    head=("<i8", 1),
-)
 
 
 class CellSearch(VectorSearch):
@@ -123,13 +112,17 @@ class CellSearch(VectorSearch):
     def from_state(cls, state: Any, summaries: VectorSummaries) -> Self:
         """Return the search of a state on the points there are summaries of."""
         numbers = FIELDS.read(state)
-        require(1 <= numbers["room"] <= MOST_ROOM, f"cells cannot have room for {numbers['room']} members")
+        require(1 <= numbers["room"] <= MAX_ROOM, f"cells cannot have room for {numbers['room']} members")
         search = cls(summaries, scalar(state, "k", int), **numbers)
-        homes, cells = array(state, "homes", "<i4", 1), Cells(**CELL_FIELDS.read(item(state, "cells")))
+        homes, cells = array(state, "homes", "<i4", 1), search._cells_from_state(item(state, "cells"))
         search._homes, search._cells = homes, cells
         if not all(part.flags.writeable for part in cells):
             search._cells = search._copied(search.n_cells)
         return search
+
+    def _cells_from_state(self, state: Any) -> Cells:
+        kinds = {name: (part.dtype.str, part.ndim) for name, part in self._cells._asdict().items()}
+        return Cells(**Fields(**kinds).read(state))
 
     def to_state(self) -> State:
         found = {"part": "cell_search", "k": int(self.k), **FIELDS.take(self), "homes": self._homes}

@@ -137,7 +137,7 @@ def batches(start: int, stop: int, size: int = BATCH) -> Iterator[tuple[int, int
 BLOCK = 4096
 EXTRA = 16
 # So few points are looked up before BLAS has been told how many threads to use.
-FEW = 4
+FEW_QUERIES = 4
 # Batches found ahead of the inserts, per job: enough that neither waits for the other.
 AHEAD = 6
 
@@ -176,7 +176,7 @@ class ExactSearch(VectorSearch):
 
     def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
         self._sync(start, stop)
-        if 0 < stop - start <= FEW:
+        if 0 < stop - start <= FEW_QUERIES:
             yield self._batch(start, stop)
             return
         # Each batch is one task on one core; BLAS threads of its own would only be in the way.

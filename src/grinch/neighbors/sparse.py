@@ -267,7 +267,7 @@ AT_ONCE = 512
 PIECE = 2**14
 # Of a query, the columns that the fewest points have are used, as long as these are at most so many in all. Measured:
 # docs/development/search.md.
-MOST_POINTS = 2**14
+MAX_POINTS = 2**14
 
 
 class SparseSearch(ExactSearch):

@@ -50,7 +50,7 @@ NAMED = 20
 # What a pair weighs in which both name each other, and in which one does.
 MUTUAL, ONE_SIDED = 10, 1
 # Two groups are neighbours if the pairs between them are this part of all pairs of the smaller one; fewer are chance.
-LEAST_PART = 1 / 200
+MIN_PART = 1 / 200
 # Two points this many times as far apart as neighbours mostly are, are none: an outlier stays outside.
 FAR_APART = 4096
 
@@ -68,7 +68,7 @@ class Graph(NamedTuple):
     least: float
 
 
-def graph_of(near: Ids, least_part: float = LEAST_PART) -> Graph:
+def graph_of(near: Ids, least_part: float = MIN_PART) -> Graph:
     """Return the pairs of neighbours and what they weigh.
 
     >>> near = np.array([[1, 2], [0, NONE], [3, NONE], [2, NONE]], np.int32)
@@ -143,7 +143,7 @@ def _length(row: Any) -> float:
 
 
 # Two to four hundred sweeps are the most that 20,000 points took.
-MOST_SWEEPS = 500
+MAX_SWEEPS = 500
 # A node may come to an aunt that is this many times as far away as the sibling it leaves.
 FARTHER = 2.0
 # Columns of the pairs that are counted, after the two leaves.

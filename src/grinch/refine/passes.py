@@ -21,7 +21,7 @@ from grinch.core.engine import Engine
 from grinch.core.moves import reinsert_all
 from grinch.neighbors.exact import BATCH
 from grinch.refine.neighbor_cost import (
-    MOST_SWEEPS,
+    MAX_SWEEPS,
     NAMED,
     NeighborCost,
     Swaps,
@@ -29,14 +29,14 @@ from grinch.refine.neighbor_cost import (
     sweep_tree,
     without_far,
 )
-from grinch.refine.polish import copies_in_order
+from grinch.refine.polish import duplicates_in_order
 from grinch.tree.links import NONE, PARENT, SIZE
 
 POINTS = ("all", "unsettled")
 # Points whose neighbours are found at a time: enough for the search to keep its threads busy.
 GROUP = 16 * BATCH
 # A pass that lowers the cost by less than this part of it is the last.
-LEAST_GAIN = 1e-3
+MIN_GAIN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Refiner:
             before = engine.snapshot()
             self._reinsert(self._chosen(points))
             near = without_far(np.ascontiguousarray(self.near[:, :NAMED]), engine.summaries.leaf_rows(engine.n_slots))
-            near = copies_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
+            near = duplicates_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
             cost_of = NeighborCost(graph_of(near), engine.summaries.capacity)
             if self.with_swaps:
                 self._swap(cost_of)
@@ -98,7 +98,7 @@ class Refiner:
             if time.perf_counter() >= self.deadline:
                 ended = "budget"
                 break
-            if not was - cost > LEAST_GAIN * was:
+            if not was - cost > MIN_GAIN * was:
                 ended = "settled"
                 break
         # Of records, a copy of the engine could not find them again.
@@ -157,7 +157,7 @@ class Refiner:
     def _swap(self, cost_of: NeighborCost) -> None:
         self.engine.tidy()
         ceiling = score_of_identical(self.engine)
-        for _ in range(MOST_SWEEPS):
+        for _ in range(MAX_SWEEPS):
             made = sweep(self.engine, cost_of, ceiling).made
             self.swaps += made
             # To the end: late sweeps gain little each, and much together.

@@ -17,19 +17,19 @@ from grinch.refine.neighbor_cost import NeighborCost, graph_of, without_far
 from grinch.saving.state import item, require
 from grinch.tree.links import NONE, OFFSET, Links, fill_depths
 
-# Where more than one in so many points has two copies or more, neighbours do not tell who belongs together.
-FEW_COPIES = 8
+# Where more than one in this many points has two duplicates or more, neighbours do not say what belongs together.
+DUPLICATES_ONE_IN = 8
 
 
-def is_full_of_copies(look: Counts | None) -> bool:
+def is_full_of_duplicates(look: Counts | None) -> bool:
     """Return whether so many points are copies that a tree is better left as it is; ``look`` as below."""
     if look is None or len(look) == 0:
         return False
     counts = np.unique(look, return_counts=True)[1]
-    return bool(counts[counts > 2].sum() * FEW_COPIES > len(look))
+    return bool(counts[counts > 2].sum() * DUPLICATES_ONE_IN > len(look))
 
 
-def copies_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
+def duplicates_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
     """Return the same neighbours, but of three copies or more those beside each other in the tree are neighbours.
 
     Ties go to the first to arrive, so all copies would have the same few neighbours, and a tree that brings neighbours
@@ -42,7 +42,7 @@ def copies_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
         return near
     group = np.where(counts[group] > 2, group, NONE)
     is_copy = (near != NONE) & (group[near] == group[: len(near), None]) & (group[: len(near), None] != NONE)
-    before, after = _copies_beside(group, links)
+    before, after = _duplicates_beside(group, links)
     # As often as before, for what counts is how many neighbours are copies and how many are not.
     copies = np.where(np.arange(near.shape[1]) % 2 == 0, after[: len(near), None], before[: len(near), None])
     other = np.where(np.arange(near.shape[1]) % 2 == 1, after[: len(near), None], before[: len(near), None])
@@ -56,7 +56,7 @@ def copies_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
     return np.ascontiguousarray(np.take_along_axis(found, np.argsort(found == NONE, axis=1, kind="stable"), axis=1))
 
 
-def _copies_beside(group: Counts, links: Links) -> tuple[Ids, Ids]:
+def _duplicates_beside(group: Counts, links: Links) -> tuple[Ids, Ids]:
     """Return the copies before and after each point in the tree, without all others; NONE where there is none."""
     preorder = links.preorder()
     leaves = preorder[preorder < links.head[OFFSET]]
@@ -122,14 +122,14 @@ def polish(engine: Engine, neighbors: KnownNeighbors) -> None:
     """Bring neighbours together, as far as they are known: swaps until few are left."""
     neighbors.meet(engine)
     look = engine.summaries.look(engine.n_slots)
-    if is_full_of_copies(look):
+    if is_full_of_duplicates(look):
         return
     # In as little room as the tree needs, for it may be the beginning of a large one.
     links = engine.links.resized(engine.n_slots)
     slots = engine.slots()
     near = neighbors.among(slots, int(slots[-1]) + 1)
     near = without_far(near, engine.summaries.leaf_rows(len(near)))
-    near = copies_in_order(near, look, links)
+    near = duplicates_in_order(near, look, links)
     before = depth(links)
     graph = graph_of(near, least_part=0.0)
     NeighborCost(graph, engine.n_slots).sweep(links, most=POLISHING_SWEEPS)

@@ -110,18 +110,6 @@ NO_ORIGIN: Vectors32 = np.zeros(0, np.float32)
 # By the types of the fields below.
 _DTYPES: dict[Any, Any] = {Ids: np.int32, Counts: np.int64, Flags: np.uint8, Floats: float, Vectors32: np.float32}
 
-# The arrays that a file holds; the others are room to work in, and addresses.
-SAVED = Fields(
-    means=("<f4", 2),
-    moments=("<f8", 2),
-    sibling_scores=("<f8", 1),
-    stale=("|u1", 1),
-    counted=("<i4", 1),
-    changes=("<i4", 1),
-    gone=("|u1", 1),
-    counts=("<i8", 1),
-)
-
 Enlarge = Callable[[npt.NDArray[Any], int, int, float], npt.NDArray[Any]]
 """What :func:`enlarged` does."""
 
@@ -235,6 +223,16 @@ def new_arrays(n_features: int, formula: int) -> Arrays:
     empty |= {"means": np.zeros((0, n_features), np.float32), "moments": np.zeros((0, 3)), "counts": new_counts()}
     empty |= {"calls": np.zeros(N_CALLS, np.int64), "reply": np.zeros(1, np.int64), "blamed": np.full(2, -1)}
     return Arrays(**empty, formula=formula, lag=0, most_entries=NO_LIMIT)
+
+
+# The arrays that a file holds; the others are room to work in, and addresses.
+SAVED = Fields(
+    **{
+        name: (part.dtype.str, part.ndim)
+        for name, part in new_arrays(0, 0)._asdict().items()
+        if name in ("means", "moments", "sibling_scores", "stale", "counted", "changes", "gone", "counts")
+    }
+)
 
 
 class StoredPoints(NamedTuple):

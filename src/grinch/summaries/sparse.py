@@ -52,7 +52,7 @@ from grinch.tree.checks import validate_links
 from grinch.tree.links import LEFT, NO_LIMIT, NONE, RIGHT, SIZE, Links
 
 # A row is spread out over all columns to meet many others, if there are no more columns than this.
-MOST_SPREAD_OUT = 2**24
+MAX_SPREAD_OUT = 2**24
 # The squares of entries of shorter rows are rounded to a few digits, or to 0.
 TOO_SHORT = 1e-150
 FIELDS = Fields(n_features=int, longest=float, is_whole=bool, longest_row=int)
@@ -272,7 +272,7 @@ class SparseSummaries(GrowingArrays):
         arrays, most = self.arrays, self.arrays.most_entries
         longest = self.n_features if most == NO_LIMIT else 2 * max(most, self.longest_row)
         united = min(longest, self.n_features)
-        spread_out = self.n_features if self.n_features <= MOST_SPREAD_OUT else 0
+        spread_out = self.n_features if self.n_features <= MAX_SPREAD_OUT else 0
         if len(arrays.united_columns) < united or len(arrays.spread_out) != spread_out:
             self.arrays = arrays._replace(
                 spread_out=np.zeros(spread_out, np.float32),

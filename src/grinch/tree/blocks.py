@@ -17,7 +17,7 @@ from grinch.tree.tree import Tree
 # A split whose smaller side has less than this share of its points is no row of its own: the smaller side is drawn
 # beside what the larger one is split into. A tree that loses a few points at a time would have too many rows.
 SHARE = 1 / 8
-MOST_BLOCKS = 20_000
+MAX_BLOCKS = 20_000
 
 
 class Display(NamedTuple):
@@ -80,7 +80,7 @@ def blocks(
     The first block is that of the lowest node over all of them. A split counts if its smaller side has at least
     ``least`` points; what leaves a node a few points at a time is a gap. Nodes in ``is_kept``, such as the clusters of
     a cut, begin a block of their own if they have that many, under a parent of at least twice as many. There are at
-    most ``max_rows`` rows, and ``MOST_BLOCKS`` blocks.
+    most ``max_rows`` rows, and ``MAX_BLOCKS`` blocks.
 
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
     >>> found = blocks(tree, display(tree).starts, 0, 3, least=1)
@@ -89,8 +89,8 @@ def blocks(
     """
     if is_kept is None:
         is_kept = np.zeros(tree.n_ids, np.bool_)
-    room = np.empty((MOST_BLOCKS, 4), np.int32)
-    waiting = np.empty((MOST_BLOCKS, 3), np.int32)
+    room = np.empty((MAX_BLOCKS, 4), np.int32)
+    waiting = np.empty((MAX_BLOCKS, 3), np.int32)
     first = covering(tree, starts, x0, x1)
     children, sizes = tree.child_pairs(), tree.sizes()
     count = _fill_blocks(
