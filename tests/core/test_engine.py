@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from dense_linkages import DENSE
 from effort import at_night, trials
-from failing import Raises
+from engines import Raises
 from grinch.core.engine import ENGINE, Engine
 from grinch.core.rules import EXACT, FAST, ONLINE, Rules
 from grinch.errors import LinkageError

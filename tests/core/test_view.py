@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import at_night, trials
+from engines import engine_in
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core.rules import MODES
 from sparse_data import sparse_groups
@@ -29,7 +30,7 @@ def furthest_mean(a, b):
 
 
 def engine_of(model):
-    return model._fitted.builder
+    return engine_in(model)
 
 
 class Expected:

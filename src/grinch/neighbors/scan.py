@@ -130,6 +130,13 @@ class ByKey:
     def __post_init__(self) -> None:
         check_count("most", self.most, 1)
 
+    def keys_of(self, record: Any) -> tuple[Hashable, ...]:
+        """Return the keys of a record."""
+        keys = self.keys(record)
+        if keys is None:
+            return ()
+        return tuple(keys) if isinstance(keys, (list, tuple, set, frozenset)) else (keys,)
+
     def proposer(self) -> Proposer:
         return _SharedKeys(self)
 
@@ -292,7 +299,7 @@ class _SharedKeys:
 
     def write(self, at: int, records: Sequence[Any]) -> None:
         del self.of_record[at:]
-        self.of_record += [_as_keys(self.source.keys(record)) for record in records]
+        self.of_record += [self.source.keys_of(record) for record in records]
 
     def _file(self, stop: int) -> None:
         """Enter records under their keys up to ``stop``; take out what was entered beyond it."""
@@ -336,14 +343,6 @@ class _SharedKeys:
     def _sharing(self, keys: Iterable[Hashable]) -> set[int]:
         # A key that nobody has must not be entered by looking it up.
         return {position for key in keys for position in self.of_key.get(key, ())[-self.source.most :]}
-
-
-def _as_keys(keys: Any) -> tuple[Hashable, ...]:
-    if keys is None:
-        return ()
-    if isinstance(keys, (list, tuple, set, frozenset)):
-        return tuple(keys)
-    return (keys,)
 
 
 # In files -----------------------------------------------------------------------------------------------------------

@@ -370,7 +370,7 @@ class GrowingArrays:
     def _take_arrays(self) -> Saved:
         return {"capacity": int(self.capacity), "most_asked": int(self.most_asked), "arrays": SAVED.take(self.arrays)}
 
-    def _put_arrays(self, state: Any, n_features: int, formula: int) -> None:
+    def put_arrays(self, state: Any, n_features: int, formula: int) -> None:
         """Take the arrays of a state over, with room to work in."""
         self.capacity, self.most_asked = scalar(state, "capacity", int), scalar(state, "most_asked", int)
         found = SAVED.read(item(state, "arrays"))

@@ -67,7 +67,7 @@ class RecordSummaries(GrowingArrays):
         """Return the summaries of a state under the linkage that they were made for."""
         found = FIELDS.new(cls, state)
         found.linkage = linkage
-        found._put_arrays(state, 0, PYTHON)
+        found.put_arrays(state, 0, PYTHON)
         found.items = items_from_state(item(state, "items"), linkage, found.capacity)
         found._around = None
         found._batched = None if found.check else getattr(linkage, "scores", None)

@@ -136,7 +136,7 @@ class SparseSummaries(GrowingArrays):
         is_right = not linkage.is_custom and formula == FORMULAS[linkage.formula]
         require(is_right, f"it was built by the formula {formula!r:.60}, not {linkage.name!r}")
         found.linkage, found.enlarge_entries = linkage, enlarged_entries
-        found._put_arrays(state, 0, linkage.formula)
+        found.put_arrays(state, 0, linkage.formula)
         found.arrays = found.arrays._replace(most_entries=most_entries)
         put_rows(found, item(state, "rows"), links)
         return found

@@ -368,7 +368,7 @@ class VectorSummaries(GrowingArrays):
         found.linkage, found.is_undoable = linkage, linkage.is_custom
         formula = item(state, "formula")
         require(formula == found._formula_name(), f"it was built by the formula {formula!r:.60}, not {linkage.name!r}")
-        found._put_arrays(state, found.n_features, CUSTOM if linkage.is_custom else linkage.formula)
+        found.put_arrays(state, found.n_features, CUSTOM if linkage.is_custom else linkage.formula)
         found.frame = Frame.from_state(item(state, "frame"), found.n_features)
         found._find_formula()
         found.place_origin()

@@ -18,7 +18,7 @@ from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
 from grinch.neighbors import AutoSearch
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.scan import ByKey, _as_keys
+from grinch.neighbors.scan import ByKey
 from grinch.sharded.files import joined, n_bytes, read_part, read_rows, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
 from grinch.sharded.stages import skeleton
@@ -142,7 +142,7 @@ def _branch_by_key(job: Job, record: Any, n_branches: int) -> int:
     """The branch of a record that no sampled one is near: the same for all that share their first key."""
     search = job.model.search
     sources = search if isinstance(search, (list, tuple)) else [search]
-    keys = [key for source in sources if isinstance(source, ByKey) for key in _as_keys(source.keys(record))]
+    keys = [key for source in sources if isinstance(source, ByKey) for key in source.keys_of(record)]
     return zlib.crc32(repr(keys[0]).encode()) % n_branches if keys else 0
 
 

@@ -1,6 +1,11 @@
-"""A linkage that fails at a chosen call."""
+"""Engines inside models, and a linkage that fails at a chosen call."""
 
 from __future__ import annotations
+
+
+def engine_in(model):
+    """The engine of a fitted model."""
+    return model._fitted.builder
 
 
 class Raises:
