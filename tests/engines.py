@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def engine_in(model):
     """The engine of a fitted model."""
-    return model._fitted.builder
+    return model.current_fit().builder
 
 
 class Raises:

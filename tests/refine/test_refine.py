@@ -175,14 +175,14 @@ class Points(RuleBasedStateMachine):
     def vectors_follow_ids(self):
         if not hasattr(self, "model") or not isinstance(self.engine.summaries, VectorSummaries):
             return
-        slot_of, means = self.model._fitted.slot_of(), self.engine.summaries.arrays.means
-        assert set(slot_of) == set(self.points)
+        slot_of, means = self.model.current_fit().slot_of, self.engine.summaries.arrays.means
+        assert set(self.model.ids_) == set(self.points)
         for name, row in self.points.items():
             row = np.array(row)
             if self.engine.summaries.linkage.is_spherical:
                 row = row / (np.linalg.norm(row) or 1.0)
             origin = 0.0 if self.engine.summaries.origin is None else self.engine.summaries.origin
-            np.testing.assert_allclose(means[slot_of[name]], row - origin, atol=1e-6)
+            np.testing.assert_allclose(means[slot_of(name)], row - origin, atol=1e-6)
 
 
 TestPoints = Points.TestCase

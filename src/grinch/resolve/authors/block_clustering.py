@@ -36,7 +36,7 @@ class CloseCall(NamedTuple):
 
 
 def close_calls(tree: Tree, threshold: float, n: int, nodes: Iterable[int] | None = None) -> list[CloseCall]:
-    """The n merges whose scores are nearest to the threshold, nearest first; of all nodes of a tree, or of some.
+    """Return the n merges whose scores are nearest to the threshold, nearest first; of all nodes of a tree, or of some.
 
     >>> tree = Tree.from_merges(np.array([[0, 1], [2, 3], [4, 5]]), np.array([0.25, 0.9, 0.8]))
     >>> close_calls(tree, 0.5, 1)
@@ -83,7 +83,7 @@ def cut_by_precision(tree: Tree, threshold: float) -> Labels:
 
 
 def splits_by_precision(tree: Tree, threshold: float) -> Mask:
-    """By node id, whether the cut goes through it."""
+    """Return, by node id, whether the cut goes through it."""
     if not np.isfinite(threshold):
         raise ValueError(f"threshold must be a finite number, usually between 0 and 1; got {threshold!r}")
     is_split = np.zeros(tree.n_ids, np.bool_)
@@ -106,7 +106,7 @@ def _fill_splits(nodes: Ids, children: Ids, sizes: Ids, scores: Floats, threshol
 
 
 def pair_counts(authors: npt.NDArray[np.int64], labels: Labels) -> npt.NDArray[np.float64]:
-    """How many pairs are together in both, in the true authors, and in the clustering.
+    """Count the pairs that are together in both, in the true authors, and in the clustering.
 
     >>> pair_counts(np.array([0, 0, 1]), np.array([0, 0, 0])).tolist()
     [1.0, 1.0, 3.0]
@@ -125,7 +125,7 @@ MOST_DIGITS = 15
 def stable_ids(
     authors: Mapping[str, str], previous: Mapping[str, str | None], ever: Iterable[str] = ()
 ) -> dict[str, str]:
-    """For each author id of this run, the id to use instead so that the authors of an earlier run keep theirs.
+    """Map the author ids of this run to ids under which the authors of an earlier run keep theirs.
 
     An old id goes to the author that shares the most records with it. So an author that has not changed keeps its id,
     and of two parts into which an author was split the larger one keeps it. All others get ids not used before.
@@ -192,12 +192,12 @@ class BlockResult:
     threshold: float
 
     def close_calls(self, n: int = 20) -> list[CloseCall]:
-        """The n merges nearest to the threshold, nearest first; records are positions in the block."""
+        """Return the n merges nearest to the threshold, nearest first; records are positions in the block."""
         return close_calls(self.tree, self.threshold, n)
 
 
 def with_rules(linkage: CorefLinkage) -> WithRules:
-    """The linkage with what is certain: one ORCID is one author; two ORCIDs, or two records of one paper, are two.
+    """Add to the linkage what is certain: one ORCID is one author; two, or two records of one paper, are two.
 
     >>> import numpy as np
     >>> from grinch.resolve.authors.predictors import Logistic
@@ -218,7 +218,7 @@ def with_rules(linkage: CorefLinkage) -> WithRules:
 
 
 def make_clusterer(method: str, linkage: CorefLinkage, records: Sequence[Any], **settings: Any) -> Any:
-    """An estimator by the name of its method, with candidates by topic and coauthor for the incremental ones."""
+    """Make an estimator by the name of its method, with candidates by topic and coauthor for the incremental ones."""
     if method not in METHODS:
         raise unknown_name("method", method, METHODS)
     if method in INCREMENTAL and isinstance(linkage.groups, RecordFeatures):

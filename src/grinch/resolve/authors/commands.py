@@ -37,7 +37,7 @@ from grinch.resolve.authors.synthetic import make_records
 
 
 def write_records(records: Iterable[Record], path: Path) -> None:
-    """Records as JSON lines, without the fields that are empty."""
+    """Write records as JSON lines, without the fields that are empty."""
     with _writing(path) as file:
         for record in records:
             known = {field: value for field, value in asdict(record).items() if value not in (None, "", ())}
@@ -47,7 +47,7 @@ def write_records(records: Iterable[Record], path: Path) -> None:
 def write_authors(
     records: Iterable[Record], authors: Mapping[str, str], blocks: Mapping[str, str], folder: Path
 ) -> None:
-    """The author of each record, as authors.csv and authors.jsonl; empty where there is none.
+    """Write the author of each record as authors.csv and authors.jsonl; empty where there is none.
 
     ``authors`` and ``blocks`` are by record id.
     """
@@ -59,25 +59,25 @@ def write_authors(
 
 
 def write_problems(problems: Iterable[Problem], path: Path) -> None:
-    """The lines of the input that had a problem, with the reason."""
+    """Write the lines of the input that had a problem, with the reason."""
     found = [{"line": p.line, "record": "left out" if p.left_out else "kept", "reason": p.reason} for p in problems]
     write_table(["line", "record", "reason"], found, path)
 
 
 def write_review(doubts: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Doubtful decisions, one per row, with an empty column for the reviewer's verdict."""
+    """Write doubtful decisions, one per row, with an empty column for the reviewer's verdict."""
     columns = list(doubts[0]) if doubts else ["block", "decision", "score"]
     write_table([*columns, "verdict"], doubts, path)
 
 
 def write_summary(facts: Mapping[str, Any], path: Path) -> None:
-    """What was done, as JSON."""
+    """Write a summary of the run as JSON."""
     with _writing(path) as file:
         file.write(json.dumps(facts, indent=2) + "\n")
 
 
 def write_table(columns: Sequence[str], found: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """A CSV file with these columns; cells that a spreadsheet would run as formulas are quoted."""
+    """Write a CSV file with these columns; cells that a spreadsheet would run as formulas are quoted."""
     with _writing(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -85,7 +85,7 @@ def write_table(columns: Sequence[str], found: Iterable[Mapping[str, Any]], path
 
 
 def read_authors(path: Path) -> dict[str, str | None]:
-    """Authors by record id, from a table or JSON lines with the columns id and author (see :func:`write_authors`)."""
+    """Read authors by record id from a table or JSON lines with the columns id and author."""
     is_table = any(suffix in (".csv", ".tsv") for suffix in path.suffixes)
     found: dict[str, str | None] = {}
     for row in rows(path):
@@ -105,7 +105,7 @@ def read_authors(path: Path) -> dict[str, str | None]:
 
 
 def _quoted(cell: Any) -> Any:
-    """A cell that a spreadsheet takes as it is.
+    """Return a cell that a spreadsheet takes as it is.
 
     A cell that already looks quoted gets one more quote, so that reading takes off what writing put on.
     """
@@ -113,7 +113,7 @@ def _quoted(cell: Any) -> Any:
 
 
 def _unquoted(cell: str) -> str:
-    """What :func:`_quoted` made a cell of.
+    """Return what :func:`_quoted` made a cell of.
 
     >>> [_unquoted(_quoted(cell)) for cell in ("=1+1", "'=1+1", "'s", "-1")]
     ['=1+1', "'=1+1", "'s", '-1']
@@ -128,7 +128,7 @@ def _needs_quote(cell: Any) -> bool:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[IO[str]]:
-    """A text file that takes its place when it is complete; failures name it."""
+    """Open a text file that appears under its name only when it is complete; errors name it."""
     try:
         with replacing(path) as file:
             yield file
@@ -150,7 +150,7 @@ WRITTEN = {
 
 
 def print_reading(file: Path, reading: Reading, groups: Blocks) -> None:
-    """What was read, and which problems it had."""
+    """Print what was read and the problems it had."""
     largest = max(groups, key=lambda name: len(groups[name]))
     console.print(
         f"{escape(file.name)}: {len(reading.records):,} records in {len(groups):,} blocks;"
@@ -165,7 +165,7 @@ def print_reading(file: Path, reading: Reading, groups: Blocks) -> None:
 
 @contextmanager
 def progress(groups: Blocks, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A bar that is advanced by calling with the name of a block that is done."""
+    """Show a progress bar, advanced by a call with the name of a finished block."""
     if quiet:
         yield lambda name: None
         return
@@ -174,7 +174,7 @@ def progress(groups: Blocks, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def print_resolution(found: Resolution, out: Path, seconds: float) -> None:
-    """What was found, and where it was written."""
+    """Print what was found and where it was written."""
     n_authors = len(set(found.authors.values()))
     console.print(f"[bold]{n_authors:,} authors[/bold] of {len(found.authors):,} records, in {seconds:.1f} s")
     print_failures(found.failures)
@@ -209,7 +209,7 @@ def check_ids(records: list[Record], authors: Mapping[str, str | None], predicte
 
 
 def comparison(groups: Blocks, name: str, authors: Mapping[str, str | None]) -> Table:
-    """A table of the scores of the authors that were found, and of two baselines."""
+    """Return a table of the scores of the authors that were found, and of two baselines."""
     evaluated = {
         name: evaluate_authors(groups, authors),
         "one author per block": evaluate_authors(groups, _by_id(groups, one_per_block)),

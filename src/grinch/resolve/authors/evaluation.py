@@ -89,7 +89,7 @@ def evaluate_authors(blocks: Blocks, authors: Mapping[str, Any]) -> Evaluation:
 
 
 def unreachable_share(blocks: Blocks) -> float:
-    """The share of the pairs of records of one author that are in different blocks, where no clustering finds them.
+    """Return the share of pairs of records of one author that lie in different blocks, out of reach of any clustering.
 
     >>> apart = {"w wang": [Record("1", "W Wang", author="x")], "w wong": [Record("2", "W Wong", author="x")]}
     >>> unreachable_share(apart)
@@ -104,12 +104,12 @@ def unreachable_share(blocks: Blocks) -> float:
 
 
 def one_per_block(records: Sequence[Record]) -> list[int]:
-    """All records of a block are one author's."""
+    """Take all records of a block as one author."""
     return [0] * len(records)
 
 
 def one_per_name(records: Sequence[Record]) -> list[str]:
-    """All records with the same first and last names are one author's.
+    """Take all records with the same first and last names as one author.
 
     >>> one_per_name([Record("1", "Wei Wang"), Record("2", "W. Wang"), Record("3", "Wang, Wei")])
     ['wei wang', 'w wang', 'wei wang']
@@ -119,7 +119,7 @@ def one_per_name(records: Sequence[Record]) -> list[str]:
 
 
 def one_per_spelling(records: Sequence[Record]) -> list[str]:
-    """All records whose name is written in the same way are one author's; accents and case do not count.
+    """Take all records with the same spelling of the name as one author, ignoring accents and case.
 
     >>> one_per_spelling([Record("1", "Wei Wang"), Record("2", "W. Wang"), Record("3", "Wang, Wei")])
     ['wei wang', 'w. wang', 'wang, wei']
@@ -142,7 +142,7 @@ MOST = 6
 
 
 def evidence(a: Sequence[Record], b: Sequence[Record]) -> dict[str, str]:
-    """What two groups of records have in common, and what each is like.
+    """Describe what two groups of records have in common, and each of them.
 
     >>> a = [Record("1", "Wei Wang", "Grafting of trees", ("Na Li", "J. Doe"), "KDD", 2019)]
     >>> b = [Record("2", "W. Wang", "Trees in the wild", ("Jane Doe",), "ICML", 2021), Record("3", "W. Wang")]
@@ -188,7 +188,7 @@ def _common(
     values: Callable[[Record], Iterable[str]],
     key: Callable[[str], str],
 ) -> str:
-    """What both have, the most frequent first, each in its longest spelling."""
+    """Return the values that both have, the most frequent first, each in its longest spelling."""
     counts: list[Counter[str]] = []
     written: dict[str, str] = {}
     for group in (a, b):
@@ -247,7 +247,7 @@ def doubts(
     threshold: float,
     most: int,
 ) -> list[dict[str, Any]]:
-    """The merges inside authors, and those not made between authors, whose scores are nearest to the threshold.
+    """Return the merges inside authors, and those not made between authors, whose scores are nearest to the threshold.
 
     Each as plain data: the decision, the score and its margin (its distance from the threshold), the numbers of the
     authors of both sides, and the evidence (see :func:`~grinch.resolve.authors.evaluation.evidence`).
@@ -270,7 +270,7 @@ def _described(doubt: Doubt, records: Sequence[Record], labels: npt.NDArray[np.i
 
 
 def _together(labels: npt.NDArray[np.integer], tree: Tree, threshold: float, most: int) -> list[Doubt]:
-    """The merges of the tree below the cut."""
+    """Return the merges of the tree below the cut."""
     author_of = dict(enumerate(labels.tolist()))
     inside = []
     for v in reversed(tree.preorder().tolist()):
@@ -285,7 +285,7 @@ def _together(labels: npt.NDArray[np.integer], tree: Tree, threshold: float, mos
 def _apart(
     records: Sequence[Record], labels: npt.NDArray[np.integer], linkage: Scorer, threshold: float, most: int
 ) -> Iterator[Doubt]:
-    """Pairs of authors of the block."""
+    """Yield pairs of authors of the block."""
     members: dict[int, list[int]] = {}
     for i, label in enumerate(labels.tolist()):
         members.setdefault(label, []).append(i)

@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that carry meaning, folded and in the singular.
+    """Return the words of a text that carry meaning, folded and in the singular.
 
     >>> words("The Trees of the Forest: a Survey")
     ['tree', 'forest', 'survey']
@@ -50,7 +50,7 @@ def words(text: str) -> list[str]:
 # The tokens of a record are needed three times in a row: for its summary, its vector and its keys.
 @lru_cache(maxsize=4096)
 def tokens_of(record: Record) -> Mapping[str, list[str]]:
-    """The tokens of each field of a record, without repeats."""
+    """Return the tokens of each field of a record, without repeats."""
     own = block_key(record.name)
     keys = [key for key in map(block_key, record.coauthors) if key]
     # The author's own name among the coauthors says nothing; if it is there twice, one of them is somebody else.
@@ -68,7 +68,7 @@ def tokens_of(record: Record) -> Mapping[str, list[str]]:
 
 
 def topic_words(record: Record) -> list[str]:
-    """All words that say what a record is about."""
+    """Return all words that say what a record is about."""
     return words(" ".join((record.title, record.venue, record.abstract, *record.keywords)))
 
 
@@ -111,12 +111,12 @@ class Statistics:
         return cls(len(records), counts, _topics(records, n_topics, random_state))
 
     def rarity(self, field: str, token: str) -> float:
-        """From 0 for a token of all records to 1 for a token of none."""
+        """Return the rarity of a token, from 0 if all records have it to 1 if none has."""
         n = int(self.counts[_slot(f"{field}:{token}", N_SLOTS)])
         return float(1 - np.log1p(n) / np.log1p(max(self.n_records, 1))) if n < self.n_records else 0.0
 
     def topic(self, record: Record) -> Floats:
-        """What a record is about: a vector of length 1, or zeros if nothing is known."""
+        """Return the topics of a record: a vector of length 1, or zeros if nothing is known."""
         slots = [_slot(word, N_TOPIC_SLOTS) for word in dict.fromkeys(topic_words(record))]
         vector = self.topics[slots].sum(axis=0) if slots else np.zeros(self.topics.shape[1], np.float32)
         length = np.sqrt(vector @ vector)
@@ -258,7 +258,7 @@ class RecordFeatures:
         return Summary(*kernels.merged(*a, *b, self._field_of, self._rarity_of))
 
     def features(self, a: Summary, others: Sequence[Summary]) -> Matrix:
-        """One row for each of the others, in the order of :data:`FEATURES`."""
+        """Return one row for each of the others, in the order of :data:`FEATURES`."""
         rows = np.empty((len(others), kernels.N_FEATURES))
         if len(others) == 1:
             (b,) = others
@@ -273,7 +273,7 @@ class RecordFeatures:
         return rows
 
     def vectors(self, records: Sequence[Record]) -> npt.NDArray[np.float32]:
-        """A vector for each record, to search neighbours by: its coauthors as random directions, and its topics."""
+        """Return a vector for each record, to search neighbours by: its coauthors as random directions, and topics."""
         rows = np.zeros((len(records), N_DIRECTIONS), np.float32)
         for row, record in zip(rows, records, strict=True):
             for key in tokens_of(record)["coauthor"]:

@@ -83,7 +83,7 @@ def merged(
     field_of: Tokens,
     rarity_of: Numbers,
 ) -> tuple[Tokens, Counts, Numbers]:
-    """The union of two groups. Numbers are added, then corrected for the tokens that both groups have."""
+    """Return the union of two groups. Numbers are added, then corrected for the tokens that both groups have."""
     n, m = len(tokens), len(more_tokens)
     union, total = np.empty(n + m, np.int32), np.empty(n + m, np.float32)
     both = numbers + more_numbers
@@ -132,7 +132,7 @@ def fill(
     relation: Numbers,
     place_of: Tokens,
 ) -> None:
-    """One row of features; ``count_in_a`` has the counts of a's tokens, by token."""
+    """Compute a row of features; ``count_in_a`` has the counts of a's tokens, by token."""
     row[:] = 0.0
     pairs = a_numbers[SIZE] * b_numbers[SIZE]
     for k in range(len(b_tokens)):
@@ -206,7 +206,7 @@ def features_of_one(
     place_of: Tokens,
     rows: Numbers,
 ) -> None:
-    """The features of one group with many, whose tokens lie end to end; ``count_in_a`` is zero before and after."""
+    """Compute the features of one group with many, whose tokens lie end to end; leave ``count_in_a`` zero."""
     for i in range(len(a_tokens)):
         count_in_a[a_tokens[i]] = a_counts[i]
     start = 0
@@ -288,7 +288,7 @@ class PairFeatures:
 
     @classmethod
     def of_list(cls, pairs: npt.ArrayLike, features: npt.ArrayLike, n_records: int) -> PairFeatures:
-        """From a list of pairs, each once, and the features of each."""
+        """Make them of a list of pairs, each once, and the features of each."""
         n_records = check_count("n_records", n_records, 1)
         i, j = np.asarray(pairs, np.int64).T
         values = np.asarray(features, np.float32)
@@ -311,7 +311,7 @@ class PairFeatures:
         )
 
     def features(self, a: PairGroup, others: Sequence[PairGroup]) -> Matrix:
-        """One row for each of the others, in the order of ``names``."""
+        """Return one row for each of the others, in the order of ``names``."""
         rows = np.empty((len(others), len(self.names)))
         if len(others):
             ends = np.cumsum([len(b.members) for b in others])

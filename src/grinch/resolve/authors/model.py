@@ -150,7 +150,7 @@ class Model:
         return self.predictor.kind
 
     def score(self, features: Matrix) -> Matrix:
-        """The calibrated precision of each merge, between 0 and 1; one row of features each."""
+        """Return the calibrated precision of each merge, between 0 and 1; one row of features each."""
         return self.predictor.scores(features, *self.calibration)
 
     def save(self, path: str | os.PathLike[str]) -> None:

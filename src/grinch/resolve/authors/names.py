@@ -83,7 +83,7 @@ def parsed(name: str) -> Name:
 
 
 def compatible(a: str | Name, b: str | Name) -> bool:
-    """Whether two names can be of one person, as far as they are written out.
+    """Return whether two names can be of one person, as far as they are written out.
 
     First names agree word by word: an initial agrees with any name that starts with it, and a missing name with
     everything. Last names agree without their particles, and a double name also agrees with its last part.
@@ -141,14 +141,14 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _particles_before(words: list[str], end: int) -> int:
-    """Where the particles begin that stand before ``end``; the first word is a name ("Di Wang", "Le Zhang")."""
+    """Return where the particles begin that stand before ``end``; the first word is a name ("Di Wang", "Le Zhang")."""
     while end > 1 and set(_plain(words[end - 1 : end])) <= PARTICLES:
         end -= 1
     return end
 
 
 def _is_initials(word: str) -> bool:
-    """One letter, or capitals that no name is made of: "J.", "JC", "J.-P."."""
+    """Return whether a word is initials, one letter or capitals that no name is made of: "J.", "JC", "J.-P."."""
     letters = re.sub(r"[\W_]", "", word)
     if len(letters) == 1:
         return not _has_no_spaces(letters)
@@ -184,7 +184,7 @@ def _agree(a: str, b: str) -> bool:
 
 
 def _spelled(a: str, b: str, first_a: tuple[str, ...], first_b: tuple[str, ...]) -> bool:
-    """The same name as one word and as two: "xiao ming" and "xiaoming"; but "j p" is not "jp"."""
+    """Return whether names are the same in one word and in two: "xiao ming" and "xiaoming"; but "j p" is not "jp"."""
     return a == b and all(len(word) > 1 for word in first_a + first_b)
 
 

@@ -24,11 +24,11 @@ class Predictor(Protocol):
     def margins(self, rows: Matrix) -> Matrix: ...
 
     def scores(self, rows: Matrix, slope: float, intercept: float) -> Matrix:
-        """The logistic function of slope · margin + intercept."""
+        """Return the logistic function of slope · margin + intercept."""
         ...
 
     def arrays(self) -> Arrays:
-        """All of it, by the names in ``PARTS``: ``PREDICTORS[kind](**arrays)`` makes it again."""
+        """Return all of it, by the names in ``PARTS``: ``PREDICTORS[kind](**arrays)`` makes it again."""
         ...
 
 
@@ -137,7 +137,7 @@ class Trees:
 
     @classmethod
     def of_sklearn(cls, booster: Any, n_features: int) -> Trees:
-        """The trees of a fitted HistGradientBoostingClassifier of two classes."""
+        """Return the trees of a fitted HistGradientBoostingClassifier of two classes."""
         parts = [stage[0].nodes for stage in booster._predictors]
         roots = np.cumsum([0, *map(len, parts)])[:-1]
         nodes, shift = np.concatenate(parts), np.repeat(roots, [len(part) for part in parts])
@@ -221,7 +221,7 @@ def _walk_to_scores(
 
 
 def logistic(margins: Matrix) -> Matrix:
-    """From log-odds to probabilities.
+    """Return the probabilities of log-odds.
 
     >>> logistic(np.array([0.0, -1000.0, 1000.0])).tolist()
     [0.5, 0.0, 1.0]
@@ -230,7 +230,7 @@ def logistic(margins: Matrix) -> Matrix:
 
 
 def both_ways(rows: Matrix, targets: Matrix, weights: Matrix) -> tuple[Matrix, npt.NDArray[np.int64], Matrix]:
-    """Rows as positives and as negatives, weighted by their targets from 0 to 1, as cross-entropy weights them."""
+    """Return rows as positives and as negatives, weighted as in cross-entropy by their targets from 0 to 1."""
     yes, no = np.flatnonzero(targets > 0), np.flatnonzero(targets < 1)
     labels = np.repeat([1, 0], [len(yes), len(no)])
     importance = np.concatenate([weights[yes] * targets[yes], weights[no] * (1 - targets[no])])

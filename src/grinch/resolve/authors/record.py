@@ -157,7 +157,7 @@ class _Reader:
         self.lines: dict[str, int] = {}
 
     def record(self, row: Row, problems: list[Problem]) -> Record | None:
-        """The record of a row, or None if there is none in it; what is wrong is added to ``problems``."""
+        """Return the record of a row, or None if there is none in it; what is wrong is added to ``problems``."""
         try:
             if row.complaint:
                 raise Flaw(row.complaint)
@@ -177,7 +177,7 @@ class _Reader:
         return record
 
     def hint(self, row: Row) -> str:
-        """Which columns there are, for a row that lacks a required field."""
+        """Return a hint at the columns there are, for a row that lacks a required field."""
         lacking = sorted(self.needed - set(self._source(row.cells)))
         if row.complaint or not lacking:
             return ""
@@ -194,7 +194,7 @@ class _Reader:
                 )
 
     def _source(self, cells: dict[str, Any]) -> dict[str, str]:
-        """From which column each field comes."""
+        """Return the column of each field."""
         names = tuple(cells)
         if names not in self.sources:
             self.seen_columns.update(dict.fromkeys(names))

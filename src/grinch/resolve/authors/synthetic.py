@@ -109,7 +109,7 @@ class Career(NamedTuple):
 def make_records(
     n_authors: int = 120, n_blocks: int = 12, random_state: int = 0, records_per_author: float = 8.0
 ) -> list[Record]:
-    """Records of made-up authors, each with its true author, in random order.
+    """Generate records of made-up authors, each with its true author, in random order.
 
     The authors of a block share last name and first initial, some of them the whole name. An author works on one or two
     topics, moves between places, and writes with a circle of colleagues and with occasional coauthors. Records are
@@ -155,7 +155,7 @@ def make_records(
 
 
 def _shared_names(n_blocks: int, rng: Random) -> list[tuple[list[str], str]]:
-    """For each block the first names and the last name."""
+    """Return the first names and the last name of each block."""
     by_key = {}
     for firsts, lasts in PEOPLE:
         for initial in sorted({first[0] for first in firsts}):
@@ -170,7 +170,7 @@ def _shared_names(n_blocks: int, rng: Random) -> list[tuple[list[str], str]]:
 
 
 def _made_up(number: int) -> str:
-    """A last name for each number."""
+    """Return a last name for each number."""
     name = ""
     for _ in range(4):
         number, syllable = divmod(number, len(SYLLABLES))
@@ -222,7 +222,7 @@ def _record(career: Career, rng: Random) -> Record:
 
 
 def _company(circle: list[str], age: float, rng: Random) -> list[str]:
-    """Some of the half of the circle that is near at that age, and occasional coauthors."""
+    """Return some of the half of the circle that is near at that age, and occasional coauthors."""
     near = max(3, len(circle) // 2)
     begin = int(age * (len(circle) - near + 1))
     people = rng.sample(circle[begin : begin + near], min(near, rng.choice((0, 1, 1, 2, 2, 3, 4))))

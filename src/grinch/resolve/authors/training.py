@@ -51,12 +51,12 @@ class MergeSamples(NamedTuple):
 
 
 def tree_of(block: Block, model: Model, method: str = "hac") -> Tree:
-    """The tree that a method builds of a block under a model."""
+    """Return the tree that a method builds of a block under a model."""
     return make_clusterer(method, CorefLinkage(model, block.new_groups()), block.records).fit(block.records).tree_
 
 
 def sample_records(block: Block, most: int, rng: np.random.Generator) -> Block:
-    """The block itself, or a random sample of ``most`` of its records if it has more."""
+    """Return the block itself, or a random sample of ``most`` of its records if it has more."""
     if len(block.records) <= most:
         return block
     chosen = np.sort(rng.choice(len(block.records), most, replace=False))
@@ -64,7 +64,7 @@ def sample_records(block: Block, most: int, rng: np.random.Generator) -> Block:
 
 
 def sample_merges(block: Block, model: Model | None, rng: np.random.Generator, method: str = "hac") -> MergeSamples:
-    """The merges that a method makes under the model, and after each of them some that the new group could make next.
+    """Collect the merges that a method makes under the model, and after each some that could come next.
 
     Without a model: random merges, four of five of them within an author.
     """
@@ -98,7 +98,7 @@ def sample_merges(block: Block, model: Model | None, rng: np.random.Generator, m
 
 
 def _merges_of(tree: Tree) -> list[tuple[int, int]]:
-    """The merges of a tree from the bottom up; leaves are 0 to n - 1, and merge i makes node n + i."""
+    """Return the merges of a tree from the bottom up; leaves are 0 to n - 1, and merge i makes node n + i."""
     return [(int(a), int(b)) for a, b in tree.to_scipy()[:, :2]] if tree.n_leaves > 1 else []
 
 
@@ -185,7 +185,7 @@ def train_blocks(
     directions: Mapping[str, int] | None = None,
     statistics: Statistics | None = None,
 ) -> Model:
-    """As :func:`train`, for groups of any kind: see :class:`~grinch.resolve.authors.kernels.PairFeatures`.
+    """Train as :func:`train` does, on groups of any kind; see :class:`~grinch.resolve.authors.kernels.PairFeatures`.
 
     ``directions`` says by the name of a feature whether larger values speak for a merge (1) or against it (-1).
     """
@@ -219,7 +219,7 @@ class _Trainer:
         self.statistics, self.progress = statistics, progress
 
     def cross_fit(self, blocks: Mapping[str, Block], random_state: int) -> Model:
-        """A model of all blocks; its threshold and calibration come from models that had not seen the names."""
+        """Return a model of all blocks; its threshold and calibration come from models that had not seen the names."""
         rng = np.random.default_rng(random_state)
         names = list(rng.permutation(sorted(blocks)))
         held_out = self._hold_out(blocks, names, rng)
@@ -258,7 +258,7 @@ class _Trainer:
         return found
 
     def _fit_rounds(self, blocks: Sequence[Block], rng: np.random.Generator) -> tuple[Model, list[dict[str, Any]]]:
-        """A model of all merges proposed so far, round after round; and the loss of each round on its new merges."""
+        """Fit a model, round after round, to all merges proposed so far; return it and the loss of each round."""
         model: Model | None = None
         seen: list[MergeSamples] = []
         report = []
@@ -301,7 +301,7 @@ class _HeldOut:
 
 
 def best_threshold(trees: Sequence[tuple[Tree, npt.NDArray[np.int64]]]) -> tuple[float, float]:
-    """The threshold with the greatest pairwise F1 over all trees together, and that F1."""
+    """Return the threshold with the greatest pairwise F1 over all trees together, and that F1."""
     steps = np.linspace(0.01, 0.99, 99)
     counts = np.zeros((len(steps), 3))
     for tree, authors in trees:
@@ -312,7 +312,7 @@ def best_threshold(trees: Sequence[tuple[Tree, npt.NDArray[np.int64]]]) -> tuple
 
 
 def _author_codes(records: Sequence[Record]) -> npt.NDArray[np.int64]:
-    """The authors, numbered from 0."""
+    """Return the authors, numbered from 0."""
     return np.unique(np.array([str(r.author) for r in records]), return_inverse=True)[1].astype(np.int64)
 
 

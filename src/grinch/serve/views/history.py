@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from grinch.cuts.tracking import Change
 from grinch.serve.sources import sampled
-from grinch.store.net import net_changes
+from grinch.store.change_summary import summarize_changes
 
 if TYPE_CHECKING:
     from grinch.serve.views.viewer import Viewer
@@ -32,7 +32,7 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
     is_all = True
     if viewer.source.has_versions:
         found, is_all = viewer.source.changes(since, followed[4:], MOST_ADDED_UP, scene.version)
-    net, named = net_changes(found[::-1]).changes, scene.seen.cluster_names.get(followed[4:], {})
+    net, named = summarize_changes(found[::-1]).changes, scene.seen.cluster_names.get(followed[4:], {})
     net.sort(key=lambda change: (change.cluster not in named, -max(change.count, 1), -change.version))
     chosen = scene.cut(followed) if scene.n and scene.seen.cuts else None
     at = {} if chosen is None else dict(zip(chosen.clusters.tolist(), range(len(chosen)), strict=True))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from grinch.cuts.tracking import Change
 
 
-class Net(NamedTuple):
+class ChangeSummary(NamedTuple):
     """The changes that are left when what came and went in between is taken away."""
 
     changes: list[Change]
@@ -22,7 +22,7 @@ class Net(NamedTuple):
     """Clusters that were born and dissolved in between."""
 
 
-def net_changes(found: Sequence[Change]) -> Net:
+def summarize_changes(found: Sequence[Change]) -> ChangeSummary:
     """Add up changes, which are in order and of one cut."""
     by_cluster: dict[int, list[Change]] = {}
     for change in found:
@@ -42,7 +42,7 @@ def net_changes(found: Sequence[Change]) -> Net:
         renamed = [change for change in own if change.kind == "renamed"]
         if renamed and cluster not in history.dissolved:
             changes.append(replace(renamed[-1], size=own[-1].size))
-    return Net(changes, history.before, history.sizes, passing)
+    return ChangeSummary(changes, history.before, history.sizes, passing)
 
 
 class History:
