@@ -129,7 +129,7 @@ def test_without_a_limit_nothing_is_dropped():
 def test_a_copy_goes_on_alike(copied):
     X = random_rows(900, 300, 0.03, seed=4)
     tree = built(LINKAGES[1], FAST, X[:600], search="auto")
-    other = tree.copied()
+    other = copied(tree)
     for each in (tree, other):
         each.remove(np.arange(40, 90))
         each.insert(X[600:])
