@@ -200,7 +200,7 @@ def _packed(near: Ids, is_kept: Mask) -> tuple[Ids, Slots]:
 def meet_all(table: Ids, near: Ids, scores: Vectors32, met: Counts, stop: int) -> None:
     """Let the points from slot ``met[0]`` to ``stop`` be known to the neighbours they found.
 
-    ``table`` is that of the tree: points that are no longer in it meet nobody.
+    ``table`` is that of the tree: points that are no longer in it meet no others.
     """
     last = near.shape[1] - 1
     while met[0] < stop:

@@ -137,7 +137,7 @@ class Engine:
     ):
         self.linkage, self.rules, self.hook, self.compiled = linkage, rules, hook, compiled
         self.is_busy = False
-        """Whether a linkage may be asked right now; then nobody else may use the engine, the linkage least of all."""
+        """True while a linkage may be asked; nothing else may use the engine then, least of all the linkage."""
         self.summaries: Summaries = make_summaries(linkage, n_features, check, is_sparse)
         self.summaries.arrays = self.summaries.arrays._replace(lag=rules.lag, most_entries=rules.most_entries)
         if rules.single_search:
@@ -390,7 +390,7 @@ class Engine:
             self.lose_moves()
         self.summaries.forget()
 
-    # Who is near whom ---------------------------------------------------------------------------------------------
+    # Neighbours ---------------------------------------------------------------------------------------------
 
     def neighbors(self) -> Ids:
         """Return the nearest of all points by slot, best first, padded with NONE; of records, those found on arrival.
@@ -535,7 +535,7 @@ class Engine:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Let nobody in as long as a linkage may be asked."""
+        """Mark the engine as busy while a linkage may be asked."""
         before, self.is_busy = self.is_busy, True
         try:
             yield

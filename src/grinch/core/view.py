@@ -124,7 +124,7 @@ class EngineView:
         return [group[i] for i, is_on in zip(at_top.tolist(), goes_on, strict=True) if is_on]
 
     def _highest(self, node: int, cap: int) -> int:
-        """Return the highest node from this one upwards that has at most so many leaves."""
+        """Return the highest node from this one upwards that has at most ``cap`` leaves."""
         table = self.tree.links.table
         while (p := int(table[node, PARENT])) != NONE and table[p, SIZE] <= cap:
             node = p

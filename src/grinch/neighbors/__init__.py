@@ -84,7 +84,7 @@ EXACT_UP_TO = 16_384
 class AutoSearch(VectorSearch):
     """Exact up to EXACT_UP_TO points, then by cells.
 
-    Points enter the cells from half of that on, two for each that comes, so that nobody waits at the turn.
+    Points enter the cells from half of that on, two for each that comes, so that no insert waits at the turn.
     """
 
     def __init__(self, summaries: VectorSummaries, k: int):

@@ -38,7 +38,7 @@ _HIGHEST_BYTE = 127.0
 class Cells(NamedTuple):
     """Cells and their members.
 
-    ``centres`` has a row for each cell; ``tiles`` has the same numbers, of so many cells side by side, feature by
+    ``centres`` has a row for each cell; ``tiles`` has the same numbers, of TILE cells side by side, feature by
     feature: a vector is compared with all of a tile at once. ``halves`` is half the squared length of the centres,
     ``sizes`` how many members a cell has, and ``ids`` who they are, in the order they came. Member i of cell c is the
     centre plus ``scales[c, i]`` times ``codes[c, i]``; ``shifts[c, i]`` is minus half of its squared distance from it.
@@ -423,7 +423,7 @@ def enter(
 ) -> None:
     """Put points into cells; then ``entered`` is how many are in.
 
-    ``homes`` are their nearest cells as they are now, NONE where nobody looked yet; all are NONE when the cells have
+    ``homes`` are their nearest cells as they are now, NONE where they are not known; all are NONE when the cells have
     changed. Ctrl-C does not come between any of this.
     """
     row, room = space.row, cells.ids.shape[1]

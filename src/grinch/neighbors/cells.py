@@ -95,7 +95,7 @@ class CellSearch(VectorSearch):
         """Make what a file does not hold."""
         self._split_space = _split_space(self.room, self.summaries.n_features)
         self._homes = np.full(BATCH, NONE, np.int32)
-        # Who else uses the cells: they are copied before they change, as long as somebody does.
+        # Views that use the cells: these are copied before they change, as long as there is one.
         self._frozen: WeakSet[CellSearch] = WeakSet()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -305,7 +305,7 @@ class CellSearch(VectorSearch):
 
 
 def _tiles(n_cells: int) -> int:
-    """Return how many tiles so many cells take."""
+    """Return how many tiles this many cells take."""
     return -(-n_cells // TILE)
 
 

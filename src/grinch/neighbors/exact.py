@@ -44,8 +44,8 @@ class Neighbors(NamedTuple):
 class Search:
     """A way to find the nearest earlier points of each point in a range, or those of any points among all.
 
-    What is gone from the summaries is never found. ``k`` is how many are found. The summaries know all points, so a
-    search need not be told of them unless it overrides these methods.
+    What is gone from the summaries is never found. ``k`` is how many are found. The summaries know all points, so
+    most searches ignore what changes.
     """
 
     k: int
@@ -136,7 +136,7 @@ def batches(start: int, stop: int, size: int = BATCH) -> Iterator[tuple[int, int
 # A block of products (BATCH x BLOCK float32) stays in the second-level cache while it is looked through.
 BLOCK = 4096
 EXTRA = 16
-# So few points are looked up before BLAS has been told how many threads to use.
+# Up to this many points are looked up without limiting the threads of BLAS first.
 FEW_QUERIES = 4
 # Batches found ahead of the inserts, per job: enough that neither waits for the other.
 AHEAD = 6
@@ -239,7 +239,7 @@ class ExactSearch(VectorSearch):
                 self._scale[leaves] = np.where(lengths > 0, 1.0 / lengths, 0.0)
         elif self.summaries.linkage.leaf_metric == "sqeuclidean":
             shift = -0.5 * self.summaries.squares(leaves)
-        # Whatever is gone is behind everything, and offered to nobody.
+        # What is gone is behind everything else, and is never offered.
         self._shift[leaves] = np.where(self.summaries.gone(leaves), -np.inf, shift)
 
     def _slack(self, own: Floats, lowest: npt.NDArray[np.float32], are_whole: bool) -> npt.NDArray[np.float64]:
@@ -254,7 +254,7 @@ class ExactSearch(VectorSearch):
             # A product of whole numbers is 0 or it is not: a tie at 0 is a tie.
             return np.where(are_whole & (lowest == 0) & (own * longest < 2**24), -1.0, unit * own)
         if self.summaries.linkage.leaf_metric == "sqeuclidean":
-            # The value is x·l - |l|²/2, so whoever could displace the worst is no farther from x than this.
+            # The value is x·l - |l|²/2, so what could displace the worst is no farther from x than this.
             kept = np.where(np.isfinite(lowest), lowest, 0.0).astype(np.float64)
             reach = own + np.sqrt(np.maximum(own**2 - 2.0 * kept, 0.0))
             size = reach**2

@@ -341,7 +341,7 @@ class _SharedKeys:
         self._file(len(leaves))
 
     def _sharing(self, keys: Iterable[Hashable]) -> set[int]:
-        # A key that nobody has must not be entered by looking it up.
+        # A key that no record has must not be entered by looking it up.
         return {position for key in keys for position in self.of_key.get(key, ())[-self.source.most :]}
 
 
@@ -482,7 +482,7 @@ class ScanSearch(Search):
             proposer.settle(count)
 
     def _others(self, x: int, limit: int) -> Ids:
-        """Return whom a record in the tree is compared with."""
+        """Return the records that one in the tree is compared with."""
         found = np.array(self._around([x]), np.int32) if self.proposers else np.arange(limit, dtype=np.int32)
         return found[found != x]
 

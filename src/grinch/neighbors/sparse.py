@@ -265,7 +265,7 @@ def _as_similarities(arrays: Arrays, x: int, first: int, products: Floats) -> No
 AT_ONCE = 512
 # So many at a time are put in order by columns.
 PIECE = 2**14
-# Of a query, the columns that the fewest points have are used, as long as these are at most so many in all. Measured:
+# Of a query, the columns that the fewest points have are used, as long as these are at most this many in all. Measured:
 # docs/development/search.md.
 MAX_POINTS = 2**14
 

@@ -520,7 +520,7 @@ def pairs_with_great_aunt(tree: TreeArrays, counted: Counted, b: int, c: int) ->
     v = parent(tree, c)
     aunt, top = sibling(tree, parent(tree, v)), parent(tree, parent(tree, v))
     fewer = b if counted.sizes[b] < counted.sizes[c] else c
-    # By the pairs of the fewer leaves, or by all that part at the top, whichever are not so many.
+    # By the pairs of the fewer leaves, or by all that part at the top, whichever are fewer.
     if counted.others.shape[0] * counted.sizes[fewer] > counted.pairs[top] * counted.leaves.shape[0]:
         return pairs_from(counted, top, c)
     found = pairs_between(counted, fewer, aunt)

@@ -22,7 +22,7 @@ DUPLICATES_ONE_IN = 8
 
 
 def is_full_of_duplicates(look: Counts | None) -> bool:
-    """Return whether so many points are copies that a tree is better left as it is; ``look`` as below."""
+    """Return whether too many points are duplicates for a tree to be polished; ``look`` as below."""
     if look is None or len(look) == 0:
         return False
     counts = np.unique(look, return_counts=True)[1]

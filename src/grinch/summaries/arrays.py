@@ -123,7 +123,7 @@ class Arrays(NamedTuple):
     ``row_starts`` on in ``leaf_columns`` and ``leaf_values`` (from -1 - ``row_starts`` on in ``query_columns`` and
     ``query_values`` if they are only looked up), those of internal nodes in a block of memory at that address
     (:mod:`grinch.summaries.callbacks`); all of these are empty where vectors are dense.
-    ``sibling_scores[p]`` is the score of p's children, nan where nobody asked yet;
+    ``sibling_scores[p]`` is the score of p's children, nan where it is not known;
     ``stale`` marks summaries that are out of date; ``gone`` marks leaves that were taken out, which no search finds.
     ``counted`` and ``changes`` are for large nodes, whose summaries may lag behind: how many leaves they are of, and
     how many changes there were below since; one for every ``lag`` leaves is too many (0: no summary lags).
@@ -280,9 +280,9 @@ class GrowingArrays:
     def __init__(self, arrays: Arrays):
         self.arrays, self.capacity = arrays, 0
         self.most_asked = NO_LIMIT
-        """At most so many questions are put to the linkage at a time."""
+        """The most questions that are put to the linkage at a time."""
         self.enlarge: Enlarge = enlarged
-        """How an array gets more rows: in memory, unless somebody has another place for large ones."""
+        """The function by which an array gets more rows: in memory, unless a store keeps them in files."""
 
     def failure(self) -> BaseException:
         """Return why compiled code gave up."""

@@ -65,7 +65,7 @@ EnlargeEntries = Callable[[npt.NDArray[Any], int], npt.NDArray[Any]]
 
 
 def enlarged_entries(old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
-    """Return the same numbers, with room for so many."""
+    """Return a copy with room for this many numbers."""
     new = np.empty(room, old.dtype)
     new[: len(old)] = old
     return new
@@ -106,7 +106,7 @@ class SparseSummaries(GrowingArrays):
         self.linkage, self.n_features = linkage, n_features
         self.longest, self.is_whole, self.longest_row = 0.0, True, 0
         self.enlarge_entries: EnlargeEntries = enlarged_entries
-        """How the entries of leaves get more room: in memory, unless somebody has another place for them."""
+        """The function by which entries of leaves get more room: in memory, unless a store keeps them in files."""
         self.blocks = Blocks()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -401,7 +401,7 @@ ROWS = Fields(
 
 
 def rows_kept(table: Ids, stale: Flags) -> Flags:
-    """Return which internal nodes have a summary that somebody may read before it is computed again."""
+    """Return which internal nodes have a summary that may be read before it is computed again."""
     n = len(table) // 2
     is_outdated = (stale[n:] & STALE != 0) & (stale[n:] & LARGE == 0)
     return ((table[n:, SIZE] != NONE) & ~is_outdated).astype(np.uint8)

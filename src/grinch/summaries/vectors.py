@@ -33,7 +33,7 @@ FAR = 256
 TINY, ROOM, BOUND = 2.0**-48, 2.0**56, 2.0**61
 # Scores in the user's units are squares, which have to be numbers.
 LARGEST_SCALE = 2.0**455
-# Rows kept as they came: all of them up to so many, then every second, every fourth, …
+# Rows kept as they came: all of them up to a number, then every second, every fourth, …
 SAMPLE, SAMPLE_NUMBERS = 1024, 2**20
 # From this many points on, rows that became equal are looked for.
 COMPARED_FROM = 16

@@ -35,7 +35,7 @@ def links_to_state(links: Links) -> State:
 
 
 def links_from_state(state: Any, undoable: bool = False) -> Links:
-    """Return a tree that nobody follows and in which no change is under way."""
+    """Return a tree without followers, in which no change is under way."""
     table, head = array(state, "table", "<i4", 2), array(state, "head", "<i8", 1)
     if table.shape[1:] != (4,) or len(head) != MOVED + 1 or not 0 <= head[OFFSET] <= len(table):
         raise SavedModelError(f"the tree is of shape {table.shape}, with {len(head)} numbers about it")

@@ -48,8 +48,8 @@ class Links(NamedTuple):
     walk to the root to count. ``marks`` is scratch space, all zero between calls.
     ``log`` has a row per node where changes can be undone, and none where they cannot (:func:`note`).
     ``moved`` has the nodes whose parent changed, and those that left (:func:`write_down`); it belongs to the tree's
-    :class:`~grinch.tree.move_log.MoveLog`, and has no room where nobody follows the tree. A tree that was copied, grown
-    or compacted is a new one, which nobody follows.
+    :class:`~grinch.tree.move_log.MoveLog`, and has no room where the tree has no follower. A tree that was copied,
+    resized or compacted is a new one without followers.
     """
 
     table: Ids
@@ -101,11 +101,11 @@ class Links(NamedTuple):
         return found
 
     def copied(self) -> Links:
-        return Links(self.table.copy(), self.head.copy(), self.marks.copy(), self.log.copy(), _nobody_follows())
+        return Links(self.table.copy(), self.head.copy(), self.marks.copy(), self.log.copy(), _no_moves())
 
     def unfollowed(self) -> Links:
-        """Return the same tree, which nobody follows."""
-        return self._replace(moved=_nobody_follows())
+        """Return the same tree without followers."""
+        return self._replace(moved=_no_moves())
 
     def resized(self, capacity: int, undoable: bool = False) -> Links:
         """Return a copy with room for ``capacity`` leaves; internal nodes move to the new offset, leaves stay.
@@ -189,10 +189,10 @@ def new_links(capacity: int, limit: int = NO_LIMIT, undoable: bool = False) -> L
     head = np.zeros(MOVED + 1, dtype=np.int64)
     head[[ROOT, OFFSET, LIMIT]] = [NONE, capacity, limit]
     log = np.zeros((2 * capacity if undoable else 0, CHANGED_IN + 1), dtype=np.int32)
-    return Links(table, head, np.zeros(capacity, dtype=np.uint8), log, _nobody_follows())
+    return Links(table, head, np.zeros(capacity, dtype=np.uint8), log, _no_moves())
 
 
-def _nobody_follows() -> Ids:
+def _no_moves() -> Ids:
     return np.zeros(0, dtype=np.int32)
 
 

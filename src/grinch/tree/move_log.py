@@ -36,7 +36,7 @@ class TreeFollower(Protocol):
 
 
 class MoveLog:
-    """The moves of one tree, and how far each follower has read; followers that nobody else holds are forgotten."""
+    """The moves of one tree, and how far each follower has read; unreferenced ones are forgotten."""
 
     def __init__(self) -> None:
         self._nodes: Ids = np.zeros(0, np.int32)
