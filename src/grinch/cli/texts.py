@@ -13,9 +13,8 @@ import scipy.sparse
 from grinch._types import Labels, Mask
 from grinch.cli.app import count_of, title_of
 from grinch.cuts import collapse
-from grinch.io.points import Asked, FileError, Points
+from grinch.io.points import Asked, FileError, Points, ending_of
 from grinch.io.read import Texts, read_points, read_texts
-from grinch.io.tables import ending_of
 from grinch.store.inputs import TEXT_FILE
 from grinch.text import EncodedTexts, TextVectors, find_encoder
 from grinch.text.encoders import saved_encoder

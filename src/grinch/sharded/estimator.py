@@ -28,12 +28,11 @@ from grinch.estimators.checks import check_ids
 from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch
 from grinch.io.inputs import open_rows
-from grinch.io.rows import SparseRows
+from grinch.io.rows import SparseRows, joined, taken
 from grinch.io.write import digest
 from grinch.linkage.named import VectorLinkage, metric_in_full
 from grinch.running import Here, Stage, Workers
 from grinch.sharded import record
-from grinch.sharded.files import joined, taken
 from grinch.sharded.job import (
     Job,
     alone_in,
