@@ -20,9 +20,9 @@ from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.core.view import Places
 from grinch.cuts.tracking import GrowingTree
 from grinch.errors import LinkageError, unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
+from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.linkage.pairwise import Pairwise
@@ -434,8 +434,9 @@ class Grinch(IncrementalClusterer):
     def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> Engine:
         linkage, search = linkage_of(parameters["linkage"], parameters["metric"]), parameters["search"]
         sources = () if isinstance(search, str) else search if isinstance(search, (list, tuple)) else (search,)
-        hook = None if item(state, "gardener") is None else Polisher.from_state(state["gardener"])
-        return Engine.from_state(state, linkage, sources, hook)
+        gardener = item(state, "gardener")
+        polisher = None if gardener is None else Polisher.from_state(gardener)
+        return Engine.from_state(state, linkage, sources, polisher)
 
     def _validate_builder(self, builder: Any) -> None:
         builder.validate(int(self._fitted.parameters.get("n_neighbors", 1)))

@@ -13,12 +13,12 @@ from grinch.tree import NONE, Tree
 
 # How many nearest by each of the two are compared.
 COUNTED = 10
-# Points whose neighbours are compared together.
+# Rows of similarities that are looked at together.
 BLOCK = 512
 
 
 def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
-    """By point, those that are among its nearest by distance and by angle, padded with NONE.
+    """Return, by point, those that are among its nearest by distance and by angle, padded with NONE.
 
     Ten nearest by each; more where fewer than one a point is in both.
 
@@ -50,7 +50,7 @@ def _is_in(a: Ids, b: Ids) -> Mask:
 
 
 def neighbor_cost(tree: Tree, near: Ids) -> float:
-    """The mean number of points under the common ancestor of two neighbours.
+    """Return the mean number of points under the common ancestor of two neighbours.
 
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
     >>> neighbor_cost(tree, np.array([[1, 2], [0, NONE], [NONE, NONE]]))

@@ -39,8 +39,8 @@ from grinch.summaries.arrays import (
     unite_rows,
 )
 from grinch.summaries.callbacks import (
-    Blocks,
     LinkageFailed,
+    OwnedBlocks,
     addresses,
     float32_at,
     int32_at,
@@ -107,7 +107,7 @@ class SparseSummaries(GrowingArrays):
         self.longest, self.is_whole, self.longest_row = 0.0, True, 0
         self.enlarge_entries: EnlargeEntries = enlarged_entries
         """The function by which entries of leaves get more room: in memory, unless a store keeps them in files."""
-        self.blocks = Blocks()
+        self.blocks = OwnedBlocks()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return addresses mean nothing elsewhere: the rows of internal nodes come along instead."""
@@ -119,7 +119,7 @@ class SparseSummaries(GrowingArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         columns, values = state.pop("internal")
         vars(self).update(state)
-        self.blocks = Blocks()
+        self.blocks = OwnedBlocks()
         self.arrays = self.arrays._replace(calls=addresses(), row_starts=self.arrays.row_starts.copy())
         self.put_internal_rows(columns, values)
         self.make_scratch()
@@ -323,7 +323,7 @@ class SparseSummaries(GrowingArrays):
 
     def frozen(self) -> Self:
         twin = super().frozen()
-        twin.blocks = Blocks()
+        twin.blocks = OwnedBlocks()
         return twin
 
     def stored(self, nodes: Slots) -> StoredEntries:
@@ -339,7 +339,7 @@ class SparseSummaries(GrowingArrays):
         starts, sizes = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int32)
         moments = np.zeros((2 * capacity, N_MOMENTS))
         starts[at], sizes[at], moments[at] = whole.row_starts[points], whole.row_sizes[points], whole.moments[points]
-        owner = Blocks()
+        owner = OwnedBlocks()
         owner.hold(starts, capacity)
         arrays = whole._replace(
             moments=moments,
@@ -460,7 +460,7 @@ def put_rows(summaries: SparseSummaries, state: Any, links: Links) -> None:
         leaf_columns=kept["leaf_columns"],
         leaf_values=kept["leaf_values"],
     )
-    summaries.blocks = Blocks()
+    summaries.blocks = OwnedBlocks()
     summaries.blocks.hold(starts, capacity)
     _check_leaves(summaries, n)
     summaries.make_scratch()

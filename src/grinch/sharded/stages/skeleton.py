@@ -18,7 +18,7 @@ from sklearn.base import clone
 from grinch._checks import count_rows
 from grinch._types import Ids, Labels
 from grinch.cuts import collapse
-from grinch.estimators.advice import no_advice
+from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.io.rows import joined, n_bytes
 from grinch.linkage.named import VectorLinkage

@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 
 from grinch._checks import count_rows
 from grinch._types import Floats, Labels
-from grinch.estimators.advice import no_advice
+from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.named import VectorLinkage
