@@ -20,8 +20,7 @@ from effort import at_night
 from experiments import EXPERIMENTS, large_scale, run_experiment
 from experiments.__main__ import main
 from experiments.report import write_report
-from experiments.setting import SCALES, Result, Setting, mean_and_deviation, read_result
-from experiments.sources import points_of
+from experiments.setting import SCALES, Result, Setting, mean_and_deviation, points_of, read_result
 from grinch import Grinch
 from grinch.cli import bench
 from grinch.metrics import dendrogram_purity

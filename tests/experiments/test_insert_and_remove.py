@@ -11,8 +11,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from effort import at_night, trials
 from experiments import insert_and_remove, run_experiment
 from experiments.insert_and_remove import best_nmi, inserted_and_removed
-from experiments.setting import SCALES, Setting
-from experiments.sources import UMAP_FILE, UMAP_OF_MNIST, describe, points_of
+from experiments.setting import SCALES, UMAP_FILE, UMAP_OF_MNIST, Setting, describe, points_of
 from grinch import HAC, Grinch, cuts
 from grinch.datasets import load
 

@@ -7,10 +7,9 @@ import shlex
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,7 +96,7 @@ class ManyWorkers(NamedTuple):
     def are_asked_for(self) -> bool:
         return self.workers is not None or self.dask is not None
 
-    def check(self, method: str, drop: list[str] | None) -> None:
+    def check(self, method: str, drop: list[str] | None, is_text: bool) -> None:
         """Refuse what cannot be combined, before anything is read."""
         given = {"--columns": self.columns, "--memory": self.memory, "--work": self.work}
         given["--shards"] = None if self.shards == "auto" else self.shards
@@ -114,16 +113,13 @@ class ManyWorkers(NamedTuple):
             raise ValueError(f"--workers and --dask build trees by --method grinch alone; got --method {method}")
         if drop and self.columns is not None:
             raise ValueError("--columns names the features, and --drop what is left out of all columns: give one")
-        import_distributed("clustering with --workers or --dask")
-        _check_memory(self.memory)
-
-    def refuse_texts(self) -> None:
-        """Refuse texts, of which one process makes rows."""
-        if self.are_asked_for:
+        if is_text:
             raise ValueError(
                 "--workers and --dask read vectors, and texts are made into rows by one process: leave them out. A text"
                 " beside vectors is kept by --payload COLUMN"
             )
+        import_distributed("clustering with --workers or --dask")
+        _check_memory(self.memory)
 
 
 def _check_memory(memory: str | None) -> None:
@@ -318,9 +314,17 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: ShardedInput) -> floa
     """Fit, stop the workers, and return the seconds by the clock without those of starting them."""
     if many.dask:
         say(f"connecting to {many.dask} …")
-    with _without_logs(), ExitStack() as opened:
-        with _not_interrupted() if many.dask is None else nullcontext():
+    with ExitStack() as opened:
+        # Of a lost scheduler, dask logs tracebacks; the error says it in a line.
+        opened.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)
+        # Processes that are being started would die of Ctrl-C with tracebacks.
+        before = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if many.dask is None else before)
+        try:
             workers = opened.enter_context(Workers(many.dask, many.workers, many.memory))
+        finally:
+            signal.signal(signal.SIGINT, before)
         if workers.dashboard_link:
             say(f"dashboard: {workers.dashboard_link}")
         # A process that is new spends seconds on imports, which are not those of the first stage.
@@ -334,30 +338,6 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: ShardedInput) -> floa
         seconds = time.perf_counter() - start
     sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)
     return seconds
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """Turn logs off: of a lost scheduler, dask logs tracebacks, and the error says it in a line."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def _not_interrupted() -> Iterator[None]:
-    """Ignore Ctrl-C here and in processes that are being started, which would die of it with tracebacks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # which gets no signals
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -476,12 +456,7 @@ def write_sharded(sharded: ShardedGrinch, found: ShardedInput, seconds: float, o
 
 
 def _write_tree(
-    sharded: ShardedGrinch,
-    found: ShardedInput,
-    seconds: float,
-    flat: Labels | None,
-    out: Path,
-    facts: dict[str, Any],
+    sharded: ShardedGrinch, found: ShardedInput, seconds: float, flat: Labels | None, out: Path, facts: dict[str, Any]
 ) -> None:
     tree, written = sharded.tree_, ["linkage.npy"]
     names, labels = lists_of(found.ids, found.labels)
