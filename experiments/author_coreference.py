@@ -59,6 +59,10 @@ class Size(NamedTuple):
 
 
 SIZES = {"full": Size(2, 5, 9000, 10**6), "quick": Size(1, 2, 1500, 150), "tiny": Size(1, 1, 240, 40)}
+MEASURES = {
+    **{"precision": "precision", "recall": "recall", "macro F1": "macro", "B-cubed F1": "bcubed"},
+    "CPU seconds": "seconds",
+}
 COLUMNS = ["data", "method", "precision", "recall", "F1", "macro F1", "B-cubed F1", "CPU seconds", "paper (F1)"]
 
 
@@ -102,7 +106,7 @@ def _measured(setting: Setting, name: str, path: Path | None, size: Size) -> dic
                 if cells[-1][-1].failure:
                     break
         by_method[method] = _summed_up(cells)
-    return {"methods": by_method, "n_test": int(np.mean(list(n_test.values()))), "n_splits": n_splits}
+    return {"methods": by_method, "n_test": int(np.mean(list(n_test.values())))}
 
 
 def _summed_up(cells: list[list[Cell]]) -> dict[str, Any]:
@@ -112,28 +116,22 @@ def _summed_up(cells: list[list[Cell]]) -> dict[str, Any]:
     figures: dict[str, Any] = {"failure": failures[0] if failures else ""}
     if not all(done):
         return figures
-    for measure in ("precision", "recall", "f1", "macro", "bcubed", "seconds"):
+    for measure in ("f1", *MEASURES.values()):
         figures[measure] = float(np.mean([found[measure] for of_split in done for found in of_split]))
     figures["deviation"] = float(np.mean([np.std([found["f1"] for found in of_split]) for of_split in done]))
-    figures["f1_by_split"] = [float(np.mean([found["f1"] for found in of_split])) for of_split in done]
     return figures
 
 
 def _rows(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for method, row in found["methods"].items():
-        line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
         data = f"{name}, {found['n_test']:,} records" if found["n_test"] else name
-        line |= {"data": data, "method": method, "F1": row["failure"]}
+        line: dict[str, Any] = {**dict.fromkeys(COLUMNS, ""), "data": data, "method": method, "F1": row["failure"]}
         if "f1" in row:
             line |= {
-                "precision": round(row["precision"], 3),
-                "recall": round(row["recall"], 3),
-                "F1": f"{row['f1']:.3f} ± {row['deviation']:.3f}",
-                "macro F1": round(row["macro"], 3),
-                "B-cubed F1": round(row["bcubed"], 3),
-                "CPU seconds": round(row["seconds"], 2),
+                title: round(row[measure], 2 if measure == "seconds" else 3) for title, measure in MEASURES.items()
             }
+            line["F1"] = f"{row['f1']:.3f} ± {row['deviation']:.3f}"
         rows.append({**line, "paper (F1)": PAPER.get(name, {}).get(method, ""), "f1": row.get("f1", row["failure"])})
     return rows
 

@@ -14,7 +14,6 @@ from fnmatch import fnmatchcase
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 resource: Any
@@ -82,9 +81,7 @@ class Cells:
     def __enter__(self) -> Cells:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.worker is not None:
             self.worker.stop()
             self.worker = None

@@ -28,8 +28,8 @@ from experiments.setting import (
 )
 from grinch import HAC, Grinch
 from grinch._labels import label_codes
+from grinch.cli.compare import Panel, draw_panels
 from grinch.errors import missing_extra
-from grinch.plots.style import GREY, INK, PALETTE, hide_spines, plain_number
 from grinch.tree import Tree
 
 # NMI, milliseconds per insert and per removal, and static HAC's NMI in DynHAC's paper: one core, and the search for
@@ -75,15 +75,13 @@ def run(setting: Setting) -> Result:
 
 
 def _row(name: str, n: int, ours: Cell, hac: Cell) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(COLUMNS, "")
-    row |= {"data": name, "points": n, "NMI with all": ours.failure, "NMI of static HAC": hac.failure}
+    row: dict[str, Any] = {**dict.fromkeys(COLUMNS, ""), "data": name, "points": n}
+    row |= {"NMI with all": ours.failure, "NMI of static HAC": hac.failure}
     if not ours.failure:
         found = ours.found
         row |= {title: f"{found[key]:.3f}" for title, key in _NMI.items()}
-        row |= {
-            f"ms per {what} (p50, p99)": f"{times['mean']:.2f} ({times['p50']:.2f}, {times['p99']:.2f})"
-            for what, times in (("insert", found["insert"]), ("removal", found["removal"]))
-        }
+        for what in ("insert", "removal"):
+            row[f"ms per {what} (p50, p99)"] = "{mean:.2f} ({p50:.2f}, {p99:.2f})".format(**found[what])
         row["CPU seconds for 99 %"] = round(found["seconds"], 1)
     if not hac.failure:
         row["NMI of static HAC"] = f"{hac.found['nmi']:.3f}"
@@ -154,12 +152,9 @@ def _timed(change: Callable[[int], object], points: Sequence[int]) -> dict[str, 
             began = time.thread_time()
             change(i)
             times.append(1000 * (time.thread_time() - began))
-    return {
-        "mean": round(float(np.mean(times)), 4),
-        "p50": round(float(np.percentile(times, 50)), 4),
-        "p99": round(float(np.percentile(times, 99)), 4),
-        "longest": round(max(times), 4),
-    }
+    p50, p99 = np.percentile(times, [50, 99])
+    figures = {"mean": np.mean(times), "p50": p50, "p99": p99, "longest": max(times)}
+    return {name: round(float(value), 4) for name, value in figures.items()}
 
 
 def static_hac(source: Source, seed: int) -> dict[str, float]:
@@ -233,34 +228,16 @@ def _by_cut(
 
 def draw(result: Result) -> Any:
     """Draw NMI and milliseconds of each set, beside the figures of DynHAC's paper."""
-    import matplotlib.pyplot as plt
-
-    rows = [row for row in result.rows if row["ours"]]
-    if not rows:
-        return None
-    figure, axes = plt.subplots(1, 2, figsize=(12, 1.6 + 0.42 * len(rows)), layout="constrained", sharey=True)
-    places = np.arange(len(rows))
-    axes[0].plot([row["ours"]["nmi"] for row in rows], places, "o", color=PALETTE[0], ms=6, label="Grinch, all points")
-    static = [(row["hac"]["nmi"], place) for row, place in zip(rows, places, strict=True) if row["hac"]]
-    axes[0].plot(*np.array(static).T.reshape(2, -1), "|", color=INK, ms=14, mew=2, label="static HAC")
-    theirs = [row["data"] in DYNHAC for row in rows]
-    nmi, *times = np.array([DYNHAC[row["data"]] for row in rows if row["data"] in DYNHAC]).reshape(-1, 4).T[:3]
-    axes[0].plot(nmi, places[theirs], "x", color=GREY, ms=7, label="DynHAC's paper, MNIST and ALOI")
-    axes[0].set(xlabel="NMI at the best threshold", xlim=(0, 1))
-    for part, what, color, marker, their_times in zip(
-        ("insert", "removal"), ("an insert", "a removal"), PALETTE, "os", times, strict=False
-    ):
-        axes[1].plot([row["ours"][part]["mean"] for row in rows], places, marker, color=color, ms=6, label=what)
-        style: dict[str, Any] = {"color": color, "ms": 7, "fillstyle": "none", "label": f"{what}, DynHAC's paper"}
-        axes[1].plot(their_times, places[theirs], marker, **style)
-    axes[1].set(xlabel="milliseconds", xscale="log")
-    axes[1].xaxis.set_major_formatter(plain_number)
-    axes[0].set_yticks(places, [f"{row['data']}, {row['points']:,}" for row in rows])
-    axes[0].set_ylim(len(rows) - 0.5, -0.5)
-    for ax in axes:
-        ax.grid(axis="y", color="#EEEEEE")
-        ax.set_axisbelow(True)
-        hide_spines(ax, ("top", "right", "left"))
-        ax.tick_params(axis="y", length=0)
-        ax.legend(frameon=False, fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-    return figure
+    nmi: list[dict[str, Any]] = []
+    times: list[dict[str, Any]] = []
+    for row in result.rows:
+        data, ours, hac, paper = row["data"], row["ours"], row["hac"], DYNHAC.get(row["data"])
+        nmi += [{"method": data, "NMI": ours["nmi"]}] if ours else []
+        nmi += [{"method": f"{data}, static HAC", "NMI": hac["nmi"]}] if hac else []
+        nmi += [{"method": f"{data}, DynHAC's paper", "NMI": paper[0]}] if paper else []
+        for part, i in (("insert", 1), ("removal", 2)):
+            times += [{"method": f"{data}, {part}", "ms": ours[part]["mean"]}] if ours else []
+            times += [{"method": f"{data}, {part}, DynHAC's paper", "ms": paper[i]}] if paper else []
+    panels = [Panel("", nmi, "NMI", "NMI at the best threshold"), Panel("", times, "ms", "milliseconds", False)]
+    size = (8, 1.1 + 0.3 * len(times))
+    return draw_panels(panels, 2, size, highlight=[row["data"] for row in result.rows]) if nmi else None

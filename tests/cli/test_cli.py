@@ -174,7 +174,7 @@ def commands(group, path=()):
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-@pytest.mark.parametrize("command", commands(get_command(app)), ids=" ".join)
+@pytest.mark.parametrize("command", list(commands(get_command(app))), ids=" ".join)
 def test_help_fits_the_screen(tmp_path, command, columns):
     page = run_command(*command, "--help", cwd=tmp_path, columns=columns).stdout
     assert max(map(len, page.splitlines())) <= columns

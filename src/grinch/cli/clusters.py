@@ -14,10 +14,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from rich.cells import cell_len
 from typer import Option
 
-from grinch.cli.app import count_of, print_table, say, screen_width
+from grinch.cli.app import count_of, print_table, say
 from grinch.cli.options import StoreCut, StorePath
 from grinch.cli.store import open_existing
 from grinch.io.read import FileError
@@ -25,8 +24,8 @@ from grinch.io.write import harmless
 from grinch.store.change_summary import ChangeSummary, summarize_changes
 
 N_EXEMPLARS = 3
-# What is shown of a name, of the text of a point beside others, and in a sentence; below MIN_TEXT, fewer are shown.
-MAX_NAME, MAX_TEXT, MAX_IN_SENTENCE, MIN_TEXT = 30, 40, 28, 20
+# Characters that are shown of a name, of the text of a point in a table, and in a sentence.
+MAX_NAME, MAX_TEXT, MAX_IN_SENTENCE = 30, 40, 28
 # From what a reader must know to what happens every day.
 KINDS = ("dissolved", "merged", "split", "born", "renamed", "grew", "shrank", "moved")
 VERBS = {"grew": "grew", "shrank": "shrank", "renamed": "got a name", "moved": "exchanged points"}
@@ -72,10 +71,7 @@ def clusters(
     }
     if not any(columns["name"]):
         del columns["name"]
-    width = screen_width()
-    if width is not None:
-        width -= sum(max(map(cell_len, [name, *cells])) + 2 for name, cells in columns.items())
-    columns["for example"] = [fitted(examples[cluster], width) for cluster in shown]
+    columns["for example"] = [" · ".join(dict.fromkeys(examples[cluster])) for cluster in shown]
     say("")
     rows = zip(*columns.values(), strict=True)
     print_table(list(columns), rows, left=["name", "for example"], last="for example")
@@ -105,7 +101,7 @@ def _examples(
     ids = [each for cluster in shown for each in chosen[cluster]]
     texts = dict(zip(ids, (text_of(payload, field) for payload in opened.payload(ids)), strict=True))
     return {
-        cluster: [one_line(each if texts[each] is None else texts[each]) for each in some]
+        cluster: [shortened(each if texts[each] is None else texts[each], MAX_TEXT) for each in some]
         for cluster, some in chosen.items()
     }
 
@@ -121,22 +117,6 @@ def text_of(payload: Any, field: str | None = None) -> str | None:
             return None if payload.get(field) is None else str(payload[field])
         return next((value for value in payload.values() if isinstance(value, str) and value.strip()), None)
     return payload if isinstance(payload, str) and payload.strip() else None
-
-
-def fitted(texts: list[str], width: int | None) -> str:
-    """Return as many texts as fit into a line, cut short; ``width`` is None where any line fits.
-
-    >>> fitted(["one", "two", "three"], 20), fitted(["once upon a time there was", "another one"], 24)
-    ('one · two · three', 'once upon a time there…')
-    """
-    texts = list(dict.fromkeys(texts))
-    for count in range(len(texts), 0, -1):
-        if width is not None and len(" · ".join(texts[:count])) <= width:
-            return " · ".join(texts[:count])
-        room = MAX_TEXT if width is None else max((width - 3 * (count - 1)) // count, 1)
-        if room >= MIN_TEXT or count == 1:
-            return " · ".join(shortened(text, room) for text in texts[:count])
-    return ""
 
 
 def shortened(value: object, longest: int) -> str:

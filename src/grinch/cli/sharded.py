@@ -21,7 +21,6 @@ import typer
 
 import grinch
 from grinch._checks import available_memory
-from grinch._types import Labels
 from grinch.cli.app import console, count_of, make_folder, print_table, say, size_of, title_of
 from grinch.cli.points import check_different
 from grinch.cli.results import (
@@ -444,7 +443,25 @@ def write_sharded(sharded: ShardedGrinch, found: ShardedInput, seconds: float, o
         say("note: the tree does not fit into memory; in Python, top_ and branch(i) of ShardedGrinch read parts of it")
         return False
     is_cut = not needs_neighbors(sharded) or found.fits(CUT_BYTES_PER_POINT)
-    _write_tree(sharded, found, seconds, sharded.labels_ if is_cut else None, out, facts)
+    cut = sharded.labels_ if is_cut else None
+    tree, written = sharded.tree_, ["linkage.npy"]
+    names, labels = lists_of(found.ids, found.labels)
+    print_facts(tree_facts(tree, cut, seconds))
+    write_scipy(tree, out / "linkage.npy")
+    if labels is not None:
+        print_quality("grinch", tree, cut, labels, seconds)
+        facts["dendrogram_purity"] = dendrogram_purity(tree, labels)
+    if cut is not None:
+        if "graph" in sharded.stages_:
+            write_layers(out / "layers.csv", sharded.layers_, names)
+            written.append("layers.csv")
+        write_clusters(out / "clusters.csv", cut, names, labels, named_columns(found.kept))
+        written.append("clusters.csv")
+        facts["clusters"] = int(cut.max()) + 1
+        if labels is not None:
+            facts["pairwise_f1"] = pairwise_f1(labels, cut)
+    write_summary(out, facts)
+    print_written(out, [*written, "summary.json"])
     if not is_cut:
         say(
             "note: no clusters, for which the neighbours of all points must fit into memory; cut the tree with"
@@ -453,26 +470,3 @@ def write_sharded(sharded: ShardedGrinch, found: ShardedInput, seconds: float, o
     why = "" if n <= MAX_FOR_MODEL else f" and, of more than {MAX_FOR_MODEL:,} points, long"
     say(f"note: no model and pictures, which would take all points in memory{why}")
     return False
-
-
-def _write_tree(
-    sharded: ShardedGrinch, found: ShardedInput, seconds: float, flat: Labels | None, out: Path, facts: dict[str, Any]
-) -> None:
-    tree, written = sharded.tree_, ["linkage.npy"]
-    names, labels = lists_of(found.ids, found.labels)
-    print_facts(tree_facts(tree, flat, seconds))
-    write_scipy(tree, out / "linkage.npy")
-    if labels is not None:
-        print_quality("grinch", tree, flat, labels, seconds)
-        facts["dendrogram_purity"] = dendrogram_purity(tree, labels)
-    if flat is not None:
-        if "graph" in sharded.stages_:
-            write_layers(out / "layers.csv", sharded.layers_, names)
-            written.append("layers.csv")
-        write_clusters(out / "clusters.csv", flat, names, labels, named_columns(found.kept))
-        written.append("clusters.csv")
-        facts["clusters"] = int(flat.max()) + 1
-        if labels is not None:
-            facts["pairwise_f1"] = pairwise_f1(labels, flat)
-    write_summary(out, facts)
-    print_written(out, [*written, "summary.json"])
