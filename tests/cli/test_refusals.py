@@ -97,7 +97,7 @@ REFUSED = {
     ("cluster", "marks.txt"): "texts must have words of two letters or more",
     ("cluster", "nowhere.txt"): "does not exist",
     ("cluster", "t.jsonl", "--text", "a"): "line 2",
-    ("cluster", "list.jsonl", "--text", "a"): "must have an object in each line",
+    ("cluster", "list.jsonl", "--text", "a"): "must have one JSON object on each line",
     # Many workers.
     ("cluster", "x.npy", "--shards", 3): "--shards is for many workers: give --workers N or --dask ADDRESS as well",
     ("cluster", "x.npy", "--columns", "a"): "--columns is for many workers",
