@@ -77,7 +77,7 @@ def run(setting: Setting) -> Result:
     for name, path in sets.items():
         found = _measured(setting, name, path, size)
         result.rows += _rows(name, found)
-        result.remarks += _verdicts(name, found)
+        result.remarks += verdicts(name, found)
     result.remarks.append(
         "Trained on other names than those tested, gradient boosting; mean over splits and shuffled orders (HAC: one"
         " order). MB-HAC's buffers are a half and a tenth of a block, for the paper does not give its own."
@@ -136,7 +136,7 @@ def _rows(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _verdicts(name: str, found: dict[str, Any]) -> list[str]:
+def verdicts(name: str, found: dict[str, Any]) -> list[str]:
     """Return remarks on where Grinch is below another method, or more than 0.01 below HAC."""
     f1 = {method: row["f1"] for method, row in found["methods"].items() if "f1" in row}
     if "grinch" not in f1:

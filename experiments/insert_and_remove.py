@@ -58,7 +58,7 @@ def run(setting: Setting) -> Result:
     names = {"full": setting.available(NAMES), "quick": setting.available(NAMES)[-3:], "tiny": ["digits"]}
     sources = [setting.source(name) for name in names[setting.scale.name]]
     if setting.scale.name == "full" and "mnist" in names["full"]:
-        embedded = _embedded(setting, result.remarks)
+        embedded = embedded_mnist(setting, result.remarks)
         sources = [*([] if embedded is None else [embedded]), *sources]
     for source in sources:
         name, (n, data) = source.name, describe(source)
@@ -95,7 +95,7 @@ def _row(name: str, n: int, ours: Cell, hac: Cell) -> dict[str, Any]:
 _NMI = {"NMI of 99 %": "nmi_before", "NMI with all": "nmi", "NMI after removal": "nmi_after"}
 
 
-def _embedded(setting: Setting, remarks: list[str]) -> Source | None:
+def embedded_mnist(setting: Setting, remarks: list[str]) -> Source | None:
     """Return MNIST in two dimensions, which is made once and kept in the folder of the results."""
     if setting.out is None:
         remarks.append(f"Without {UMAP_OF_MNIST}: it is kept in the folder of the results, and there is none.")

@@ -83,7 +83,7 @@ def run(setting: Setting) -> Result:
                     "purities": figures(ours[title], "purity"),
                 }
             )
-        result.remarks += _verdicts(name, {title: figures(cells, "purity") for title, cells in ours.items()})
+        result.remarks += verdicts(name, {title: figures(cells, "purity") for title, cells in ours.items()})
     result.remarks.append(
         "Seconds are the median of the orders. HAC has no orders: it is run once. MB-HAC has a buffer of 2,000, or of a"
         " tenth of the points. Rotate has the caps of our default mode; in the paper's mode, those of the paper. A"
@@ -111,7 +111,7 @@ def papers_figure(name: str, row: str) -> str:
     return figure and f"{figure} ({column})"
 
 
-def _verdicts(name: str, ours: dict[str, list[float]]) -> list[str]:
+def verdicts(name: str, ours: dict[str, list[float]]) -> list[str]:
     """Return remarks on where Grinch's mean purity is below that of Rotate or Online."""
     found = []
     for linkage in ("average", "cosine"):

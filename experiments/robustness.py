@@ -56,7 +56,7 @@ def run(setting: Setting) -> Result:
                     "purities": purities[title],
                 }
             )
-        result.remarks += _verdicts(name, purities)
+        result.remarks += verdicts(name, purities)
     result.remarks.append(
         "The paper's figures are of ALOI. Buffers are the paper's share of the data: 5 and 2 in 100 of the points, at"
         " least 20."
@@ -74,7 +74,7 @@ def _cells(setting: Setting, source: Source, n: int, title: str) -> dict[str, li
     }
 
 
-def _verdicts(name: str, found: dict[str, dict[str, list[float]]]) -> list[str]:
+def verdicts(name: str, found: dict[str, dict[str, list[float]]]) -> list[str]:
     """Return remarks on where Grinch is below Rotate or Online, and where an order costs it more than 0.05."""
     if not all(values for title in ("Grinch", "Grinch, refined") for values in found[title].values()):
         return []

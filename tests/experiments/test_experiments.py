@@ -132,7 +132,7 @@ def test_remarks_say_where_grinch_falls_short():
         "Rotate": {"random": [0.7], "sorted": [0.71], "round-robin": [0.7]},
         "Online": {"random": [0.6], "sorted": [0.6], "round-robin": [0.6]},
     }
-    assert robustness._verdicts("faces", found) == [
+    assert robustness.verdicts("faces", found) == [
         "faces, sorted: Grinch at 0.700 is below Rotate at 0.710.",
         "faces: Grinch loses 0.100 under sorted order; refined, it is at 0.840, and in random order at 0.850.",
     ]

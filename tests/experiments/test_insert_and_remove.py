@@ -68,12 +68,12 @@ def mnist(tmp_path, monkeypatch):
 def test_the_embedding_is_made_once_and_kept(mnist, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", type(sys)("umap"))
     sys.modules["umap"].UMAP = FirstTwo
-    source = insert_and_remove._embedded(mnist, [])
+    source = insert_and_remove.embedded_mnist(mnist, [])
     assert (source.name, describe(source).n) == (UMAP_OF_MNIST, 60)
     monkeypatch.setitem(sys.modules, "umap", None)
-    assert insert_and_remove._embedded(mnist, []) == source
+    assert insert_and_remove.embedded_mnist(mnist, []) == source
     np.savez(tmp_path / UMAP_FILE, X=np.zeros((60, 2)), y=np.zeros(60), of="other data")
-    assert insert_and_remove._embedded(mnist, []) is None
+    assert insert_and_remove.embedded_mnist(mnist, []) is None
 
 
 def test_without_umap_its_row_is_left_out_and_the_remark_says_how_to_get_it(mnist, tmp_path, monkeypatch):

@@ -182,7 +182,7 @@ class Panel(NamedTuple):
     measure: str
     xlabel: str
     is_share: bool = True
-    """Whether the axis ends at 1."""
+    """True if the axis ends at 1."""
 
 
 def draw_panels(

@@ -135,7 +135,7 @@ def _check_memory(memory: str | None) -> None:
 
 
 class ShardedInput(NamedTuple):
-    """What workers read: a path or a sparse matrix, and what is known of each point beside the features."""
+    """The input of workers: a path or a sparse matrix, and the columns beside the features."""
 
     given: Any
     rows: Rows | None
