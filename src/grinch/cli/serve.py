@@ -193,7 +193,7 @@ def serve(
     \b
     For example:
       grinch serve news
-      grinch serve news --host 0.0.0.0 --token-file token.txt --allow-host news.example.org
+      grinch serve news --host 0.0.0.0 --token-file token.txt --allow-host a.org
       grinch serve model.grinch --port 0
     """  # noqa: D301 (\b is for the help page)
     settings = _settings(host, token_file, allow_host or [], max_body, read_only)

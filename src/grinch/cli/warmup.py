@@ -64,9 +64,7 @@ KINDS: dict[str, Callable[[], None]] = {use.__name__: use for use in (dense, spa
 
 
 def warmup(
-    kinds: Annotated[
-        list[str] | None, Argument(metavar="[KIND]...", help=f"What to compile: {', '.join(KINDS)}.")
-    ] = None,
+    kinds: Annotated[list[str] | None, Argument(metavar="KIND", help=f"What to compile: {', '.join(KINDS)}.")] = None,
 ) -> None:
     """Compile everything now, so that no later call waits for it.
 
