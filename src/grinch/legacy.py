@@ -28,13 +28,13 @@ from grinch._checks import available_memory
 from grinch._compile import entry
 from grinch._types import Counts, Floats, Ids, Vectors32
 from grinch._vectors import product_of
-from grinch.core.places import SPARE
 from grinch.core.rules import MODES, NEED_GRAFTS, ONLINE, ROTATE, Rules
+from grinch.core.view import SPARE
 from grinch.errors import SavedModelError
 from grinch.io.arrays import read_header
 from grinch.io.points import check_unpacked_size
+from grinch.linkage.named import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
 from grinch.linkage.sparse import formula_of_product
-from grinch.linkage.vector import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
 from grinch.neighbors.cell_kernels import TILE
 from grinch.saving import container, disk
 from grinch.saving.state import USUAL_MEMORY, are_within, flatten, require, unflatten
@@ -45,10 +45,9 @@ from grinch.store.lock import StoreLocked, describe, holder, is_held
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.row_files import block_sums, checksum_rows, in_pieces, open_rows
 from grinch.store.rows import files_of
-from grinch.summaries.saved_sparse import rows_kept, starts_of
-from grinch.tree import walks
-from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED
-from grinch.tree.saved import check_structure, preorder_of
+from grinch.summaries.sparse import rows_kept, starts_of
+from grinch.tree.checks import check_structure
+from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED, fill_sizes, new_links
 
 MODEL, SNAPSHOT = container.OLD_MODEL, container.OLD_SNAPSHOT
 Arrays = dict[str, npt.NDArray[Any]]
@@ -160,7 +159,7 @@ def _section(file: Any, section: dict[str, Any], most: int) -> npt.NDArray[Any]:
 
 
 def _renewed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return what a manifest says in today's words: what it leaves out meant something when it was written."""
+    """Return a manifest in today's terms, with the defaults of its time for what it leaves out."""
     manifest = json.loads(json.dumps(manifest))
     first_metric = "euclidean" if manifest["class"] == "HAC" else "cosine"
     now, fitted = manifest["parameters"], manifest["fitted"]
@@ -253,18 +252,18 @@ def _table_of(children: Any, is_in: Any, head: Any) -> Ids:
     preorder = check_structure(table, int(head[ROOT]), n, int(head[USED]), int(head[LEAVES]))
     sizes = np.zeros(2 * n, np.int64)
     if len(preorder):
-        walks.fill_sizes(table, preorder, n, sizes)
+        fill_sizes(table, preorder, n, sizes)
     table[preorder, SIZE] = np.minimum(sizes[preorder], int(head[LIMIT]) + 1)
     return table
 
 
 def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
-    """Means of nodes from how far their bits are from those of the mean of the children, children first."""
+    """Restore the means of nodes, stored as differences in bits from the mean of the children, children first."""
     n, leaves, off_by = len(table) // 2, arrays[f"{SUMMARIES}.means"], arrays.pop(f"{SUMMARIES}.off_by")
     moments, stale = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T), arrays[f"{SUMMARIES}.stale"]
     means = np.zeros((2 * n, leaves.shape[1]), np.float32)
     means[:n], kept = leaves, rows_kept(table, stale)
-    for v in preorder_of(table, head)[::-1].tolist():
+    for v in new_links(0)._replace(table=table, head=head).preorder()[::-1].tolist():
         if v >= n and kept[v - n]:
             a, b = table[v, LEFT], table[v, RIGHT]
             if moments[a, COUNT] < moments[b, COUNT]:
@@ -362,7 +361,7 @@ def _cells_in(arrays: Arrays) -> list[str]:
 
 
 def _unpack_members(arrays: Arrays, prefix: str, means: Any, moments: Floats, is_cosine: bool) -> None:
-    """What cells keep of their members, from how far it is from what their vectors give."""
+    """Restore the codes of members of cells, stored as differences from those that their vectors give."""
     sizes, ids, centres = (arrays[f"{prefix}.{name}"] for name in ("sizes", "ids", "centres"))
     factors = np.ones(len(ids), np.float32)
     if is_cosine:

@@ -29,8 +29,7 @@ from grinch.estimators.tree_clusterer import CUT_BY
 from grinch.io.inputs import open_rows
 from grinch.io.rows import SparseRows, joined, taken
 from grinch.io.write import digest
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import metric_in_full
+from grinch.linkage.named import VectorLinkage, metric_in_full
 from grinch.running import Here, Stage, Workers
 from grinch.sharded import record
 from grinch.sharded.job import (
@@ -52,7 +51,7 @@ from grinch.tree import Tree
 
 # What a model in memory takes of each point besides its vector and the summaries of nodes, in bytes.
 BYTES_PER_POINT, TIMES_THE_VECTORS = 400, 3.2
-# Up to so many points, neighbours are found in this process before workers would have started.
+# Up to this many points, this process finds neighbours before workers would have started.
 MOST_HERE = 20_000
 NOT_BUILT_BY = (*CUT_BY, "verbose")
 STORED_AS = ("linkage", "metric", "mode", "n_neighbors", "search", "n_clusters", "threshold", "cut", "layer")
@@ -182,7 +181,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return self.fit_and_cut(X, ids)
 
     def fit_and_cut(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
-        """Fit; ``is_cut`` if neighbours are to be found as well, by the same workers."""
+        """Fit, and with ``is_cut`` also find the neighbours that the automatic cut needs, by the same workers."""
         model = self._checked_model()
         folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
         # A folder of our own goes with the model, or with a fit that fails.
@@ -230,7 +229,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
             return run, names
 
     def fit_predict(self, X: Any, y: Any = None, *, ids: Any = None) -> Labels:
-        """The flat clusters of X; those of the automatic cut are found by the same workers as the tree."""
+        """Fit X and return its flat clusters; the same workers find the neighbours for the automatic cut."""
         is_automatic = self.n_clusters is None and self.threshold is None
         return self.fit_and_cut(X, ids, is_cut=is_automatic or bool(self.noise)).labels_
 
@@ -265,7 +264,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         stamp = digest(repr((grinch.__version__, rows.stamp, n_shards, size, seed, self.repair, _named(built_by))))
         return Job(stages_folder(folder, stamp), rows, model, n_shards, size, seed, bool(self.repair), stamp)
 
-    # What was found -----------------------------------------------------------------------------------------------
+    # Results ------------------------------------------------------------------------------------------------------
 
     @property
     def tree_(self) -> Tree:
@@ -297,7 +296,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
 
     @property
     def folder_(self) -> Path:
-        """Where the run is kept."""
+        """The folder of the run."""
         return self._check_fitted().job.home
 
     @property
@@ -315,7 +314,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
 
     @property
     def n_clusters_(self) -> int:
-        """How many flat clusters there are in ``labels_``."""
+        """The number of flat clusters in ``labels_``."""
         return int(self.labels_.max(initial=-1)) + 1
 
     @property
@@ -325,14 +324,14 @@ refine_passes, shuffle, random_state, check_linkage, verbose
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
-        """How long the clusters of each layer last, from 0 to 1."""
+        """The persistence of the clusters of each layer, from 0 to 1."""
         return np.array([layer.persistence for layer in self._layers()])
 
     def _layers(self) -> list[cuts.Layer]:
         return self._automatic().joined(None, self.min_cluster_size)
 
     def _automatic(self) -> cuts.AutomaticCut:
-        """The cut whose clusters last longest. Who is near whom is found by workers, as the tree was."""
+        """Return the cut whose clusters persist longest; workers find the neighbours it needs, once."""
         run = self._check_fitted()
         if self._cut is None and is_opened(run):
             # The upper tree has nodes of which no summary is kept.
@@ -358,7 +357,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
             run_graph(run, workers)
 
     def branch(self, i: int) -> tuple[Tree, Labels, Any]:
-        """The tree of branch ``i``, the numbers of its points in the whole by leaf, and their rows, read from disk."""
+        """Return the tree of branch ``i``, the numbers of its points in the whole by leaf, and their rows."""
         run = self._check_kept()
         if not 0 <= i < len(run.sizes) or not run.sizes[i]:
             raise ValueError(f"i must be the number of a branch with points, 0 to {len(run.sizes) - 1}; got {i!r}")
@@ -366,7 +365,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return found.merges.tree(self._ceiling()), found.numbers, trees.rows_of(run.job, i)
 
     def to_grinch(self) -> Grinch:
-        """The same tree as a model in memory, which can do all that :class:`~grinch.Grinch` can.
+        """Return the same tree as a model in memory, which can do all that :class:`~grinch.Grinch` can.
 
         It takes about three times as much memory as the vectors.
         """
@@ -440,7 +439,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return self._run
 
     def _check_kept(self) -> Run:
-        """The run, whose files must still be there."""
+        """Return the run, whose files must still be there."""
         run = self._check_fitted()
         if not is_kept(run):
             raise FileNotFoundError(
@@ -475,7 +474,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return whole
 
     def _misses_memory(self) -> tuple[int, int] | None:
-        """What the model would take and what there is, in bytes, if that is not enough."""
+        """Return the bytes that the model would take and those that are free, if these are not enough."""
         room = available_memory()
         rows = self._run.job.rows
         # An entry of a sparse row takes as much as two numbers of a dense one.
@@ -493,7 +492,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
 
 
 def _named(parameters: dict[str, Any]) -> list[tuple[str, str]]:
-    """Parameters as texts that are the same in another process; functions by their names."""
+    """Return parameters as texts that are the same in another process; functions by their names."""
     return [(name, _name_of(value)) for name, value in sorted(parameters.items())]
 
 

@@ -17,14 +17,15 @@ from grinch._checks import check_count
 from grinch.core.rules import Rules
 from grinch.estimators.grinch import Grinch
 from grinch.io.rows import Rows
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.store.lock import NO_LOCKS, StoreLocked, WriterLock, describe, holder
 from grinch.tree.links import NO_LIMIT
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where the stages of a run are: below the folder that was asked for (``home``), in one of their own."""
+    """The folder of the stages of a run, one of their own below the folder that was asked for (``home``)."""
 
     folder: Path
 
@@ -33,7 +34,7 @@ class RunFolder:
         return self.folder.parent
 
     def path(self, stage: str, name: str) -> Path:
-        """The file of a stage."""
+        """Return the file of a stage."""
         return self.folder / stage / name
 
 
@@ -61,7 +62,7 @@ class Job(RunFolder):
 
     @property
     def is_exact(self) -> bool:
-        """Whether trees carry the guarantee of the paper's theorem, which the whole is to keep."""
+        """True if trees carry the guarantee of the paper's theorem, which the whole is to keep."""
         rules = self.rules
         return rules.graft and not rules.single_search and rules.graft_cap == NO_LIMIT
 
@@ -71,7 +72,7 @@ class Job(RunFolder):
 
 
 def piece_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    """A task for each piece of the input, of the stages that go piece by piece."""
+    """Return a task for each piece of the input, of the stages that go piece by piece."""
     return {piece_name(piece): (job, piece) for piece in range(job.n_pieces)}
 
 
@@ -96,7 +97,7 @@ _held: dict[Path, int] = {}
 
 
 def check_folder(folder: Path) -> Path:
-    """A folder to work in; made if there is none."""
+    """Return a folder to work in; make it if there is none."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,7 +106,7 @@ def check_folder(folder: Path) -> Path:
 
 
 def stages_folder(home: Path, stamp: str) -> Path:
-    """Where the stages of a run are, by all that it depends on: files of two runs never get mixed."""
+    """Return the folder of the stages of a run, by all that it depends on: files of two runs never get mixed."""
     return home / f"{STAGES}{stamp[:16]}"
 
 
@@ -123,7 +124,7 @@ def clear_others(home: Path, stamp: str) -> None:
 def alone_in(folder: Path) -> Iterator[None]:
     """Keep others out of the folder of a run: two fits that write over each other's files would mix their results.
 
-    Who is in it already goes on. Where files cannot be locked, nobody is kept out.
+    A thread that is in it already goes on. Where files cannot be locked, nobody is kept out.
     """
     folder, thread = folder.absolute(), threading.get_ident()
     if _held.get(folder) == thread:
@@ -153,19 +154,19 @@ def alone_in(folder: Path) -> Iterator[None]:
 # Each shard has several branches: the more, the better the shards can be balanced and the more of the sample's tree is
 # kept, but also the more points near borders.
 BRANCHES_PER_SHARD = 4
-# A shard of so many points is built in seconds, so that workers are busy until the end and little is lost with one.
+# A shard of this many points is built in seconds, so that workers are busy until the end and little is lost with one.
 POINTS_PER_SHARD = 125_000
 # Every shard is asked about points of every other: beyond this many, shards become larger instead.
 MOST_SHARDS = 1_024
 # The sample grows with the root of the number of points, 100,000 for a million: one worker builds its tree, and all
 # workers keep it. docs/development/sharded.md has what it takes, and what it is good for.
 LEAST_SAMPLE, SAMPLE_PER_ROOT, MOST_SAMPLE = 20_000, 100, 400_000
-# A branch has so many in any case.
+# The least number of sampled points for each branch.
 SAMPLE_PER_BRANCH = 64
 
 
 def choose_n_shards(given: Any, n_points: int) -> int:
-    """The number of shards asked for, or one that suits the data.
+    """Return the number of shards asked for, or one that suits the data.
 
     >>> choose_n_shards("auto", 1_000_000), choose_n_shards("auto", 10**9), choose_n_shards(5, 1_000_000)
     (8, 1024, 5)
@@ -176,7 +177,7 @@ def choose_n_shards(given: Any, n_points: int) -> int:
 
 
 def choose_sample_size(given: Any, n_points: int, n_shards: int) -> int:
-    """The size of the sample asked for, or one that suits the number of points.
+    """Return the size of the sample asked for, or one that suits the number of points.
 
     >>> [choose_sample_size("auto", n, choose_n_shards("auto", n)) for n in (10**5, 10**6, 10**7, 10**8)]
     [31600, 100000, 316200, 400000]

@@ -11,7 +11,8 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Counts, Floats, Labels
 from grinch.cuts.tracking import Change
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.tree import Tree
 
 Id = Any

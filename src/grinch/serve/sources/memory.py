@@ -16,9 +16,9 @@ from grinch._types import Counts, Labels
 from grinch.cuts.tracking import Change
 from grinch.estimators.grinch import Grinch
 from grinch.estimators.tree_clusterer import CUT_BY, TreeClusterer
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
-from grinch.summaries.kept import Kept
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import Tree
 
 
@@ -239,7 +239,7 @@ def _leaves_at(positions: Counts, keys: Counts) -> Counts:
     return np.where(is_known, at, -1)
 
 
-def _given(rows: Any, kept: Kept) -> Any:
+def _given(rows: Any, kept: StoredPoints) -> Any:
     """Rows as they were given, not as they are stored; but for their length, where only directions count."""
     if isinstance(kept.linkage, VectorLinkage) and kept.linkage.is_of_roots:
         return rows.multiply(rows).tocsr() if scipy.sparse.issparse(rows) else rows * rows
