@@ -23,7 +23,7 @@ from grinch.core.engine import Engine
 from grinch.core.moves import insert_all
 from grinch.core.rules import MODES
 from grinch.linkage.named import linkage_of
-from grinch.summaries import upkeep
+from grinch.summaries import arrays
 from grinch.summaries.arrays import COUNTERS
 
 # Graft contains restructure; none of the others contains upkeep, which is counted by itself.
@@ -84,7 +84,7 @@ def measure(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     """Microseconds an insert spends in each stage."""
     for name in ("rotate", "graft", "restructure"):
         setattr(moves, name, with_clock(getattr(moves, name), name))
-    upkeep.refresh = with_upkeep_clock(upkeep.refresh)
+    arrays.refresh = with_upkeep_clock(arrays.refresh)
     engine = Engine(linkage_of("average", "cosine"), MODES[mode], "exact", k, X.shape[1])
     engine.reserve(len(X))
     engine.summaries.write(0, X)
