@@ -1,4 +1,4 @@
-"""How the time of an insert divides over the moves: a clock put around them from outside, before they are compiled.
+"""Share of each move in the time of an insert: a clock put around them from outside, before they are compiled.
 
 Called by bench.py in a process of its own, with a compile cache of its own, for what is compiled here is timed:
 python benchmarks/stages.py POINTS.npy MODE N_NEIGHBORS
