@@ -221,7 +221,7 @@ def test_words_that_are_known_need_no_note(folder):
     found = Texts(["unheard words", "!"], None, None, {})
     assert note_on_unknown(found, hashed.transform(found.texts), hashed) == "note: 1 of the 2 texts has no word"
     assert (
-        note_on_words(rows.fit_transform(["", "an apple", "?"]), rows)
+        note_on_words(rows.fit_transform(["", "an apple", "?"]), "no word, and no cluster (-1)")
         == "note: 2 of the 3 texts have no word, and no cluster (-1)"
     )
 
@@ -236,7 +236,7 @@ def test_the_demonstration_on_docstrings(folder, monkeypatch):
 
 
 def test_small_clusters_point_to_coarser_layers(capsys):
-    from grinch.cli.report import report
+    from grinch.cli.results import print_results as report
     from grinch.io.read import Points
 
     X = np.repeat(np.random.default_rng(0).normal(size=(60, 8)), 3, axis=0)

@@ -209,7 +209,7 @@ def test_the_table(rng):
     assert table["size"].tolist() == [20, 10, 1]
     assert table["share"].tolist() == [20 / 31, 10 / 31, 1 / 31]
     assert table["keywords"].tolist() == [["low"], ["high"], ["away"]]
-    tree, sure = model.tree_, model._sureness(model._fitted)
+    tree, sure = model.tree_, model.current_fit().automatic().sure
     for row in table.itertuples():
         members = tree.leaves(row.node)
         assert [ids[i] for i in members] == model.clusters_[row.cluster]
@@ -241,9 +241,8 @@ def test_points_that_belong_nowhere_are_left_out(name, rng, monkeypatch):
     monkeypatch.setattr(model, "_node_labels", cut)
     np.testing.assert_allclose(model.transform(X), before[:, 1:], atol=1e-6)
     table = model.summary([f"w{i}" for i in range(40)])
-    assert table["size"].tolist() == np.bincount(model._node_labels(model._fitted)[:40] + 1)[1:].tolist()
+    assert table["size"].tolist() == np.bincount(model._node_labels(model.current_fit())[:40] + 1)[1:].tolist()
     assert model.cluster_tree().n_clusters == len(table) == 4
-    assert model.get_feature_names_out().tolist() == [f"{type(model).__name__.lower()}{i}" for i in range(4)]
     monkeypatch.setattr(model, "_node_labels", lambda seen: np.full_like(whole(seen), -1))
     assert model.transform(X).shape == (40, 0)
     assert model.score(X) == 0.0
@@ -257,7 +256,7 @@ def test_how_sure_a_cluster_is_does_not_depend_on_the_noise_in_it(rng, monkeypat
     model = HAC("ward", n_clusters=2).fit(X)
     before = model.summary()
     side = min(model.tree_.children(before["node"][0]), key=model.tree_.size)
-    labels = model._node_labels(model._fitted).copy()
+    labels = model._node_labels(model.current_fit()).copy()
     labels[model.tree_.leaves(side)] = -1
     monkeypatch.setattr(model, "_node_labels", lambda seen: labels)
     after = model.summary()

@@ -474,7 +474,7 @@ def test_a_cap_may_be_a_number_of_numpy():
 def test_ctrl_c_while_gaps_are_closed_waits_for_the_end(form, monkeypatch):
     X = form(np.random.default_rng(0).random((300, 5)) + 0.1)
     model = Grinch(n_clusters=3).fit(X)
-    kind = type(model._engine().summaries)
+    kind = type(model.engine().summaries)
     compact = kind.compact
 
     def interrupted(self, *arguments):

@@ -185,7 +185,7 @@ def test_reading_in_between_changes_nothing(name):
 def test_an_interruption_and_what_is_left_make_the_same_tree(name, stop, monkeypatch):
     X = np.vstack([np.full((2, 3), [[1e9], [-2e9]]), groups(45)[0]])
     whole, cut = model(name).fit(X), model(name).partial_fit(X[:1])
-    engine, calls = cut._fitted.builder, 0
+    engine, calls = cut.current_fit().builder, 0
     change = engine.change
 
     def interrupted(*arguments, **settings):

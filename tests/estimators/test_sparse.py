@@ -19,7 +19,7 @@ def rows(n=200, d=80, seed=0):
 
 
 def summaries_of(model):
-    return model._engine().summaries
+    return model.engine().summaries
 
 
 @pytest.mark.parametrize("seed", [0, at_night(1), at_night(2), at_night(3), at_night(4)])

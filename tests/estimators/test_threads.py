@@ -53,8 +53,8 @@ def test_reading_beside_inserting_changes_nothing(rng, linkage):
     alone = Grinch(linkage, n_clusters=3).fit(X)
     assert model.tree_.to_newick() == alone.tree_.to_newick()
     if isinstance(linkage, str):
-        stored = model._fitted.builder.summaries.arrays.means[:n]
-        np.testing.assert_array_equal(stored, alone._fitted.builder.summaries.arrays.means[:n])
+        stored = model.current_fit().builder.summaries.arrays.means[:n]
+        np.testing.assert_array_equal(stored, alone.current_fit().builder.summaries.arrays.means[:n])
 
 
 @pytest.mark.parametrize("estimator", [Grinch, MiniBatchHAC])
@@ -161,7 +161,7 @@ def test_thousands_of_single_points_beside_readers(rng):
     alone = Grinch(n_clusters=6).fit(X)
     assert model.tree_.to_newick() == alone.tree_.to_newick()
     np.testing.assert_array_equal(model.labels_, alone.labels_)
-    for ours, theirs in zip(*(each._fitted.builder.summaries.arrays[:2] for each in (model, alone)), strict=True):
+    for ours, theirs in zip(*(each.current_fit().builder.summaries.arrays[:2] for each in (model, alone)), strict=True):
         np.testing.assert_array_equal(ours[:n], theirs[:n])
 
 

@@ -231,7 +231,7 @@ ROW_CRIMES = {
 def test_sparse_rows_are_checked(crime):
     model = Grinch("ward").fit(S[:100])
     model.validate()
-    summaries = model._fitted.builder.summaries
+    summaries = model.current_fit().builder.summaries
     at = summaries.capacity + int(np.flatnonzero(summaries.arrays.row_sizes[summaries.capacity :])[0])
     ROW_CRIMES[crime](summaries.arrays, at)
     with pytest.raises(SavedModelError, match="damaged"):
@@ -266,7 +266,7 @@ def test_files_with_hostile_rows(what, tmp_path):
 def test_parts_are_checked_whoever_carries_them(crime):
     model = model_from_state(unflatten(*parts_of(Grinch("ward").fit(X[:100]))))
     model.validate()
-    CRIMES[crime](model._fitted.builder)
+    CRIMES[crime](model.current_fit().builder)
     with pytest.raises(SavedModelError, match="damaged"):
         model.validate()
 

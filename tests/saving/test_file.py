@@ -82,8 +82,8 @@ def test_an_engine_on_sparse_rows_goes_on(model, tmp_path):
 def test_rows_of_nodes_are_kept_to_the_last_bit(tmp_path):
     model = Grinch(mode=Rules.fast(cap=20, most_entries=12)).fit(S)
     twin = reopened(model, tmp_path)
-    a, b = model._fitted.builder.summaries, twin._fitted.builder.summaries
-    kept = np.flatnonzero(rows_kept(model._fitted.builder.links.table, a.arrays.stale))
+    a, b = model.current_fit().builder.summaries, twin.current_fit().builder.summaries
+    kept = np.flatnonzero(rows_kept(model.current_fit().builder.links.table, a.arrays.stale))
     assert len(kept) > 1000
     assert same_bits(a.arrays.row_sizes[a.capacity + kept], b.arrays.row_sizes[b.capacity + kept])
     for x, y in zip(a.rows_of(a.capacity + kept), b.rows_of(b.capacity + kept), strict=True):
@@ -111,13 +111,13 @@ def test_whenever_it_is_saved(linkage, rows, when, tmp_path):
         model.remove(range(0, 200, 2))
     if when in ("compacted", "emptied"):
         model.remove(range(1, 101, 2))
-        assert model._fitted.builder.n_slots < 200
+        assert model.current_fit().builder.n_slots < 200
     if when == "emptied":
         model.remove(list(model.ids_))
     twin = reopened(model, tmp_path)
     if when == "labels read":
         # The tree that was read is not in the file, and to read it again asks for scores again, which are counted.
-        model._fitted._tree = None
+        model.current_fit()._tree = None
     go_on((model, twin), [(rows[200:350],)], gone=list(model.ids_)[:5], queries=rows[-20:], refine=True)
     assert_same(model, reopened(twin, tmp_path))
 
@@ -218,7 +218,7 @@ def test_feature_names(tmp_path):
 def test_cells_above_their_turn(tmp_path):
     points = gaussian_mixture(16_900, n_features=3, n_classes=40, random_state=1)[0]
     model = Grinch("ward", n_clusters=40).fit(points[:16_600])
-    assert model._fitted.builder.search._cells.n_cells > 1
+    assert model.current_fit().builder.search._cells.n_cells > 1
     twin = reopened(model, tmp_path)
     go_on((model, twin), [(points[16_600:],)], gone=list(range(100, 400)), queries=points[:50])
     model.refine()
@@ -234,7 +234,7 @@ def test_an_interrupted_polish_is_made_up_for(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:300])
     monkeypatch.undo()
-    assert model._fitted.builder._is_due[0]
+    assert model.current_fit().builder._is_due[0]
     twin = reopened(model, tmp_path)
     go_on((model, twin), [(X[300:500],)], queries=X[-5:])
 
@@ -264,7 +264,7 @@ def test_an_interrupted_fit_with_cells(tmp_path):
 def test_what_is_kept_is_kept_to_the_last_bit(tmp_path):
     model = Grinch("ward").fit(X[:900])
     twin = reopened(model, tmp_path)
-    a, b = model._fitted.builder, twin._fitted.builder
+    a, b = model.current_fit().builder, twin.current_fit().builder
     n, at, to = a.n_slots, a.summaries.capacity, b.summaries.capacity
     fresh = np.flatnonzero((a.links.table[at : at + n, 3] != -1) & (a.summaries.arrays.stale[at : at + n] & 1 == 0))
     for name in ("means", "moments", "sibling_scores", "stale", "counted", "changes"):

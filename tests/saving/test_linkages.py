@@ -271,7 +271,7 @@ def test_records_of_all_plain_kinds(tmp_path):
 
     model = Grinch(compare).fit(records)
     twin = reopened(model, tmp_path, linkage=compare)
-    engine, other = model._fitted.builder, twin._fitted.builder
+    engine, other = model.current_fit().builder, twin.current_fit().builder
     for slot in range(len(records)):
         a, b = engine.summaries.items[slot][0], other.summaries.items[slot][0]
         assert type(a) is type(b)

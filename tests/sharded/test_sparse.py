@@ -62,7 +62,7 @@ def test_shards_are_nearly_as_pure_as_one_tree_and_small(cluster, tmp_path):
         np.testing.assert_array_equal(store.tree.child_pairs(), model.tree_.child_pairs())
         assert (store.vectors(range(600)) != X).nnz == 0
     one = model.to_grinch()
-    assert isinstance(one._engine().summaries, SparseSummaries)
+    assert isinstance(one.engine().summaries, SparseSummaries)
     assert (one.tree_.keys() == model.tree_.keys()).all()
 
 

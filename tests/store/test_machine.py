@@ -116,7 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rows)
     @rule()
     def compact(self):
-        self.model._close_gaps(at_once=True)
+        self.model.close_gaps()
         self.done(self.store.compact())
 
     @rule(how=st.sampled_from(["close", "die", "snapshot"]))

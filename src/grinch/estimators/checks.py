@@ -1,10 +1,10 @@
-"""What comes in is checked once, here, before anything changes."""
+"""Checks of input: done once, before anything changes; errors say what is accepted, what came, and what to do."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,12 +15,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from grinch._checks import available_memory
+from grinch._vectors import in_order as sorted_rows
 from grinch.estimators.sparse_checks import check_indices, checked_csr
 from grinch.summaries.frame import LONGEST
 
 # Columns are numbered in int32.
 MOST_COLUMNS = 2**31 - 1
-# What the values of a matrix may be besides real numbers, and what to do about it.
+# Errors by the kind of dtype, for values that are not real numbers.
 OTHER_KINDS = {
     "c": "Complex data not supported: X must hold real numbers; got {dtype}. Put real and imaginary parts side by side,"
     " for example with numpy.hstack([X.real, X.imag])",
@@ -33,7 +34,7 @@ OTHER_KINDS = {
 
 
 def check_vectors(estimator: BaseEstimator, X: Any, reset: bool, stays_sparse: bool = False) -> Any:
-    """X as a numeric matrix, dense or in sparse rows, finite and of the right width.
+    """Return X as a numeric matrix, dense or in sparse rows, finite and of the right width.
 
     Sparse rows have their columns in ascending order, each once. Unless they stay sparse, they must fit in memory as
     dense ones.
@@ -54,50 +55,60 @@ def check_vectors(estimator: BaseEstimator, X: Any, reset: bool, stays_sparse: b
 
 
 def in_order(rows: Any) -> Any:
-    """The same CSR matrix with the columns of every row in ascending order, each once."""
+    """Return the same CSR matrix with the columns of every row in ascending order, each once."""
     if rows.shape[1] > MOST_COLUMNS:
         raise ValueError(
             f"X must have at most {MOST_COLUMNS:,} columns; got {rows.shape[1]:,}. Nothing was inserted; hash them to"
             " fewer, for example with sklearn.feature_extraction.FeatureHasher"
         )
-    rises = np.diff(rows.indices) > 0
-    # From the last entry of a row to the first of the next nothing need rise.
-    ends = rows.indptr[1:-1]
-    rises[ends[(ends > 0) & (ends < rows.indices.size)] - 1] = True
-    if rises.all():
-        return rows
-    rows = rows.copy()
-    # What scipy remembers of the order may be wrong by now.
-    rows.has_sorted_indices = rows.has_canonical_format = False
-    rows.sum_duplicates()
-    return rows
+    # A new matrix of the same arrays: what scipy remembers of the order of the old one may be wrong by now.
+    return sorted_rows(type(rows)((rows.data, rows.indices, rows.indptr), shape=rows.shape))
 
 
 def check_values(rows: Any, first: int = 0, where: str = "") -> None:
-    """A matrix must be finite and not too large; ``first`` is the number of its first row, ``where`` what it is in."""
+    """Refuse a matrix with values that are not finite, or too large to be squared in float32.
+
+    ``first`` is the number of its first row, ``where`` names its source.
+    """
+    for start, piece, values in _pieces(rows):
+        if values.dtype in (np.float32, np.float64) and _is_short(values, piece.shape[1]):
+            continue
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            row, column, wrong = _first(piece, ~np.isfinite(values))
+            value = "NaN" if np.isnan(wrong) else "infinity"
+            raise ValueError(
+                f"X must be finite, but contains {value} in row {first + start + row}, column {column}{where}. Nothing"
+                " was inserted; drop that row or fill the value in (for example with sklearn.impute.SimpleImputer)"
+            )
+        lengths = np.abs(values.astype(np.float64))
+        if not _is_short(lengths, piece.shape[1]):
+            row, _, largest = _first(piece, lengths >= lengths.max())
+            raise ValueError(
+                f"X must hold values that can be squared in float32 (vectors up to length {LONGEST:g}), but row"
+                f" {first + start + row}{where} holds {abs(largest):g}. Nothing was inserted; scale the data first"
+            )
+
+
+def _pieces(rows: Any) -> Iterator[tuple[int, Any, npt.NDArray[Any]]]:
+    """Yield parts of a matrix, each with its first row and its values; of a sparse one, those of its entries."""
     for start in range(0, rows.shape[0], 4096):
         piece = rows[start : start + 4096]
-        if isinstance(piece, np.ndarray) and piece.dtype in (np.float32, np.float64) and _is_short(piece):
-            continue
-        values = piece.data if scipy.sparse.issparse(piece) else piece
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            _refuse_infinite(piece, first + start, where)
-        _check_length(piece, first + start, where)
+        yield start, piece, piece.data if scipy.sparse.issparse(piece) else piece
 
 
 def _is_plain(estimator: BaseEstimator, X: Any) -> bool:
-    """Whether X is beyond doubt: a matrix of floats, of the width that is known and not too large, without names."""
+    """Return whether X needs no further check: a matrix of floats of the known width, not too large, without names."""
     if type(X) is not np.ndarray or X.dtype not in (np.float32, np.float64) or X.ndim != 2 or not len(X):
         return False
     known = vars(estimator)
     if known.get("n_features_in_") != X.shape[1] or "feature_names_in_" in known:
         return False
-    return all(_is_short(X[start : start + 4096]) for start in range(0, len(X), 4096))
+    return all(_is_short(values, X.shape[1]) for _, _, values in _pieces(X))
 
 
-def _is_short(piece: npt.NDArray[Any]) -> bool:
-    """Whether rows of floats are finite and not too large; the largest of values with a nan is a nan."""
-    return float(np.abs(piece).max(initial=0.0)) <= LONGEST / math.sqrt(max(piece.shape[1], 1))
+def _is_short(values: npt.NDArray[Any], width: int) -> bool:
+    """Return whether floats are finite and not too large; the largest of values with a nan is a nan."""
+    return float(np.abs(values).max(initial=0.0)) <= LONGEST / math.sqrt(max(width, 1))
 
 
 def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
@@ -113,7 +124,7 @@ def _as_matrix(estimator: BaseEstimator, X: Any, reset: bool) -> Any:
 
 
 def with_columns(X: Any, width: int) -> Any:
-    """A matrix with columns of zeros behind its own, until there are ``width``; anything else as it is."""
+    """Return a matrix with columns of zeros appended, up to ``width``, and anything else as it is."""
     shape: Any = getattr(X, "shape", ())
     if len(shape) != 2 or not 0 < shape[1] < width:
         return X
@@ -129,7 +140,7 @@ def with_columns(X: Any, width: int) -> Any:
 
 @contextmanager
 def hinting_at_columns(X: Any, known: int) -> Iterator[None]:
-    """For rows that are kept sparse: what to do if X does not have the columns that are known."""
+    """Add to the error for X of another width what to do, for rows that are kept sparse."""
     try:
         yield
     except ValueError as error:
@@ -144,7 +155,7 @@ def hinting_at_columns(X: Any, known: int) -> Iterator[None]:
 
 @contextmanager
 def placing() -> Iterator[None]:
-    """Where nothing is inserted anyhow, an error does not say that nothing was."""
+    """Drop "Nothing was inserted" from errors of methods that insert nothing."""
     try:
         yield
     except ValueError as error:
@@ -156,10 +167,8 @@ def placing() -> Iterator[None]:
 
 
 def check_not_negative(rows: Any, metric: str) -> None:
-    """Counts and shares are not negative."""
-    for start in range(0, rows.shape[0], 4096):
-        piece = rows[start : start + 4096]
-        values = piece.data if scipy.sparse.issparse(piece) else piece
+    """Refuse negative values, for metrics of counts and shares."""
+    for start, piece, values in _pieces(rows):
         if values.min(initial=0) < 0:
             row, column, value = _first(piece, values < 0)
             raise ValueError(
@@ -169,7 +178,7 @@ def check_not_negative(rows: Any, metric: str) -> None:
 
 
 def _first(piece: Any, is_wrong: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
-    """Row, column and value of the first number that is wrong; of a sparse matrix, by its entries."""
+    """Return row, column and value of the first number that is wrong; of a sparse matrix, by its entries."""
     if scipy.sparse.issparse(piece):
         at = int(np.argmax(is_wrong))
         row = int(np.searchsorted(piece.indptr, at, side="right")) - 1
@@ -178,29 +187,8 @@ def _first(piece: Any, is_wrong: npt.NDArray[np.bool_]) -> tuple[int, int, float
     return row, column, float(piece[row, column])
 
 
-def _refuse_infinite(piece: Any, start: int, where: str) -> None:
-    values = piece.data if scipy.sparse.issparse(piece) else piece
-    row, column, wrong = _first(piece, ~np.isfinite(values))
-    value = "NaN" if np.isnan(wrong) else "infinity"
-    raise ValueError(
-        f"X must be finite, but contains {value} in row {start + row}, column {column}{where}."
-        " Nothing was inserted; drop that row or fill the value in (for example with sklearn.impute.SimpleImputer)"
-    )
-
-
-def _check_length(piece: Any, start: int, where: str) -> None:
-    values = piece.data if scipy.sparse.issparse(piece) else piece
-    largest = np.abs(values.astype(np.float64)).max(initial=0.0)
-    if float(largest) > LONGEST / np.sqrt(max(piece.shape[1], 1)):
-        row = _first(piece, np.abs(values.astype(np.float64)) >= largest)[0]
-        raise ValueError(
-            f"X must hold values that can be squared in float32 (vectors up to length {LONGEST:g}), but row"
-            f" {start + row}{where} holds {float(largest):g}. Nothing was inserted; scale the data first"
-        )
-
-
 def _check_room(X: Any) -> None:
-    """A sparse matrix is stored dense by all but Grinch: a row for each point and one for each internal node."""
+    """Refuse a sparse matrix that does not fit in memory as dense rows, one for each point and each internal node."""
     needed = 2 * X.shape[0] * X.shape[1] * 4
     room = available_memory()
     if room is not None and needed > room:
@@ -212,16 +200,16 @@ def _check_room(X: Any) -> None:
 
 
 def check_records(records: Any, linkage: object) -> list[Any]:
-    """Records of any kind as a list, one entry each; rows of a matrix or of a frame are records too."""
+    """Return records of any kind as a list; rows of a matrix or of a data frame are records too."""
     if isinstance(records, (str, bytes, dict)) or not hasattr(records, "__iter__"):
         raise ValueError(
             f"X must be a sequence of records for linkage={linkage!r}; got {type(records).__name__}."
             " Put a single record into a list"
         )
-    if hasattr(records, "to_dict") and hasattr(records, "columns") and not hasattr(records, "to_dicts"):
-        records = records.to_dict("records")
-    elif hasattr(records, "to_dicts"):
+    if hasattr(records, "to_dicts"):
         records = records.to_dicts()
+    elif hasattr(records, "to_dict") and hasattr(records, "columns"):
+        records = records.to_dict("records")
     found = list(records)
     if not found:
         raise ValueError("X must hold at least one record; got 0. Nothing was inserted")
@@ -229,9 +217,9 @@ def check_records(records: Any, linkage: object) -> list[Any]:
 
 
 def check_ids(ids: Any, n: int, known: Container[Any], named: bool | None) -> list[Any] | None:
-    """The ids of new points: one for each, and none that is known. None if points have none.
+    """Return the ids of new points, one for each and none that is known; None if points have none.
 
-    ``named`` is whether the points in the tree have ids; None if there are no points.
+    ``named`` says whether the points in the tree have ids; None if there are no points.
     """
     if named is not None and named != (ids is not None):
         raise ValueError(
@@ -255,14 +243,14 @@ def check_ids(ids: Any, n: int, known: Container[Any], named: bool | None) -> li
     return new
 
 
-def check_known_ids(ids: Any, slot_of: Mapping[Hashable, int]) -> npt.NDArray[np.intp]:
-    """The slots of points by their ids: each in the tree, each once."""
+def check_known_ids(ids: Any, slot_of: Callable[[Hashable], int | None]) -> npt.NDArray[np.intp]:
+    """Return the slots of points by their ids: each in the tree, each once."""
     if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
         raise ValueError(f"ids must be a list of ids; got {ids!r}. Put a single id into a list")
     names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     slots, seen = [], set()
     for name in names:
-        slot = slot_of.get(name) if isinstance(name, Hashable) else None
+        slot = slot_of(name) if isinstance(name, Hashable) else None
         if slot is None:
             raise ValueError(f"ids must name points in the tree; {name!r} is not there (see ids_). Nothing was changed")
         if slot in seen:
@@ -276,7 +264,7 @@ def check_known_ids(ids: Any, slot_of: Mapping[Hashable, int]) -> npt.NDArray[np
 
 
 def check_kind(X: Any) -> None:
-    """What numpy would turn into numbers without a word: by its type alone, so it costs nothing."""
+    """Refuse types that numpy would turn into numbers silently; only the dtype is read."""
     if isinstance(X, np.ma.MaskedArray):
         raise ValueError(
             "X must not be a masked array, whose masked values would count like any other."
@@ -299,7 +287,7 @@ def check_columns(X: Any) -> None:
 
 
 def check_not_records(X: Any) -> None:
-    """Texts and other records are for a linkage of one's own; to reshape them would not help."""
+    """Refuse texts and other records, which are for a linkage of the user's own."""
     first = next(iter(X), None) if isinstance(X, (list, tuple, np.ndarray)) else None
     if isinstance(first, (str, bytes, dict)):
         vectors = "make rows of texts with grinch.text.TextVectors().fit_transform(texts)"
@@ -313,7 +301,7 @@ def check_not_records(X: Any) -> None:
 
 
 def _frame_columns(X: Any) -> Iterable[tuple[Any, Any]]:
-    """Name and values of each column of a data frame of pandas or polars; nothing of anything else."""
+    """Return name and values of each column of a data frame of pandas or polars; nothing of anything else."""
     if not hasattr(X, "columns"):
         return ()
     # Of pandas's columns several may have the same name.
@@ -321,7 +309,7 @@ def _frame_columns(X: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _column_kind(values: Any) -> str | None:
-    """What a column holds if it is not numbers."""
+    """Return what a column holds if it is not numbers."""
     array = np.asarray(values)
     if array.dtype.kind in "mM":
         return "dates or times"

@@ -11,8 +11,7 @@ from grinch.errors import unknown_name
 from grinch.estimators.base import TreeClusterer
 from grinch.estimators.birch import Birch
 from grinch.estimators.grinch import Grinch, Online, Rotate
-from grinch.estimators.hac import HAC
-from grinch.estimators.minibatch import MiniBatchHAC
+from grinch.estimators.hac import HAC, MiniBatchHAC
 from grinch.estimators.perch import Perch
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Self
@@ -26,6 +25,7 @@ from grinch.errors import ShardError
 from grinch.estimators.advice import advise_on_n_clusters, advise_on_points, advise_on_threshold
 from grinch.estimators.base import CUT_BY
 from grinch.estimators.checks import check_ids
+from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch
 from grinch.io.inputs import open_rows
 from grinch.io.rows import SparseRows
@@ -181,9 +181,9 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         ``y`` is ignored; ``ids`` name the points, each once. When it is interrupted or fails, finished tasks are kept
         in ``folder``, and the same call goes on from there.
         """
-        return self._fit_all(X, ids)
+        return self.fit_and_cut(X, ids)
 
-    def _fit_all(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
+    def fit_and_cut(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
         """Fit; ``is_cut`` if neighbours are to be found as well, by the same workers."""
         model = self._checked_model()
         folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
@@ -207,7 +207,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return self
 
     def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch, is_cut: bool) -> tuple[Run, list[Any] | None]:
-        linkage = model._check_parameters(reset=True).linkage
+        linkage = model.checked_parameters().linkage
         is_on_records = not isinstance(linkage, VectorLinkage)
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
@@ -234,7 +234,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
     def fit_predict(self, X: Any, y: Any = None, *, ids: Any = None) -> Labels:
         """The flat clusters of X; those of the automatic cut are found by the same workers as the tree."""
         is_automatic = self.n_clusters is None and self.threshold is None
-        return self._fit_all(X, ids, is_cut=is_automatic or bool(self.noise)).labels_
+        return self.fit_and_cut(X, ids, is_cut=is_automatic or bool(self.noise)).labels_
 
     def _checked_model(self) -> Grinch:
         check_flag("repair", self.repair)
@@ -245,7 +245,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
             )
         names = [name for name in Grinch().get_params() if name not in ("verbose",)]
         model = Grinch(**{name: getattr(self, name) for name in names})
-        linkage = model._check_parameters(reset=True).linkage
+        linkage = model.checked_parameters().linkage
         if (
             not isinstance(linkage, VectorLinkage)
             and isinstance(self.search, str)
@@ -339,7 +339,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         if self._cut is None and is_opened(run):
             # The upper tree has nodes of which no summary is kept.
             model = self.to_grinch()
-            self._cut = model._read(model._automatic)
+            self._cut = model.read_fit(Fit.automatic)
         elif self._cut is None:
             self._check_kept()
             self._find_graph(run)
@@ -427,7 +427,9 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         if keywords:
             raise TypeError(f"explore takes no {', '.join(keywords)}")
         # By name, for what shows trees is beside this, and neither knows the other.
-        return import_module("grinch.serve.notebook").explore(self.tree_, fields=fields, **given)
+        from grinch import explore
+
+        return explore(self.tree_, fields=fields, **given)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_run")

@@ -53,11 +53,11 @@ class Job(RunFolder):
 
     @property
     def linkage(self) -> VectorLinkage | Linkage:
-        return self.model._check_parameters(reset=True).linkage
+        return self.model.checked_parameters().linkage
 
     @property
     def rules(self) -> Rules:
-        return self.model._rules()
+        return self.model.checked_parameters().rules
 
     @property
     def is_exact(self) -> bool:

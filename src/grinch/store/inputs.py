@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +17,7 @@ import scipy.sparse
 
 from grinch.cuts import Choice
 from grinch.estimators.checks import hinting_at_columns
-from grinch.estimators.grinch import Grinch
-from grinch.estimators.inside import begins_sparse, rows_for_engine, with_new_columns, without_fit
+from grinch.estimators.grinch import Grinch, stays_sparse
 from grinch.saving import json_values
 from grinch.store.database import Id
 from grinch.store.row_files import sparse_matrix
@@ -59,7 +57,7 @@ class RowCheck:
 
     @classmethod
     def of(cls, model: Grinch) -> RowCheck:
-        return cls(without_fit(model), model.__sklearn_is_fitted__(), partial(with_new_columns, model))
+        return cls(model.without_fit(), model.__sklearn_is_fitted__(), model.with_new_columns)
 
     def __call__(self, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None, new_columns: bool = False) -> Any:
         """Return X as the store keeps it: a matrix of ``dtype``, or a list of records.
@@ -75,18 +73,18 @@ class RowCheck:
             X = self.widened(X)
             face.n_features_in_ = max(width, getattr(X, "shape", (0, 0))[-1])
         with hinting_at_columns(X, width) if is_sparse else nullcontext():
-            rows = rows_for_engine(face, X, is_first=not self.is_fitted)
+            rows = face.prepare(X, reset=not self.is_fitted).rows
         if isinstance(rows, list):
             return decode_records(encode_records(rows))
         if is_sparse is None:
-            is_sparse = scipy.sparse.issparse(rows) and begins_sparse(self.model)
+            is_sparse = scipy.sparse.issparse(rows) and stays_sparse(self.model.checked_parameters().linkage)
         if dtype is None:
             dtype = np.dtype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
         return sparse_matrix(rows, dtype) if is_sparse else np.ascontiguousarray(dense_rows(rows), dtype)
 
     def as_inserted(self, rows: Any) -> Any:
         """Return rows that were checked as the engine takes them."""
-        return rows_for_engine(self.model, rows)
+        return self.model.prepare(rows, reset=False).rows
 
 
 def refuse_texts(X: Any, folder: Path) -> None:

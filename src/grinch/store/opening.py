@@ -16,7 +16,6 @@ from grinch.cuts.tracking import CUT_BY
 from grinch.errors import unknown_name
 from grinch.estimators.advice import advise_on_threshold
 from grinch.estimators.grinch import Grinch
-from grinch.estimators.inside import linkage_in
 from grinch.linkage.named import metric_in_full
 from grinch.saving import container
 from grinch.store import inputs
@@ -96,7 +95,7 @@ def open(
     # By its name, for the default may change.
     in_full = metric_in_full(given.get("linkage", "average"), metric)
     model = Grinch(**{**given, "metric": in_full}, verbose=verbose)
-    own_linkage = linkage_in(model)
+    own_linkage = model.checked_parameters().linkage
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
     asked = {"n_clusters": n_clusters, "threshold": threshold, "cut": cut, "layer": layer}

@@ -23,7 +23,6 @@ from scipy.sparse import issparse
 
 from grinch._types import Counts, Labels, Slots
 from grinch.cuts.tracking import Change
-from grinch.estimators.inside import close_gaps, engine_of, fit_of, rows_for_engine
 from grinch.estimators.saved import model_from_state
 from grinch.saving import disk
 from grinch.saving.container import Container
@@ -94,7 +93,7 @@ class StoreState:
     def _use_files(self) -> None:
         """Let large arrays grow in files of the store's folder."""
         if self.is_fitted:
-            summaries = engine_of(self.model).summaries
+            summaries = self.model.engine().summaries
             summaries.enlarge = InFiles(self.folder)
             if isinstance(summaries, SparseSummaries):
                 summaries.enlarge_entries = InFiles(self.folder).entries
@@ -105,12 +104,12 @@ class StoreState:
 
     @property
     def n_points(self) -> int:
-        return engine_of(self.model).n_leaves if self.is_fitted else 0
+        return self.model.engine().n_leaves if self.is_fitted else 0
 
     @property
     def n_given(self) -> int:
         """The position of the next point."""
-        return fit_of(self.model).ids.n_given if self.is_fitted else 0
+        return self.model.current_fit().ids.n_given if self.is_fitted else 0
 
     @property
     def row_of(self) -> Counts:
@@ -120,7 +119,7 @@ class StoreState:
         """Return the positions of all points, in ascending order."""
         if not self.is_fitted:
             return np.empty(0, np.int64)
-        fitted = fit_of(self.model)
+        fitted = self.model.current_fit()
         positions = fitted.ids.positions[fitted.builder.slots()]  # type: ignore[attr-defined]
         return positions if fitted.ids.is_in_order else np.sort(positions)
 
@@ -133,8 +132,8 @@ class StoreState:
         """Return which of these positions have a point."""
         if not self.is_fitted:
             return np.zeros(len(positions), np.bool_)
-        engine = engine_of(self.model)
-        slots = fit_of(self.model).ids.slots_at(positions, engine.slots)
+        engine = self.model.engine()
+        slots = self.model.current_fit().ids.slots_at(positions, engine.slots)
         return np.array([slot >= 0 and engine.has(slot) for slot in slots.tolist()], np.bool_)
 
     # Queries ------------------------------------------------------------------------------------------------------
@@ -164,8 +163,8 @@ class StoreState:
         return RowCheck.of(self.model)
 
     def place(self, rows: Any) -> Placed:
-        fitted, engine = fit_of(self.model), engine_of(self.model)
-        places = engine.place(rows_for_engine(self.model, rows))
+        fitted, engine = self.model.current_fit(), self.model.engine()
+        places = engine.place(self.model.prepare(rows, reset=False).rows)
         self.verify_points(places.nearest.astype(np.intp))
         nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest])
         return Placed(fitted.public_ids(engine.numbered(places.sibling)), nearest)
@@ -193,11 +192,11 @@ class StoreState:
     # For readers beside a change ----------------------------------------------------------------------------------
 
     def engine_view(self) -> EngineView | None:
-        return engine_of(self.model).view() if self.n_points else None
+        return self.model.engine().view() if self.n_points else None
 
     def leaves(self) -> Counts:
         """Return, by leaf of the engine's tree, the leaf of the tree handed out."""
-        return fit_of(self.model).leaves() if self.n_points else np.empty(0, np.int64)
+        return self.model.current_fit().leaves() if self.n_points else np.empty(0, np.int64)
 
     def shared_row_of(self) -> Counts:
         """Return :attr:`row_of` for a reader who keeps it while points come and go."""
@@ -259,7 +258,7 @@ class StoreState:
         """Forget removed points, and renumber rows; return the old number of each row."""
         self.n_begun += 1
         if self.is_fitted:
-            close_gaps(self.model)
+            self.model.close_gaps()
             self._use_files()
         positions = self.positions()
         kept: Counts = np.sort(self.row_of[positions])

@@ -16,8 +16,6 @@ from grinch._types import Counts, Labels
 from grinch.cuts.tracking import Change
 from grinch.estimators.base import CUT_BY, TreeClusterer
 from grinch.estimators.grinch import Grinch
-from grinch.estimators.inside import ask_fit, engine_of
-from grinch.estimators.training_points import kept_points
 from grinch.linkage.base import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
 from grinch.summaries.kept import Kept
@@ -93,7 +91,7 @@ class MemorySource:
     # What is there now --------------------------------------------------------------------------------------------
 
     def latest(self) -> int:
-        return 1 if self.model is None else ask_fit(self.model, self._version_of)
+        return 1 if self.model is None else self.model.read_fit(self._version_of)
 
     def _version_of(self, seen: Any) -> int:
         """The number of what a reader of the model sees; another one whenever it has changed."""
@@ -110,7 +108,7 @@ class MemorySource:
             leaves = np.arange(self._tree.n_leaves)
             names = self._tree.names
             return _Known(1, self._tree, leaves, self._labels, leaves.tolist() if names is None else list(names))
-        return ask_fit(self.model, self._look)
+        return self.model.read_fit(self._look)
 
     def _look(self, fitted: Any) -> _Known:
         version, known = self._version_of(fitted), self._known
@@ -162,10 +160,10 @@ class MemorySource:
         def look(fitted: Any) -> tuple[int, Counts, Any]:
             version = self._version_of(fitted)
             if self._kept is None or self._kept[0] != version:
-                self._kept = version, fitted.positions(), kept_points(fitted)
+                self._kept = version, fitted.positions(), fitted.points()
             return self._kept
 
-        return ask_fit(self.model, look)
+        return self.model.read_fit(look)
 
     def columns(self) -> list[str] | None:
         names = getattr(self.model, "feature_names_in_", None)
@@ -204,13 +202,13 @@ class MemorySource:
             raise ValueError("a point can be placed in the tree of a Grinch model or in a store; this is neither")
 
         def placed(fitted: Any) -> Place:
-            known, engine = self._look(fitted), engine_of(model)
+            known, engine = self._look(fitted), model.engine()
             places = model.places(row)
             nearest, beside = (fitted.public_ids(engine.numbered(nodes)) for nodes in (places.nearest, places.sibling))
             near = int(known.positions[nearest[0]]) if places.nearest[0] >= 0 else -1
             return Place(known.version, int(beside[0]), near, {"labels": int(model.predict(row)[0])})
 
-        return ask_fit(model, placed)
+        return model.read_fit(placed)
 
     # Clusters -----------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from grinch.core.engine import Engine
 from grinch.cuts import AutomaticCut, automatic_cut
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, Weights, comparable, distances_of, weighted_by
 from grinch.cuts.persistence import mean_gaps
-from grinch.estimators.automatic import LEAST_NEIGHBORS, is_cut_by_heights, known_heights
+from grinch.estimators.fit import LEAST_NEIGHBORS, is_cut_by_heights, known_heights
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import Merges
 from grinch.sharded.files import joined, n_bytes, read_arrays, read_part, taken, write_arrays
@@ -137,7 +137,7 @@ def _search(job: Job, branch: int, own: Asking, asking: Asking) -> Lists:
     if count > 1:
         slots[:count] = engine.look_around(np.arange(count), limit=count).slots
     if len(asking.numbers):
-        slots[count:] = engine.look_up(clone(job.model)._validate(asking.rows, reset=True).rows, limit=count).slots
+        slots[count:] = engine.look_up(clone(job.model).prepare(asking.rows, reset=True).rows, limit=count).slots
     numbers, homes = np.concatenate([own.numbers, asking.numbers]), np.concatenate([own.homes, asking.homes])
     apart = _apart(job, branch, slots, own.rows, asking.rows)
     near = np.where(slots == NONE, NONE, own.numbers[slots]).astype(np.int32)
@@ -167,7 +167,7 @@ def _turned(slots: Ids, numbers: Labels, apart: Weights, count: int) -> tuple[Id
 
 
 def _engine(job: Job, rows: Any) -> Engine:
-    """An engine that looks for enough neighbours, as :mod:`grinch.estimators.automatic` wants them."""
+    """An engine that looks for enough neighbours, as :mod:`grinch.estimators.fit` wants them."""
     is_few = isinstance(job.linkage, VectorLinkage) and job.model.n_neighbors < LEAST_NEIGHBORS
     return route.new_engine(job, rows, N_NEIGHBORS if is_few else job.model.n_neighbors)
 

@@ -18,7 +18,7 @@ from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.sources import ByKey, _as_keys
+from grinch.neighbors.sources import ByKey, as_keys
 from grinch.sharded.files import joined, n_bytes, read_part, read_rows, taken, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
 from grinch.sharded.stages import skeleton
@@ -105,7 +105,7 @@ def _path(job: Job, piece: int) -> Path:
 
 def new_engine(job: Job, rows: Any, n_neighbors: int) -> Engine:
     """An engine that knows these points and has no tree of them, to find neighbours."""
-    prepared = clone(job.model).set_params(n_neighbors=n_neighbors)._validate(rows, reset=True)
+    prepared = clone(job.model).set_params(n_neighbors=n_neighbors).prepare(rows, reset=True)
     engine: Engine = prepared.new_builder()
     if n_neighbors <= VOTES and isinstance(engine.search, AutoSearch) and count_rows(rows) > SEARCHED_WHOLE_UP_TO:
         # A few are found in smaller cells. As many cells as members are looked at, about.
@@ -129,7 +129,7 @@ def _router(job: Job) -> Engine:
 
 def _branches_near(job: Job, plan: skeleton.Skeleton, rows: Any) -> Labels:
     """The branches of the nearest sampled points, nearest first."""
-    points = clone(job.model)._validate(rows, reset=True).rows
+    points = clone(job.model).prepare(rows, reset=True).rows
     found = _router(job).look_up(points, limit=len(plan.branch_of)).slots
     near = np.where(found == NONE, -1, plan.branch_of[found])
     lost = np.flatnonzero(near[:, 0] < 0)
@@ -142,7 +142,7 @@ def _branch_by_key(job: Job, record: Any, n_branches: int) -> int:
     """The branch of a record that no sampled one is near: the same for all that share their first key."""
     search = job.model.search
     sources = search if isinstance(search, (list, tuple)) else [search]
-    keys = [key for source in sources if isinstance(source, ByKey) for key in _as_keys(source.keys(record))]
+    keys = [key for source in sources if isinstance(source, ByKey) for key in as_keys(source.keys(record))]
     return zlib.crc32(repr(keys[0]).encode()) % n_branches if keys else 0
 
 

@@ -19,7 +19,6 @@ from grinch._checks import count_rows
 from grinch._types import Ids, Labels
 from grinch.cuts import collapse
 from grinch.estimators.advice import no_advice
-from grinch.estimators.automatic import near_by_leaf
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import Merges, merges_of
@@ -94,7 +93,7 @@ def run(job: Job) -> dict[str, int]:
         found[tree.leaves(node)] = number
     # Numbers of clusters as a tree numbers them: leaf i of the upper tree is branch i.
     top = merges_of(collapse(tree, found).tree)
-    branch_of = _without_crumbs(found, near_by_leaf(model._fitted, model._engine()))
+    branch_of = _without_crumbs(found, model.current_fit().neighbors())
     shard_of = _dealt(np.bincount(branch_of, minlength=len(branches)), job.n_shards)
     written = write_rows(job.path(STAGE, "rows"), rows)
     arrays = {"branch_of": branch_of, "shard_of": shard_of, "pairs": top.pairs, "scores": top.scores}
