@@ -19,10 +19,11 @@ from grinch import Grinch, cuts
 from grinch.cuts.tracking import KINDS
 from grinch.cuts.tracking.cut import FEW_POINTS
 from grinch.cuts.tracking.tracker import keys_of
-from grinch.store.cluster_tracking import ClusterTracking, Recut
+from grinch.store.state import ClusterTracking, Recut
 from grinch.tree import move_log
 from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT, leaves_under, nodes_in
 from partitions import changes_between, ids_after
+from store.made import same_partition
 
 CUTS: dict[str, dict[str, Any]] = {
     "one": {"n_clusters": 1},
@@ -41,12 +42,6 @@ many = st.tuples(st.integers(1, 50), st.integers(0, 2**32 - 1)).map(
     lambda drawn: np.random.default_rng(drawn[1]).normal(size=(drawn[0], 2)).astype(np.float32)
 )
 batches = st.one_of(few, many)
-
-
-def same_partition(one, other):
-    """Whether two arrays of labels name the same clusters."""
-    pairs = set(zip(one.tolist(), other.tolist(), strict=True))
-    return len(pairs) == len(set(one.tolist())) == len(set(other.tolist()))
 
 
 def own_labels(model, n_clusters=None, threshold=None, cut="sizeable", layer="auto"):
@@ -376,39 +371,30 @@ def test_a_tree_that_outgrows_its_room_and_is_put_in_order(monkeypatch, most):
     assert state["keys"][root] == keys_of(tree.positions[slots]).sum()
 
 
-def infinitely_apart(a, b):
-    """Groups with nothing in common are infinitely far apart."""
-    a, b = {x[0] for x in a}, {x[0] for x in b}
-    return len(a & b) / len(a | b) if a & b else -float("inf")
-
-
-def test_records_that_are_infinitely_far_apart():
-    records = [(letter,) for letter in "abacadbbccddeeffabcdefzzzzyx" * 5]
-    model = Grinch(infinitely_apart, n_neighbors=4).partial_fit(records[:70])
-    tracking = tracked_by_all(model)
-    for version, first in enumerate(range(70, 140, 10), 1):
-        model.partial_fit(records[first : first + 10])
+@pytest.mark.parametrize("case", ["infinitely far apart", "as deep as it has points"])
+def test_odd_trees(case):
+    if case == "infinitely far apart":
+        rows = [(letter,) for letter in "abacadbbccddeeffabcdefzzzzyx" * 5]
+        model, first, step = Grinch(infinitely_apart, n_neighbors=4), 70, 10
+    else:
+        rows = np.cumsum(np.linspace(1, 2, 800))[:, None].astype(np.float32)
+        model, first, step = Grinch(metric="euclidean", mode="paper", n_neighbors=3), 700, 20
+    tracking = tracked_by_all(model.partial_fit(rows[:first]), apart={"threshold": -50.0})
+    for version, start in enumerate(range(first, len(rows), step), 1):
+        model.partial_fit(rows[start : start + step])
         tracking.commit(version)
         for name, how in CUTS.items():
             if is_followed(how):
                 assert same_partition(tracking.labels(name), own_labels(model, **how))
     tracking.recut("auto", 100)
     assert same_partition(tracking.labels("auto"), own_labels(model))
+    assert same_partition(tracking.labels("apart"), own_labels(model, threshold=-50.0))
 
 
-def test_a_tree_as_deep_as_it_has_points():
-    X = np.cumsum(np.linspace(1, 2, 800))[:, None].astype(np.float32)
-    model = Grinch(metric="euclidean", mode="paper", n_neighbors=3).partial_fit(X[:700])
-    tracking = ClusterTracking(model)
-    high = {"n_clusters": 7, "cut": "height"}
-    for name, how in {"k": {"n_clusters": 7}, "high": high, "t": {"threshold": -50.0}, "auto": {}}.items():
-        tracking.add(name, **how)
-    for version, first in enumerate(range(700, 800, 20), 1):
-        model.partial_fit(X[first : first + 20])
-        tracking.commit(version)
-    assert same_partition(tracking.labels("k"), cuts.cut_sizeable(model.tree_, 7))
-    assert same_partition(tracking.labels("high"), cuts.cut_n_clusters(model.tree_, 7))
-    assert same_partition(tracking.labels("t"), cuts.cut_threshold(model.tree_, -50.0))
+def infinitely_apart(a, b):
+    """Groups with nothing in common are infinitely far apart."""
+    a, b = {x[0] for x in a}, {x[0] for x in b}
+    return len(a & b) / len(a | b) if a & b else -float("inf")
 
 
 def test_beside_a_large_cluster_little_is_written():
@@ -470,18 +456,6 @@ def test_few_points_are_cut_again_as_they_double():
             assert tracking["auto"].drift.points == version
             assert same_partition(tracking.labels("auto"), own_labels(model))
     assert tracking["auto"].drift.points == FEW_POINTS
-
-
-def test_a_copy_of_the_model_is_not_followed():
-    X = load_digits().data[:200]
-    model = Grinch().partial_fit(X[:100])
-    tracking = tracked_by_all(model)
-    other = pickle.loads(pickle.dumps(model))
-    assert len(other.growing_tree().links.moved) == 0
-    before = tracking.labels("three")
-    other.partial_fit(X[100:])
-    assert tracking.commit(1) == []
-    assert (tracking.labels("three") == before).all()
 
 
 def test_cuts_come_and_go():

@@ -16,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import grinch
 from effort import at_night, trials
 from grinch import Grinch
+from grinch.estimators.inside import close_gaps
 from grinch.store import snapshots
-from grinch.store.cluster_tracking import ClusterTracking
+from grinch.store.state import ClusterTracking
 
 CENTRES = np.random.default_rng(7).normal(size=(6, 4)) * 3
 
@@ -127,7 +128,12 @@ class StoreMachine(RuleBasedStateMachine):
         if how == "close":
             self.store.close()
         else:
-            die(self.store)
+            # The files as they are, as if its process had been killed; the check waits for snapshots.
+            self.store.check()
+            folder = self.folder.with_name(f"{self.folder.name}-")
+            shutil.copytree(self.folder, folder)
+            self.store.close()
+            self.folder = folder
         self.store = grinch.open(self.folder)
 
     @rule()
@@ -161,12 +167,6 @@ class StoreMachine(RuleBasedStateMachine):
             self.store.check()
             self.store.close()
             shutil.rmtree(self.folder.parent)
-
-
-def die(store) -> None:
-    """What is left of a store when its process is killed: the files as they are, and no lock."""
-    store._snapshots.wait()
-    store._release()
 
 
 def with_names(change, rows):

@@ -62,7 +62,8 @@ def reading(path: Path, *others: type[Exception]) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, (DamagedStore, LinkageError)) or not isinstance(error, (*NO_SENSE, *others)):
             raise
-        raise damaged(path, f"{type(error).__name__}: {error}") from error
+        why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise damaged(path, why) from error
 
 
 def is_full(error: BaseException) -> bool:

@@ -32,16 +32,15 @@ from grinch.saving.container import Container
 from grinch.store import inputs, snapshots
 from grinch.store.damage import DamagedStore, OtherEngine, damaged, reading
 from grinch.store.database import NOT_IN_LOG, Database, Id, KnownId, Operation
-from grinch.store.gate import Gate
-from grinch.store.lock import StoreLocked, WriterLock, describe, holder
+from grinch.store.lock import Gate, StoreLocked, WriterLock, describe, holder
 from grinch.store.maintenance import back_up, check_store
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
-from grinch.store.queries import DEFAULT_CUT, View
+from grinch.store.queries import DEFAULT_CUT, FrozenState, View
 from grinch.store.row_files import block_sums
 from grinch.store.rows import StoredRows, files_of, vectors_name
 from grinch.store.snapshots import CAN_FORK, Snapshots, Verification, snapshot_name
-from grinch.store.state import FrozenState, StoreState, ids_as_arrays
+from grinch.store.state import StoreState, ids_as_arrays
 from grinch.tree import Tree
 
 # Entries of the database that are in a snapshot, too, to rebuild a store.
@@ -356,7 +355,7 @@ class Store:
     def _checked(self, X: Any, ids: Any, payload: Any, columns: Any, new_columns: bool = False) -> inputs.Batch:
         """Return points that come as the store keeps them."""
         columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
-        rows = self._live().checked(X, columns, new_columns)
+        rows = self._rows.checked(X, self._now().row_check(), columns, new_columns)
         n, is_named, kind = count_rows(rows), self._database.get("is_named"), self._database.get("id_kind")
         return inputs.Batch(rows, inputs.check_ids(ids, n, is_named, kind), inputs.check_payload(payload, n), columns)
 
@@ -424,7 +423,7 @@ class Store:
             positions = self._live().positions(ids)
             if not len(positions):
                 return state.version
-            rows = None if X is None else self._live().checked(X)
+            rows = None if X is None else self._rows.checked(X, state.row_check())
             if rows is not None and count_rows(rows) != len(positions):
                 raise ValueError(f"X must have a row for each of the {len(positions)} ids; got {count_rows(rows)}")
             payloads = inputs.check_payload(payload, len(positions))
