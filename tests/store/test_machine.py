@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import grinch
 from effort import at_night, trials
 from grinch import Grinch
-from grinch.estimators.inside import close_gaps
 from grinch.store import snapshots
 from grinch.store.state import ClusterTracking
 

@@ -93,15 +93,16 @@ class StoreState:
         self._is_row_of_shared = False
         self.row_sums: dict[str, npt.NDArray[Any]] = {}
         """The checksums of the blocks of the rows, as the snapshot had them."""
+        self._in_files = InFiles(folder)
         self._use_files()
 
     def _use_files(self) -> None:
         """Let large arrays grow in files of the store's folder."""
         if self.is_fitted:
             summaries = self.model.engine().summaries
-            summaries.enlarge = InFiles(self.folder)
+            summaries.enlarge = self._in_files
             if isinstance(summaries, SparseSummaries):
-                summaries.enlarge_entries = InFiles(self.folder).entries
+                summaries.enlarge_entries = self._in_files.entries
 
     @property
     def is_fitted(self) -> bool:

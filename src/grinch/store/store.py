@@ -748,7 +748,7 @@ class Store:
 
     def _new_connection(self) -> Database:
         """Return a connection for reading, which sees what is committed now."""
-        connection = self._spare.pop() if self._spare else Database(self.folder, readonly=True)
+        connection = self._spare.pop() if self._spare else self._database.reader()
         connection.look_again()
         return connection
 
