@@ -179,7 +179,7 @@ TEXTS = [
         ("Ärger", [9]),
         ("nothing like it", []),
         ("p4", [4]),
-        ("1907", [7]),
+        ("1906", [6]),
         # The name of a field is no text: it would be found in all points.
         ("title", []),
     ],

@@ -38,7 +38,7 @@ class EarlierFormat(ValueError):
 
 
 class OtherEngine(ValueError):
-    """A store whose log another engine wrote: doing it again could give another tree."""
+    """A store whose log another engine wrote: replaying it could give another tree."""
 
 
 def damaged(path: Path, why: str) -> DamagedStore:

@@ -62,7 +62,7 @@ NOT_IN_LOG = ("adopt", "refine", "compact", "recover")
 
 
 class Operation(NamedTuple):
-    """A line of the log: what was done, which rows came with it, and the number of the engine that did it.
+    """An entry of the log: a change, the rows that came with it, and the number of the engine that made it.
 
     Few rows are in the log themselves (``rows``): then one file is on disk sooner than two.
     """

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the system takes back when its holder dies, and that says who holds it."""
+"""Locks: one process writes to a store, and one of its threads, while the others read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
 class StoreLocked(RuntimeError):
-    """Somebody else is writing to the store."""
+    """Another process is writing to the store."""
 
 
 class WriterLock:
-    """The right to write to a folder, as long as this process lives or until it is given back.
+    """The right to write to a folder, until it is released or this process ends.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -60,13 +60,13 @@ class WriterLock:
             os.pwrite(self._file, json.dumps(about).encode(), 0)
 
     def forget(self) -> None:
-        """In a forked process: the lock is the parent's, and does not outlive it."""
+        """Close the file in a forked process: the lock is the parent's."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def is_ours(self) -> bool:
-        """Whether the lock is still that of the folder: somebody may have taken the file away."""
+        """Return whether the lock is still that of the folder: its file may have been deleted."""
         try:
             return self._file is not None and os.path.samestat(os.fstat(self._file), os.stat(self.path))
         except OSError:
@@ -83,7 +83,7 @@ class WriterLock:
 
 
 def holder(folder: Path) -> dict[str, Any] | None:
-    """Who holds the lock of a folder, or held it when it died: host, pid and since when; None if nobody does."""
+    """Return the host, the pid and the start of the process that holds, or last held, the lock of a folder."""
     try:
         about = json.loads((folder / "writer.lock").read_text() or "null")
         return about if isinstance(about, dict) else None
@@ -92,7 +92,7 @@ def holder(folder: Path) -> dict[str, Any] | None:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether somebody is writing to a folder right now."""
+    """Return whether a process is writing to a folder now."""
     try:
         file = os.open(folder / "writer.lock", os.O_RDWR)
     except OSError:
@@ -117,7 +117,7 @@ def describe(about: dict[str, Any] | None) -> str:
 
 
 def _take_soon(file: int) -> None:
-    """Take the lock; whoever only looks whether it is held has it for an instant."""
+    """Take the lock; try again, for :func:`is_held` holds it for an instant."""
     for _ in range(ATTEMPTS - 1):
         with suppress(OSError):
             return _take(file)
@@ -150,9 +150,9 @@ View = TypeVar("View")
 
 
 class Gate(Generic[View]):
-    """Admits one thread at a time to what changes, in the order in which they come.
+    """A lock that admits one thread at a time, in the order in which they come.
 
-    Whoever is inside can publish a view. As long as it is there, readers are given it and do not wait.
+    The thread inside can publish a view. Until it leaves, readers are given that view and do not wait.
 
     >>> gate = Gate[str]()
     >>> def read() -> None:
@@ -188,12 +188,12 @@ class Gate(Generic[View]):
 
     @property
     def is_asked(self) -> bool:
-        """Whether another thread than the one that writes has read since somebody last wrote."""
+        """Whether another thread than the last writer has read since a view was published."""
         return self._is_asked
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Be alone inside, as a writer; a thread that is inside already stays there."""
+        """Be the only thread inside, as a writer; a thread that is inside already stays there."""
         if self.is_ours:
             yield
             return
@@ -205,14 +205,14 @@ class Gate(Generic[View]):
             self._leave()
 
     def publish(self, view: View) -> None:
-        """Let readers use this view until whoever is inside leaves."""
+        """Let readers use this view until the thread inside leaves."""
         with self._changed:
             self._view, self._is_asked = view, False
             self._changed.notify_all()
 
     @contextmanager
     def reading(self, accepts: Callable[[View], bool] = lambda view: True) -> Iterator[View | None]:
-        """Yield the view that is published, if the reader accepts it; otherwise None, alone inside."""
+        """Yield the published view, if the reader accepts it; otherwise None, as the only thread inside."""
         if self.is_ours:
             yield None
             return
@@ -230,7 +230,7 @@ class Gate(Generic[View]):
         self._view = None
 
     def _enter(self, accepts: Callable[[View], bool] | None) -> View | None:
-        """Wait to be alone inside; a reader, who says which view it accepts, is given that instead if there is one."""
+        """Wait to be the only thread inside; return a published view instead if there is one that ``accepts`` takes."""
         me, ticket = threading.get_ident(), object()
 
         def offered() -> View | None:

@@ -58,7 +58,7 @@ class FrozenState:
         self.version, self.n_points, self.n_given = state.version, state.n_points, state.n_given
         self.n_rows, self.row_of, self.settings = state.n_rows, state.shared_row_of(), state.settings
         self.cut_names = list(state.cut_names)
-        self._row_check, self._verify_points = state.row_check().without_points(), state.verify_points
+        self._row_check = state.row_check().without_points()
         self._positions = state.positions()
         self._engine = state.engine_view()
         # By leaf of the engine's tree, the leaf of the tree that is handed out.
@@ -112,7 +112,6 @@ class FrozenState:
         """Return the nearest leaf, the node beside which each row would go, and the score of the two."""
         assert self._engine is not None
         places = self._engine.place(self._row_check.as_inserted(rows))
-        self._verify_points(self._engine.slots[places.nearest[places.nearest != NONE]])
         return self._public(places.nearest), self._public(places.sibling), places.score
 
     def _public(self, nodes: Any) -> Counts:
@@ -304,7 +303,7 @@ class View:
 
     @property
     def cut_names(self) -> list[str]:
-        """The names of the cuts that are followed."""
+        """The names of the cuts that are tracked."""
         return list(self._state.cut_names)
 
     def cuts(self) -> dict[str, dict[str, Any]]:

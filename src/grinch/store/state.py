@@ -12,7 +12,7 @@ import json
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -56,14 +56,14 @@ RECUT_SHARE = 0.5
 
 
 class Placed(NamedTuple):
-    """Where rows would go: the node of the tree beside which, and the position of the nearest point (-1: unknown)."""
+    """The nodes that rows would become siblings of, and the positions of the nearest points (-1: unknown)."""
 
     beside: Counts
     nearest: Counts
 
 
 class AboutCut(NamedTuple):
-    """How a cut is made, and how much changed since it was made."""
+    """The parameters of a cut, and the share of points that changed since it was made."""
 
     kind: str
     parameters: dict[str, Any]
@@ -87,8 +87,6 @@ class StoreState:
         self.version = self.n_rows = 0
         self.n_begun = 0
         """The number of changes that were begun: after one that failed, this state must not be used any more."""
-        self.verify_points: Callable[[Slots], None] = lambda slots: None
-        """Raises if the rows of these points, by their slots, are not as they were written."""
         self._row_of: Counts = np.empty(0, np.int64)
         self._is_row_of_shared = False
         self.row_sums: dict[str, npt.NDArray[Any]] = {}
@@ -171,7 +169,6 @@ class StoreState:
     def place(self, rows: Any) -> Placed:
         fitted, engine = self.model.current_fit(), self.model.engine()
         places = engine.place(self.model.prepare(rows, reset=False).rows)
-        self.verify_points(places.nearest.astype(np.intp))
         nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest])
         return Placed(fitted.public_ids(engine.numbered(places.sibling)), nearest)
 
@@ -386,7 +383,7 @@ class InFiles:
 
 
 class Recut(NamedTuple):
-    """What a recut would give: how many clusters instead of how many now, and the ARI of the two."""
+    """The outcome of a recut: the number of clusters then and now, and the adjusted Rand index of the two."""
 
     n_clusters: int
     n_clusters_now: int
