@@ -57,11 +57,12 @@ __all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"grinch.{_HOMES[name]}"), name)
     if name in _ROOMS:
         return import_module(f"grinch.{name}")
-    raise AttributeError(f"module 'grinch' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'grinch' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"grinch.{_HOMES[name]}"), name)
+    return found
 
 
 def __dir__() -> list[str]:

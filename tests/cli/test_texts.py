@@ -144,7 +144,7 @@ def test_stop_words_alone_are_clustered_too(folder):
         (["marks.txt"], "texts must have words of two letters or more"),
         (["nowhere.txt"], "does not exist"),
         (["broken.jsonl", "--text", "a"], "line 2"),
-        (["list.jsonl", "--text", "a"], "must have an object in each line"),
+        (["list.jsonl", "--text", "a"], "must have one JSON object on each line"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(folder, arguments, complaint):

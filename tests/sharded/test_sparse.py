@@ -9,9 +9,10 @@ import scipy.sparse
 from grinch import Grinch
 from grinch.datasets import paper_synthetic
 from grinch.io.inputs import open_rows
+from grinch.io.rows import joined, n_bytes, taken
 from grinch.metrics import dendrogram_purity
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.files import joined, n_bytes, read_rows, taken, write_rows
+from grinch.sharded.files import read_rows, write_rows
 from grinch.summaries import SparseSummaries
 
 

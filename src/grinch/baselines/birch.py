@@ -254,7 +254,7 @@ def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -
                 nodes.append(sub.child_)
                 members.append(own)
         parts.append(here)
-    merges = Merges(len(points))
+    merges = MergeList(len(points))
     tops: dict[int, Top] = {}
     for i in range(len(nodes) - 1, -1, -1):
         found = [
@@ -276,7 +276,7 @@ def _growing(nodes: list[Any], members: list[Any]) -> Iterator[tuple[Any, Any]]:
         i += 1
 
 
-class Merges:
+class MergeList:
     """Merges into a binary tree: pairs of nodes and their heights, leaves numbered first."""
 
     def __init__(self, n_leaves: int):

@@ -24,8 +24,8 @@ from typer.core import TyperGroup
 
 import grinch
 from grinch.errors import SettingsWarning
+from grinch.io.points import STANDARD_INPUT
 from grinch.io.read import FileError
-from grinch.io.tables import STANDARD_INPUT
 from grinch.store.lock import StoreLocked
 
 

@@ -20,9 +20,9 @@ from grinch.cli.results import print_branches, print_results, write_results
 from grinch.cli.sharded import ManyWorkers, cluster_by_many
 from grinch.cli.texts import Input, TextOptions, are_wordless, metric_of_texts, named_branches, read_input
 from grinch.cuts import Choice
-from grinch.estimators.advice import no_advice
-from grinch.estimators.base import TreeClusterer
+from grinch.estimators.checks import no_advice
 from grinch.estimators.registry import SYSTEMS, make_system
+from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.io.points import Asked
 from grinch.io.read import FileError, Points
 from grinch.metrics import dendrogram_purity

@@ -29,9 +29,8 @@ from grinch.cli.options import StorePath, cut_settings
 from grinch.cli.store import open_existing, open_or_create
 from grinch.cli.texts import Rows, TextOptions, are_wordless, is_of_texts, metric_of_texts, read_input
 from grinch.estimators.checks import check_ids, check_vectors
-from grinch.io.points import MOST_NAMES, Asked, shown
+from grinch.io.points import MOST_NAMES, STANDARD_INPUT, Asked, shown
 from grinch.io.read import FileError, Points
-from grinch.io.tables import STANDARD_INPUT
 from grinch.io.trees import write_clusters
 from grinch.io.write import harmless
 from grinch.progress import progress_bar

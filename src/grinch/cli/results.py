@@ -17,9 +17,9 @@ import grinch
 from grinch import Rules
 from grinch._types import Labels
 from grinch.cli.app import console, print_table, say
-from grinch.cli.texts import Branch
+from grinch.cli.texts import NamedBranch
 from grinch.errors import cause_of
-from grinch.estimators.base import TreeClusterer
+from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.io.read import Points
 from grinch.io.trees import write_clusters, write_layers, write_newick, write_scipy, write_tsv
 from grinch.io.write import harmless, replacing
@@ -117,7 +117,7 @@ def print_quality(
     print_table(["", "seconds", "dendrogram purity", "F1 of the cut"], rows, left=[""])
 
 
-def print_branches(branches: Sequence[Branch]) -> None:
+def print_branches(branches: Sequence[NamedBranch]) -> None:
     """Print the largest clusters with their keywords."""
     clusters = [branch for branch in branches if branch.cluster is not None]
     if not clusters:
@@ -136,7 +136,7 @@ def write_results(
     seconds: float,
     out: Path,
     picture: bool,
-    branches: Sequence[Branch] | None = None,
+    branches: Sequence[NamedBranch] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a tree and its clusters to a folder in all formats, and print the names of the files.
@@ -192,7 +192,7 @@ def print_written(out: Path, names: Iterable[str]) -> None:
         console.print(f"  {name:15} {WRITTEN[name]}")
 
 
-def _write_branches(path: Path, branches: Sequence[Branch], offset: int) -> None:
+def _write_branches(path: Path, branches: Sequence[NamedBranch], offset: int) -> None:
     """Write branches as CSV, with the node names of tree.tsv, except leaves, which are numbers."""
 
     def name(node: int | None) -> str:

@@ -39,10 +39,10 @@ from grinch.cli.results import (
 )
 from grinch.errors import ShardError, missing_extra
 from grinch.io.inputs import SUFFIXES, found_paths, open_rows
-from grinch.io.parquet import choose_columns
-from grinch.io.points import Asked, FileError, check_names
+from grinch.io.parquet import choose_columns, open_parquet
+from grinch.io.points import Asked, FileError, blaming, check_names
 from grinch.io.read import Points, read_points
-from grinch.io.rows import Rows, open_parquet
+from grinch.io.rows import Rows
 from grinch.io.trees import write_clusters, write_layers, write_scipy
 from grinch.metrics import dendrogram_purity, pairwise_f1
 from grinch.running import Workers, import_distributed
@@ -241,15 +241,8 @@ def _features(path: Path, columns: str | None, asked: Asked) -> list[str] | str:
     """Return the columns of --columns, or all of numbers (or the only one of lists) that no other option names."""
     import pyarrow
 
-    try:
-        with open_parquet(str(path)) as file:
-            schema = file.schema_arrow
-    except ImportError:
-        raise
-    # Whatever a damaged file makes the reader raise, it is the file that is to blame.
-    except Exception as error:
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise FileError(f"FILE {str(path)!r} cannot be read as .parquet (truncated or damaged?): {why}") from error
+    with blaming(path, ".parquet"), open_parquet(path) as file:
+        schema = file.schema_arrow
     check_names(schema.names, asked)
     names = None
     if columns is not None:

@@ -13,9 +13,8 @@ import scipy.sparse
 from grinch._types import Labels, Mask
 from grinch.cli.app import count_of, title_of
 from grinch.cuts import collapse
-from grinch.io.points import Asked, FileError, Points
+from grinch.io.points import Asked, FileError, Points, ending_of
 from grinch.io.read import Texts, read_points, read_texts
-from grinch.io.tables import ending_of
 from grinch.store.inputs import TEXT_FILE
 from grinch.text import EncodedTexts, TextVectors, find_encoder
 from grinch.text.encoders import saved_encoder
@@ -29,7 +28,7 @@ N_WORDS = 5
 MANY_UNKNOWN = 0.2
 
 
-class Branch(NamedTuple):
+class NamedBranch(NamedTuple):
     """A cluster, or a branch above clusters: nodes of the tree, the number of points, and keywords."""
 
     node: int
@@ -186,7 +185,7 @@ def are_wordless(rows: Any) -> Mask:
     return np.diff(rows.indptr) == 0 if is_sparse else np.zeros(rows.shape[0], np.bool_)
 
 
-def named_branches(tree: Tree, flat: Labels, points: Points, made_by: Rows) -> list[Branch]:
+def named_branches(tree: Tree, flat: Labels, points: Points, made_by: Rows) -> list[NamedBranch]:
     """Return the clusters and the branches above them with their keywords, the largest first.
 
     Keywords are those of the rows that were clustered, if they are of words; rows of sequences of characters name
@@ -206,5 +205,5 @@ def named_branches(tree: Tree, flat: Labels, points: Points, made_by: Rows) -> l
         node, up = int(above.nodes[v]), above.tree.parent(v)
         parent = None if up is None else int(above.nodes[up])
         cluster = int(above.clusters[v]) if above.tree.is_leaf(v) else None
-        found.append(Branch(node, parent, cluster, int(above.sizes[v]), words[node]))
+        found.append(NamedBranch(node, parent, cluster, int(above.sizes[v]), words[node]))
     return found

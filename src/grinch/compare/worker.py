@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.cuts import cut_best_f1
-from grinch.estimators.advice import no_advice
+from grinch.estimators.checks import no_advice
 from grinch.estimators.registry import make_system
 from grinch.metrics import dendrogram_purity, pairwise_f1
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from grinch._checks import check_count
 from grinch.datasets.catalog import CATALOG, Description
-from grinch.datasets.readers import Labelled
+from grinch.datasets.readers import Labelled, from_sklearn, needs_download
 from grinch.errors import unknown_name
 from grinch.io.read import FileError
 
@@ -70,7 +70,9 @@ def available(folder: str | Path | None = None) -> list[str]:
     True
     """
     home = _folder(folder)
-    return [d.name for d in CATALOG.values() if (home and _find(d, home)) or (d.bundled and d.bundled.is_here())]
+    return [
+        d.name for d in CATALOG.values() if (home and _find(d, home)) or (d.in_sklearn and not needs_download(d.name))
+    ]
 
 
 def _whole(description: Description, folder: str | Path | None, download: bool) -> Labelled:
@@ -78,8 +80,8 @@ def _whole(description: Description, folder: str | Path | None, download: bool) 
     path = _find(description, home) if home else None
     if path is not None:
         return _read(description, path)
-    if description.bundled and (download or description.bundled.is_here()):
-        return description.bundled.get()
+    if description.in_sklearn and (download or not needs_download(description.name)):
+        return from_sklearn(description.name)
     raise _not_found(description, home)
 
 
@@ -115,7 +117,7 @@ def _find(description: Description, home: Path) -> Path | None:
 
 def _not_found(description: Description, home: Path | None) -> FileNotFoundError:
     place = f"it is not in {str(home)!r} or a folder in it" if home else f"give its folder as folder= or in {FOLDER}"
-    fetch = ". Or let scikit-learn fetch it: download=True" if description.bundled else ""
+    fetch = ". Or let scikit-learn fetch it: download=True" if description.in_sklearn else ""
     return FileNotFoundError(
         f"name={description.name!r} needs the file {' or '.join(description.files)}: {place}."
         f" Get it from {description.where}; format: {description.format}{fetch}"

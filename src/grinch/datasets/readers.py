@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,41 +113,21 @@ def _paired(path: Path, vectors: npt.NDArray[Any], labels: npt.NDArray[Any]) -> 
     return Labelled(vectors, labels)
 
 
-def always() -> bool:
-    return True
+def from_sklearn(name: str) -> Labelled:
+    """Return a data set that scikit-learn ships, or fetches and keeps."""
+    import sklearn.datasets as source
+
+    if name == "covtype":
+        return Labelled(*source.fetch_covtype(return_X_y=True))
+    if name == "mnist":
+        return Labelled(
+            *source.fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff")
+        )
+    return Labelled(*getattr(source, f"load_{name}")(return_X_y=True))
 
 
-def never() -> bool:
-    return False
-
-
-class Bundled(NamedTuple):
-    """How to get a data set through scikit-learn."""
-
-    get: Callable[[], Labelled]
-    is_here: Callable[[], bool] = always
-    """Whether ``get`` needs no network."""
-
-
-def shipped(name: str) -> Labelled:
-    import sklearn.datasets
-
-    return Labelled(*getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
-
-
-def covtype() -> Labelled:
-    from sklearn.datasets import fetch_covtype
-
-    return Labelled(*fetch_covtype(return_X_y=True))
-
-
-def has_covtype() -> bool:
-    """Return whether scikit-learn fetched it before, by its files: asking scikit-learn would create its folder."""
+def needs_download(name: str) -> bool:
+    """Return whether scikit-learn would have to fetch a data set; by its files, as asking would create its folder."""
     home = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser() / "covertype"
-    return all(any(home.glob(f"{part}*")) for part in ("samples", "targets"))
-
-
-def mnist() -> Labelled:
-    from sklearn.datasets import fetch_openml
-
-    return Labelled(*fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff"))
+    has_covtype = all(any(home.glob(f"{part}*")) for part in ("samples", "targets"))
+    return name == "mnist" or (name == "covtype" and not has_covtype)

@@ -12,8 +12,8 @@ from grinch._checks import check_count
 from grinch.baselines.birch import BirchBuilder
 from grinch.baselines.perch import METRICS
 from grinch.errors import unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_vectors
+from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared
 from grinch.linkage.named import linkage_of
 
 

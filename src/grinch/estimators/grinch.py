@@ -20,9 +20,9 @@ from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.cuts.tracking import GrowingTree
 from grinch.errors import LinkageError, unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
+from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise

@@ -12,9 +12,9 @@ from grinch.baselines.perch import METRICS, PerchBuilder
 from grinch.baselines.perch_moves import PerchRules
 from grinch.cuts.costs import COSTS
 from grinch.errors import unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_vectors
 from grinch.estimators.fit import Fit
+from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared
 from grinch.linkage.named import linkage_of
 from grinch.tree import Tree
 

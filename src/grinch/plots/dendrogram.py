@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from grinch._checks import check_count
 from grinch._types import Floats, Ids, Labels
 from grinch.cuts import check_n_clusters
-from grinch.plots.names import MOST, NEARLY_ALL, GivenLabels, Groups, Naming, default_size, groups, whole_nodes
+from grinch.plots.names import MOST, NEARLY_ALL, GivenLabels, LabelGroups, Naming, default_size, groups, whole_nodes
 from grinch.plots.style import (
     ACCENT,
     AS_IT_IS,
@@ -141,7 +141,7 @@ def _fitting(tree: Tree, outlined: Callable[[int], list[Branch]], n_clusters: in
 
 
 def _distances(
-    branches: list[Branch], naming: Naming, vectors: npt.ArrayLike | None, classes: Groups | None
+    branches: list[Branch], naming: Naming, vectors: npt.ArrayLike | None, classes: LabelGroups | None
 ) -> Floats | None:
     """How far apart the last branches are, by their places in the list, if there is something to tell by."""
     last = [i for i, branch in enumerate(branches) if not branch.parts]
@@ -173,7 +173,7 @@ def _captions(tree: Tree, naming: Naming, nodes: list[int]) -> list[tuple[str, s
     return found
 
 
-def _title(tree: Tree, branches: list[Branch], cut: Groups | None) -> str:
+def _title(tree: Tree, branches: list[Branch], cut: LabelGroups | None) -> str:
     n, last = tree.n_leaves, sum(not branch.parts for branch in branches)
     n_clusters = 0 if cut is None else len(cut.named.names)
     said = counted(n, "point") + (f" in {counted(n_clusters, 'cluster')}" if n_clusters else "")
@@ -377,7 +377,7 @@ def by_vectors(vectors: npt.ArrayLike, members: list[Labels], n: int) -> Floats:
     return np.asarray(cdist(means, means))
 
 
-def by_labels(known: Groups, members: list[Labels]) -> Floats:
+def by_labels(known: LabelGroups, members: list[Labels]) -> Floats:
     """The distances of groups by the shares of labels in them."""
     shares = np.zeros((len(members), len(known.named.names) + 1))  # one more, where -1 points
     for i, own in enumerate(members):
@@ -461,7 +461,12 @@ class Paint(NamedTuple):
 
 
 def paint(
-    tree: Tree, heights: Floats, branches: list[Branch], order: list[int], cut: Groups | None, classes: Groups | None
+    tree: Tree,
+    heights: Floats,
+    branches: list[Branch],
+    order: list[int],
+    cut: LabelGroups | None,
+    classes: LabelGroups | None,
 ) -> Paint:
     """Colors of clusters or else of labels; grey where several come together."""
     for known in (cut, classes):
@@ -475,7 +480,7 @@ def paint(
 
 
 def _starts(
-    tree: Tree, heights: Floats, branches: list[Branch], codes: list[int], cut: Groups
+    tree: Tree, heights: Floats, branches: list[Branch], codes: list[int], cut: LabelGroups
 ) -> list[tuple[int, float]]:
     """Branches in which a cluster begins, each with the height of the lowest node over all its points."""
     tops = whole_nodes(tree, cut)
@@ -486,7 +491,7 @@ def _starts(
     return [(i, float(heights[tops[code]])) for i, code in begun if tops[code] >= 0]
 
 
-def _codes(branches: list[Branch], known: Groups, least: float) -> list[int]:
+def _codes(branches: list[Branch], known: LabelGroups, least: float) -> list[int]:
     """The number of the label or cluster that most of a branch have (this share), and all branches below, or -1."""
     codes = [-1] * len(branches)
     for i in range(len(branches) - 1, -1, -1):
@@ -498,6 +503,6 @@ def _codes(branches: list[Branch], known: Groups, least: float) -> list[int]:
     return codes
 
 
-def _slots(known: Groups, codes: list[int], is_cut: bool) -> dict[int, int]:
+def _slots(known: LabelGroups, codes: list[int], is_cut: bool) -> dict[int, int]:
     """Which color of the palette each label or cluster has."""
     return cluster_slots(known.named.values, codes) if is_cut else {code: code % len(PALETTE) for code in codes}

@@ -28,7 +28,7 @@ class Named(NamedTuple):
     """The labels themselves, by number."""
 
 
-class Groups(NamedTuple):
+class LabelGroups(NamedTuple):
     """Labels of points, and by node id the commonest of them and how many points have it (-1 and 0 for none)."""
 
     named: Named
@@ -76,15 +76,15 @@ def _distinct(labels: GivenLabels) -> tuple[list[Any], Labels]:
     return list(number), np.fromiter(map(number.__getitem__, values), np.int64, len(values))
 
 
-def groups(parameter: str, labels: GivenLabels | None, tree: Tree, shown: Display) -> Groups | None:
+def groups(parameter: str, labels: GivenLabels | None, tree: Tree, shown: Display) -> LabelGroups | None:
     """The commonest label of every node, where there are labels."""
     if labels is None:
         return None
     known = named(parameter, labels, tree.n_leaves, nowhere=-1 if parameter == "clusters" else None)
-    return Groups(known, *commonest(tree, shown, known.codes, len(known.names)), tree.sizes())
+    return LabelGroups(known, *commonest(tree, shown, known.codes, len(known.names)), tree.sizes())
 
 
-def whole_nodes(tree: Tree, cut: Groups) -> Labels:
+def whole_nodes(tree: Tree, cut: LabelGroups) -> Labels:
     """By number of a cluster, the lowest node over all its points, if it has those of no other; otherwise -1."""
     codes, n = cut.named.codes, len(cut.named.names)
     total = np.bincount(codes[codes >= 0], minlength=n)
@@ -134,8 +134,8 @@ class Naming:
         self,
         tree: Tree,
         shown: Display,
-        labels: Groups | None,
-        clusters: Groups | None,
+        labels: LabelGroups | None,
+        clusters: LabelGroups | None,
         names: Mapping[Any, str] | None,
         texts: Sequence[str | None] | None,
         least: Shares | None = None,

@@ -22,19 +22,17 @@ from grinch._checks import available_memory, check_flag
 from grinch._types import Labels
 from grinch.core.rules import N_NEIGHBORS, Rules
 from grinch.errors import ShardError
-from grinch.estimators.advice import advise_on_n_clusters, advise_on_points, advise_on_threshold
-from grinch.estimators.base import CUT_BY
-from grinch.estimators.checks import check_ids
+from grinch.estimators.checks import advise_on_n_clusters, advise_on_points, advise_on_threshold, check_ids
 from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch
+from grinch.estimators.tree_clusterer import CUT_BY
 from grinch.io.inputs import open_rows
-from grinch.io.rows import SparseRows
+from grinch.io.rows import SparseRows, joined, taken
 from grinch.io.write import digest
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import metric_in_full
 from grinch.running import Here, Stage, Workers
 from grinch.sharded import record
-from grinch.sharded.files import joined, taken
 from grinch.sharded.job import (
     Job,
     alone_in,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -78,22 +78,6 @@ def mapped_rows(path: Path) -> Any:
         return np.load(array, mmap_mode="r")
 
 
-def joined(parts: Sequence[Any]) -> Any:
-    """Rows one after the other."""
-    if not parts:
-        return []
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    if scipy.sparse.issparse(parts[0]):
-        return scipy.sparse.vstack(parts, format="csr")
-    return [record for part in parts for record in part]
-
-
-def taken(rows: Any, positions: npt.NDArray[np.integer]) -> Any:
-    """The rows at these positions."""
-    return rows[positions] if hasattr(rows, "shape") else [rows[i] for i in positions.tolist()]
-
-
 def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> int:
     """Write arrays under their names; how many bytes that were."""
     with replacing(path, "wb") as out:
@@ -130,10 +114,3 @@ def _read_range(archive: zipfile.ZipFile, file: BinaryIO, name: str, first: int,
         raise ValueError(f"{name} has no values from {first} to {first + count}")
     file.seek(first * dtype.itemsize, 1)
     return np.frombuffer(file.read(count * dtype.itemsize), dtype)
-
-
-def n_bytes(rows: Any) -> int:
-    """The bytes of rows, as far as they are known."""
-    if scipy.sparse.issparse(rows):
-        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
-    return int(rows.nbytes) if isinstance(rows, np.ndarray) else 0

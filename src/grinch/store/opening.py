@@ -14,7 +14,7 @@ import grinch
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import CUT_BY
 from grinch.errors import unknown_name
-from grinch.estimators.advice import advise_on_threshold
+from grinch.estimators.checks import advise_on_threshold
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
 from grinch.saving import container

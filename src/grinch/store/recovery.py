@@ -24,7 +24,7 @@ from grinch._types import Counts, Mask
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import CUT_BY
 from grinch.errors import unknown_name
-from grinch.estimators.advice import no_advice
+from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.estimators.saved import model_from_state
 from grinch.linkage.named import is_average

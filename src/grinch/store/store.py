@@ -25,7 +25,7 @@ from grinch._types import Counts, Labels, Slots
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import Change
 from grinch.errors import LinkageError
-from grinch.estimators.advice import no_advice
+from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
 from grinch.saving.container import Container

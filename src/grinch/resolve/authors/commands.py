@@ -20,6 +20,7 @@ from rich.table import Table
 import grinch
 from grinch._checks import check_count
 from grinch.io.read import FileError
+from grinch.io.tables import iter_rows
 from grinch.io.write import digest, harmless, replacing
 from grinch.metrics import Scores
 from grinch.progress import progress_bar
@@ -31,7 +32,6 @@ from grinch.resolve.authors.evaluation import (
 )
 from grinch.resolve.authors.record import FIELDS, Problem, Reading, Record, read_records
 from grinch.resolve.authors.record import blocks as blocked
-from grinch.resolve.authors.records.rows import rows
 from grinch.resolve.authors.runs import Resolution, resolve
 from grinch.resolve.authors.synthetic import make_records
 
@@ -88,7 +88,7 @@ def read_authors(path: Path) -> dict[str, str | None]:
     """Read authors by record id from a table or JSON lines with the columns id and author."""
     is_table = any(suffix in (".csv", ".tsv") for suffix in path.suffixes)
     found: dict[str, str | None] = {}
-    for row in rows(path):
+    for row in iter_rows(path):
         if row.complaint:
             raise FileError(f"FILE {path.name!r}, line {row.line:,} {row.complaint}")
         for column in ("id", "author"):

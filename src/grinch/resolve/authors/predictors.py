@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from grinch._compile import compiled
 
 Matrix = npt.NDArray[np.float64]
-Nodes = npt.NDArray[np.int32]
+Indices = npt.NDArray[np.int32]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -70,6 +70,18 @@ class Logistic:
         return {"weights": self.weights, "intercept": self.intercept}
 
 
+class Nodes(NamedTuple):
+    """The nodes of all trees end to end, the roots among them, and the margin that every row begins with."""
+
+    feature: Indices
+    cut: Matrix
+    left: Indices
+    right: Indices
+    value: Matrix
+    roots: Indices
+    base: Matrix
+
+
 class Trees:
     """Gradient boosted trees, end to end in a few arrays.
 
@@ -78,39 +90,33 @@ class Trees:
     """
 
     kind = "boosting"
-    PARTS = ("feature", "cut", "left", "right", "value", "roots", "base", "n_features")
+    PARTS = (*Nodes._fields, "n_features")
 
-    def __init__(
-        self, feature: Any, cut: Any, left: Any, right: Any, value: Any, roots: Any, base: Any, n_features: Any
-    ):
-        self.feature, self.left, self.right = (
-            _indices(name, each) for name, each in (("feature", feature), ("left", left), ("right", right))
-        )
-        self.cut, self.value, self.base = (
-            _numbers(name, each) for name, each in (("cut", cut), ("value", value), ("base", base))
-        )
-        self.roots = _indices("roots", roots)
+    def __init__(self, n_features: Any, **parts: Any):
+        checks: dict[str, Any] = dict.fromkeys(("feature", "left", "right", "roots"), _indices)
+        self.nodes = Nodes(*(checks.get(name, _numbers)(name, parts[name]) for name in Nodes._fields))
         if np.size(n_features) != 1:
             raise ValueError(f"n_features must be one number; got {np.size(n_features)}")
         self.n_features = int(_indices("n_features", np.ravel(n_features))[0])
         self._check()
 
     def _check(self) -> None:
-        """Walking down from any root ends at a leaf, and asks only for features that there are."""
-        n = len(self.feature)
-        for name in ("cut", "left", "right", "value"):
-            if len(getattr(self, name)) != n:
-                raise ValueError(f"{name} must have one entry for each of {n} nodes; got {len(getattr(self, name))}")
-        if ((self.feature < -1) | (self.feature >= self.n_features)).any():
-            raise ValueError(f"feature must be from -1 (a leaf) to {self.n_features - 1}; got {_span(self.feature)}")
-        if ((self.roots < 0) | (self.roots >= n)).any():
-            raise ValueError(f"roots must be nodes from 0 to {n - 1}; got {_span(self.roots)}")
-        inner = np.flatnonzero(self.feature >= 0)
-        for name, child in (("left", self.left[inner]), ("right", self.right[inner])):
+        """Check that a walk down from any root ends at a leaf and asks only for features that there are."""
+        feature, cut, left, right, value, roots, base = self.nodes
+        n = len(feature)
+        for name, part in (("cut", cut), ("left", left), ("right", right), ("value", value)):
+            if len(part) != n:
+                raise ValueError(f"{name} must have one entry for each of {n} nodes; got {len(part)}")
+        if ((feature < -1) | (feature >= self.n_features)).any():
+            raise ValueError(f"feature must be from -1 (a leaf) to {self.n_features - 1}; got {_span(feature)}")
+        if ((roots < 0) | (roots >= n)).any():
+            raise ValueError(f"roots must be nodes from 0 to {n - 1}; got {_span(roots)}")
+        inner = np.flatnonzero(feature >= 0)
+        for name, child in (("left", left[inner]), ("right", right[inner])):
             if ((child <= inner) | (child >= n)).any():
                 raise ValueError(f"{name} must be a later node than its parent, up to {n - 1}; got {_span(child)}")
-        if len(self.base) != 1:
-            raise ValueError(f"base must be one number; got {len(self.base)}")
+        if len(base) != 1:
+            raise ValueError(f"base must be one number; got {len(base)}")
 
     @classmethod
     def fitted(cls, rows: Matrix, targets: Matrix, weights: Matrix, directions: npt.NDArray[np.int8]) -> Trees:
@@ -155,67 +161,34 @@ class Trees:
 
     def margins(self, rows: Matrix) -> Matrix:
         found = np.empty(len(rows))
-        _walk(rows, self.feature, self.cut, self.left, self.right, self.value, self.roots, self.base, found)
+        _walk(rows, self.nodes, found)
         return found
 
     def scores(self, rows: Matrix, slope: float, intercept: float) -> Matrix:
         found = np.empty(len(rows))
-        _walk_to_scores(
-            rows,
-            self.feature,
-            self.cut,
-            self.left,
-            self.right,
-            self.value,
-            self.roots,
-            self.base,
-            found,
-            slope,
-            intercept,
-        )
+        _walk_to_scores(rows, self.nodes, found, slope, intercept)
         return found
 
     def arrays(self) -> Arrays:
-        return {**{name: getattr(self, name) for name in self.PARTS[:-1]}, "n_features": np.array([self.n_features])}
+        return {**self.nodes._asdict(), "n_features": np.array([self.n_features])}
 
 
 @compiled
-def _walk(
-    rows: Matrix,
-    feature: Nodes,
-    cut: Matrix,
-    left: Nodes,
-    right: Nodes,
-    value: Matrix,
-    roots: Nodes,
-    base: Matrix,
-    found: Matrix,
-) -> None:
+def _walk(rows: Matrix, nodes: Nodes, found: Matrix) -> None:
     for i in range(rows.shape[0]):
-        total = base[0]
-        for root in roots:
+        total = nodes.base[0]
+        for root in nodes.roots:
             node = root
-            while feature[node] >= 0:
-                node = left[node] if rows[i, feature[node]] <= cut[node] else right[node]
-            total += value[node]
+            while nodes.feature[node] >= 0:
+                is_left = rows[i, nodes.feature[node]] <= nodes.cut[node]
+                node = nodes.left[node] if is_left else nodes.right[node]
+            total += nodes.value[node]
         found[i] = total
 
 
 @compiled
-def _walk_to_scores(
-    rows: Matrix,
-    feature: Nodes,
-    cut: Matrix,
-    left: Nodes,
-    right: Nodes,
-    value: Matrix,
-    roots: Nodes,
-    base: Matrix,
-    found: Matrix,
-    slope: float,
-    intercept: float,
-) -> None:
-    _walk(rows, feature, cut, left, right, value, roots, base, found)
+def _walk_to_scores(rows: Matrix, nodes: Nodes, found: Matrix, slope: float, intercept: float) -> None:
+    _walk(rows, nodes, found)
     for i in range(len(found)):
         found[i] = 1.0 / (1.0 + np.exp(-(slope * found[i] + intercept)))
 
@@ -244,7 +217,7 @@ def _numbers(name: str, values: Any) -> Matrix:
     return np.ascontiguousarray(array, np.float64)
 
 
-def _indices(name: str, values: Any) -> Nodes:
+def _indices(name: str, values: Any) -> Indices:
     array = np.asarray(values)
     limits = np.iinfo(np.int32)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array > limits.max).any() or (array < limits.min).any():
@@ -257,7 +230,7 @@ def _kind_of(array: npt.NDArray[Any]) -> str:
     return f"an array of {array.dtype} of shape {array.shape}" + (f" with {odd.flat[0]}" if odd.size else "")
 
 
-def _span(values: Nodes) -> str:
+def _span(values: Indices) -> str:
     return f"{values.min()} to {values.max()}"
 
 

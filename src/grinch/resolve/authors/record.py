@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 from grinch.errors import unknown_name
 from grinch.io.read import FileError
+from grinch.io.tables import Row, iter_rows
+from grinch.resolve.authors.cells import Flaw, value_of
 from grinch.resolve.authors.names import folded, parsed
-from grinch.resolve.authors.records.cells import Flaw, value_of
-from grinch.resolve.authors.records.rows import Row, rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def read_records(
     records: list[Record] = []
     problems: list[Problem] = []
     reader = _Reader(columns, {"id", "name", *needs})
-    with closing(rows(path)) as lines:
+    with closing(iter_rows(path)) as lines:
         for row in lines:
             found = len(problems)
             record = reader.record(row, problems)

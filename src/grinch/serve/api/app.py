@@ -14,7 +14,7 @@ from grinch.serve.api import health, problems, read, views, write
 from grinch.serve.api.answers import COMMON, refusal
 from grinch.serve.api.events import HEADERS, MEDIA_TYPE, Bell, TooMany, versions
 from grinch.serve.api.guard import Guard
-from grinch.serve.api.metrics import Counted
+from grinch.serve.api.metrics import RequestCounter
 from grinch.serve.api.openapi import describe
 from grinch.serve.api.server import listen, run
 from grinch.serve.api.service import Service
@@ -49,7 +49,7 @@ def make_app(viewer: Viewer, *, service: Service | None = None, settings: Settin
 
 
 def _add_service(app: FastAPI, service: Service, viewer: Viewer) -> None:
-    app.add_middleware(Counted, metrics=service.metrics)
+    app.add_middleware(RequestCounter, metrics=service.metrics)
     strict = [Depends(problems.refuse_unknown_parameters)]
     app.include_router(read.router(service, viewer), dependencies=strict)
     app.include_router(write.router(service), dependencies=strict)

@@ -14,8 +14,8 @@ import scipy.sparse
 from grinch import cuts
 from grinch._types import Counts, Labels
 from grinch.cuts.tracking import Change
-from grinch.estimators.base import CUT_BY, TreeClusterer
 from grinch.estimators.grinch import Grinch
+from grinch.estimators.tree_clusterer import CUT_BY, TreeClusterer
 from grinch.linkage.base import VectorLinkage
 from grinch.serve.sources.base import MOST_FOR_LAYERS, Id, Layer, Place, Seen, metric_of
 from grinch.summaries.kept import Kept

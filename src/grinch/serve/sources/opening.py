@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from grinch.estimators.base import TreeClusterer
 from grinch.estimators.saved import load
+from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.io.read import FileError
 from grinch.saving.container import MAGIC, OLD_MODEL
 from grinch.serve.sources.memory import MemorySource
@@ -52,12 +51,17 @@ def open_source(path: str | os.PathLike[str], *, payload: Sequence[Any] | None =
 
 def is_run(path: Path) -> bool:
     """Whether a folder is that of a run by many workers."""
-    # By name, for what runs is beside this, and neither knows the other.
-    return path.is_dir() and bool(import_module("grinch.sharded.record").is_run(path))
+    if not path.is_dir():
+        return False
+    from grinch.sharded import record  # late, for most paths are files
+
+    return record.is_run(path)
 
 
 def _run_source(folder: Path, payload: Sequence[Any] | None) -> MemorySource:
-    run = import_module("grinch.sharded.record").FinishedRun(folder)
+    from grinch.sharded.record import FinishedRun
+
+    run = FinishedRun(folder)
     names_file = folder / "run.names"
     title = folder.resolve().name
     return MemorySource(run.tree, title, payload=payload, names_file=names_file, labels=run.labels, vectors=run)

@@ -20,9 +20,10 @@ from grinch.cuts import AutomaticCut, automatic_cut
 from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, Weights, comparable, distances_of, weighted_by
 from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.fit import LEAST_NEIGHBORS, is_cut_by_heights, known_heights
+from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import Merges
-from grinch.sharded.files import joined, n_bytes, read_arrays, read_part, taken, write_arrays
+from grinch.sharded.files import read_arrays, read_part, write_arrays
 from grinch.sharded.job import Job, branch_name, shard_name
 from grinch.sharded.stages import route, skeleton, top, trees
 from grinch.sharded.stages.exchange import guests_of_shard, moves_between

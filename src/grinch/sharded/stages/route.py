@@ -16,10 +16,11 @@ from sklearn.base import clone
 from grinch._checks import count_rows
 from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
+from grinch.io.rows import joined, n_bytes, taken
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.cells import CellSearch
 from grinch.neighbors.sources import ByKey, as_keys
-from grinch.sharded.files import joined, n_bytes, read_part, read_rows, taken, write_arrays, write_rows
+from grinch.sharded.files import read_part, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
 from grinch.sharded.stages import skeleton
 from grinch.tree import NONE

@@ -18,11 +18,12 @@ from sklearn.base import clone
 from grinch._checks import count_rows
 from grinch._types import Ids, Labels
 from grinch.cuts import collapse
-from grinch.estimators.advice import no_advice
+from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
+from grinch.io.rows import joined, n_bytes
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import Merges, merges_of
-from grinch.sharded.files import joined, n_bytes, read_arrays, read_rows, write_arrays, write_rows
+from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import BRANCHES_PER_SHARD, Job, piece_name, shard_name
 from grinch.tree import NONE, Tree
 

@@ -23,8 +23,16 @@ from grinch._types import Advance, Floats, Labels, Mask
 from grinch.cuts.choice import Choice
 from grinch.errors import LinkageError, missing_extra
 from grinch.estimators import saved
-from grinch.estimators.advice import MIN_POINTS, advise_on_n_clusters, advise_on_points, advise_on_threshold
-from grinch.estimators.checks import check_ids, check_not_negative, check_records, check_vectors
+from grinch.estimators.checks import (
+    MIN_POINTS,
+    advise_on_n_clusters,
+    advise_on_points,
+    advise_on_threshold,
+    check_ids,
+    check_not_negative,
+    check_records,
+    check_vectors,
+)
 from grinch.estimators.cluster_report import ClusterReport, agreement, memberships, simplified_silhouette
 from grinch.estimators.distances import distances_to_clusters
 from grinch.estimators.fit import Builder, Fit
