@@ -13,8 +13,7 @@ import numpy.typing as npt
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
 from grinch.cuts.n_cluster_cut import Splits, sizeable, sizeable_ends
-from grinch.plots.style import PALETTE
-from grinch.plots.style import told_apart as _told_apart
+from grinch.plots.style import PALETTE, color_slots
 from grinch.serve.sources import Seen
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
@@ -181,7 +180,7 @@ class Scene:
         tops = tops[order]
         clusters = np.arange(len(tops)) if ids is None else ids[order]
         # The color goes with the oldest point, which stays when clusters grow, or another cut is taken.
-        slots = _told_apart(self._oldest(tops) if ids is None else clusters)
+        slots = color_slots(self._oldest(tops) if ids is None else clusters)
         return Cut(name, tops, self.starts[tops], self.sizes[tops], clusters, slots)
 
     def _oldest(self, tops: Ids) -> Labels:
