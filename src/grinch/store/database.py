@@ -389,7 +389,8 @@ class Database:
             "select json_group_array(id), max(position)"
             " from (select id, position from points where position > ? order by position limit ?)"
         )
-        ids, last = list[Id](), -1
+        ids: list[Id] = []
+        last: int | None = -1
         while last is not None:
             some, last = self._one(query, last, IDS_AT_ONCE)
             ids += self._parsed("points", some)
