@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
 
-from grinch.serve.views.arrays import KINDS, pack_arrays, unpack_arrays
+from grinch.serve.views.icicle import KINDS, pack_arrays, unpack_arrays
 
 some_arrays = st.dictionaries(
     st.text(max_size=8),

@@ -6,7 +6,7 @@ import pytest
 
 from grinch import Grinch
 from grinch.serve.backend import FixedDesk
-from grinch.serve.sources import MemorySource
+from grinch.serve.model_backend import ModelBackend
 from serve.looked import news
 
 
@@ -14,7 +14,7 @@ def test_points_of_a_model_that_lost_some():
     X, payload = news(30)
     model = Grinch(n_clusters=3).fit(X, ids=[f"p{i}" for i in range(30)]).remove(["p0", "p4"])
     left = [i for i in range(30) if i not in (0, 4)]
-    desk = FixedDesk(MemorySource(model, payload=[payload[i] for i in left]))
+    desk = FixedDesk(ModelBackend(model, payload=[payload[i] for i in left]))
     assert desk.read(lambda fixed: fixed.ids) == [f"p{i}" for i in left]
     assert desk.read(lambda fixed: fixed.payload(["p29", "p1"])) == [payload[29], payload[1]]
     clusters = desk.read(lambda fixed: fixed.clusters())

@@ -14,7 +14,7 @@ import pytest
 
 import grinch
 from grinch.serve.api import connection_limits
-from grinch.serve.api.settings import Settings
+from grinch.serve.api.guard import Settings
 from serving import TOKEN, serving, some_rows, streamed
 
 
@@ -410,7 +410,7 @@ def test_what_goes_wrong_inside_is_in_the_log_alone(plain, monkeypatch, caplog):
     def broken(ask):
         raise ZeroDivisionError("in /home/somebody/secret.py")
 
-    monkeypatch.setattr(plain.service.desk, "read", broken)
+    monkeypatch.setattr(plain.service, "read", broken)
     status, said = plain.get("/v1/info")
     monkeypatch.undo()
     assert status == 500
@@ -424,7 +424,7 @@ def test_a_full_disk_is_said_without_a_path(plain, monkeypatch, caplog):
     def full(*_, **__):
         raise OSError(28, "No space left on device", "/var/secret")
 
-    monkeypatch.setattr(plain.service.desk.store, "insert", full)
+    monkeypatch.setattr(plain.service.store, "insert", full)
     status, said = plain.post("/v1/insert", {"X": [[1, 2, 3, 4]], "ids": ["f"]})
     assert status == 507
     assert re.match("the disk of the service is full, .*; nothing was changed. Make room there", said["error"])
@@ -438,7 +438,7 @@ def test_a_damaged_file_of_names_is_said_without_its_path(tmp_path):
         name = {"node": 0, "name": "x"}
         served.get("/api/about")
         assert served.post("/api/names", name)[0] == 200
-        served.service.source.names_file.write_bytes(b"damaged" * 1_000)
+        served.service.backend.names_file.write_bytes(b"damaged" * 1_000)
         status, said = served.post("/api/names", name)
     assert status == 503
     assert str(tmp_path) not in said["error"]

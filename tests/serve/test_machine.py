@@ -20,8 +20,9 @@ from hypothesis.stateful import (
 )
 
 import grinch
-from grinch.serve.sources import StoreSource, open_source
-from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import open_backend
+from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from serve.looked import labels_of_cut, news, now, view
 
@@ -42,7 +43,7 @@ class ViewerMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp()) / "store"
         self.named, self.given = named, 0
         self.store = grinch.open(self.folder, n_clusters=3)
-        self.viewer = Viewer(open_source(self.folder) if beside else StoreSource(self.store))
+        self.viewer = Viewer(open_backend(self.folder) if beside else StoreBackend(self.store))
         self.names = 0
         self.picture = self.before = Picture(self.store)
 
@@ -99,7 +100,7 @@ class ViewerMachine(RuleBasedStateMachine):
         if not scene.n:
             assert view(self.viewer, version=scene.version)[0]["n"] == 0
             return
-        np.testing.assert_array_equal(scene.seen.arrived, picture.arrived)
+        np.testing.assert_array_equal(scene.look.arrived, picture.arrived)
         cut = scene.cut("cut:default")
         np.testing.assert_array_equal(labels_of_cut(scene, cut), picture.labels)
         assert sorted(scene.order.tolist()) == list(range(scene.n))
@@ -113,7 +114,7 @@ class ViewerMachine(RuleBasedStateMachine):
 
     def compare_members(self, scene, picture):
         # A reader knows only what it has read by now.
-        there = set(self.viewer.source.store.ids)
+        there = set(self.viewer.backend.store.ids)
         members = self.viewer.members(scene.tree.root, limit=200, order="arrival", version=scene.version)["members"]
         assert [member["leaf"] for member in members] == list(range(min(scene.n, 200)))
         for member, name in zip(members, picture.ids, strict=False):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Grinch, Tree, cuts
-from grinch.serve.sources import MemorySource
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.scene import LONGEST_PATH, SLOTS, _told_apart, empty_scene, known_range
 from serve.looked import groups_of, labels_of_cut, points, scene_of, tree_of
 from trees import random_trees
@@ -69,9 +69,9 @@ def test_ids_of_clusters_may_be_any_numbers(model):
 
 def test_layers_nest_and_are_those_of_the_model():
     model = Grinch().fit(points(200)[0])
-    source = MemorySource(model)
+    source = ModelBackend(model)
     scene = scene_of(model.tree_)
-    layers = source.layers(source.see())
+    layers = source.layers(source.read(lambda view: view.look()))
     assert len(layers) == len(model.layers_) >= 1
     scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(layers)}
     finer = None

@@ -19,7 +19,7 @@ import pytest
 import grinch
 from grinch import Grinch
 from grinch.serve.api import arrow as arrow_bodies
-from grinch.serve.sources import MemorySource
+from grinch.serve.model_backend import ModelBackend
 from grinch.store.queries import View
 from serving import serving, some_rows, streamed
 
@@ -53,7 +53,7 @@ def fill(served):
 
 
 def store_of(served):
-    return served.service.desk.store
+    return served.service.store
 
 
 def npy(array):
@@ -669,7 +669,7 @@ def test_a_read_only_service_changes_nothing(tmp_path):
 def test_a_model_is_served(blobs):
     X, _ = blobs
     model = Grinch(n_clusters=12).fit(X)
-    with serving(MemorySource(model, "blobs", payload=[f"text {i}" for i in range(300)])) as served:
+    with serving(ModelBackend(model, "blobs", payload=[f"text {i}" for i in range(300)])) as served:
         assert served.get("/v1/info")[1] == {
             "kind": "model",
             "is_read_only": True,
@@ -692,7 +692,7 @@ def test_a_model_is_served(blobs):
 
 def test_a_tree_is_served():
     tree = grinch.Tree.from_newick("((a:1,b:1):1,(c:1,d:1):1);")
-    with serving(MemorySource(tree, "small")) as served:
+    with serving(ModelBackend(tree, "small")) as served:
         assert served.get("/v1/ids")[1]["ids"] == ["a", "b", "c", "d"]
         assert served.get("/v1/cut?n_clusters=2")[1]["labels"] == [0, 0, 1, 1]
         assert served.get("/v1/cut")[0] == 422

@@ -72,12 +72,12 @@ def explore(
       grinch explore out/work --table points.csv --text title
       grinch explore news --export news.html
     """  # noqa: D301 (\b is for the help page)
-    from grinch.serve.sources import open_source
+    from grinch.serve.model_backend import open_backend
     from grinch.serve.views.viewer import Viewer
 
     if table is None and id is not None:
         raise ValueError("--id names a column of --table; give --table, too")
-    source: Any = open_source(path)
+    source: Any = open_backend(path)
     try:
         if table is not None:
             # A store cannot be described, which this says.
@@ -116,7 +116,7 @@ def _describe_by_results(path: Path, source: Any, text: str | None, label: str |
 
 def _are_ids(source: Any, ids: list[str]) -> bool:
     """Whether these are the ids of all points in their order, as a table for spreadsheets has them."""
-    return [str(name) for name in harmless(str(name) for name, _ in source.points(source.see().keys))] == ids
+    return [str(name) for name in harmless(map(str, source.read(lambda view: view.ids)))] == ids
 
 
 def _if_there(field: str, columns: list[str]) -> str | None:
@@ -129,9 +129,9 @@ def _payload(table: Path, id: str | None, source: Any) -> list[Any]:
 
     if source.kind == "store":
         raise ValueError("--table is for models and trees; the points of a store have what was added with them")
-    rows, keys = read_rows(table), source.see().keys
+    rows, ids = read_rows(table), source.read(lambda view: view.ids)
     if id is None:
-        n = len(keys)
+        n = len(ids)
         if len(rows) != n:
             raise FileError(
                 f"--table must have a row for each of the {n:,} points; {table.name!r} has {len(rows):,}. With --id,"
@@ -143,7 +143,7 @@ def _payload(table: Path, id: str | None, source: Any) -> list[Any]:
         there = ", ".join(columns) or "none"
         raise FileError(f"--id must name a column of {table.name!r}; got {id!r}. There are: {there}")
     by_id = {str(row[id]): row for row in rows}
-    found = [by_id.get(str(name)) for name, _ in source.points(keys)]
+    found = [by_id.get(str(name)) for name in ids]
     if not any(row is not None for row in found):
         raise FileError(f"no id in column {id!r} of {table.name!r} is the id of a point")
     return found

@@ -87,14 +87,13 @@ def serve(
     cut = {"n_clusters": clusters, "threshold": threshold, "layer": as_layer(layer)}
     new = {"linkage": linkage, "metric": metric, **cut, "dtype": dtype}
     from grinch.serve.api.app import listen, make_app, run
-    from grinch.serve.api.service import Service
+    from grinch.serve.api.service import Service, warm_up
     from grinch.serve.views.viewer import Viewer
-    from grinch.serve.warming import warm_up
 
     with listen(host, port) as listening, closing(Service(served := _open(path, read_only, new), settings)) as service:
         if service.writer is not None:
             warm_up(served)
-        viewer = Viewer(service.source, text=text, label=label, image=image, images=images)
+        viewer = Viewer(service.backend, text=text, label=label, image=image, images=images)
         where = _address(host, listening.getsockname()[1])
         what = "read-only" if service.writer is None else "open for writing"
         run(
@@ -105,7 +104,7 @@ def serve(
 
 
 def _settings(host: str, token_file: Path | None, names: list[str], max_body: int, read_only: bool) -> Any:
-    from grinch.serve.api.settings import LOOPBACK_NAMES, MEGABYTE, Settings
+    from grinch.serve.api.guard import LOOPBACK_NAMES, MEGABYTE, Settings
 
     token = _token(token_file)
     if token is None and not is_loopback(host):
@@ -160,10 +159,10 @@ def _address(host: str, port: int) -> str:
 
 def _open(path: Path, read_only: bool, new: dict[str, Any]) -> Any:
     """A store to write or to read, or a model or a tree."""
-    from grinch.serve.sources import is_run, open_source
+    from grinch.serve.model_backend import is_run, open_backend
 
     if path.is_file() or (not is_store(path) and is_run(path)):
-        return open_source(path)
+        return open_backend(path)
     if read_only:
         return open_existing(path, readonly=True)
     if is_store(path):

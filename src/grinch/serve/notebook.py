@@ -8,7 +8,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from grinch.serve.sources import MemorySource, StoreSource
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.viewer import Viewer
 
 # Notebooks are pages of servers on this machine, on whatever port.
@@ -40,7 +41,7 @@ class Explorer:
 
     def _start(self) -> None:
         from grinch.serve.api.app import listen, make_app, run
-        from grinch.serve.api.settings import Settings
+        from grinch.serve.api.guard import Settings
 
         listening = listen("127.0.0.1", 0)
         self._port = listening.getsockname()[1]
@@ -105,9 +106,9 @@ def explore(
     if hasattr(looked_at, "folder"):
         if texts is not None or labels is not None or payload is not None:
             raise ValueError("texts, labels and payload are for models; the points of a store have their own payload")
-        return Explorer(Viewer(StoreSource(looked_at), images=folder, **fields), height)
+        return Explorer(Viewer(StoreBackend(looked_at), images=folder, **fields), height)
     rows = _rows(looked_at, texts, payload)
-    return Explorer(Viewer(MemorySource(looked_at, payload=rows), labels=labels, images=folder, **fields), height)
+    return Explorer(Viewer(ModelBackend(looked_at, payload=rows), labels=labels, images=folder, **fields), height)
 
 
 def _folder(images: Any) -> Any:

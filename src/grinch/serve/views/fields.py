@@ -22,7 +22,7 @@ DEEPEST = 50
 class Fields:
     """The fields of a payload by what they are for, None where there is none; or the payload is a text itself.
 
-    >>> Fields.found_in([{"title": "Rain", "topic": 3, "picture": "a.png"}, {"title": "Snow", "topic": 4}])
+    >>> Fields.detect([{"title": "Rain", "topic": 3, "picture": "a.png"}, {"title": "Snow", "topic": 4}])
     Fields(text='title', image='picture', label=None, x=None, y=None, is_text=False)
     """
 
@@ -39,7 +39,7 @@ class Fields:
         return self.is_text or self.text is not None
 
     @classmethod
-    def found_in(cls, payloads: Sequence[Any], **given: str | None) -> Fields:
+    def detect(cls, payloads: Sequence[Any], **given: str | None) -> Fields:
         """Those that the user named, and for the rest what some payloads look like."""
         rows = [row for row in payloads if isinstance(row, Mapping)]
         named = {what: name for what, name in given.items() if name is not None}
