@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stnp
 
-from grinch.serve.views.icicle import KINDS, pack_arrays, unpack_arrays
+from grinch.serve.views.icicle import DTYPES, pack_arrays, unpack_arrays
 
 some_arrays = st.dictionaries(
     st.text(max_size=8),
-    st.sampled_from(sorted(KINDS)).flatmap(lambda kind: stnp.arrays(kind, st.integers(0, 20))),
+    st.sampled_from(sorted(DTYPES)).flatmap(lambda kind: stnp.arrays(kind, st.integers(0, 20))),
     max_size=5,
 )
 

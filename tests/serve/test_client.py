@@ -117,7 +117,7 @@ def test_much_is_sent_in_parts(service, monkeypatch):
         assert client.payload(ids) == [{"text": "x" * 20}] * 40
         assert (
             client.predict(some_rows(40, seed=6)).tolist()
-            == service.service.store.predict(some_rows(40, seed=6)).tolist()
+            == service.service.backend.store.predict(some_rows(40, seed=6)).tolist()
         )
 
 

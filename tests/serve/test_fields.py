@@ -11,13 +11,13 @@ import pytest
 
 from grinch import Grinch
 from grinch.serve.model_backend import ModelBackend, all_text
-from grinch.serve.views.fields import DEEPEST, LONGEST_TEXT, Fields, check_named, plain
+from grinch.serve.views.fields import MAX_DEPTH, MAX_TEXT, Fields, check_named, plain
 from grinch.serve.views.viewer import Viewer
 from serve.looked import points
 
 
 def found(*rows, **given):
-    return Fields.found_in(rows, **given)
+    return Fields.detect(rows, **given)
 
 
 def test_usual_names():
@@ -55,7 +55,7 @@ def test_coordinates_are_no_labels():
     assert found(*({"y": i % 3} for i in range(40))).label == "y"
 
 
-def test_nothing_is_found_in_what_has_no_fields():
+def test_nothing_is_detect_what_has_no_fields():
     assert found(5, None, [1, 2], True, 2.5) == found() == Fields()
     assert not Fields().has_text
 
@@ -76,7 +76,7 @@ def test_texts_of_any_kind():
     assert fields.text_of("plain") == "plain"
     assert fields.text_of({"title": 7}) == "7"
     assert fields.text_of({"title": ["a"]}) == "['a']"
-    assert len(fields.text_of({"title": "x" * 99_999})) == LONGEST_TEXT
+    assert len(fields.text_of({"title": "x" * 99_999})) == MAX_TEXT
     assert fields.image_of({"image": 7}) is None
     assert fields.image_of({"image": ""}) is None
 
@@ -130,7 +130,7 @@ def test_payloads_become_plain(value, expected):
 
 def test_what_is_nested_too_deeply_is_not_shown():
     shown = json.dumps(plain(nested(5_000)))
-    assert shown.count("[") == DEEPEST
+    assert shown.count("[") == MAX_DEPTH
     assert "…" in json.loads(f'"{shown.strip("[]")[1:-1]}"')
 
 

@@ -424,7 +424,7 @@ def test_a_full_disk_is_said_without_a_path(plain, monkeypatch, caplog):
     def full(*_, **__):
         raise OSError(28, "No space left on device", "/var/secret")
 
-    monkeypatch.setattr(plain.service.store, "insert", full)
+    monkeypatch.setattr(plain.service.backend.store, "insert", full)
     status, said = plain.post("/v1/insert", {"X": [[1, 2, 3, 4]], "ids": ["f"]})
     assert status == 507
     assert re.match("the disk of the service is full, .*; nothing was changed. Make room there", said["error"])

@@ -12,6 +12,7 @@ from grinch import Grinch
 from grinch.serve.backend import StoreBackend
 from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import history
+from grinch.serve.views.icicle import title
 from grinch.serve.views.viewer import Viewer
 from grinch.store.net import net_changes
 from serve.looked import news, now, points
@@ -68,7 +69,7 @@ def test_changes_lead_to_the_clusters_there_are(store):
             leaves = scene.leaves(change["node"]).tolist()
             assert {ids[leaf] for leaf in leaves} == set(clusters[change["cluster"]])
             assert change["start"] == scene.starts[change["node"]]
-            assert change["title"] == viewer.title(scene, change["node"], scene.cut("cut:default"))
+            assert change["title"] == title(viewer, scene, change["node"], scene.cut("cut:default"))
         else:
             assert (change["node"], change["start"], change["title"]) == (None, None, f"cluster {change['cluster']}")
     assert {"born", "grew", "renamed"} <= kinds
@@ -88,9 +89,8 @@ def test_changes_of_another_cut(store):
 def test_since_the_beginning_of_a_day(store, monkeypatch):
     day = datetime.datetime(2026, 11, 15).timestamp()
     times = {1: day - 90_000, 2: day - 1, 3: day, 4: day + 5, 5: day + 90_000, 6: day + 90_001}
-    source = StoreBackend(store)
-    monkeypatch.setattr(source, "times", lambda: times)
-    viewer = Viewer(source)
+    monkeypatch.setattr("grinch.store.queries.View.times", lambda _: times)
+    viewer = Viewer(StoreBackend(store))
     for given, since in {"2026-11-13": 0, "2026-11-14": 1, "2026-11-15": 2, "2026-11-16": 4, "2030-01-01": 6}.items():
         answer = viewer.changes(day=given)
         assert answer["since"] == since
@@ -111,7 +111,7 @@ def test_versions_there_were_none_of(store, since):
 
 
 def test_no_more_changes_than_a_page_can_show(store, monkeypatch):
-    monkeypatch.setattr(history, "MOST_CHANGES", 2)
+    monkeypatch.setattr(history, "MAX_LISTED", 2)
     answer = Viewer(StoreBackend(store)).changes()
     assert answer["truncated"]
     assert said(answer) == net_of(store, 0)[:2]
@@ -149,7 +149,7 @@ def test_versions_with_their_times(store):
 
 
 def test_many_versions_are_thinned_out(store, monkeypatch):
-    monkeypatch.setattr(history, "MOST_VERSIONS", 3)
+    monkeypatch.setattr(history, "MAX_VERSIONS", 3)
     found = [entry["version"] for entry in Viewer(StoreBackend(store)).versions()["versions"]]
     assert found[-1] == 6
     assert len(found) <= 4

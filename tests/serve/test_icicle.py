@@ -12,6 +12,7 @@ from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import icicle
 from grinch.serve.views.icicle import MORE, NAMED, POINT, TOP, WITHIN, unpack_arrays
 from grinch.serve.views.viewer import Viewer
+from grinch.tree.blocks import covering
 from serve.looked import labels_of_cut, news, points, tree_of, view
 
 N = 300
@@ -54,27 +55,27 @@ def test_blocks_are_those_of_the_scene(viewer, asked):
     scene, nodes = viewer.scene, arrays["node"]
     assert (header["version"], header["n"]) == (1, N)
     assert 0 <= header["x0"] < header["x1"] <= N
-    assert header["rows"] == arrays["row"].max() + 1 <= min(max(asked.get("rows", 24), 1), icicle.MOST_ROWS)
+    assert header["rows"] == arrays["row"].max() + 1 <= min(max(asked.get("rows", 24), 1), icicle.MAX_ROWS)
     np.testing.assert_array_equal(arrays["start"], scene.starts[nodes])
     np.testing.assert_array_equal(arrays["size"], scene.sizes[nodes])
     np.testing.assert_allclose(arrays["height"], scene.heights[nodes], rtol=1e-5, atol=1e-6)
-    assert nodes[0] == scene.covering(header["x0"], header["x1"])
+    assert nodes[0] == covering(viewer.scene.tree, viewer.scene.starts, header["x0"], header["x1"])
     assert [crumb["node"] for crumb in header["path"]] == scene.path(int(nodes[0]))
     assert ((arrays["start"] < header["x1"]) & (arrays["start"] + arrays["size"] > header["x0"])).all()
     assert not arrays["fresh"].any()
     names = {int(v): name for v, name in header["names"].items()}
     assert set(names) <= set(nodes.tolist())
-    assert len(names) <= icicle.MOST_NAMES
+    assert len(names) <= icicle.MAX_TITLES
 
 
 def test_splits_that_are_too_narrow_are_not_seen(viewer):
     for width in (50, 400, 3_000):
         header, arrays = view(viewer, width=width, rows=64)
-        least = np.ceil(icicle.LEAST_PIXELS * N / width)
+        least = np.ceil(icicle.MIN_PIXELS * N / width)
         inner = arrays["parent"] >= 0
         is_cluster = np.isin(arrays["node"], viewer.scene.cut("cut:labels").nodes)
         assert (arrays["size"][inner & ~is_cluster] >= least).all()
-        wide = arrays["size"] >= icicle.NAMED_PIXELS * N / width
+        wide = arrays["size"] >= icicle.MIN_PIXELS_FOR_TITLE * N / width
         assert {int(v) for v in header["names"]} == set(arrays["node"][wide].tolist())
 
 
@@ -119,7 +120,7 @@ def test_colors_of_clusters(viewer):
 @pytest.mark.parametrize("color", ["label", "purity"])
 def test_colors_of_labels(viewer, color):
     _, arrays = view(viewer, color=color)
-    labels = np.array([viewer.backend._payload[i]["label"] for i in range(N)])
+    labels = np.array([viewer.backend.payload[i]["label"] for i in range(N)])
     for v, code, value in zip(arrays["node"].tolist(), arrays["color"].tolist(), arrays["value"].tolist(), strict=True):
         own = labels[viewer.scene.tree.leaves(v)].tolist()
         most = max(own.count(label) for label in own)
@@ -177,7 +178,7 @@ def test_clusters_of_a_cut(viewer, cut):
     labels = labels_of_cut(viewer.scene, chosen)
     for entry in header["list"]:
         assert set(viewer.scene.leaves(entry["node"]).tolist()) == set(np.flatnonzero(labels == entry["cluster"]))
-        assert entry["name"] == viewer.title(viewer.scene, entry["node"], chosen)
+        assert entry["name"] == icicle.title(viewer, viewer.scene, entry["node"], chosen)
 
 
 def test_layers_are_cuts(viewer):

@@ -83,10 +83,10 @@ class ViewerMachine(RuleBasedStateMachine):
         v = data.draw(st.sampled_from(list(self.viewer.scene.tree.nodes())))
         self.names += 1
         self.viewer.name(v, f"name {self.names}")
-        assert self.viewer.names.at(self.viewer.scene)[v] == f"name {self.names}"
+        assert self.viewer.scene.names[v] == f"name {self.names}"
         if data.draw(st.booleans()):
             self.viewer.name(v, None)
-            assert v not in self.viewer.names.at(self.viewer.scene)
+            assert v not in self.viewer.scene.names
 
     @invariant()
     def the_picture_is_of_one_version(self):
@@ -109,7 +109,7 @@ class ViewerMachine(RuleBasedStateMachine):
         tree = scene.tree
         for v, count in zip(arrays["node"].tolist(), arrays["fresh"].tolist(), strict=True):
             assert count == (picture.arrived[tree.leaves(v)] > picture.version - 1).sum()
-        assert set(self.viewer.names.at(scene)) <= set(tree.nodes())
+        assert set(self.viewer.scene.names) <= set(tree.nodes())
         self.compare_members(scene, picture)
 
     def compare_members(self, scene, picture):

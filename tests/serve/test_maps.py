@@ -96,7 +96,7 @@ def test_columns_of_the_payload():
     place = rng.normal(size=(50, 2))
     payload = [{"left": float(x), "up": str(y)} for x, y in place]
     viewer = Viewer(ModelBackend(Grinch().fit(X), payload=payload), x="left", y="up")
-    assert viewer.about()["map"] == {"methods": viewer.map_methods(viewer.scene), "method": "columns"}
+    assert viewer.about()["map"] == {"methods": maps.methods(viewer, viewer.scene), "method": "columns"}
     header, plane = plane_of(viewer.map())
     assert header["method"] == "columns"
     np.testing.assert_allclose(plane, scaled(place)[viewer.scene.order], atol=1)

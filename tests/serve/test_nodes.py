@@ -54,7 +54,7 @@ def test_what_a_page_says(viewer):
         )
         assert page["height"] == pytest.approx(heights[v])
         assert int(page["key"], 16) == int(leaf_keys(leaves.astype(np.int64)).sum()) == int(tree.keys()[v])
-        tally = Counter(viewer.backend._payload[i]["label"] for i in leaves.tolist())
+        tally = Counter(viewer.backend.payload[i]["label"] for i in leaves.tolist())
         assert {entry["name"]: entry["count"] for entry in page["labels"]} == dict(tally)
         assert [entry["count"] for entry in page["labels"]] == sorted(tally.values(), reverse=True)
         inside = set(labels[leaves].tolist())
@@ -144,7 +144,7 @@ def test_parts_are_the_first_split_that_matters(viewer):
             assert tree.size(tree.sibling(top)) < 0.05 * tree.size(v)
             top = tree.parent(top)
     leaf = viewer.node(0)
-    assert (leaf["children"], leaf["size"], leaf["title"]) == ([], 1, viewer.backend._payload[0]["title"])
+    assert (leaf["children"], leaf["size"], leaf["title"]) == ([], 1, viewer.backend.payload[0]["title"])
 
 
 def test_the_parts_of_a_chain():
@@ -160,7 +160,7 @@ def test_the_parts_of_a_chain():
 @pytest.mark.parametrize("limit", [1, 7, 50, 1_000])
 def test_members_cover_every_leaf_once(by_ward, order, limit, monkeypatch):
     # More members than are compared.
-    monkeypatch.setattr(module, "MOST_COMPARED", 20)
+    monkeypatch.setattr(module, "MAX_COMPARED", 20)
     tree = by_ward.scene.tree
     for v in (tree.root, tree.children(tree.root)[0], 3):
         found, offset = [], 0
@@ -179,7 +179,7 @@ def test_members_cover_every_leaf_once(by_ward, order, limit, monkeypatch):
 
 def test_what_is_shown_of_members(by_ward):
     members = by_ward.members(by_ward.scene.tree.root, order="arrival", limit=3)["members"]
-    payload = by_ward.source._payload
+    payload = by_ward.backend.payload
     for i, member in enumerate(members):
         assert member == {
             "leaf": i,

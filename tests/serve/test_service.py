@@ -18,7 +18,7 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve.api import arrow as arrow_bodies
+from grinch.serve.api import bodies as arrow_bodies
 from grinch.serve.model_backend import ModelBackend
 from grinch.store.queries import View
 from serving import serving, some_rows, streamed
@@ -53,7 +53,7 @@ def fill(served):
 
 
 def store_of(served):
-    return served.service.store
+    return served.service.backend.store
 
 
 def npy(array):

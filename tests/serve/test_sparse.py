@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from grinch.serve.views.shortening import N_DIRECTIONS, Shortening
 
 from grinch import Grinch
 from grinch.serve.export import page_of
 from grinch.serve.model_backend import ModelBackend
-from grinch.serve.views import shortening
+from grinch.serve.views import sample as samples
 from grinch.serve.views.icicle import unpack_arrays
+from grinch.serve.views.sample import N_DIRECTIONS, Directions
 from grinch.serve.views.viewer import Viewer
 
 N, N_TOPICS = 240, 4
@@ -70,7 +70,7 @@ def test_a_point_like_another_is_placed_beside_it():
 
 def test_directions_stay_until_there_are_twice_as_many_points(rng):
     rows = scipy.sparse.random_array((50, 400), density=0.1, format="csr", rng=rng, dtype=np.float32)
-    shorten = Shortening()
+    shorten = Directions()
     shorten.fit(rows, 50)
     first = shorten.directions
     shorten.fit(rows[:20], 100)
@@ -81,9 +81,9 @@ def test_directions_stay_until_there_are_twice_as_many_points(rng):
 
 
 def test_directions_are_those_of_the_largest_singular_values(monkeypatch, rng):
-    monkeypatch.setattr(shortening, "MOST_ROWS", 40)
+    monkeypatch.setattr(samples, "MAX_ROWS_FOR_DIRECTIONS", 40)
     rows = scipy.sparse.random_array((80, 400), density=0.1, format="csr", rng=rng)
-    shorten = Shortening()
+    shorten = Directions()
     shorten.fit(rows, 80)
     _, values, directions = np.linalg.svd(rows[::2].toarray(), full_matrices=False)
     found = np.linalg.norm(rows[::2].toarray() @ shorten.directions, axis=0)

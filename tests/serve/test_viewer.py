@@ -13,6 +13,8 @@ import grinch
 from grinch import Grinch
 from grinch.serve.backend import StoreBackend
 from grinch.serve.model_backend import ModelBackend, open_backend
+from grinch.serve.views import viewer as viewers
+from grinch.serve.views.icicle import title
 from grinch.serve.views.viewer import Computing, Stale, Viewer
 from killing import kills
 from serve.looked import news, now, points, view
@@ -116,17 +118,17 @@ def test_points_that_are_all_the_same(tmp_path):
 def test_titles(store):
     viewer = Viewer(StoreBackend(store))
     scene = viewer.scene
-    assert viewer.title(scene, scene.tree.root) == "60 points"
-    assert viewer.title(scene, 7) == store.payload(["p7"])[0]["title"]
+    assert title(viewer, scene, scene.tree.root) == "60 points"
+    assert title(viewer, scene, 7) == store.payload(["p7"])[0]["title"]
     cut = scene.cut("cut:default")
-    words = viewer.title(scene, int(cut.nodes[0]), cut).split(", ")
+    words = title(viewer, scene, int(cut.nodes[0]), cut).split(", ")
     leaves = scene.leaves(int(cut.nodes[0])).tolist()
     titles = [payload["title"] for _, payload in viewer.backend.points(leaves)]
     assert all(any(word in title for title in titles) for word in words)
     store.label(int(cut.clusters[0]), "a name")
-    assert now(viewer).title(viewer.scene, int(cut.nodes[0]), viewer.scene.cut("cut:default")) == "a name"
+    assert title(now(viewer), viewer.scene, int(cut.nodes[0]), viewer.scene.cut("cut:default")) == "a name"
     bare = Viewer(ModelBackend(Grinch(n_clusters=2).fit(points(30)[0])), labels=["same"] * 30)
-    assert bare.title(bare.scene, bare.scene.tree.root) == "same"
+    assert title(bare, bare.scene, bare.scene.tree.root) == "same"
 
 
 def test_labels_must_fit():
@@ -173,12 +175,12 @@ def test_the_version_before_is_still_answered_and_earlier_ones_are_stale(store):
         viewer.node(0, version=99)
 
 
-def test_pictures_are_not_made_more_often_than_is_worth_it(store):
+def test_pictures_are_not_made_more_often_than_is_worth_it(store, monkeypatch):
     viewer = Viewer(StoreBackend(store))
     insert_some(store, 1)
-    viewer._took = 3_600.0
+    monkeypatch.setattr(viewers, "SHARE_OF_TIME", 1e-12)
     assert viewer.refresh() == 1
-    viewer._took = 0.0
+    monkeypatch.setattr(viewers, "SHARE_OF_TIME", 1e12)
     assert viewer.refresh() == 2
     assert viewer.refresh() == 2
 
@@ -339,8 +341,7 @@ def test_threads_that_ask_while_another_inserts(store):
     def ask(number):
         while not is_done.is_set():
             try:
-                viewer._took = 0.0
-                viewer.refresh()
+                viewer.refresh(now=True)
                 scene = viewer.scene
                 assert view(viewer, version=scene.version)[0]["version"] == scene.version
                 assert viewer.node(scene.tree.root, version=scene.version)["size"] == scene.n

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse
 
 from grinch.io.read import FileError
-from grinch.serve.backend import FixedDesk
 from grinch.serve.model_backend import is_run, open_backend
 from grinch.serve.views.viewer import Viewer
 from grinch.sharded import ShardedGrinch, estimator, record
@@ -72,7 +71,6 @@ def test_a_finished_run_is_its_tree(tmp_path, kind):
         assert viewer.map("pca")
         assert viewer.node(viewer.scene.tree.root)["size"] == 300
         viewer.name(viewer.scene.tree.root, "everything")
-        assert FixedDesk(source).shape().width == 6
     with closing(open_backend(tmp_path / "run", payload=[{"title": f"t{i}"} for i in range(300)])) as source:
         viewer = Viewer(source)
         assert viewer.node(viewer.scene.tree.root)["title"] == "everything"
@@ -102,7 +100,7 @@ def test_an_unfinished_run_says_how_it_goes_on(tmp_path, monkeypatch):
     with pytest.raises(FileError, match=r"goes on with what is missing by: grinch cluster points\.npy --workers 2"):
         open_backend(folder)
     model = run_of(folder, X)
-    assert open_backend(folder).see().tree.n_leaves == 200
+    assert open_backend(folder).read(lambda view: view.bare_tree).n_leaves == 200
     # The same run again is finished all the time; another one is not.
     known = (folder / record.FILE).read_text()
     record.begin(model._run.job)
@@ -115,7 +113,7 @@ def test_an_unfinished_run_says_how_it_goes_on(tmp_path, monkeypatch):
         with pytest.raises(FileError, match=said):
             open_backend(folder)
     run_of(folder, X)
-    assert open_backend(folder).see().tree.n_leaves == 200
+    assert open_backend(folder).read(lambda view: view.bare_tree).n_leaves == 200
 
 
 def broken(job, shard):

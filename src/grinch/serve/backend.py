@@ -145,6 +145,10 @@ class Backend(ABC):
         """Return the rows of points, dense or as a CSR matrix; None if points are not vectors."""
         return self.read(lambda view: view.rows_at(positions))
 
+    def position_of(self, name: Id) -> int | None:
+        """Return the position of the point with an id; None if there is none."""
+        return self.read(lambda view: view.position_of(name))
+
     @property
     def n_features(self) -> int | None:
         return self.read(lambda view: view.n_features)

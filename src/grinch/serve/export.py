@@ -35,6 +35,8 @@ MAX_VERSIONS = 20
 # Image files are included up to this many bytes; those of points near the top of the tree come first.
 MAX_IMAGE_BYTES = 20_000_000
 NODES_PER_BATCH = 1_000
+# Keywords of nodes with more points than this are those of an ancestor that has at most 2 % more points.
+MAX_DESCRIBED_EACH, SAME_KEYWORDS = 2_000, 0.98
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -100,13 +102,12 @@ class Export:
     def _tree(self) -> Arrays:
         scene, at = self.scene, np.arange(len(self.nodes))
         steps = np.array([scene.step_up(v) for v in self.nodes.tolist()], np.int64)
-        splits = np.array([self._pages.split_of(v) for v in self.nodes.tolist()], np.int64)
         arrays: Arrays = {
             "size": self.sizes.astype(np.uint32),
             "height": scene.heights[self.nodes].astype(np.float32),
             "score": np.asarray(scene.tree.scores)[self.nodes].astype(np.float32),
             "up": (at - self.numbers[steps]).astype(np.uint32),
-            "split": (self.numbers[splits] - at).astype(np.uint32),
+            "split": (self.numbers[self._pages.splits_of(self.nodes)] - at).astype(np.uint32),
         }
         if scene.codes is not None and scene.n:
             best, counts = scene.commonest
@@ -135,17 +136,14 @@ class Export:
 
     def _by_k(self) -> list[tuple[int, int, int, int]]:
         """Return each node that is a cluster of a cut into k clusters, its color, and the first and the last k."""
-        done, current = [], dict[int, tuple[int, int]]()
-        for k in range(1, self.scene.max_k + 1 if self.scene.n else 1):
+        done, first = [], dict[tuple[int, int], int]()
+        last = self.scene.max_k if self.scene.n else 0
+        for k in range(1, last + 1):
             cut = self.scene.cut(f"k:{k}")
-            slots = dict(zip(cut.nodes.tolist(), cut.slots.tolist(), strict=True))
-            for v, (slot, first) in list(current.items()):
-                if slots.get(v) != slot:
-                    done.append((v, slot, first, k - 1))
-                    del current[v]
-            for v, slot in slots.items():
-                current.setdefault(v, (slot, k))
-        return done + [(v, slot, first, self.scene.max_k) for v, (slot, first) in current.items()]
+            clusters = set(zip(cut.nodes.tolist(), cut.slots.tolist(), strict=True))
+            done += [(*cluster, first.pop(cluster), k - 1) for cluster in first.keys() - clusters]
+            first |= dict.fromkeys(clusters - first.keys(), k)
+        return sorted(done + [(*cluster, since, last) for cluster, since in first.items()])
 
     # Points, from left to right -----------------------------------------------------------------------------------
 
@@ -157,7 +155,9 @@ class Export:
             "payloads": [plain(payload) for _, payload in points],
             "images": self._images([payload for _, payload in points]),
         }
-        arrays: Arrays = {"leaf": scene.order.astype(np.uint32), "arrived": look.arrived[scene.order].astype(np.uint32)}
+        arrays: Arrays = {"leaf": scene.order.astype(np.uint32)}
+        if self.viewer.backend.has_versions:
+            arrays["arrived"] = look.arrived[scene.order].astype(np.uint32)
         if look.times is not None:
             arrays["times"] = look.times[scene.order].astype(np.float64)
         for what in ("label", "time") if scene.codes is not None else ("time",):
@@ -205,8 +205,16 @@ class Export:
         sample = self.viewer.sample(self.scene)
         if sample.words is None:
             return {"words": None}, {}
-        listed = [sample.keyword_numbers(v, N_KEYWORDS) for v in self.nodes[self.sizes > 1].tolist()]
-        return {"words": sample.words.words}, _ragged("keyword", listed)
+        listed: dict[int, list[int]] = {}
+        parents, sizes = self.scene.tree.parents(), self.scene.sizes
+        # Long chains of large nodes with nearly the same points have the same keywords.
+        described = dict[int, int]()
+        for v in self.nodes[self.sizes > 1].tolist():
+            above = described.get(int(parents[v]), v)
+            is_same = sizes[v] > MAX_DESCRIBED_EACH and sizes[v] > SAME_KEYWORDS * sizes[above] and above != v
+            described[v] = above if is_same and above in listed else v
+            listed[v] = listed[above] if described[v] != v else sample.keyword_numbers(v, N_KEYWORDS)
+        return {"words": sample.words.words}, _ragged("keyword", list(listed.values()))
 
     def _rows(self) -> tuple[dict[str, Any], Arrays]:
         """Return what is typical of nodes, nearest to them, and the columns that stand out."""
@@ -220,7 +228,8 @@ class Export:
         step = float(likeness.max(initial=0.0) - low) / 255 or 1.0
         arrays = {
             **_ragged("exemplar", exemplars),
-            "nearest": nearest.ravel(),
+            # All first bytes, all second ones, and so on: it compresses better.
+            "nearest": nearest.astype("<i4").ravel().view(np.uint8).reshape(-1, 4).T.ravel(),
             "likeness": np.rint((likeness - low) / step).astype(np.uint8).ravel(),
         }
         header: dict[str, Any] = {"nearest": {"low": low, "step": step, "count": N_NEAREST}, "columns": None}

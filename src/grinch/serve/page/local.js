@@ -35,6 +35,7 @@ for (let v = 0, place = 0, inside = 0; v < count; v++) {
 const sides = (v) => (size[v] > 1 ? [v + 1, v + 2 * size[v + 1]] : []);
 const arrival = sums((place) => arrays["points time"][place] / 65_534), freshBefore = new Map();
 const exemplars = ragged("exemplar"), keywordNumbers = ragged("keyword");
+const planes = arrays.nearest ?? [], steps = Int32Array.from({ length: planes.length / 4 }, (_, i) => planes[i] | (planes[i + planes.length / 4] << 8) | (planes[i + planes.length / 2] << 16) | (planes[i + 3 * planes.length / 4] << 24));
 
 function sums(value) {
   const found = new Float64Array(n + 1);
@@ -52,7 +53,7 @@ function ragged(name) {
 /** How many points under a node came after a version. */
 function fresh(v, since) {
   if (since === null || since === undefined) return 0;
-  if (!freshBefore.has(since)) freshBefore.set(since, sums((place) => Number(arrays.arrived[place] > since)));
+  if (!freshBefore.has(since)) freshBefore.set(since, sums((place) => Number(arrays.arrived?.[place] > since)));
   return freshBefore.get(since)[start[v] + size[v]] - freshBefore.get(since)[start[v]];
 }
 
@@ -236,7 +237,7 @@ function columns(v) {
 function nearest(v, cut) {
   if (!known.nearest || v === 0) return [];
   const { low, step, count: most } = known.nearest, found = Array.from({ length: most }, (_, i) => most * v + i);
-  return found.filter((i) => arrays.nearest[i]).map((i) => ({ ...short(v + arrays.nearest[i], cut), similarity: low + step * arrays.likeness[i] }));
+  return found.filter((i) => steps[i]).map((i) => ({ ...short(v + steps[i], cut), similarity: low + step * arrays.likeness[i] }));
 }
 
 function timesOf(v) {
@@ -316,6 +317,6 @@ export async function map() {
 }
 
 export async function points({ what, since = null }) {
-  const isFresh = () => Uint16Array.from(arrays.arrived, (at) => Number(at > (since ?? 0)));
+  const isFresh = () => Uint16Array.from({ length: n }, (_, place) => Number(arrays.arrived?.[place] > (since ?? 0)));
   return { header: { version, what, n }, arrays: { value: what === "fresh" ? isFresh() : arrays[`points ${what}`] } };
 }

@@ -13,9 +13,9 @@ IMAGE_NAMES = ("image", "img", "thumbnail", "picture", "photo", "image_url")
 LABEL_NAMES = ("label", "class", "category", "target", "y")
 TEXT_NAMES = ("text", "title", "name", "content", "body", "sentence", "description", "abstract", "headline")
 # A text in a list is cut off here; the whole of it is in the payload.
-LONGEST_TEXT = 2_000
+MAX_TEXT = 2_000
 # What is nested more deeply in a payload is not shown.
-DEEPEST = 50
+MAX_DEPTH = 50
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Fields:
     def text_of(self, payload: Any) -> str | None:
         """What of a payload people read."""
         found = payload if isinstance(payload, str) else self._field(self.text, payload)
-        return None if found is None else str(found)[:LONGEST_TEXT]
+        return None if found is None else str(found)[:MAX_TEXT]
 
     def image_of(self, payload: Any) -> str | None:
         """Return the file or the https address of an image; None for other addresses, which are never fetched."""
@@ -89,7 +89,7 @@ def check_named(payloads: Sequence[Any], **given: str | None) -> None:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A payload as JSON can hold it: what it cannot, as text, and nothing below ``DEEPEST``.
+    """A payload as JSON can hold it: what it cannot, as text, and nothing below ``MAX_DEPTH``.
 
     >>> plain({"day": np.float32(2.5), 3: (1, float("nan")), "kind": b"x"})
     {'day': 2.5, '3': [1, None], 'kind': "b'x'"}
@@ -98,7 +98,7 @@ def plain(value: Any, depth: int = 0) -> Any:
         return value
     if isinstance(value, float):
         return value if np.isfinite(value) else None
-    if depth >= DEEPEST:
+    if depth >= MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
         return {str(name): plain(entry, depth + 1) for name, entry in value.items()}

@@ -62,11 +62,11 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
     }
 
 
-def versions(viewer: Viewer, max_count: int = MAX_VERSIONS) -> dict[str, Any]:
+def versions(viewer: Viewer, max_count: int | None = None) -> dict[str, Any]:
     """Return the times of up to ``max_count`` versions, evenly spread, and of the last."""
     known = viewer.backend.read(lambda view: view.times())
     times = sorted((version, at) for version, at in known.items() if version <= viewer.version)
-    shown = [times[i] for i in sampled(len(times), max_count).tolist()]
+    shown = [times[i] for i in sampled(len(times), max_count or MAX_VERSIONS).tolist()]
     if times and shown[-1] != times[-1]:
         shown.append(times[-1])
     return {"versions": [{"version": version, "time": at} for version, at in shown]}

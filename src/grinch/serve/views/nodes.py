@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from grinch._types import Floats, Ids, Vectors32
 from grinch.serve.backend import sampled
@@ -58,7 +57,7 @@ class NodePages:
             "labels": self._labels(v),
             "exemplars": self.listed(central[:N_EXEMPLARS].tolist()),
             "path": [crumb(viewer, scene, u, cut) for u in scene.path(v)],
-            "children": [self._short(u, cut) for u in self._sides(self.split_of(v))],
+            "children": [self._short(u, cut) for u in self._sides(v)],
             "nearest": self._nearest(v, cut),
             "cluster": self.cluster_at(v, cut),
             "fresh": int(scene.fresh(np.array([v], np.int32), since)[0]),
@@ -177,18 +176,22 @@ class NodePages:
         best = np.argsort(-counts, kind="stable")[:N_LABELS].tolist()
         return [{"name": scene.label_names[code], "count": int(counts[code])} for code in best if counts[code]]
 
-    def split_of(self, v: int) -> int:
-        """Return the first split at or below a node with more than a few points on both sides, or the node itself."""
-        sizes, u = self.scene.sizes, v
-        while not self.scene.tree.is_leaf(u):
-            left, right = self._sides(u)
-            if sizes[right] >= 0.05 * sizes[v] or sizes[u] < 0.8 * sizes[v]:
-                return u
-            u = left
-        return v
+    def splits_of(self, nodes: Ids) -> Ids:
+        """Return for each node the first split at or below it with more than a few points on both sides, or itself."""
+        sizes, pairs, splits = self.scene.sizes, self.scene.tree.child_pairs(), nodes.copy()
+        going = np.flatnonzero(sizes[nodes] > 1)
+        while len(going):
+            u, size = splits[going], sizes[nodes[going]]
+            large, small = np.sort(sizes[pairs[u]], axis=1).T[::-1]
+            is_found = (small >= 0.05 * size) | (sizes[u] < 0.8 * size)
+            further = pairs[u, np.argmax(sizes[pairs[u]], axis=1)]
+            splits[going] = np.where(is_found, u, np.where(large > 1, further, nodes[going]))
+            going = going[~is_found & (large > 1)]
+        return splits
 
     def _sides(self, v: int) -> list[int]:
-        return sorted(self.scene.tree.children(v), key=lambda child: -int(self.scene.sizes[child]))
+        split = int(self.splits_of(np.array([v], np.int32))[0])
+        return sorted(self.scene.tree.children(split), key=lambda child: -int(self.scene.sizes[child]))
 
     def _short(self, v: int, cut: Cut) -> dict[str, Any]:
         return {**self.scene.spot(v), "title": title(self.viewer, self.scene, int(v), cut)}
@@ -219,15 +222,19 @@ class NodePages:
             norms = np.linalg.norm(own, axis=1)[:, None] * np.linalg.norm(means, axis=1)
             likeness = own @ means.T / np.where(norms > 0, norms, 1)
         else:
-            likeness = -cdist(own, means)
+            own, means = own - self.sample.mean, means - self.sample.mean
+            squares = (own**2).sum(axis=1)[:, None] + (means**2).sum(axis=1) - 2 * own @ means.T
+            likeness = -np.sqrt(np.maximum(squares, 0))
         start = starts[nodes][:, None]
         likeness[(starts[others] < start + size) & (starts[others] + sizes[others] > start)] = -np.inf
-        count = min(N_NEAREST, len(others))
-        best = np.sort(np.argpartition(-likeness, count - 1, axis=1)[:, :count], axis=1)
-        top = np.take_along_axis(likeness, best, axis=1)
-        order = np.argsort(-top, axis=1, kind="stable")
-        top, best = np.take_along_axis(top, order, axis=1), np.take_along_axis(best, order, axis=1)
-        return np.where(np.isfinite(top), others[best], -1).astype(np.int32), top
+        nearest = np.full((len(nodes), min(N_NEAREST, len(others))), -1, np.int32)
+        similarity, each = np.zeros(nearest.shape), np.arange(len(nodes))
+        for i in range(nearest.shape[1]):
+            best = likeness.argmax(axis=1)
+            similarity[:, i] = likeness[each, best]
+            nearest[:, i] = np.where(np.isfinite(similarity[:, i]), others[best], -1)
+            likeness[each, best] = -np.inf
+        return nearest, similarity
 
 
 def place(viewer: Viewer, scene: Scene, vector: Any, like: Any, cut: str | None) -> dict[str, Any]:

@@ -110,12 +110,22 @@ class Scene:
 
     def step_up(self, v: int) -> int:
         """Return the next ancestor in a path: the topmost of those with nearly the same points; -1 above the root."""
-        parents, u = self.tree.parents(), int(self.tree.parents()[v])
-        while u >= 0 and (above := int(parents[u])) >= 0:
-            if self.sizes[above] >= PATH_STEP * self.sizes[u] and self.sizes[u] >= PATH_STEP * self.sizes[v]:
-                break
-            u = above
+        parents, tops = self.tree.parents(), self._tops
+        u = int(tops[parents[v]]) if parents[v] >= 0 else -1
+        while u >= 0 and parents[u] >= 0 and self.sizes[u] < PATH_STEP * self.sizes[v]:
+            u = int(tops[parents[u]])
         return u
+
+    @cached_property
+    def _tops(self) -> Ids:
+        """By node, the lowest ancestor, or the node itself, whose parent is much larger; at last the root."""
+        parents = self.tree.parents()
+        is_top = (parents < 0) | (self.sizes_above >= PATH_STEP * self.sizes)
+        tops: Ids = np.where(is_top, np.arange(len(parents)), parents).astype(np.int32)
+        # Twice as far in each round.
+        while not np.array_equal(further := tops[tops], tops):
+            tops = further
+        return tops
 
     def path(self, v: int) -> list[int]:
         """Return the path from the root to a node, without nodes that differ little from the next."""

@@ -330,12 +330,12 @@ class Viewer:
 
     def position_of(self, name: Any) -> int:
         """Return the position of the point with an id; raises KeyError if there is none."""
-        number = whole_number(name) if isinstance(name, str) else None
-        for asked in (name, number):
-            position = None if asked is None else self.backend.read(lambda view, asked=asked: view.position_of(asked))  # type: ignore[misc]
-            if position is not None:
-                return int(position)
-        raise KeyError(f"id {name!r:.60} is not there")
+        position = self.backend.position_of(name)
+        if position is None and isinstance(name, str) and (number := whole_number(name)) is not None:
+            position = self.backend.position_of(number)
+        if position is None:
+            raise KeyError(f"id {name!r:.60} is not there")
+        return position
 
     def locate(self, id: Any, size: int = 1) -> dict[str, Any]:
         """Return the node over a point whose size is nearest to a given one."""

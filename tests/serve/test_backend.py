@@ -49,7 +49,7 @@ def test_every_system_can_be_looked_at(name):
     np.testing.assert_array_equal(seen.cuts["labels"], model.labels_)
     assert source.points(seen.positions) == list(zip(ids, payload, strict=True))
     np.testing.assert_allclose(source.rows(seen.positions), X, rtol=1e-4, atol=1e-4)
-    assert source.key_of("p7") == seen.positions[7]
+    assert source.position_of("p7") == seen.positions[7]
     viewer = Viewer(source)
     assert viewer.about()["n"] == 80
     assert viewer.node(viewer.scene.tree.root)["size"] == 80
@@ -68,7 +68,7 @@ def test_rows_are_those_that_were_given(system, kind):
     X, _ = points(40)
     X = X + 100  # far from where they are stored
     source = ModelBackend(system(linkage=kind).fit(X))
-    rows = source.rows(source.read(lambda view: view.look()).keys)
+    rows = source.rows(source.read(lambda view: view.look()).positions)
     if source.metric() == "cosine":
         rows, X = directions(rows), directions(X)
     np.testing.assert_allclose(rows, X, rtol=1e-3)
@@ -161,8 +161,8 @@ def test_points_keep_what_is_theirs_while_others_come_and_go():
     found = source.rows(before.positions)
     np.testing.assert_allclose(directions(found[left.index(5)][None]), directions(X[20:21]), atol=1e-5)
     assert not found[left.index(3)].any()
-    assert source.key_of("p3") is None
-    assert source.key_of("p59") == 59
+    assert source.position_of("p3") is None
+    assert source.position_of("p59") == 59
     assert source.find_text("p59", 9) == ([59], True)
 
 
@@ -172,7 +172,7 @@ def test_only_changes_make_versions():
     source = ModelBackend(model)
     version = source.latest()
     assert model.predict(X[60:]).shape == (20,)
-    assert source.place(X[61:62].astype(float)).version == version
+    assert source.place(X[61:62].astype(float))[0] == version
     assert len(model.labels_) + len(model.layers_[0]) == 120
     assert source.latest() == source.read(lambda view: view.look()).version == version
     model.partial_fit(X[60:])
@@ -212,6 +212,19 @@ def test_a_model_that_another_thread_changes():
     assert now(viewer).n == 3_000
 
 
+def test_points_of_a_model_that_lost_some():
+    X, payload = news(30)
+    model = Grinch(n_clusters=3).fit(X, ids=[f"p{i}" for i in range(30)]).remove(["p0", "p4"])
+    left = [i for i in range(30) if i not in (0, 4)]
+    source = ModelBackend(model, payload=[payload[i] for i in left])
+    assert source.read(lambda view: view.ids) == [f"p{i}" for i in left]
+    assert source.read(lambda view: view.payload(["p29", "p1"])) == [payload[29], payload[1]]
+    clusters = source.read(lambda view: view.clusters())
+    assert [clusters[number] for number in sorted(clusters)] == model.clusters_
+    with pytest.raises(ValueError, match="'p0' is not"):
+        source.read(lambda view: view.payload(["p0"]))
+
+
 # Trees and files ------------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +256,7 @@ def test_a_tree_in_newick(tmp_path, start):
     (tmp_path / "tree.nwk").write_text(f"{start}((ape:1,bee:1):2,cät:3);", "utf-8")
     source = open_backend(tmp_path / "tree.nwk", payload=["x", "y", "z"])
     assert source.points([0, 2]) == [("ape", "x"), ("cät", "z")]
-    assert source.key_of("cät") == 2
+    assert source.position_of("cät") == 2
     assert Viewer(source).search("bee")["hits"][0]["leaf"] == 1
 
 
@@ -293,10 +306,10 @@ def spoilt(tmp_path, what):
     [
         ("missing", "does not exist; give a store, a saved model"),
         ("folder", "a folder without a store or a run of many workers in it; make a store with: grinch add"),
-        ("empty", "none of what can be looked at"),
-        ("text", "none of what can be looked at"),
-        ("binary", "none of what can be looked at"),
-        ("zip", "none of what can be looked at"),
+        ("empty", "cannot be opened; accepted are a store"),
+        ("text", "cannot be opened; accepted are a store"),
+        ("binary", "cannot be opened; accepted are a store"),
+        ("zip", "cannot be opened; accepted are a store"),
         ("vectors", r"cannot be read as a tree: matrix must be a scipy linkage matrix.*got shape \(5, 7\)"),
         ("objects", "cannot be read as a tree: .*allow_pickle"),
         ("truncated 8", "cannot be read as a tree"),
@@ -337,7 +350,7 @@ def test_a_store_is_read(tmp_path):
         assert source.n_features == 5
         store.insert(X[:1] + 1, ids=["new"])
         assert source.latest() == 3
-        assert source.layers(seen) is None  # of a version that is no more
+        assert source.layers()[0] == 3
         source.close()
 
 
@@ -364,8 +377,8 @@ def test_samples_are_evenly_spread(n, most):
 
 
 def test_the_automatic_cut_of_very_many_points_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("grinch.serve.sources.memory.MOST_FOR_LAYERS", 50)
-    monkeypatch.setattr("grinch.serve.views.viewer.MOST_FOR_LAYERS", 50)
+    monkeypatch.setattr("grinch.serve.model_backend.MAX_POINTS_FOR_LAYERS", 50)
+    monkeypatch.setattr("grinch.serve.views.viewer.MAX_POINTS_FOR_LAYERS", 50)
     X = np.random.default_rng(0).normal(size=(60, 3))
     model = Grinch().fit(X)
     viewer = Viewer(ModelBackend(model))
@@ -375,5 +388,5 @@ def test_the_automatic_cut_of_very_many_points_is_not_waited_for(monkeypatch):
     assert viewer.cut_of(viewer.scene, "layer:0").name == "layer:0"
     assert len(viewer.layers()["layers"]) == len(model.layers_)
     # Where it is known, or a number of clusters was given, there is nothing to wait for.
-    assert ModelBackend(model).see().cuts["labels"].tolist() == model.labels_.tolist()
-    assert "labels" in ModelBackend(Grinch(n_clusters=3).fit(X)).see().cuts
+    assert ModelBackend(model).read(lambda view: view.look()).cuts["labels"].tolist() == model.labels_.tolist()
+    assert "labels" in ModelBackend(Grinch(n_clusters=3).fit(X)).read(lambda view: view.look()).cuts

@@ -16,6 +16,7 @@ from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
 from grinch.store.node_names import MOST_POINTS, NodeName
+from grinch.tree.blocks import covering
 from killing import kills
 from serve.looked import news, now, points, scene_of
 
@@ -35,7 +36,7 @@ def cluster_nodes(viewer):
 def named(viewer):
     """By name, the ids of the points of its node."""
     scene, ids = viewer.scene, viewer.backend.store.ids
-    return {name: {ids[leaf] for leaf in scene.leaves(v).tolist()} for v, name in viewer.names.at(scene).items()}
+    return {name: {ids[leaf] for leaf in scene.leaves(v).tolist()} for v, name in viewer.scene.names.items()}
 
 
 def test_a_name_is_there_after_a_restart(store, tmp_path):
@@ -44,14 +45,14 @@ def test_a_name_is_there_after_a_restart(store, tmp_path):
     assert viewer.name(v, "  weather \n news ") == {"version": 1, "node": v, "name": "weather news"}
     assert (viewer.node(v)["name"], viewer.node(v)["title"]) == ("weather news", "weather news")
     again = Viewer(open_backend(tmp_path / "store"))
-    assert again.names.at(again.scene) == {v: "weather news"}
+    assert again.scene.names == {v: "weather news"}
     again.source.close()
     # In the model of a file, too.
     model = Grinch().fit(points(40)[0])
     model.save(tmp_path / "m.grinch")
     for expected in (None, "root of all"):
         looked = Viewer(open_backend(tmp_path / "m.grinch"))
-        assert looked.names.at(looked.scene).get(model.tree_.root) == expected
+        assert looked.scene.names.get(model.tree_.root) == expected
         looked.name(model.tree_.root, "root of all")
 
 
@@ -81,9 +82,9 @@ def test_no_earlier_name_comes_to_light(store):
     # Both name it at once: neither knows of the other's.
     one.names._file.add("first", one.names._points(one.scene, v), 30, 120)
     other.names._file.add("second", one.names._points(one.scene, v), 30, 120)
-    assert one.scene.names == other.scene.names == {v: "second"}
+    assert now(one).scene.names == now(other).scene.names == {v: "second"}
     one.name(v, None)
-    assert other.scene.names == {}
+    assert now(other).scene.names == {}
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, 5, ["a"]])
@@ -194,7 +195,7 @@ def test_a_chain_as_deep_as_it_has_points():
     pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
     pairs[0, 0] = 0
     scene = scene_of(Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0))
-    v = scene.covering(0, 30_000)
+    v = covering(scene.tree, scene.starts, 0, 30_000)
     leaves = scene.leaves(v)[:: 30_000 // 60].tolist()
     found = node_of(scene, NodeName(1, "name", leaves, 30_000, n), leaves)
     # The points say only roughly where it ends.
@@ -228,7 +229,7 @@ def test_a_store_that_is_copied_keeps_its_names(store, tmp_path):
     viewer.name(cluster_nodes(viewer)[0], "weather")
     store.backup(tmp_path / "copy")
     again = Viewer(open_backend(tmp_path / "copy"))
-    assert list(again.names.at(again.scene).values()) == ["weather"]
+    assert list(again.scene.names.values()) == ["weather"]
     again.source.close()
 
 
