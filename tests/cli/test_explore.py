@@ -92,7 +92,7 @@ def test_a_map_of_columns_and_a_folder_of_images(tmp_path, served):
     [
         (["none"], "PATH 'none' does not exist"),
         (["."], "folder without a store"),
-        (["t.csv"], "none of what can be looked at"),
+        (["t.csv"], "cannot be opened; accepted are a store"),
         (["tree.nwk", "--id", "key"], "--id names a column of --table"),
         (["tree.nwk", "--table", "none.csv"], "the table 'none.csv' does not exist"),
         (["tree.nwk", "--table", "t.csv"], "a row for each of the 3 points; 't.csv' has 2"),

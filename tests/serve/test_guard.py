@@ -266,7 +266,7 @@ def said_until_closed(connection):
     ids=["nothing", "half a head", "half a body", "half a chunk", "half a head behind another", "half a body behind"],
 )
 def test_half_a_request_is_not_waited_for_long(plain, monkeypatch, caplog, sent):
-    monkeypatch.setattr(connection_limits, "STALLED", 0.1)
+    monkeypatch.setattr(connection_limits, "STALL_TIMEOUT", 0.1)
     with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
         connection.sendall(sent)
         assert said_until_closed(connection).count(b"HTTP/1.1 200") == sent.count(b"/health/live")
@@ -275,8 +275,8 @@ def test_half_a_request_is_not_waited_for_long(plain, monkeypatch, caplog, sent)
 
 
 def test_a_body_that_comes_slowly_is_waited_for(plain, monkeypatch):
-    monkeypatch.setattr(connection_limits, "STALLED", 0.5)
-    monkeypatch.setattr(connection_limits, "SOME", 1)
+    monkeypatch.setattr(connection_limits, "STALL_TIMEOUT", 0.5)
+    monkeypatch.setattr(connection_limits, "MIN_PROGRESS", 1)
     body = b'{"X": [[1, 2, 3, 4]]}'
     with socket.create_connection(("127.0.0.1", plain.port), timeout=30) as connection:
         connection.sendall(HEAD + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode())
@@ -287,7 +287,7 @@ def test_a_body_that_comes_slowly_is_waited_for(plain, monkeypatch):
 
 
 def test_between_requests_a_connection_may_be_idle(plain, monkeypatch):
-    monkeypatch.setattr(connection_limits, "STALLED", 0.3)
+    monkeypatch.setattr(connection_limits, "STALL_TIMEOUT", 0.3)
     with closing(http.client.HTTPConnection("127.0.0.1", plain.port, timeout=30)) as connection:
         connection.connect()
         used = connection.sock
@@ -346,7 +346,7 @@ def flood(stack, port, n, kinds):
 def test_connections_that_do_not_go_on_keep_nobody_out(tmp_path, monkeypatch, caplog, kinds, n):
     monkeypatch.setattr(connection_limits, "_said", {})
     limit = {"max_connections": 20} if n < 1_000 else {}
-    if connection_limits.most_connections(2 * n) < 2 * n:
+    if connection_limits.max_connections(2 * n) < 2 * n:
         pytest.skip(f"a process may not have {2 * n} files open here")
     with serving(grinch.open(tmp_path), token=TOKEN, **limit) as served, ExitStack() as stack:
         flood(stack, served.port, n, kinds)
@@ -393,7 +393,7 @@ def test_a_full_table_of_files_is_said_once(monkeypatch, caplog):
 
 
 def test_the_end_does_not_wait_for_half_a_body(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(connection_limits, "LAST_CALL", 0.05)
+    monkeypatch.setattr(connection_limits, "SHUTDOWN_GRACE", 0.05)
     with serving(grinch.open(tmp_path)) as served:
         connection = socket.create_connection(("127.0.0.1", served.port), timeout=30)
         connection.sendall(HEAD + b"Content-Length: 1000\r\n\r\n{")

@@ -46,7 +46,7 @@ def test_a_name_is_there_after_a_restart(store, tmp_path):
     assert (viewer.node(v)["name"], viewer.node(v)["title"]) == ("weather news", "weather news")
     again = Viewer(open_backend(tmp_path / "store"))
     assert again.scene.names == {v: "weather news"}
-    again.source.close()
+    again.close()
     # In the model of a file, too.
     model = Grinch().fit(points(40)[0])
     model.save(tmp_path / "m.grinch")
@@ -221,7 +221,7 @@ def test_names_of_another_process_are_seen(store):
     viewer.name(v, "mine")
     pid = kills.fork(lambda: name_one(store.folder, cluster_nodes(viewer)[0]))
     assert os.waitpid(pid, 0)[1] == 0
-    assert set(viewer.scene.names.values()) == {"mine", "from another process"}
+    assert set(now(viewer).scene.names.values()) == {"mine", "from another process"}
 
 
 def test_a_store_that_is_copied_keeps_its_names(store, tmp_path):
@@ -230,7 +230,7 @@ def test_a_store_that_is_copied_keeps_its_names(store, tmp_path):
     store.backup(tmp_path / "copy")
     again = Viewer(open_backend(tmp_path / "copy"))
     assert list(again.scene.names.values()) == ["weather"]
-    again.source.close()
+    again.close()
 
 
 def test_ids_may_be_numbers(tmp_path):
@@ -263,7 +263,7 @@ def test_a_tree_is_shown_although_its_names_are_damaged(tmp_path, caplog):
         store.insert(np.eye(6))
         viewer = Viewer(StoreBackend(store))
         (tmp_path / "node-names.sqlite").write_bytes(b"no database" * 100)
-        assert unpack_arrays(viewer.view())[0]["n"] == 6
+        assert unpack_arrays(now(viewer).view())[0]["n"] == 6
         assert "damaged" in caplog.text
         with pytest.raises((ValueError, DamagedStore)):
             viewer.name(viewer.about()["root"], "all")

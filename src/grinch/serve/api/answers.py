@@ -17,7 +17,6 @@ from starlette.exceptions import HTTPException
 
 from grinch.serve.api.events import TooManyListeners
 from grinch.serve.api.models import Problem
-from grinch.serve.views.icicle import MEDIA_TYPE
 from grinch.serve.views.viewer import Computing, Stale
 from grinch.serve.write_batcher import Closed, Full
 from grinch.store.damage import DamagedStore, is_full
@@ -63,11 +62,6 @@ class Json(Response):
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else str(value)
-
-
-def packed(message: bytes) -> Response:
-    """Return packed arrays as an answer."""
-    return Response(message, media_type=MEDIA_TYPE)
 
 
 def numpy_file(version: int, array: npt.NDArray[Any] | None = None, **arrays: npt.NDArray[Any]) -> Response:

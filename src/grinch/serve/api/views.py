@@ -10,7 +10,7 @@ from fastapi.exceptions import HTTPException
 from fastapi.responses import FileResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from grinch.serve.api.answers import COMMON, MOVED_ON, NOT_THERE, Json, Responses, packed
+from grinch.serve.api.answers import COMMON, MOVED_ON, NOT_THERE, Json, Responses
 from grinch.serve.api.models import MAX_INT
 from grinch.serve.views.icicle import MEDIA_TYPE
 from grinch.serve.views.viewer import Viewer
@@ -55,9 +55,14 @@ ARRAYS: Responses = {
 }
 
 
+def packed(message: bytes) -> Response:
+    """Return packed arrays as an answer."""
+    return Response(message, media_type=MEDIA_TYPE)
+
+
 def router(viewer: Viewer) -> APIRouter:
     """Return the routes over a viewer."""
-    routes = APIRouter(prefix="/api", tags=["look"], default_response_class=Json)
+    routes = APIRouter(prefix="/api", tags=["look"])
 
     @routes.get("/about")
     def about() -> Any:
