@@ -1,6 +1,6 @@
-"""Count the files of ours in which a function runs: for a fit with labels_, an insert into a store, and a zoom step.
+"""List the files of ours in which a function runs: for a fit with labels_, an insert into a store, and a zoom step.
 
-    python benchmarks/files_run.py
+    python benchmarks/files_run.py            writes benchmarks/files_run.json; fill.py shows it in CONTRIBUTING.md
 
 The engine runs interpreted, so that the moves are seen too; everything is done once before it is counted, so that
 imports and compiling are not.
@@ -9,6 +9,7 @@ imports and compiling are not.
 from __future__ import annotations
 
 import functools
+import json
 import sys
 import tempfile
 import threading
@@ -22,16 +23,18 @@ import numpy as np
 import grinch
 from grinch.core.engine import Engine
 
+OUT = Path(__file__).parent / "files_run.json"
 PACKAGE = Path(grinch.__file__).parent
+MOST = {"fit": 25, "insert": 15, "zoom": 8}
 
 
-def files_run(work: Callable[[], Any]) -> set[str]:
-    """Return the files of the package in which a function runs during a call, as paths within it."""
-    names: set[str] = set()
+def files_run(work: Callable[[], Any]) -> list[str]:
+    """Return the files of the package in which a function runs during a call, in the order in which one first does."""
+    names: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         if event == "call" and frame.f_code.co_name != "<module>":
-            names.add(frame.f_code.co_filename)
+            names.setdefault(frame.f_code.co_filename)
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -40,31 +43,31 @@ def files_run(work: Callable[[], Any]) -> set[str]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return {str(Path(name).relative_to(PACKAGE)) for name in names if name.startswith(f"{PACKAGE}/")}
+    return [str(Path(name).relative_to(PACKAGE)) for name in names if name.startswith(f"{PACKAGE}/")]
 
 
-def main() -> None:
-    Engine.__init__ = functools.partialmethod(Engine.__init__, compiled=False)  # type: ignore[assignment]
+def measured() -> dict[str, list[str]]:
+    """Return the files of a fit, of an insert those beyond, and of a zoom step."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 8)).astype(np.float32) + 8 * rng.integers(0, 3, size=(300, 1))
 
     def fit() -> None:
         assert len(grinch.Grinch().fit(X).labels_) == len(X)
 
-    fit()
-    of_fit = files_run(fit)
-    with tempfile.TemporaryDirectory() as folder:
-        with grinch.open(Path(folder) / "store") as store:
-            store.insert(X[:100])
-            store.insert(X[100:200])
-            of_insert = files_run(lambda: store.insert(X[200:])) - of_fit
-        of_zoom = files_run(zoom_step(Path(folder) / "store"))
-    for what, files, most in (
-        ("fit with labels_", of_fit, 25),
-        ("store.insert, beyond these", of_insert, 15),
-        ("zoom step", of_zoom, 8),
-    ):
-        print(f"{what}: {len(files)} files (at most {most})\n  {' '.join(sorted(files))}")
+    compiled = Engine.__init__
+    Engine.__init__ = functools.partialmethod(compiled, compiled=False)  # type: ignore[assignment, method-assign]
+    try:
+        fit()
+        of_fit = files_run(fit)
+        with tempfile.TemporaryDirectory() as folder:
+            with grinch.open(Path(folder) / "store") as store:
+                store.insert(X[:100])
+                store.insert(X[100:200])
+                of_insert = files_run(lambda: store.insert(X[200:]))
+            of_zoom = files_run(zoom_step(Path(folder) / "store"))
+    finally:
+        Engine.__init__ = compiled  # type: ignore[method-assign]
+    return {"fit": of_fit, "insert": [name for name in of_insert if name not in of_fit], "zoom": of_zoom}
 
 
 def zoom_step(folder: Path) -> Callable[[], Any]:
@@ -85,4 +88,7 @@ def zoom_step(folder: Path) -> Callable[[], Any]:
 
 
 if __name__ == "__main__":
-    main()
+    found = measured()
+    OUT.write_text(json.dumps(found, indent=1) + "\n")
+    for what, files in found.items():
+        print(f"{what}: {len(files)} files (at most {MOST[what]})\n  {' '.join(files)}")

@@ -9,9 +9,11 @@ By itself: python benchmarks/fill.py (page.py does it too)
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from tables import seconds, share, table
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MARKED = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", flags=re.S)
 
 Rows = Mapping[str, Mapping[str, float]]
@@ -595,7 +597,21 @@ def service_notes() -> str:
     )
 
 
+# From files_run.json ------------------------------------------------------------------------------------------------
+
+
+def way(of: str) -> str:
+    """Return the files that run, in the order in which they are entered, with what each is."""
+    lines = []
+    for name in read("files_run.json")[of]:
+        path = ROOT / "src" / "grinch" / name
+        about = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]
+        lines.append(f"1. [{name}]({path.relative_to(ROOT).as_posix()}): {about}\n")
+    return "".join(lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    **{f"way-of-{of}": partial(way, of) for of in ("fit", "insert", "zoom")},
     "speed": speed,
     "explorer": explorer,
     "speed-notes": speed_notes,

@@ -289,7 +289,7 @@ def fork(work: Callable[[], None], errors: Path | None = None) -> int:
         from grinch.store import snapshots
 
         # Snapshots in the background, often.
-        snapshots.LEAST_CHANGED = 100
+        snapshots.MIN_CHANGED = 100
         work()
         code = 0
     except BaseException:

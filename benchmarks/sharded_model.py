@@ -60,9 +60,9 @@ class OneProcess:
 
     def run(self, stage: str, task: Callable[..., Any], tasks: Mapping[str, Any], folder: Path, stamp: str) -> Any:
         from grinch._checks import limited_cores
-        from grinch.sharded.running import StageReport
-        from grinch.sharded.tasks import one_thread
+        from grinch.running import Stage, one_thread
 
+        (folder / stage).mkdir(parents=True, exist_ok=True)
         Path("/proc/self/clear_refs").write_text("5")
         before, cpu = bytes_so_far(), time.process_time()
         with one_thread(), limited_cores(1):
@@ -79,7 +79,7 @@ class OneProcess:
             "peak": peak(),
             "guests": sum(result.get("guests", 0) for result in results.values()),
         }
-        self.stages[stage] = StageReport(spent, spent, len(tasks), 0, peak())
+        self.stages[stage] = Stage(spent, spent, len(tasks), 0, peak())
         return results
 
 
@@ -239,7 +239,7 @@ def clock(cpu: Mapping[str, float], cores: int, n_pieces: int, n_shards: int) ->
 def row(known: Mapping[str, Any], n: int) -> dict[str, Any]:
     """What n points take."""
     from grinch.io.rows import rows_per_piece
-    from grinch.sharded.sizes import choose_n_shards, choose_sample_size
+    from grinch.sharded.job import choose_n_shards, choose_sample_size
 
     n_shards = choose_n_shards("auto", n)
     sample, n_pieces = choose_sample_size("auto", n, n_shards), math.ceil(n / rows_per_piece(DIMS))

@@ -220,7 +220,7 @@ def memory(name: str) -> dict[str, Any]:
     Grinch(metric="cosine").fit(corpus(700, 2_000, 10)[0])
     X, _ = points_of(name)
     before = _counted_from_here()
-    engine: Any = Grinch(metric="cosine").fit(X)._engine()
+    engine: Any = Grinch(metric="cosine").fit(X).engine()
     most, arrays, first = peak() - before, engine.summaries.arrays, engine.summaries.capacity
     rows = arrays.leaf_columns.nbytes + arrays.leaf_values.nbytes
     # malloc keeps eight bytes of its own with every block, in steps of sixteen.

@@ -184,7 +184,7 @@ def stall(place: Path, n: int) -> dict[str, Any]:
             store.insert(batch)
         store.snapshot()
         # A snapshot every 500 points, so that there are several.
-        snapshots.LEAST_CHANGED, snapshots.CHANGED_SHARE = 500, 0.0
+        snapshots.MIN_CHANGED, snapshots.CHANGED_SHARE = 500, 0.0
         aside: list[float] = []
         alone: list[float] = []
         for row in batches(X, n, n + 3000, 1):

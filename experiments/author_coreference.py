@@ -19,15 +19,14 @@ import numpy as np
 from experiments.cells import Cell
 from experiments.setting import Result, Setting, end_at_one
 from grinch.plots import plot_comparison
-from grinch.resolve.authors.clustering.block import cluster_block
-from grinch.resolve.authors.groups.pairs import PairFeatures
-from grinch.resolve.authors.learned.model import Model
-from grinch.resolve.authors.merge_samples import Block
-from grinch.resolve.authors.records.blocking import blocks as blocks_of
-from grinch.resolve.authors.records.record import Record
-from grinch.resolve.authors.records.synthetic import make_records
-from grinch.resolve.authors.results.evaluation import evaluate, one_per_block, one_per_name
-from grinch.resolve.authors.training import train, train_blocks
+from grinch.resolve.authors.block_clustering import cluster_block
+from grinch.resolve.authors.evaluation import evaluate, one_per_block, one_per_name
+from grinch.resolve.authors.kernels import PairFeatures
+from grinch.resolve.authors.model import Model
+from grinch.resolve.authors.record import Record
+from grinch.resolve.authors.record import blocks as blocks_of
+from grinch.resolve.authors.synthetic import make_records
+from grinch.resolve.authors.training import Block, train, train_blocks
 
 FILES = {
     "psu-dblp": "psu_dblp_han/psu_dblp_han.jsonl.gz",

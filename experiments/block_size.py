@@ -11,10 +11,10 @@ import numpy as np
 from experiments.setting import Result, Setting
 from grinch.metrics import pairwise_scores
 from grinch.plots import plot_curves
-from grinch.resolve.authors.clustering.block import cluster_block
-from grinch.resolve.authors.learned.model import Model
-from grinch.resolve.authors.records.blocking import blocks
-from grinch.resolve.authors.records.synthetic import make_records
+from grinch.resolve.authors.block_clustering import cluster_block
+from grinch.resolve.authors.model import Model
+from grinch.resolve.authors.record import blocks
+from grinch.resolve.authors.synthetic import make_records
 from grinch.resolve.authors.training import train
 
 SIZES = {"full": [250, 500, 1000, 1500, 2000, 3000], "quick": [250, 500, 1000], "tiny": [30, 60]}

@@ -55,7 +55,7 @@ def changes_by_grafts(source: Source, seed: int) -> dict[str, list[float]]:
     for i in range(1, len(y)):
         # A copy takes the point in without grafts: what Rotate would do to this very tree.
         twin = pickle.loads(pickle.dumps(model))
-        engine = twin._fitted.builder
+        engine = twin.engine()
         engine.rules = engine.rules._replace(graft=False)
         engine.insert(X[i : i + 1])
         model.partial_fit(X[i : i + 1])

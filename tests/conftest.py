@@ -41,7 +41,7 @@ def pytest_sessionstart(session):
 def processes():
     """Real worker processes, for tests in which they die, and for all tests at night."""
     pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")
-    from grinch.sharded.running import Workers
+    from grinch.running import Workers
 
     with Workers(n_workers=trials(1, 2)) as workers:
         yield workers
@@ -54,7 +54,7 @@ def cluster(request):
     if THOROUGH:
         yield request.getfixturevalue("processes")
     else:
-        from grinch.sharded.running import Workers
+        from grinch.running import Workers
 
         options = {"threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
         with (
@@ -67,7 +67,7 @@ def cluster(request):
 
 @pytest.fixture
 def workers(cluster):
-    from grinch.sharded.running import Workers
+    from grinch.running import Workers
 
     with Workers(cluster.client) as workers:
         yield workers

@@ -19,9 +19,8 @@ from grinch.datasets import gaussian_mixture
 from grinch.linkage import Pairwise, VectorMeans, WeightedSum, WithRules
 from grinch.neighbors import ByKey, ByVector
 from grinch.resolve.authors import Model, Record
-from grinch.resolve.authors.groups.features import FEATURES
-from grinch.resolve.authors.groups.statistics import Statistics
-from grinch.resolve.authors.learned.predictors import Logistic
+from grinch.resolve.authors.features import FEATURES, Statistics
+from grinch.resolve.authors.predictors import Logistic
 from grinch.text import TextVectors
 from sparse_data import sparse_groups
 

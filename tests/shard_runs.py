@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grinch import datasets
-from grinch.sharded import tasks
+from grinch import datasets, running
 
 # What happens on this worker, by stage: the words of an error.
 REFUSED: dict[str, str] = {}
-_begin, _write, _now = tasks.find, tasks._write, {"stage": ""}
+_begin, _write, _now = running.read_checkpoint, running.write_checkpoint, {"stage": ""}
 
 
 def as_kind(X, kind, folder):
@@ -114,24 +113,24 @@ def refusing(client, stage, words):
 
 
 def _kill_in(stage, mark):
-    def write(task, done):
-        if task.path.parent.name == stage and not Path(mark).exists():
+    def write(path, **content):
+        if path.parent.name == stage and not Path(mark).exists():
             Path(mark).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        _write(task, done)
+        _write(path, **content)
 
-    tasks._write = write
+    running.write_checkpoint = write
 
 
 def _refuse_in(stage, words):
-    def find(task):
-        _now["stage"] = task.path.parent.name
-        return _begin(task)
+    def read(path, stamp):
+        _now["stage"] = path.parent.name
+        return _begin(path, stamp)
 
-    tasks.find = find
+    running.read_checkpoint = read
     REFUSED[stage] = words
 
 
 def _behave():
     REFUSED.clear()
-    tasks.find, tasks._write = _begin, _write
+    running.read_checkpoint, running.write_checkpoint = _begin, _write

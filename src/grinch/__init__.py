@@ -8,80 +8,52 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grinch.core.rules import Rules
-    from grinch.estimators.birch import Birch
-    from grinch.estimators.grinch import Grinch, Online, Rotate
-    from grinch.estimators.hac import HAC
-    from grinch.estimators.minibatch import MiniBatchHAC
-    from grinch.estimators.perch import Perch
-    from grinch.estimators.registry import cluster_with
-    from grinch.estimators.saved import load
-    from grinch.linkage import Linkage
-    from grinch.serve.client import connect
-    from grinch.store import Store, open
-    from grinch.tree import Tree
+    from grinch.core.rules import Rules as Rules
+    from grinch.estimators.birch import Birch as Birch
+    from grinch.estimators.grinch import Grinch as Grinch
+    from grinch.estimators.grinch import Online as Online
+    from grinch.estimators.grinch import Rotate as Rotate
+    from grinch.estimators.hac import HAC as HAC
+    from grinch.estimators.hac import MiniBatchHAC as MiniBatchHAC
+    from grinch.estimators.perch import Perch as Perch
+    from grinch.estimators.registry import cluster_with as cluster_with
+    from grinch.estimators.saved import load as load
+    from grinch.linkage import Linkage as Linkage
+    from grinch.serve.client import connect as connect
+    from grinch.serve.notebook import explore as explore
+    from grinch.store import Store as Store
+    from grinch.store import open as open
+    from grinch.tree import Tree as Tree
 
 __version__ = "0.1.0"
-__all__ = [
-    "HAC",
-    "Birch",
-    "Grinch",
-    "Linkage",
-    "MiniBatchHAC",
-    "Online",
-    "Perch",
-    "Rotate",
-    "Rules",
-    "Store",
-    "Tree",
-    "__version__",
-    "cluster_with",
-    "connect",
-    "load",
-    "open",
-]
 
-# Imported when first asked for: scikit-learn alone takes a second.
+# Where the public names are, each imported when it is first used: scikit-learn alone takes a second.
 _HOMES = {
-    "Birch": "grinch.estimators.birch",
-    "Grinch": "grinch.estimators.grinch",
-    "HAC": "grinch.estimators.hac",
-    "Linkage": "grinch.linkage",
-    "MiniBatchHAC": "grinch.estimators.minibatch",
-    "Online": "grinch.estimators.grinch",
-    "Perch": "grinch.estimators.perch",
-    "Rules": "grinch.core.rules",
-    "Rotate": "grinch.estimators.grinch",
-    "Store": "grinch.store",
-    "Tree": "grinch.tree",
-    "cluster_with": "grinch.estimators.registry",
-    "connect": "grinch.serve.client",
-    "load": "grinch.estimators.saved",
-    "open": "grinch.store",
+    "Birch": "estimators.birch",
+    "Grinch": "estimators.grinch",
+    "HAC": "estimators.hac",
+    "Linkage": "linkage",
+    "MiniBatchHAC": "estimators.hac",
+    "Online": "estimators.grinch",
+    "Perch": "estimators.perch",
+    "Rotate": "estimators.grinch",
+    "Rules": "core.rules",
+    "Store": "store",
+    "Tree": "tree",
+    "cluster_with": "estimators.registry",
+    "connect": "serve.client",
+    "explore": "serve.notebook",
+    "load": "estimators.saved",
+    "open": "store",
 }
+# Rooms and modules are found as well: `import grinch; grinch.metrics`.
+_ROOMS = [module.name for module in iter_modules(__path__) if not module.name.startswith("_")]
 
-
-# Rooms that `import grinch; grinch.metrics` finds without an import of their own.
-_ROOMS = (
-    "compare",
-    "cuts",
-    "datasets",
-    "estimators",
-    "export",
-    "files",
-    "hints",
-    "linkage",
-    "metrics",
-    "neighbors",
-    "plots",
-    "resolve",
-    "saving",
-    "store",
-    "tree",
-)
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -89,7 +61,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"grinch.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'grinch' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    found = globals()[name] = getattr(import_module(f"grinch.{_HOMES[name]}"), name)
+    return found
 
 
 def __dir__() -> list[str]:

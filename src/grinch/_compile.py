@@ -1,4 +1,4 @@
-"""How this package is compiled: once per machine, kept in numba's cache, and said so to the user."""
+"""Compilation by numba: once per machine, kept in its cache, with a notice to the user while it takes long."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ COMPILED = (
     "refine/",
     "resolve/",
     "summaries/",
+    "text/",
     "tree/",
 )
 # Nothing compiled here allocates, so arrays need no reference counts. Counting them made an insert six times slower.
@@ -57,18 +58,18 @@ PART: dict[str, bool] = {"no_cpython_wrapper": True, **OPTIONS, **NO_COUNTS}
 
 
 def jitable(function: F) -> F:
-    """A plain Python function that compiled code can call too; it must not allocate arrays."""
+    """Let compiled code call a plain Python function too, which must not allocate arrays."""
     jittable: F = register_jitable(pipeline_class=_PartCompiler, **PART)(function)
     return jittable
 
 
 def kernel(function: F) -> F:
-    """A compiled function on arrays that releases the GIL and allocates nothing; sums may be reordered into lanes."""
+    """Compile a function on arrays that releases the GIL and allocates nothing; sums may be reordered into lanes."""
     return _cached(njit(fastmath={"reassoc", "contract", "nsz"}, **OPTIONS, **NO_COUNTS)(function))
 
 
 def entry(function: F) -> F:
-    """A compiled function through which Python enters the moves; it releases the GIL and allocates nothing."""
+    """Compile a function through which Python enters the moves; it releases the GIL and allocates nothing."""
     return _cached(njit(pipeline_class=_EntryCompiler, **PART)(function))
 
 
@@ -86,7 +87,7 @@ def addressed(function: Callable[..., Any], signature: Any) -> Callable[[], int]
 
 
 def compiled(function: F) -> F:
-    """A compiled function that releases the GIL; it may allocate arrays, and sums stay in their order."""
+    """Compile a function that releases the GIL; it may allocate arrays, and sums stay in their order."""
     return _cached(njit(**OPTIONS)(function))
 
 
@@ -122,13 +123,6 @@ class _LowerPart(NativeLowering):  # type: ignore[misc]
         state.targetctx.insert_user_function(key, state["cr"].fndesc, [state.library])
         state["cr"] = state["cr"]._replace(cfunc=key)
         return True
-
-
-class _PartCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler with the pass above."""
-
-    def define_pipelines(self) -> list[Any]:
-        return _with(_LowerPart, super().define_pipelines())
 
 
 class _Entry(JITCodeLibrary):  # type: ignore[misc]
@@ -171,30 +165,32 @@ class _LowerAddressed(_LowerEntry):
         return super().run_pass(state)
 
 
-class _AddressedCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler with the pass above."""
+class _PartCompiler(Compiler):  # type: ignore[misc]
+    """numba's compiler with another pass for the lowering, and without the one for expressions of whole arrays."""
+
+    lowering: type[NativeLowering] = _LowerPart
 
     def define_pipelines(self) -> list[Any]:
-        return _with(_LowerAddressed, super().define_pipelines())
+        (pipeline,) = super().define_pipelines()
+        passes = [(self.lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
+        pipeline.passes = [(step, why) for step, why in passes if step is not NopythonRewrites]
+        pipeline.finalize()
+        return [pipeline]
 
 
-class _EntryCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler with the pass above."""
+class _EntryCompiler(_PartCompiler):
+    """The compiler of entries."""
 
-    def define_pipelines(self) -> list[Any]:
-        return _with(_LowerEntry, super().define_pipelines())
-
-
-def _with(lowering: type[NativeLowering], pipelines: list[Any]) -> list[Any]:
-    """The same pipeline with another pass for the lowering, and without one for expressions of whole arrays."""
-    (pipeline,) = pipelines
-    passes = [(lowering if step is NativeLowering else step, why) for step, why in pipeline.passes]
-    pipeline.passes = [(step, why) for step, why in passes if step is not NopythonRewrites]
-    pipeline.finalize()
-    return [pipeline]
+    lowering = _LowerEntry
 
 
-# Kept from process to process -----------------------------------------------------------------------------------------
+class _AddressedCompiler(_PartCompiler):
+    """The compiler of functions that are called by their address."""
+
+    lowering = _LowerAddressed
+
+
+# The cache ------------------------------------------------------------------------------------------------------------
 
 
 _caches: list[FunctionCache] = []
@@ -202,7 +198,7 @@ _caches: list[FunctionCache] = []
 
 @cache
 def source_digest() -> str:
-    """A digest of all sources that anything compiled comes from: the key of everything that is kept."""
+    """Return a digest of all sources of compiled code: the cache key of everything that is kept."""
     digest = hashlib.sha256(b"checked" if IS_CHECKED else b"")
     here = Path(__file__).parent
     for place in COMPILED:
@@ -249,7 +245,7 @@ def no_garbage_collection() -> Iterator[None]:
 
 @cache
 def _say_uncached() -> None:
-    """Say once that nothing can be cached."""
+    """Print once that nothing can be cached."""
     message = (
         "grinch: no folder for compiled code can be written, so every process compiles; set NUMBA_CACHE_DIR to one"
     )
@@ -319,7 +315,7 @@ class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """One process at a time, where the system has such locks; without them, something may be compiled twice."""
+    """Let in one process at a time, where the system has such locks; without them, code may be compiled twice."""
     try:
         import fcntl
     except ImportError:
@@ -332,7 +328,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 class _PackageCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache; what it does not hold is about to be compiled, which the user is told if it takes long."""
+    """numba's cache; what it does not hold is about to be compiled, with a notice if it takes long."""
 
     _impl_class = _PackageCacheImpl
 
@@ -361,7 +357,7 @@ class _PackageCache(FunctionCache):  # type: ignore[misc]
 
 
 class _NoCache(NullCache):  # type: ignore[misc]
-    """Where no cache can be written, compiling is said all the same."""
+    """No cache, where none can be written; the notice is printed all the same."""
 
     def load_overload(self, sig: Any, target_context: Any) -> None:
         _notice.start()

@@ -39,3 +39,16 @@ def is_missing(label: object) -> bool:
         return label is None or bool(label != label)
     except TypeError:  # the NA of pandas does not compare
         return True
+
+
+def check_labels(labels: npt.ArrayLike) -> Labels:
+    """Return the cluster of each point as int64: numbers from 0 on, or -1."""
+    numbers = np.asarray(labels)
+    if numbers.size == 0:
+        numbers = numbers.astype(np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < -1:
+        raise ValueError(
+            "labels must be one cluster number from 0 on for each point, or -1 for noise; got shape"
+            f" {numbers.shape} and dtype {numbers.dtype}: np.unique(labels, return_inverse=True) numbers other names"
+        )
+    return numbers.astype(np.int64)

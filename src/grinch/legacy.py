@@ -43,8 +43,8 @@ from grinch.store.database import BESIDE, FILE, FORMAT, TABLES, row_checksum
 from grinch.store.inputs import TEXT_FILE
 from grinch.store.lock import StoreLocked, describe, holder, is_held
 from grinch.store.node_names import FILE as NAMES_FILE
-from grinch.store.row_files import RowFile, SparseRowFile, checksum_rows
-from grinch.store.rows import files_of, parts_of, sums_of
+from grinch.store.row_files import block_sums, checksum_rows, in_pieces, open_rows
+from grinch.store.rows import files_of
 from grinch.summaries.saved_sparse import rows_kept, starts_of
 from grinch.tree import walks
 from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED
@@ -510,22 +510,17 @@ def _copy_rows(
     names = files_of(about["vectors"])[: 2 if about.get("is_sparse") else 1]
     for name in names:
         disk.copy_file(old / name, work / name)
-    kind = SparseRowFile if about.get("is_sparse") else RowFile
-    with closing(kind(work / names[0], np.dtype(about["dtype"]), about["n_features"])) as file:
-        step = max(container.BLOCK * 16 // file.row_bytes, 1)
-
-        def pieces(start: int, stop: int) -> Iterator[Counts]:
-            return (np.arange(first, min(first + step, stop)) for first in range(start, stop, step))
-
+    is_sparse = bool(about.get("is_sparse"))
+    with closing(open_rows(work / names[0], about["dtype"], about["n_features"], is_sparse)) as file:
         for version, _, _, first, n_rows, checksum, *_ in operations:
             if n_rows and version <= header["version"]:
-                found = checksum_rows(file.at(piece) for piece in pieces(first, first + n_rows))
+                found = checksum_rows(map(file.at, in_pieces(file, np.arange(first, first + n_rows))))
                 require(found == checksum, f"the vectors of version {version} are not those that were written")
-        for piece in pieces(0, header["rows"]):
+        for piece in in_pieces(file, np.arange(header["rows"])):
             file.cover(int(piece[0]), file.at(piece))
-            for part in parts_of(file).values():
+            for part in file.parts.values():
                 part.blocks.commit()
-        return sums_of(file)
+        return block_sums(file)
 
 
 def _tracking_of_today(state: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:

@@ -117,7 +117,7 @@ def test_compiled_and_interpreted_trees_are_the_same(rules, rng):
 def test_collapse_mode_keeps_few_leaves_and_all_points(search, rng):
     X = rng.normal(size=(300, 4))
     model = Perch(max_leaves=40, search=search).fit(X[:200]).partial_fit(X[200:])
-    builder = model._fitted.builder
+    builder = model.current_fit().builder
     assert builder.boxes.counts[N_ENDS] == 40
     assert model.stats_["collapses"] == 260
     model.tree_.check()

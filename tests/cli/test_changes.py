@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grinch.cli.changes import _print
+from grinch.cli.clusters import print_changes
 from grinch.cuts.tracking import Change
 
 
@@ -20,7 +20,7 @@ def test_small_changes_come_last_and_named_clusters_first(capsys):
         change("grew", 31, 1),
     ]
     sizes = {one.cluster: one.size for one in told}
-    _print(told, {31: "rain"}, sizes, 4)
+    print_changes(told, {31: "rain"}, sizes, 4)
     lines = capsys.readouterr().out.split("\n")
     assert ["rain" in lines[0], "cluster 10" in lines[1], "cluster 20" in lines[2], "cluster 30" in lines[3]] == [
         True
@@ -32,7 +32,7 @@ def test_small_changes_come_last_and_named_clusters_first(capsys):
 
 def test_named_clusters_that_were_dissolved_are_shown_beyond_the_top(capsys):
     told = [change("dissolved", 6, 1), change("dissolved", 7, 9), change("dissolved", 8, 90), change("grew", 9, 1)]
-    _print(told, {6: "rain", 7: "snow"}, {9: 1}, 1)
+    print_changes(told, {6: "rain", 7: "snow"}, {9: 1}, 1)
     said = capsys.readouterr().out
     assert ["rain" in said, "snow" in said, "cluster 8" in said] == [True, True, False]
     assert "… and 1 more cluster was dissolved" in said

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import linkage
@@ -11,10 +9,8 @@ from scipy.cluster.hierarchy import linkage
 import grinch
 from commands import run_command
 from grinch import Grinch
+from grinch.cli import serve
 from serve.looked import news, points
-
-# The package has a function of the same name.
-command = sys.modules["grinch.cli.explore"]
 
 
 @pytest.fixture
@@ -26,8 +22,8 @@ def served(monkeypatch):
         members = viewer.members(viewer.scene.tree.root, limit=3, order="arrival")["members"] if viewer.n else []
         calls.append((viewer.about(), members, arguments))
 
-    monkeypatch.setattr(command, "_serve", note)
-    monkeypatch.setattr(command, "_export", note)
+    monkeypatch.setattr(serve, "_show", note)
+    monkeypatch.setattr(serve, "_export", note)
     return calls
 
 
@@ -126,7 +122,7 @@ def test_a_model_beside_the_results_of_its_run(tmp_path, served):
     table = "id,cluster,label,text\na,0,x,red\n'=b,0,x,blue\nc,1,y,green\nd,1,y,pink\n"
     (tmp_path / "clusters.csv").write_text(table)
     done = explore(tmp_path, "model.grinch")
-    assert "what is known of the points is from clusters.csv (label, text)" in " ".join(done.stdout.split())
+    assert "the points are described by clusters.csv (label, text)" in " ".join(done.stdout.split())
     # Of another run, or of nobody knows what: it is not used.
     for other in (table.replace("c,1,y", "e,1,y"), table.rpartition("d")[0], "a,b\n1,2\n", "\xff"):
         (tmp_path / "clusters.csv").write_bytes(other.encode("latin-1"))

@@ -32,7 +32,7 @@ def invoked(*arguments):
 def test_it_says_where_it_is(tmp_path, served):
     found = invoked(tmp_path / "news", "--port", 0, "--clusters", 4)
     assert found.exit_code == 0, found.output
-    assert "a new store is made" in found.output.replace("\n", " ")
+    assert "a new store is created" in found.output.replace("\n", " ")
     assert f"http://127.0.0.1:{served['port']}/" in found.output
 
 

@@ -17,7 +17,7 @@ import scipy.sparse
 
 import grinch
 from commands import run_command
-from grinch.cli import sharded_results
+from grinch.cli import sharded
 from grinch.sharded import ShardedGrinch
 
 pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")
@@ -103,18 +103,18 @@ def test_a_run_writes_what_one_process_does(folder, finished):
 def test_a_run_says_what_it_does_and_what_to_do_next(finished, address):
     out, err = finished.stdout, finished.stderr
     assert "parts: 1,200 points, 8 features (f0, f1, f2, …, f7)" in out
-    assert f"The workers of {address}, 8 shards. What is finished is kept in kept/" in out
+    assert f"The workers of {address}, 8 shards. Finished stages are kept in kept/" in out
     lines = [line.split() for line in out.splitlines()]
     assert [words[0] for words in lines if words and words[0] in STAGES] == STAGES
     assert all(f"\n{stage} ━" in f"\n{err}" for stage in STAGES)
     assert "dendrogram purity" in out
     assert "grinch explore whole/model.grinch --table whole/clusters.csv --label label --text text" in out
-    assert "The finished stages are kept in kept/" in out
+    assert "Finished stages are kept in kept/" in out
 
 
 def test_what_is_finished_is_found_and_cut_otherwise(folder, finished, address, monkeypatch):
     """With too little memory for the model, there is the tree, and its cut."""
-    monkeypatch.setattr(sharded_results, "available_memory", lambda: 400_000)
+    monkeypatch.setattr(sharded, "available_memory", lambda: 400_000)
     arguments = ("--dask", address, "--work", "kept", "-o", "again", "-q")
     done = run(*COMMAND[:-1], 5, *arguments, cwd=folder)
     assert sorted(path.name for path in (folder / "again").iterdir()) == [
@@ -133,7 +133,7 @@ def test_what_is_finished_is_found_and_cut_otherwise(folder, finished, address, 
     assert "without --clusters or --threshold, only the tree will be written" in done.stdout
     assert "note: no clusters, for which the neighbours of all points must fit into memory" in done.stdout
     monkeypatch.undo()
-    monkeypatch.setattr(sharded_results, "MOST_BY_THE_WAY", 1_000)
+    monkeypatch.setattr(sharded, "MAX_FOR_MODEL", 1_000)
     done = run(*COMMAND[:-2], *arguments, cwd=folder)
     assert "of more than 1,000 points" in " ".join(done.stdout.split())
     assert list(summary_of(folder / "again")["stages"])[-2:] == ["near", "graph"]
@@ -165,7 +165,7 @@ def test_the_same_command_goes_on_after_it_was_ended(folder, finished, how):
     if how == signal.SIGINT:
         assert process.returncode == 130
         said = " ".join(said.split())  # lines end where the terminal does
-        assert "Interrupted. What is finished is kept in SIGINT/work/: the same command goes on from there." in said
+        assert "Interrupted. Finished stages are kept in SIGINT/work/: the same command resumes from there." in said
         assert errors.strip() == ""
     n_done = len(list(trees.glob(done_ones)))
     assert 0 < n_done < N_SHARDS
@@ -189,7 +189,7 @@ def test_a_shard_that_fails_is_named_with_its_cause(tmp_path, address, rng):
     assert error.startswith(
         "error: stage sample failed at piece-000000: ValueError: X must be finite, but contains NaN"
     )
-    assert "once the cause is removed, the same command goes on from there" in error
+    assert "once the cause is removed, the same command resumes from there" in error
     assert "Traceback" not in error
     X[7, 2] = 0
     np.save(tmp_path / "x.npy", X)
@@ -209,10 +209,10 @@ def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path, address, rng, monke
     def interrupted(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ShardedGrinch, "_fit_all", interrupted)
+    monkeypatch.setattr(ShardedGrinch, "fit", interrupted)
     np.save(tmp_path / "x.npy", rng.normal(size=(30, 4)))
     done = run("cluster", "x.npy", "--dask", address, cwd=tmp_path, expect=130)
-    assert "Interrupted. What is finished is kept in grinch-out/work/: the same command goes on from" in done.stdout
+    assert "Interrupted. Finished stages are kept in grinch-out/work/: the same command resumes from" in done.stdout
 
 
 REFUSED = {

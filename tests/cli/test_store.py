@@ -13,11 +13,11 @@ import pytest
 
 import grinch
 from commands import run_command
-from grinch.cli import add as adding
-from grinch.cli.changes import sentence, telling
+from grinch.cli.clusters import sentence, telling
+from grinch.cli.points import json_value
 from grinch.cuts.tracking import Change
+from grinch.store.change_summary import summarize_changes
 from grinch.store.database import Operation
-from grinch.store.net import net_changes
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_remove_by_a_file_and_ids_that_are_not_there(run, tmp_path, rng):
     refused = run("remove", "store", "9", "nobody", expect=2).stderr
     assert "ID must be a whole number, like the other ids in the store; got 'nobody'" in refused
     refused = run("remove", "store", "9", "99", expect=2).stderr
-    assert "99 never was. Nothing was removed; --ignore-missing passes over" in refused
+    assert "99 never was. Nothing was removed; --ignore-missing ignores" in refused
     assert "give at least one ID" in run("remove", "store", expect=2).stderr
     with grinch.open(tmp_path / "store", readonly=True) as store:
         assert store.ids == [i for i in range(30) if i not in (3, 4, 5, 7, 8)]
@@ -193,7 +193,7 @@ def test_ctrl_c_keeps_whole_batches(run, tmp_path, table, monkeypatch):
 
     monkeypatch.setattr(grinch, "open", interrupted, raising=False)
     done = run("add", "pets", "monday.csv", *OPTIONS, "-q", "--batch", 20, expect=130)
-    assert "Interrupted after 60 of 80 points.\nThe same command goes on from there." in done.stdout
+    assert "Interrupted after 60 of 80 points.\nThe same command resumes from there." in done.stdout
     done = run("add", "unnamed", "monday.csv", *OPTIONS[2:], "--drop", "name", "-q", "--batch", 20, expect=130)
     assert "Do not give the same command again: without --id, the first 60 points would be" in done.stdout
     monkeypatch.undo()
@@ -219,7 +219,7 @@ def test_help_fits_the_screen(run, command, columns):
 def test_payloads_are_json(rng):
     moment = pd.Timestamp("2026-11-16")
     values = [1, "a", None, float("nan"), float("inf"), [1, 2], {"a": 1}, moment, b"x"]
-    assert [adding._plain(value) for value in values] == [
+    assert [json_value(value) for value in values] == [
         1,
         "a",
         None,
@@ -290,7 +290,7 @@ def test_net_changes():
         at(6)("shrank", 4, (), 7, 1),
         at(6)("dissolved", 10, (), 0, 1),
     ]
-    net = net_changes(found)
+    net = summarize_changes(found)
     assert [sentence(change, {9: "cats"}, net.sizes, net.before) for change in net.changes] == [
         "cluster 1 shrank by 1 to 9",
         "cluster 2 (20 points then) was split into 2 (11 points) and 20 (9 points)",
@@ -314,7 +314,7 @@ def test_net_changes_are_those_of_the_clusters_then_and_now(rng, tmp_path):
             sizes[store.version] = {cluster: len(members) for cluster, members in store.clusters().items()}
         now = sizes[store.version]
         for version, then in sizes.items():
-            net = net_changes(store.changes(since=version))
+            net = summarize_changes(store.changes(since=version))
             changed = {cluster for cluster in {*then, *now} if then.get(cluster) != now.get(cluster)}
             assert changed <= {*net.before, *net.sizes}
             assert net.before == {cluster: then[cluster] for cluster in net.before}

@@ -144,7 +144,7 @@ def test_stop_words_alone_are_clustered_too(folder):
         (["marks.txt"], "texts must have words of two letters or more"),
         (["nowhere.txt"], "does not exist"),
         (["broken.jsonl", "--text", "a"], "line 2"),
-        (["list.jsonl", "--text", "a"], "must have an object in each line"),
+        (["list.jsonl", "--text", "a"], "must have one JSON object on each line"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(folder, arguments, complaint):
@@ -221,7 +221,7 @@ def test_words_that_are_known_need_no_note(folder):
     found = Texts(["unheard words", "!"], None, None, {})
     assert note_on_unknown(found, hashed.transform(found.texts), hashed) == "note: 1 of the 2 texts has no word"
     assert (
-        note_on_words(rows.fit_transform(["", "an apple", "?"]), rows)
+        note_on_words(rows.fit_transform(["", "an apple", "?"]), "no word, and no cluster (-1)")
         == "note: 2 of the 3 texts have no word, and no cluster (-1)"
     )
 
@@ -236,7 +236,7 @@ def test_the_demonstration_on_docstrings(folder, monkeypatch):
 
 
 def test_small_clusters_point_to_coarser_layers(capsys):
-    from grinch.cli.report import report
+    from grinch.cli.results import print_results as report
     from grinch.io.read import Points
 
     X = np.repeat(np.random.default_rng(0).normal(size=(60, 8)), 3, axis=0)

@@ -30,7 +30,7 @@ def furthest_mean(a, b):
 
 
 def engine_of(model):
-    return model._fitted.builder
+    return model.current_fit().builder
 
 
 class Expected:

@@ -17,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from grinch import Tree
 from grinch.cuts import automatic_cut, cut_auto, cut_threshold, labels_of, neighbor_graph, node_labels, without_noise
 from grinch.cuts.graph import NeighborGraph, weighted
-from grinch.cuts.noise import share_inside
+from grinch.cuts.labels import share_inside
 from grinch.cuts.persistence import RESOLUTIONS, by_height, by_resolution, edges_under, mean_gaps
 from trees import labels_from, partitions, random_tree, random_trees
 

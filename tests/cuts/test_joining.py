@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 from grinch import Tree
 from grinch.cuts import automatic_cut, cut_auto, labels_of, neighbor_graph, splits_n_clusters
 from grinch.cuts.graph import comparable
-from grinch.cuts.joining import REACH, SMALL, join_near, merge_small
+from grinch.cuts.labels import REACH, SMALL, join_near, merge_small
 from grinch.cuts.persistence import mean_gaps
 from trees import random_trees
 

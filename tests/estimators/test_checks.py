@@ -103,12 +103,6 @@ def test_sparse_matrices_with_indices_out_of_range(matrix, words):
     assert words in message(matrix)
 
 
-@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
-def test_sparse_matrices_of_every_kind_are_read(form):
-    found = check_vectors(Grinch(), scipy.sparse.coo_array(X).asformat(form), reset=True)
-    np.testing.assert_array_equal(found.toarray(), X)
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize(
     ("column", "words"),

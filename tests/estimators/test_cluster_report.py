@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pickle
 import sys
 
@@ -209,7 +208,7 @@ def test_the_table(rng):
     assert table["size"].tolist() == [20, 10, 1]
     assert table["share"].tolist() == [20 / 31, 10 / 31, 1 / 31]
     assert table["keywords"].tolist() == [["low"], ["high"], ["away"]]
-    tree, sure = model.tree_, model._sureness(model._fitted)
+    tree, sure = model.tree_, model.current_fit().automatic().sure
     for row in table.itertuples():
         members = tree.leaves(row.node)
         assert [ids[i] for i in members] == model.clusters_[row.cluster]
@@ -227,45 +226,6 @@ def test_the_table(rng):
     assert clusters.sure.tolist() == table["sure"].tolist()
 
 
-@every_system
-def test_points_that_belong_nowhere_are_left_out(name, rng, monkeypatch):
-    X = rng.normal(size=(40, 4))
-    model = make_system(name, n_clusters=5, **SMALL.get(name, {})).fit(X)
-    whole = model._node_labels
-
-    def cut(seen):
-        """Cluster 0 belongs nowhere, and the others are numbered from 0 on."""
-        return np.maximum(whole(seen) - 1, -1)
-
-    before = model.transform(X)
-    monkeypatch.setattr(model, "_node_labels", cut)
-    np.testing.assert_allclose(model.transform(X), before[:, 1:], atol=1e-6)
-    table = model.summary([f"w{i}" for i in range(40)])
-    assert table["size"].tolist() == np.bincount(model._node_labels(model._fitted)[:40] + 1)[1:].tolist()
-    assert model.cluster_tree().n_clusters == len(table) == 4
-    assert model.get_feature_names_out().tolist() == [f"{type(model).__name__.lower()}{i}" for i in range(4)]
-    monkeypatch.setattr(model, "_node_labels", lambda seen: np.full_like(whole(seen), -1))
-    assert model.transform(X).shape == (40, 0)
-    assert model.score(X) == 0.0
-    assert len(model.summary()) == model.cluster_tree().n_clusters == 0
-    if not isinstance(model, Grinch):
-        assert model.predict(X[:2]).tolist() == [-1, -1]
-
-
-def test_how_sure_a_cluster_is_does_not_depend_on_the_noise_in_it(rng, monkeypatch):
-    X = np.concatenate([rng.normal(size=(20, 3)), rng.normal(size=(10, 3)) + 20])
-    model = HAC("ward", n_clusters=2).fit(X)
-    before = model.summary()
-    side = min(model.tree_.children(before["node"][0]), key=model.tree_.size)
-    labels = model._node_labels(model._fitted).copy()
-    labels[model.tree_.leaves(side)] = -1
-    monkeypatch.setattr(model, "_node_labels", lambda seen: labels)
-    after = model.summary()
-    assert after["sure"].tolist() == before["sure"].tolist() == model.cluster_tree().sure.tolist()
-    assert after["size"].tolist() == [20 - model.tree_.size(side), 10]
-    assert after["node"][0] == model.tree_.sibling(side)
-
-
 def test_noise_is_in_no_row(rng):
     X = np.concatenate([rng.normal(size=(60, 3)), rng.normal(size=(40, 3)) + 20, [[200.0, 0, 0], [0, 300, 0]]])
     model = Grinch("ward", n_clusters=4, noise=True).fit(X)
@@ -276,6 +236,16 @@ def test_noise_is_in_no_row(rng):
     inside = model.labels_ >= 0
     assert (distances.argmin(axis=1) == model.labels_)[inside].mean() > 0.8
     assert model.cluster_tree().n_clusters == len(table)
+    assert list(model.set_output(transform="pandas").transform(X)) == [f"grinch{i}" for i in range(len(table))]
+
+
+def test_how_long_a_cluster_lasts_does_not_depend_on_the_noise_in_it(rng):
+    X = np.concatenate([rng.normal(size=(60, 3)), rng.normal(size=(40, 3)) + 40, [[9.0, 0, 0], [0, 9, 0]]])
+    model = HAC("ward", n_clusters=2).fit(X)
+    whole, rest = model.summary(), model.set_params(noise=True).summary()
+    assert whole["size"].tolist() == [62, 40]
+    assert rest["size"].sum() < 102
+    assert rest["sure"].tolist() == whole["sure"].tolist() == model.cluster_tree().sure.tolist()
 
 
 def test_a_single_cluster_a_single_point_and_none(rng):
@@ -339,12 +309,6 @@ def test_a_grid_search_needs_no_scoring(rng, model):
         assert search.predict(X).shape == (80,)
 
 
-def test_a_grid_search_on_records():
-    records = ["abc", "xyz", "bcd", "yzw", "abd", "xw", "cad", "wyx"] * 3
-    search = GridSearchCV(Grinch(common), {"n_clusters": [2, 12]}, cv=2)
-    assert search.fit(records, [0, 1] * 12).best_params_ == {"n_clusters": 2}
-
-
 def test_output_has_names_and_goes_through_pipelines(rng):
     X = rng.normal(size=(30, 4))
     frame = Grinch(n_clusters=3).set_output(transform="pandas").fit_transform(X)
@@ -361,17 +325,6 @@ def test_what_the_user_changes_later_changes_nothing(rng):
         before = model.transform(queries)
         X[:] = 0
         np.testing.assert_array_equal(model.transform(queries), before)
-
-
-def test_reading_changes_nothing(rng):
-    X = rng.normal(size=(200, 4))
-    asked, quiet = Grinch(n_clusters=5), Grinch(n_clusters=5)
-    for start in range(0, 200, 50):
-        asked.partial_fit(X[start : start + 50])
-        quiet.partial_fit(X[start : start + 50])
-        asked.summary(), asked.transform(X[:9]), asked.cluster_tree(), asked.score(X[:9])
-    assert asked.tree_.to_newick() == quiet.tree_.to_newick()
-    assert copy.deepcopy(asked).summary().equals(asked.summary())
 
 
 def test_records_refused_by_a_buffer_are_not_kept():
@@ -414,3 +367,71 @@ def test_keywords_from_the_names_of_columns():
     records = Grinch(linkage=lambda a, b: -abs(sum(a) / len(a) - sum(b) / len(b)), n_clusters=2).fit([1, 2, 8, 9])
     with pytest.raises(ValueError, match="are records, which have none"):
         records.summary(terms=["a"])
+
+
+LINKAGES = [
+    ("average", "cosine"),
+    ("average", "dot"),
+    ("average", "sqeuclidean"),
+    ("average", "hellinger"),
+    ("cosine", None),
+    ("ward", None),
+    ("centroid", None),
+    ("tanimoto", None),
+]
+
+
+@pytest.fixture
+def vectors(rng):
+    """Five groups of rows with mostly their own columns."""
+    groups = np.repeat(np.arange(5), 24)
+    inside = (np.arange(60) // 12)[None] == groups[:, None]
+    found = (1 + rng.random((120, 60))) * (rng.random((120, 60)) < np.where(inside, 0.5, 0.03))
+    return found.astype(np.float32)
+
+
+@pytest.mark.parametrize(("linkage", "metric"), LINKAGES)
+def test_clusters_of_sparse_vectors_are_those_of_dense_ones(vectors, linkage, metric):
+    dense = Grinch(linkage=linkage, metric=metric, n_clusters=5).fit(vectors)
+    sparse = Grinch(linkage=linkage, metric=metric, n_clusters=5).fit(scipy.sparse.csr_matrix(vectors))
+    assert (dense.labels_ == sparse.labels_).all()
+    for given in (vectors, scipy.sparse.csr_matrix(vectors)):
+        np.testing.assert_allclose(sparse.transform(given), dense.transform(vectors), atol=1e-5)
+    assert sparse.score(vectors) == pytest.approx(dense.score(vectors), abs=1e-5)
+    for name in ("size", "exemplars"):
+        assert dense.summary()[name].tolist() == sparse.summary()[name].tolist()
+    np.testing.assert_allclose(dense.summary()["sure"], sparse.summary()["sure"], atol=1e-4)
+    assert [layer.max() for layer in dense.layers_] == [layer.max() for layer in sparse.layers_]
+
+
+def test_distances_by_their_formulas(vectors):
+    sparse = scipy.sparse.csr_matrix(vectors)
+    model = Grinch(linkage="tanimoto", n_clusters=5).fit(sparse)
+    means = np.stack([vectors[model.labels_ == c].mean(axis=0) for c in range(5)]).astype(np.float64)
+    products = vectors @ means.T
+    union = np.square(vectors).sum(axis=1)[:, None] + np.square(means).sum(axis=1) - products
+    np.testing.assert_allclose(model.transform(sparse), 1 - products / union, atol=1e-6)
+    best = [np.argmin(np.where(model.labels_ == c, model.transform(sparse)[:, c], np.inf)) for c in range(5)]
+    assert [points[0] for points in model.summary()["exemplars"]] == best
+
+    model = Grinch(metric="hellinger", linkage="average", n_clusters=5).fit(sparse)
+    roots = np.sqrt(vectors) / np.maximum(np.sqrt(vectors.sum(axis=1, keepdims=True)), 1e-9)
+    means = np.stack([roots[model.labels_ == c].mean(axis=0) for c in range(5)])
+    cosines = roots @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T
+    np.testing.assert_allclose(model.transform(sparse), 1 - cosines, atol=1e-6)
+
+
+def test_roots_are_compared_by_every_system(vectors):
+    model = HAC(linkage="average", metric="hellinger", n_clusters=5).fit(vectors)
+    roots = HAC(linkage="average", metric="cosine", n_clusters=5).fit(np.sqrt(vectors))
+    assert (model.labels_ == roots.labels_).all()
+    np.testing.assert_allclose(model.transform(vectors), roots.transform(np.sqrt(vectors)), atol=1e-5)
+    assert model.predict(vectors).tolist() == model.labels_.tolist()
+
+
+def test_what_stores_dense_rows_names_what_does_not():
+    """Rows so wide that no dense one would fit into memory."""
+    X = scipy.sparse.csr_matrix((np.ones(4), ([0, 1, 2, 2], [5, 5, 2**31 - 2, 7])), shape=(3, 2**31 - 1))
+    X = scipy.sparse.vstack([X] * 40).tocsr()
+    with pytest.raises(ValueError, match="Grinch"):
+        HAC().fit(X)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -127,23 +124,6 @@ def test_equal_points_stay_together_in_any_order():
 def test_what_cannot_be_asked_for(given, message):
     with pytest.raises(ValueError, match=message):
         Grinch(**given).fit(np.eye(4))
-
-
-def test_chunks_give_the_same_clusters(nested):
-    whole, parts = Grinch().fit(nested), Grinch()
-    for start in range(0, len(nested), 50):
-        parts.partial_fit(nested[start : start + 50])
-    np.testing.assert_array_equal(whole.labels_, parts.labels_)
-    for way in (copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(way(whole).set_params(layer="coarse").labels_, whole.layers_[-1])
-
-
-def test_a_saved_model_keeps_how_it_is_cut(nested, tmp_path):
-    model = Grinch(layer="coarse", min_cluster_size=7).fit(nested)
-    model.save(tmp_path / "model.grinch")
-    loaded = grinch.load(tmp_path / "model.grinch")
-    assert (loaded.layer, loaded.min_cluster_size, loaded.cut) == ("coarse", 7, "sizeable")
-    np.testing.assert_array_equal(loaded.labels_, model.labels_)
 
 
 def test_the_table_and_the_tree_of_joined_clusters(nested):

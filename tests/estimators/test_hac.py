@@ -51,9 +51,10 @@ def test_scipys_metrics(metric, lean, rng):
     np.testing.assert_allclose(heights(HAC(metric=metric, lean=lean).fit(X)), matrix[:, 2], rtol=1e-4, atol=1e-6)
 
 
-def test_centroid_is_scipys(rng):
-    X = rng.normal(size=(50, 5))
-    assert groups(HAC(linkage="centroid").fit(X).tree_) == scipy_groups(scipy_linkage(X, "centroid"))
+@pytest.mark.parametrize("linkage", ["centroid", linkage_of("centroid"), linkage_of("ward")])
+def test_centroid_and_ward_are_scipys(rng, linkage):
+    X, name = rng.normal(size=(80, 5)), getattr(linkage, "name", linkage)
+    assert groups(HAC(linkage=linkage).fit(X).tree_) == scipy_groups(scipy_linkage(X, name))
 
 
 @pytest.mark.parametrize(
@@ -76,12 +77,6 @@ def test_the_heap_and_the_chain_give_scipys_tree(ours, name, metric, lean, rng):
     scores = np.sort(model.tree_.scores[model.tree_.offset + 1 :])[::-1]
     ceiling = 1.0 if metric == "cosine" else 0.0
     np.testing.assert_allclose(ceiling - scores, matrix[:, 2], rtol=1e-4, atol=1e-6)
-
-
-def test_the_heap_gives_scipys_ward_and_centroid(rng):
-    X = rng.normal(size=(80, 5))
-    for name in ("ward", "centroid"):
-        assert groups(HAC(linkage=linkage_of(name)).fit(X).tree_) == scipy_groups(scipy_linkage(X, name))
 
 
 def best_first_by_brute_force(n, score):
@@ -203,3 +198,45 @@ def test_unknown_names_are_refused(metric):
         HAC(metric=metric).fit(np.eye(3))
     with pytest.raises(ValueError, match=r"linkage must be one of .* did you mean 'average'"):
         HAC(linkage="averge").fit(np.eye(3))
+
+
+@pytest.mark.parametrize("linkage", ["average", "cosine", "ward", "single"])
+@pytest.mark.parametrize("buffer_size", [60, 61, 1000])
+def test_a_buffer_as_large_as_the_data_is_hac(linkage, buffer_size, rng):
+    X = rng.normal(size=(60, 4))
+    whole = HAC(linkage=linkage_of(linkage)).fit(X).tree_
+    assert MiniBatchHAC(linkage, buffer_size=buffer_size).fit(X).tree_.to_newick() == whole.to_newick()
+
+
+def test_a_buffer_as_large_as_the_data_is_hac_for_any_function(rng):
+    numbers = rng.normal(size=40).tolist()
+
+    def gap(a, b):
+        return -abs(sum(a) / len(a) - sum(b) / len(b))
+
+    assert MiniBatchHAC(gap, buffer_size=40).fit(numbers).tree_.to_newick() == HAC(gap).fit(numbers).tree_.to_newick()
+
+
+def test_a_small_buffer_merges_the_best_pair_in_it(rng):
+    """By hand: a list of at most b nodes; when it is full, its best pair is merged."""
+    X = rng.normal(size=(50, 3)).astype(np.float32).astype(float)
+    buffer, found = [], set()
+
+    def score(a, b):
+        return -np.mean([np.sum((X[i] - X[j]) ** 2) for i in a for j in b])
+
+    def merge():
+        _, a, b = max(((score(a, b), a, b) for i, a in enumerate(buffer) for b in buffer[:i]), key=lambda t: t[0])
+        buffer.remove(a)
+        buffer.remove(b)
+        buffer.append(a | b)
+        found.add(a | b)
+
+    for i in range(50):
+        if len(buffer) == 7:
+            merge()
+        buffer.append(frozenset([i]))
+        found.add(buffer[-1])
+    while len(buffer) > 1:
+        merge()
+    assert groups(MiniBatchHAC(metric="sqeuclidean", buffer_size=7).fit(X).tree_) == found

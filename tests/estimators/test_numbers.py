@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import joblib
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
 from effort import at_night, trials
-from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate
+from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch, Rotate
 from grinch.neighbors import ByVector
 
 EUCLIDEAN = {
@@ -148,14 +146,6 @@ def test_one_by_one_is_at_once(name, mode):
     assert newick(whole) == newick(single)
 
 
-@pytest.mark.parametrize("make", [MiniBatchHAC, Perch, Online], ids=lambda make: make.__name__)
-def test_one_by_one_is_at_once_in_other_systems(make):
-    X = np.vstack([np.full((2, 3), [[1e9], [-2e9]]), groups(50)[0]])
-    settings = {} if make is Perch else {"linkage": "ward"}
-    whole, single = make(**settings).fit(X), in_pieces(lambda: make(**settings), X, [1] * len(X))
-    assert newick(whole) == newick(single)
-
-
 @pytest.mark.filterwarnings("ignore:.*count as")
 @settings(max_examples=trials(20, 300))
 @given(
@@ -169,23 +159,11 @@ def test_pieces_of_any_size_make_the_same_tree(rows, sizes, name):
 
 
 @every_euclidean
-def test_reading_in_between_changes_nothing(name):
-    X = np.vstack([np.full((1, 3), 1e9), groups(30)[0]])
-    plain, read = model(name).fit(X), model(name)
-    for i in range(0, len(X), 2):
-        read.partial_fit(X[i : i + 2])
-        read.predict(np.full((3, 3), -1e9) + X[:3])
-        read = pickle.loads(pickle.dumps(read))
-        assert len(read.labels_) == read.tree_.n_leaves
-    assert newick(plain) == newick(read)
-
-
-@every_euclidean
 @pytest.mark.parametrize("stop", [1, at_night(2), at_night(3), 20, at_night(37)])
 def test_an_interruption_and_what_is_left_make_the_same_tree(name, stop, monkeypatch):
     X = np.vstack([np.full((2, 3), [[1e9], [-2e9]]), groups(45)[0]])
     whole, cut = model(name).fit(X), model(name).partial_fit(X[:1])
-    engine, calls = cut._fitted.builder, 0
+    engine, calls = cut.current_fit().builder, 0
     change = engine.change
 
     def interrupted(*arguments, **settings):
@@ -234,15 +212,6 @@ def test_life_goes_on_without_the_outlier(name):
     assert agree(fitted.labels_, y)
 
 
-@every_euclidean
-def test_when_slots_are_closed_up_digits_stay(name):
-    X, y = groups(120)
-    fitted = model(name).fit(np.vstack([np.full((1, 3), 1e9), X[:60]]))
-    fitted.remove(list(range(50)))
-    fitted.partial_fit(X[60:])
-    assert agree(fitted.labels_, np.concatenate([y[49:60], y[60:]]))
-
-
 def test_all_go_and_others_come_far_away():
     X, y = groups()
     fitted = model("ward").fit(X)
@@ -273,12 +242,6 @@ def test_scaled_by_a_power_of_two_the_tree_is_the_same(name, mode):
     assert newick(plain) == newick(small)
     power = {"single": 1, "complete": 1, "cosine": 0, "mean cosine": 0}.get(name, 2)
     np.testing.assert_allclose(np.ldexp(plain.tree_.scores, -80 * power), small.tree_.scores, rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", EUCLIDEAN)
-def test_tiny_groups_are_groups(name):
-    X, y = groups()
-    assert agree(model(name).fit_predict(X * 1e-20), y)
 
 
 @every_euclidean
@@ -366,12 +329,6 @@ def test_a_stream_that_moves_away_is_followed(rng):
         fitted = model("ward", n_clusters=K + 1).fit(rows)
     found = fitted.predict(X[-500:] + 1e9)
     assert agree(found, y[-500:])
-
-
-def test_two_far_groups_are_named(rng):
-    X = np.vstack([rng.normal(size=(10, 2)), 1e9 + rng.normal(size=(10, 2))])[rng.permutation(20)]
-    with pytest.warns(UserWarning, match="count as equal"):
-        Grinch("ward").fit(X)
 
 
 def test_a_linkage_of_ones_own_is_told_of_short_vectors():

@@ -124,7 +124,7 @@ def test_whole_numbers_stay_whole_when_others_are_looked_up():
     model.predict(X[:5] + 0.25)
     model.predict(X[:5] * 1e9)
     for attribute in ("is_whole", "longest"):
-        assert getattr(model._engine().summaries, attribute) == getattr(before._engine().summaries, attribute)
+        assert getattr(model.engine().summaries, attribute) == getattr(before.engine().summaries, attribute)
 
 
 def test_records_with_sources_of_candidates():

@@ -16,45 +16,51 @@ from grinch import Birch, Grinch, MiniBatchHAC, Perch, cuts
 from sparse_data import sparse_groups
 
 
-def readers(model, stop, failures):
-    """Read until told to stop; what was read must fit together."""
-
-    def read():
-        rng = np.random.default_rng()
-        try:
-            while not stop.is_set():
-                tree = model.tree_
-                assert len(model.predict(rng.normal(size=(3, 4)))) == 3
-                tree.check()
-                assert model.n_leaves_ >= tree.n_leaves
-                assert len(model.labels_) >= tree.n_leaves
-        except BaseException as error:
-            failures.append(error)
-
-    return [threading.Thread(target=read) for _ in range(2)]
+def near(a, b):
+    return -abs(np.mean(a) - np.mean(b))
 
 
 @pytest.mark.parametrize(
-    "linkage", ["average", lambda a, b: -abs(np.mean(a) - np.mean(b))], ids=["vectors", "function"]
+    ("linkage", "X", "step"),
+    [
+        ("average", np.random.default_rng(0).normal(size=(900, 4)).astype(np.float32), 1),
+        (near, np.random.default_rng(0).normal(size=(40, 4)), 3),
+        ("average", sparse_groups(300), 6),
+    ],
+    ids=["vectors", "function", "sparse"],
 )
-def test_reading_beside_inserting_changes_nothing(rng, linkage):
-    n = 600 if isinstance(linkage, str) else 40
-    X = rng.normal(size=(n, 4)).astype(np.float32)
-    model, stop, failures = Grinch(linkage, n_clusters=3).fit(X[:10]), threading.Event(), []
-    threads = readers(model, stop, failures)
+def test_reading_beside_inserting_changes_nothing(linkage, X, step):
+    n, stop, failures, n_reads = X.shape[0], threading.Event(), [], [0, 0]
+    model = Grinch(linkage, n_clusters=3).fit(X[:10])
+
+    def read(which):
+        """Read until told to stop; what was read must fit together."""
+        try:
+            while not stop.is_set():
+                tree, labels = model.tree_, model.labels_
+                assert tree.n_leaves <= len(labels) <= model.n_leaves_
+                assert set(labels.tolist()) == {0, 1, 2}
+                assert set(model.predict(X[:3]).tolist()) <= {0, 1, 2}
+                if tree.n_leaves == len(labels):
+                    np.testing.assert_array_equal(labels, cuts.cut_sizeable(tree, 3))
+                tree.check()
+                n_reads[which] += 1
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=read, args=(which,)) for which in range(2)]
     for thread in threads:
         thread.start()
-    for i in range(10, n, 3):
-        model.partial_fit(X[i : i + 3])
+    for i in range(10, n, step):
+        model.partial_fit(X[i : i + step])
     stop.set()
     for thread in threads:
         thread.join()
     assert failures == []
+    assert min(n_reads) > 0
     alone = Grinch(linkage, n_clusters=3).fit(X)
     assert model.tree_.to_newick() == alone.tree_.to_newick()
-    if isinstance(linkage, str):
-        stored = model._fitted.builder.summaries.arrays.means[:n]
-        np.testing.assert_array_equal(stored, alone._fitted.builder.summaries.arrays.means[:n])
+    np.testing.assert_array_equal(model.labels_, alone.labels_)
 
 
 @pytest.mark.parametrize("estimator", [Grinch, MiniBatchHAC])
@@ -101,68 +107,6 @@ def test_a_linkage_that_uses_its_own_model_is_refused(use):
     assert 0 < model.n_leaves_ < 30
     model.partial_fit([float(i) for i in range(model.n_leaves_, 30)])
     assert model.n_leaves_ == 30
-
-
-def test_reading_sparse_rows_beside_inserting_changes_nothing():
-    X = sparse_groups(300)
-    model, stop, failures = Grinch(n_clusters=3).fit(X[:10]), threading.Event(), []
-
-    def read():
-        try:
-            while not stop.is_set():
-                assert len(model.predict(X[:3])) == 3
-                model.tree_.check()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    for i in range(10, 300, 6):
-        model.partial_fit(X[i : i + 6])
-    stop.set()
-    thread.join()
-    assert failures == []
-    alone = Grinch(n_clusters=3).fit(X)
-    assert model.tree_.to_newick() == alone.tree_.to_newick()
-
-
-@pytest.mark.slow
-def test_thousands_of_single_points_beside_readers(rng):
-    n = 4000
-    X = rng.normal(size=(n, 6)).astype(np.float32)
-    model, failures, read, stop = Grinch(n_clusters=6).fit(X[:100]), [], [0, 0], threading.Event()
-
-    def reader(which):
-        random, last = np.random.default_rng(which), 0
-        try:
-            while not stop.is_set():
-                tree, labels = model.tree_, model.labels_
-                assert last <= tree.n_leaves <= len(labels)
-                last = len(labels)
-                assert set(labels.tolist()) == set(range(6))
-                assert set(model.predict(random.normal(size=(2, 6))).tolist()) <= set(range(6))
-                if tree.n_leaves == len(labels):
-                    np.testing.assert_array_equal(labels, cuts.cut_n_clusters(tree, 6))
-                read[which] += 1
-                tree.check()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=reader, args=(which,)) for which in range(2)]
-    for thread in threads:
-        thread.start()
-    for i in range(100, n):
-        model.partial_fit(X[i : i + 1])
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert min(read) > 20
-    alone = Grinch(n_clusters=6).fit(X)
-    assert model.tree_.to_newick() == alone.tree_.to_newick()
-    np.testing.assert_array_equal(model.labels_, alone.labels_)
-    for ours, theirs in zip(*(each._fitted.builder.summaries.arrays[:2] for each in (model, alone)), strict=True):
-        np.testing.assert_array_equal(ours[:n], theirs[:n])
 
 
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -251,10 +195,3 @@ def test_an_interrupt_leaves_nobody_waiting(rng):
         model.partial_fit(X[50:])
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: model.n_leaves_).result(60) == 50
-
-
-def test_a_clone_and_a_copy_have_no_lock():
-    model = Grinch().fit([[1.0], [2.0], [4.0]])
-    assert model.n_leaves_ == 3
-    assert "_lock" not in model.__getstate__()
-    assert "_lock" not in model.get_params()

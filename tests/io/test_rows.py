@@ -49,10 +49,10 @@ def test_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("a.json", b"[]", "must be a .csv, .tsv, .parquet, .jsonl or .txt file"),
-        ("a", b"", "must be a .csv"),
+        ("a.json", b"[]", "must have one JSON object on each line; it begins with a list"),
+        ("a", b"", "must end in .jsonl, .json, .ndjson, .csv, .tsv, .parquet, .txt"),
         ("a.csv", "ä\n1\n".encode("latin-1"), "a.csv' must be text in UTF-8"),
-        ("a.txt", b"\xff\xfe", "the file .*a.txt' must be text in UTF-8, .*iconv -f UTF-16 -t UTF-8 a.txt > a-"),
+        ("a.txt", b"\xff\xfe", "the table .*a.txt' must be text in UTF-8, .*iconv -f UTF-16 -t UTF-8 a.txt > a-"),
         ("b.txt", b"caf\xe9\n", "byte 0xe9 is none .*If it is LATIN1, convert it: iconv -f LATIN1 .* > b-utf8.txt"),
         ("a.csv", b"a,b,a\n1,2,3\n", "more than one column 'a'"),
         ("a.csv.gz", b"not packed", "cannot be read as .csv .truncated or damaged..: Not a gzipped file"),
@@ -66,6 +66,6 @@ def test_what_is_no_table_is_refused(tmp_path, name, content, why):
 
 
 def test_what_is_not_there_is_refused(tmp_path):
-    for path in (tmp_path / "none.csv", tmp_path):
-        with pytest.raises(FileError, match="does not exist"):
+    for path, why in ((tmp_path / "none.csv", "does not exist"), (tmp_path, "is a folder")):
+        with pytest.raises(FileError, match=why):
             read_rows(path)

@@ -14,7 +14,7 @@ def test_a_search_by_few_columns_in_any_batches(most_points, tmp_path, monkeypat
     monkeypatch.setattr(neighbors, "MOST_POINTS", most_points)
     X = sparse_groups(850)
     whole, parts = Grinch().fit(X), Grinch()
-    assert whole._fitted.builder.search.most_points == most_points
+    assert whole.current_fit().builder.search.most_points == most_points
     for start, stop in ((0, 300), (300, 301), (301, 550), (550, 700), (700, 850)):
         parts = reopened(parts.partial_fit(X[start:stop]), tmp_path)
     assert parts.tree_.to_newick() == whole.tree_.to_newick()

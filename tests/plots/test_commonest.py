@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from grinch.cuts import cluster_nodes, cut_n_clusters
-from grinch.plots.commonest import groups, named, whole_nodes
+from grinch.plots.names import groups, named, whole_nodes
 from grinch.tree.blocks import display
 
 

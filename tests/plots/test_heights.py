@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from grinch.plots.heights import draw_scale, scale_of
+from grinch.plots.style import draw_scale, scale_of
 
 
 @pytest.mark.parametrize(

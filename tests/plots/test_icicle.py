@@ -12,7 +12,7 @@ from effort import by_turns
 from grinch import Tree
 from grinch.cuts import cut_n_clusters
 from grinch.plots import plot_icicle
-from grinch.plots.outline import default_size
+from grinch.plots.dendrogram import default_size
 from grinch.plots.style import PALER, PALETTE
 from grinch.tree.blocks import blocks, display
 from pictures import chain, linkage_on_a_line, outside, overlapping, texts

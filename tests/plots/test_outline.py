@@ -7,7 +7,7 @@ import pytest
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
-from grinch.plots.outline import default_size, in_order, outline
+from grinch.plots.dendrogram import default_size, in_order, outline
 from grinch.tree.blocks import display
 from pictures import chain
 

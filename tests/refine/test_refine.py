@@ -128,7 +128,7 @@ class Points(RuleBasedStateMachine):
 
     @property
     def engine(self):
-        return self.model._fitted.builder
+        return self.model.current_fit().builder
 
     @rule(rows=rows_of_points)
     def insert(self, rows):
@@ -190,14 +190,14 @@ class Points(RuleBasedStateMachine):
     def vectors_follow_ids(self):
         if not hasattr(self, "model") or not isinstance(self.engine.summaries, VectorSummaries):
             return
-        slot_of, means = self.model._fitted.slot_of(), self.engine.summaries.arrays.means
-        assert set(slot_of) == set(self.points)
+        slot_of, means = self.model.current_fit().slot_of, self.engine.summaries.arrays.means
+        assert set(self.model.ids_) == set(self.points)
         for name, row in self.points.items():
             row = np.array(row)
             if self.engine.summaries.linkage.is_spherical:
                 row = row / (np.linalg.norm(row) or 1.0)
             origin = 0.0 if self.engine.summaries.origin is None else self.engine.summaries.origin
-            np.testing.assert_allclose(means[slot_of[name]], row - origin, atol=1e-6)
+            np.testing.assert_allclose(means[slot_of(name)], row - origin, atol=1e-6)
 
 
 TestPoints = Points.TestCase
@@ -297,7 +297,7 @@ def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkey
         tree = model.tree_
         assert tree.size(tree.sibling(152)) == 150
         assert tree.sibling(151) == 150
-        search, asked = model._fitted.builder.search, []
+        search, asked = model.current_fit().builder.search, []
         nearest = search.nearest
 
         def noted(leaves, limit, nearest=nearest, asked=asked):
@@ -308,7 +308,7 @@ def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkey
         model.remove([152]).remove([151])
         assert asked == looked_for
         assert sorted(model.tree_.leaves().tolist()) == list(range(151))
-        check_links(model._fitted.builder.links)
+        check_links(model.current_fit().builder.links)
 
 
 def test_slots_are_used_again(rng):
@@ -317,7 +317,7 @@ def test_slots_are_used_again(rng):
     for _ in range(30):
         model.partial_fit(rng.normal(size=(100, 4)))
         model.remove(model.ids_[:100])
-    engine = model._fitted.builder
+    engine = model.current_fit().builder
     assert engine.n_leaves == 200
     assert engine.n_slots <= 600
     assert engine.summaries.capacity <= 1500
@@ -332,7 +332,7 @@ def test_search_finds_what_is_there_and_nothing_else(rng, search, linkage, metri
     model = Grinch(linkage=linkage, metric=metric, search=search, n_neighbors=10).fit(X)
     gone = rng.permutation(900)[:400]
     model.remove(gone)
-    engine = model._fitted.builder
+    engine = model.current_fit().builder
     slots = engine.slots()
     assert sorted(slots.tolist()) == sorted(set(range(900)) - set(gone.tolist()))
     rows = engine.summaries.arrays.means[slots].astype(np.float64)
@@ -365,7 +365,7 @@ def test_candidates_by_key_and_by_vector_follow(rng):
             model.update([left[0]], ["dzw"]).partial_fit(["axu"], ids=["again"])
             assert model.ids_ == [*left, "again"]
             model.tree_.check()
-            check_links(model._fitted.builder.links)
+            check_links(model.current_fit().builder.links)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
@@ -382,7 +382,7 @@ def test_whatever_is_raised_points_are_in_or_out(rng, error):
     names = [f"r{i}" for i in range(30)]
     for at in range(1, 400, 37):
         model = Grinch(linkage=linkage, mode="exact").fit(records, ids=names)
-        engine = model._fitted.builder
+        engine = model.current_fit().builder
         for change in (lambda m=model: m.remove(names[5:10]), lambda m=model: m.update(names[20:23], [9.0, 8.0, 7.0])):
             before = model.ids_
             calls.update(n=0, at=at)
@@ -461,7 +461,7 @@ def neighbor_cost(tree, near, mutual=MUTUAL, one_sided=ONE_SIDED):
 def test_the_cost_reported_is_that_of_the_tree(blobs):
     X, _ = blobs
     model = Grinch().fit(X)
-    engine = model._fitted.builder
+    engine = model.current_fit().builder
     near = np.vstack([found for _, found in engine.search.nearest(engine.slots(), 300)])[:, :NAMED]
     before = neighbor_cost(model.tree_, near)
     report = model.refine(2).refinements_[-1]
@@ -591,7 +591,7 @@ def test_refinement_is_refused_in_words():
 def test_interrupted_refinement_leaves_a_valid_tree(rng, monkeypatch, where):
     X = rng.normal(size=(1500, 5))
     model = Grinch().fit(X, ids=[f"p{i}" for i in range(1500)])
-    engine, calls = model._fitted.builder, []
+    engine, calls = model.current_fit().builder, []
     owner, name = (engine, "change") if where == "reinsert" else (passes, "sweep")
     original = getattr(owner, name)
 

@@ -18,7 +18,7 @@ import pytest
 
 from grinch.cli import main
 from grinch.resolve.authors import make_records, read_records
-from grinch.resolve.authors.cli.output import read_authors, write_records
+from grinch.resolve.authors.commands import read_authors, write_records
 
 needs_model = pytest.mark.skipif(
     importlib.util.find_spec("rapidfuzz") is None, reason="rapidfuzz is not installed: pip install 'grinch[coref]'"
@@ -192,7 +192,7 @@ def test_ctrl_c_writes_what_is_finished_and_the_same_command_goes_on(trained):
 
 @needs_model
 def test_a_block_that_fails_is_reported_and_the_others_are_kept(trained, monkeypatch):
-    from grinch.resolve.authors.clustering import block as clustering
+    from grinch.resolve.authors import block_clustering as clustering
 
     records = read_records(trained / "records.jsonl").records
     odd = records[0].block

@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 
 from effort import trials
 from grinch import HAC, Tree
-from grinch.resolve.authors.clustering.block import cluster_block
-from grinch.resolve.authors.clustering.cutting import cut_by_precision, pair_counts
-from grinch.resolve.authors.clustering.disambiguator import Disambiguator
-from grinch.resolve.authors.clustering.identity import stable_ids
-from grinch.resolve.authors.groups.features import FEATURES, RecordFeatures
-from grinch.resolve.authors.groups.pairs import PairFeatures
-from grinch.resolve.authors.groups.statistics import Statistics
-from grinch.resolve.authors.learned.linkage import CorefLinkage
-from grinch.resolve.authors.learned.model import Model
-from grinch.resolve.authors.learned.predictors import Logistic
-from grinch.resolve.authors.records.record import Record
-from grinch.resolve.authors.results.evaluation import evaluate, one_per_name
-from grinch.resolve.authors.runs.resolve import resolve
+from grinch.resolve.authors.block_clustering import (
+    Disambiguator,
+    cluster_block,
+    cut_by_precision,
+    pair_counts,
+    stable_ids,
+)
+from grinch.resolve.authors.evaluation import evaluate, one_per_name
+from grinch.resolve.authors.features import FEATURES, RecordFeatures, Statistics
+from grinch.resolve.authors.kernels import PairFeatures
+from grinch.resolve.authors.model import CorefLinkage, Model
+from grinch.resolve.authors.predictors import Logistic
+from grinch.resolve.authors.record import Record
+from grinch.resolve.authors.runs import resolve
 from grinch.resolve.authors.training import train
 
 pytest.importorskip("rapidfuzz")
@@ -318,9 +319,9 @@ def test_nothing_is_computed_for_an_empty_review(model, blocks, monkeypatch):
     def fail(*arguments, **options):
         raise AssertionError("nobody reads these")
 
-    monkeypatch.setattr("grinch.resolve.authors.clustering.block.close_calls", fail)
-    monkeypatch.setattr("grinch.resolve.authors.results.review.close_calls", fail)
-    monkeypatch.setattr("grinch.resolve.authors.results.review._apart", fail)
+    monkeypatch.setattr("grinch.resolve.authors.block_clustering.close_calls", fail)
+    monkeypatch.setattr("grinch.resolve.authors.evaluation.close_calls", fail)
+    monkeypatch.setattr("grinch.resolve.authors.evaluation._apart", fail)
     found = resolve({"W Name5": blocks["W Name5"]}, model, review=0)
     assert len(found.authors) == len(blocks["W Name5"])
     assert found.doubts == []

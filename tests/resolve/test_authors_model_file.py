@@ -14,9 +14,9 @@ import pytest
 
 from grinch.cli import main
 from grinch.resolve.authors import FEATURES, Model, Record, Statistics, make_records
-from grinch.resolve.authors.cli.output import write_records
-from grinch.resolve.authors.learned import model_file
-from grinch.resolve.authors.learned.predictors import Logistic, Trees
+from grinch.resolve.authors import model as model_file
+from grinch.resolve.authors.commands import write_records
+from grinch.resolve.authors.predictors import Logistic, Trees
 from grinch.saving import container
 from hostile_files import with_header
 
@@ -254,7 +254,7 @@ def test_files_that_are_not_there_are_what_they_are(tmp_path):
 def test_training_stays_below_the_limits():
     """The largest array of a trained model, with room for several times as many topics."""
     statistics = of_records().statistics
-    assert 8 * max(statistics.topics.nbytes, statistics.counts.nbytes) <= model_file.MOST_BYTES
+    assert 8 * max(statistics.topics.nbytes, statistics.counts.nbytes) <= model_file.MAX_BYTES
 
 
 @pytest.mark.parametrize("command", ["cluster", "evaluate"])

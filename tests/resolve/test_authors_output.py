@@ -12,18 +12,18 @@ from grinch import Tree
 from grinch.io.read import FileError
 from grinch.metrics import bcubed, pairwise_scores
 from grinch.resolve.authors import Record, blocks, make_records, read_records
-from grinch.resolve.authors.cli.output import read_authors, write_authors, write_problems, write_records, write_review
-from grinch.resolve.authors.clustering.identity import stable_ids
-from grinch.resolve.authors.records.record import Problem
-from grinch.resolve.authors.results.evaluation import (
+from grinch.resolve.authors.block_clustering import stable_ids
+from grinch.resolve.authors.commands import read_authors, write_authors, write_problems, write_records, write_review
+from grinch.resolve.authors.evaluation import (
+    doubts,
     evaluate,
     evaluate_authors,
+    evidence,
     one_per_block,
     one_per_spelling,
     unreachable_share,
 )
-from grinch.resolve.authors.results.evidence import evidence
-from grinch.resolve.authors.results.review import doubts
+from grinch.resolve.authors.record import Problem
 
 
 def test_records_written_are_read_back(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from grinch.resolve.authors.runs.parallel import run_blocks
+from grinch.resolve.authors.runs import run_blocks
 
 BLOCKS = {f"block {i}": list(range(i)) for i in range(1, 9)}
 SUMS = {name: sum(block) for name, block in BLOCKS.items()}
@@ -129,13 +129,13 @@ def test_wrong_parameters(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"checkpoint must be a folder that can be made; got .*file"):
         run_blocks(sum, BLOCKS, checkpoint=tmp_path / "file")
-    with pytest.raises(TypeError, match="results must be JSON-able"):
+    with pytest.raises(TypeError, match="the result of a task must be JSON-able"):
         run_blocks(set, BLOCKS, checkpoint=tmp_path / "folder")
 
 
 SCRIPT = """
 import sys, time
-from grinch.resolve.authors.runs.parallel import run_blocks
+from grinch.resolve.authors.runs import run_blocks
 
 def slowly(block):
     # In short sleeps: a signal that comes just before a long one does not end it.
@@ -233,7 +233,7 @@ def wait_for(condition):
 
 @needs_dask
 def test_an_address_where_nobody_is(monkeypatch):
-    monkeypatch.setattr("grinch._dask.SECONDS_FOR_A_WORKER", 1)
+    monkeypatch.setattr("grinch.running.SECONDS_FOR_A_WORKER", 1)
     with pytest.raises(ValueError, match=r"address must be that of a running dask scheduler; got 'tcp://127.0.0.1:9'"):
         run_blocks(sum, BLOCKS, engine="dask", address="tcp://127.0.0.1:9")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from effort import at_night
 from grinch.io.read import FileError
 from grinch.resolve.authors import Record, block_key, blocks, compatible, folded, parsed, read_records
-from grinch.resolve.authors.records.synthetic import make_records
+from grinch.resolve.authors.synthetic import make_records
 
 NAMES = {
     "Wei Wang": (("wei",), "wang"),
@@ -344,7 +344,7 @@ BROKEN = {
     "blank.jsonl": (b"\n \n", {}, "FILE 'blank.jsonl' has no records$"),
     "empty.csv": (b"", {}, "FILE 'empty.csv' has no records$"),
     "head.csv": (b"id,name\n", {}, "FILE 'head.csv' has no records$"),
-    "twice.csv": (b"id,name,name\n", {}, "must name each column once; 'name' is there twice"),
+    "twice.csv": (b"id,name,name\n", {}, "has more than one column 'name'"),
     "list.json": (b'[{"id": 1}]', {}, "must have one JSON object on each line; it begins with a list. .*jq"),
     "bad.jsonl": (b"x\ny\n", {}, "has no records that can be used; the first of 2 problems: line 1 is not JSON"),
     "map.csv": (

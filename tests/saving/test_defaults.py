@@ -7,7 +7,6 @@ every model of ``MADE`` with ``metric=None`` and the first 30 points.
 from __future__ import annotations
 
 import copy
-import lzma
 import pickle
 from pathlib import Path
 
@@ -55,28 +54,6 @@ def test_a_model_keeps_the_metric_it_was_made_with(name, tmp_path):
     if name != "hac":
         go_on((again, expected), [(points[30:],)], queries=points)
         assert again.labels_.tolist() != clone(expected).set_params(metric=None).fit(points).labels_.tolist()
-
-
-@pytest.mark.parametrize("name", MADE)
-def test_a_pickle_keeps_the_metric_it_was_made_with(name):
-    expected, points = MADE[name]
-    expected, model = clone(expected).fit(points[:30]), pickles()[name]
-    assert model.get_params() == expected.get_params()
-    assert_same(model, expected)
-    again = pickle.loads(pickle.dumps(model))
-    assert again.metric == expected.metric
-    if name != "hac":
-        go_on((again, expected), [(points[30:],)], queries=points)
-
-
-def test_a_pickle_of_a_model_without_points_keeps_its_metric():
-    model = pickles()["unfitted"]
-    assert model.metric == "cosine"
-    assert_same(model.fit(X), Grinch(metric="cosine").fit(X))
-
-
-def pickles():
-    return pickle.loads(lzma.decompress((DATA / "default_models.pickle.xz").read_bytes()))
 
 
 def test_a_default_stays_one(tmp_path):

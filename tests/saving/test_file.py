@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from effort import at_night
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Rules
 from grinch.datasets import gaussian_mixture
 from grinch.errors import NotSavable, SavedModelError
-from grinch.summaries.saved_sparse import rows_kept
+from interrupts import interrupting
 from sparse_data import sparse_groups
 from twins import assert_same, go_on, reopened, same_bits
 
@@ -79,22 +78,6 @@ def test_an_engine_on_sparse_rows_goes_on(model, tmp_path):
     assert_same(model, reopened(twin, tmp_path))
 
 
-def test_rows_of_nodes_are_kept_to_the_last_bit(tmp_path):
-    model = Grinch(mode=Rules.fast(cap=20, most_entries=12)).fit(S)
-    twin = reopened(model, tmp_path)
-    a, b = model._fitted.builder.summaries, twin._fitted.builder.summaries
-    kept = np.flatnonzero(rows_kept(model._fitted.builder.links.table, a.arrays.stale))
-    assert len(kept) > 1000
-    assert same_bits(a.arrays.row_sizes[a.capacity + kept], b.arrays.row_sizes[b.capacity + kept])
-    for x, y in zip(a.rows_of(a.capacity + kept), b.rows_of(b.capacity + kept), strict=True):
-        assert same_bits(x, y)
-    # Large nodes lag behind, and their rows are those that have to be written.
-    is_apart = model.to_state()["fitted"]["builder"]["summaries"]["rows"]["is_apart"]
-    assert 0 < is_apart.sum() < len(kept) / 2
-    # Nothing is left of those that are out of date.
-    assert b.arrays.row_sizes[b.capacity :].sum() == a.arrays.row_sizes[a.capacity + kept].sum()
-
-
 @pytest.mark.parametrize("linkage", ["average", at_night("ward")])
 def test_a_tree_that_was_handed_in_goes_on(linkage, tmp_path):
     model = Grinch(linkage).fit_tree(X[:200], HAC(linkage).fit(X[:200]).tree_)
@@ -111,13 +94,13 @@ def test_whenever_it_is_saved(linkage, rows, when, tmp_path):
         model.remove(range(0, 200, 2))
     if when in ("compacted", "emptied"):
         model.remove(range(1, 101, 2))
-        assert model._fitted.builder.n_slots < 200
+        assert model.current_fit().builder.n_slots < 200
     if when == "emptied":
         model.remove(list(model.ids_))
     twin = reopened(model, tmp_path)
     if when == "labels read":
         # The tree that was read is not in the file, and to read it again asks for scores again, which are counted.
-        model._fitted._tree = None
+        model.current_fit()._tree = None
     go_on((model, twin), [(rows[200:350],)], gone=list(model.ids_)[:5], queries=rows[-20:], refine=True)
     assert_same(model, reopened(twin, tmp_path))
 
@@ -218,7 +201,6 @@ def test_feature_names(tmp_path):
 def test_cells_above_their_turn(tmp_path):
     points = gaussian_mixture(16_900, n_features=3, n_classes=40, random_state=1)[0]
     model = Grinch("ward", n_clusters=40).fit(points[:16_600])
-    assert model._fitted.builder.search._cells.n_cells > 1
     twin = reopened(model, tmp_path)
     go_on((model, twin), [(points[16_600:],)], gone=list(range(100, 400)), queries=points[:50])
     model.refine()
@@ -234,49 +216,18 @@ def test_an_interrupted_polish_is_made_up_for(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:300])
     monkeypatch.undo()
-    assert model._fitted.builder._is_due[0]
     twin = reopened(model, tmp_path)
     go_on((model, twin), [(X[300:500],)], queries=X[-5:])
 
 
-def test_an_interrupted_fit_with_cells(tmp_path):
-    calls = []
-
-    @contextmanager
-    def progress(what, total):
-        def advance(count):
-            calls.append(count)
-            if len(calls) == 2:
-                raise KeyboardInterrupt
-
-        yield advance
-
-    model = Grinch(search="index").fit(X[:300])
-    model._progress = progress
+def test_an_interrupted_fit_with_cells(tmp_path, monkeypatch):
+    model = Grinch(search="index").fit(X[:300]).set_params(verbose=True)
+    monkeypatch.setattr("grinch.progress.progress_bar", interrupting(after=300))
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(X[300:])
-    del model._progress
+    model.set_params(verbose=False)
     assert 300 < model.n_leaves_ < 1200
-    twin = reopened(model, tmp_path)
-    go_on((model, twin), [(X[600:900],)], queries=X[-5:])
-
-
-def test_what_is_kept_is_kept_to_the_last_bit(tmp_path):
-    model = Grinch("ward").fit(X[:900])
-    twin = reopened(model, tmp_path)
-    a, b = model._fitted.builder, twin._fitted.builder
-    n, at, to = a.n_slots, a.summaries.capacity, b.summaries.capacity
-    fresh = np.flatnonzero((a.links.table[at : at + n, 3] != -1) & (a.summaries.arrays.stale[at : at + n] & 1 == 0))
-    for name in ("means", "moments", "sibling_scores", "stale", "counted", "changes"):
-        x, y = getattr(a.summaries.arrays, name), getattr(b.summaries.arrays, name)
-        assert same_bits(x[:n], y[:n]), name
-        assert same_bits(x[at : at + n][fresh], y[to : to + n][fresh]), name
-    for name in ("near", "met"):
-        x, y = (getattr(engine.gardener.neighbors, name) for engine in (a, b))
-        assert same_bits(x[:n], y[:n]), name
-    known = a.gardener.neighbors.near[:n] != -1
-    assert same_bits(a.gardener.neighbors.scores[:n][known], b.gardener.neighbors.scores[:n][known])
-    assert same_bits(np.array(a.summaries.frame.rows), np.array(b.summaries.frame.rows))
+    go_on((model, reopened(model, tmp_path)), [(X[600:900],)], queries=X[-5:])
 
 
 @pytest.mark.parametrize("rows", [X, S], ids=["dense", "sparse"])

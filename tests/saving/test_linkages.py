@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 import types
-from collections import Counter
-from decimal import Decimal
-from fractions import Fraction
 
 import numba
 import numpy as np
@@ -241,41 +237,6 @@ def test_names_of_what_is_no_linkage(monkeypatch):
 
 
 # Records ------------------------------------------------------------------------------------------------------------
-
-
-def test_records_of_all_plain_kinds(tmp_path):
-    records = [
-        *(
-            None,
-            True,
-            2**200,
-            -7,
-            1.5,
-            float("inf"),
-            float("nan"),
-            "é\ud800",
-            "long " * 10,
-            b"\0\xff",
-            [1, [2]],
-            (1, (2,)),
-        ),
-        *({1, "a"}, frozenset([2]), {"a": {1: 2}}, Counter("abca"), np.arange(3), np.float32(2.5), np.int8(-3), 1 + 2j),
-        *(datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 3, 4, tzinfo=datetime.UTC), Decimal("1.50")),
-        *(Fraction(1, 3), np.array(["x", "yz"]), np.array([[True], [False]])),
-    ]
-    kept = []
-
-    def compare(a, b):
-        kept.extend([*a, *b])
-        return 0.0
-
-    model = Grinch(compare).fit(records)
-    twin = reopened(model, tmp_path, linkage=compare)
-    engine, other = model._fitted.builder, twin._fitted.builder
-    for slot in range(len(records)):
-        a, b = engine.summaries.items[slot][0], other.summaries.items[slot][0]
-        assert type(a) is type(b)
-        assert repr(a) == repr(b)
 
 
 def test_records_that_cannot_be_written(tmp_path):

@@ -62,8 +62,8 @@ def test_every_attribute_is_there_again(made):
     model = made()
     twin = model_from_state(unflatten(*flatten(model.to_state())))
     linkages = {"linkage", "_linkage"}
-    before = {name for name in attributes_of(model._fitted) if not linkages & set(name.split("."))}
-    after = {name for name in attributes_of(twin._fitted) if not linkages & set(name.split("."))}
+    before = {name for name in attributes_of(model.current_fit()) if not linkages & set(name.split("."))}
+    after = {name for name in attributes_of(twin.current_fit()) if not linkages & set(name.split("."))}
     assert before == after
 
 
@@ -71,7 +71,7 @@ def test_states_hold_plain_values_and_arrays_of_the_model_itself():
     model = Grinch("ward").fit(X)
     header, arrays = flatten(model.to_state())
     assert header["class"] == "Grinch"
-    assert arrays["fitted.builder.summaries.arrays.means"] is model._fitted.builder.summaries.arrays.means
+    assert arrays["fitted.builder.summaries.arrays.means"] is model.current_fit().builder.summaries.arrays.means
 
 
 def test_numbers_that_json_does_not_have():

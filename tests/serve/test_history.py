@@ -14,7 +14,7 @@ from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import history
 from grinch.serve.views.icicle import title
 from grinch.serve.views.viewer import Viewer
-from grinch.store.net import net_changes
+from grinch.store.change_summary import summarize_changes
 from serve.looked import news, now, points
 
 
@@ -36,7 +36,7 @@ def as_tuples(changes):
 def net_of(store, since, cut="default"):
     """What became of clusters, as the command line says it: those with a name first, then by how many points."""
     named = store.names(cut)
-    changes = net_changes(store.changes(since, cut)).changes
+    changes = summarize_changes(store.changes(since, cut)).changes
     changes.sort(key=lambda c: (c.cluster not in named, -max(c.count, 1), -c.version))
     return as_tuples(changes)
 

@@ -15,7 +15,7 @@ from grinch.serve.node_names import node_of
 from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
-from grinch.store.node_names import MOST_POINTS, NodeName
+from grinch.store.node_names import MAX_POINTS, NodeName
 from grinch.tree.blocks import covering
 from killing import kills
 from serve.looked import news, now, points, scene_of
@@ -179,7 +179,7 @@ def test_a_large_node_is_known_by_some_of_its_points(tmp_path):
         tree = viewer.scene.tree
         v = max(tree.children(tree.root), key=tree.size)
         viewer.name(v, "large")
-        assert len(viewer.names._file.all()[0].points) == MOST_POINTS
+        assert len(viewer.names._file.all()[0].points) == MAX_POINTS
         assert viewer.scene.names == {v: "large"}
 
 

@@ -11,7 +11,7 @@ from effort import trials
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT
 from grinch.sharded.compose import compose_merges, merges_of, subtree
-from grinch.sharded.stages.exact_top import BranchNodes, join_exactly
+from grinch.sharded.stages.top import BranchNodes, join_exactly
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
 

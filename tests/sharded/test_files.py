@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 
 from grinch.io.points import FileError
+from grinch.running import Here
 from grinch.sharded.files import mapped_rows, read_arrays, read_part, read_rows, write_arrays, write_rows
-from grinch.sharded.running import Here
 
 STARTS = np.array([0, 3, 3, 7])
 
@@ -78,7 +78,7 @@ def test_a_task_is_done_again_if_a_file_of_it_is_gone_or_has_another_size(tmp_pa
 
     def is_found():
         workers.run("stage", work, {"a": ()}, tmp_path)
-        return workers.stages["stage"].n_found == 1
+        return workers.stages["stage"].found == 1
 
     assert not is_found()
     assert is_found()

@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 
+from grinch.running import Workers
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.folder import alone_in, clear_others
-from grinch.sharded.running import Workers
+from grinch.sharded.job import alone_in, clear_others
 from grinch.store import lock
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

@@ -15,8 +15,8 @@ from grinch.cuts.graph import comparable, neighbor_graph, weighted
 from grinch.cuts.persistence import mean_gaps
 from grinch.datasets import gaussian_mixture
 from grinch.neighbors import ByVector
-from grinch.sharded import ShardedGrinch, cutting
-from grinch.sharded.stages import near
+from grinch.sharded import ShardedGrinch
+from grinch.sharded.stages import graph as stage
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -52,7 +52,7 @@ def seen_by(monkeypatch, model):
         seen.update(graph=graph, heights=heights)
         return cuts.automatic_cut(tree, graph, heights)
 
-    monkeypatch.setattr(cutting, "automatic_cut", cut)
+    monkeypatch.setattr(stage, "automatic_cut", cut)
     model._cut = None
     assert len(model.labels_) == model.n_leaves_
     return seen["graph"], seen["heights"]
@@ -115,16 +115,16 @@ def test_edges_cross_branches(cluster, monkeypatch):
 def test_workers_find_what_this_process_finds(cluster, fitted, apart, monkeypatch):
     model = new_model(cluster, fitted.linkage)
     assert model.fit_predict(apart[0]).tolist() == fitted.labels_.tolist()
-    assert model.stages_[near.JOINING].tasks == 4
+    assert model.stages_[stage.JOINING].tasks == 4
     monkeypatch.setattr("grinch.sharded.estimator.MOST_HERE", 0)
     again = new_model(cluster, fitted.linkage).fit(apart[0])
-    assert near.JOINING not in again.stages_
+    assert stage.JOINING not in again.stages_
     assert again.labels_.tolist() == fitted.labels_.tolist()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fitted", ["average"], indirect=True)
-@pytest.mark.parametrize("stage", [near.ASKING, near.JOINING])
+@pytest.mark.parametrize("stage", [stage.ASKING, stage.JOINING])
 def test_a_worker_killed_loses_nothing(processes, fitted, apart, stage, tmp_path):
     X = apart[0]
     model = ShardedGrinch(4, processes.client, sample_size=250, folder=tmp_path / "run")

@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse
 
 from grinch.io.read import FileError
+from grinch.running import Here
 from grinch.serve.model_backend import is_run, open_backend
 from grinch.serve.views.viewer import Viewer
 from grinch.sharded import ShardedGrinch, estimator, record
-from grinch.sharded.running import Here
 from grinch.sharded.stages import trees
 
 pytest.importorskip("distributed", reason="dask is not installed: pip install 'grinch[dask]'")

@@ -9,9 +9,10 @@ import scipy.sparse
 from grinch import Grinch
 from grinch.datasets import paper_synthetic
 from grinch.io.inputs import open_rows
+from grinch.io.rows import joined, n_bytes, taken
 from grinch.metrics import dendrogram_purity
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.files import joined, n_bytes, read_rows, taken, write_rows
+from grinch.sharded.files import read_rows, write_rows
 from grinch.summaries import SparseSummaries
 
 
@@ -62,7 +63,7 @@ def test_shards_are_nearly_as_pure_as_one_tree_and_small(cluster, tmp_path):
         np.testing.assert_array_equal(store.tree.child_pairs(), model.tree_.child_pairs())
         assert (store.vectors(range(600)) != X).nnz == 0
     one = model.to_grinch()
-    assert isinstance(one._engine().summaries, SparseSummaries)
+    assert isinstance(one.engine().summaries, SparseSummaries)
     assert (one.tree_.keys() == model.tree_.keys()).all()
 
 

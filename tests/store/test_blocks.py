@@ -11,7 +11,7 @@ import pytest
 from grinch.store import row_files
 from grinch.store.damage import DamagedStore
 from grinch.store.row_files import Blocks, RowFile, SparseRowFile
-from grinch.store.verification import Verification
+from grinch.store.snapshots import Verification
 from sparse_data import sparse_groups
 from threads import SECONDS, Call, wait_until
 

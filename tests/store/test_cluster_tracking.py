@@ -18,7 +18,7 @@ from effort import trials
 from grinch import Grinch, cuts
 from grinch.cuts.tracking import KINDS
 from grinch.cuts.tracking.cut import FEW_POINTS
-from grinch.cuts.tracking.versions import keys_of
+from grinch.cuts.tracking.tracker import keys_of
 from grinch.store.cluster_tracking import ClusterTracking, Recut
 from grinch.tree import move_log
 from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT, leaves_under, nodes_in

@@ -194,7 +194,7 @@ def test_an_index_that_lost_an_id_is_noticed(copies):
 
 def test_a_large_snapshot_is_verified_where_numbers_are_followed(copies, monkeypatch):
     """Otherwise compiled code would follow them out of its arrays."""
-    monkeypatch.setattr("grinch.store.snapshots.LITTLE", 0)
+    monkeypatch.setattr("grinch.store.snapshots.VERIFIED_BYTES", 0)
     folder = copies("owners")
     path = next(folder.glob("snapshot-*"))
     arrays = read_snapshot(path).arrays

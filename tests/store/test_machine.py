@@ -116,7 +116,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rows)
     @rule()
     def compact(self):
-        self.model._close_gaps(at_once=True)
+        self.model.close_gaps()
         self.done(self.store.compact())
 
     @rule(how=st.sampled_from(["close", "die", "snapshot"]))
@@ -177,7 +177,7 @@ def with_names(change, rows):
 
 @pytest.mark.parametrize("least_changed", [20, at_night(10**9)])
 def test_store_is_the_estimator(least_changed, monkeypatch):
-    monkeypatch.setattr(snapshots, "LEAST_CHANGED", least_changed)
+    monkeypatch.setattr(snapshots, "MIN_CHANGED", least_changed)
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(

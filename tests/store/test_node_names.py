@@ -11,7 +11,7 @@ import pytest
 
 import grinch
 from grinch.store import DamagedStore
-from grinch.store.node_names import FILE, LONGEST, NodeNames
+from grinch.store.node_names import FILE, MAX_LENGTH, NodeNames
 from killing import kills
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -55,9 +55,9 @@ def test_what_is_no_name_is_refused(names, name):
 
 
 def test_a_name_that_is_too_long_is_refused(names):
-    names.add("x" * LONGEST, [1], size=1, total=1)
-    with pytest.raises(ValueError, match=f"at most {LONGEST} characters; got {LONGEST + 1}"):
-        names.add("x" * (LONGEST + 1), [1], size=1, total=1)
+    names.add("x" * MAX_LENGTH, [1], size=1, total=1)
+    with pytest.raises(ValueError, match=f"at most {MAX_LENGTH} characters; got {MAX_LENGTH + 1}"):
+        names.add("x" * (MAX_LENGTH + 1), [1], size=1, total=1)
 
 
 def test_letters_that_cannot_be_written_are_replaced(names):

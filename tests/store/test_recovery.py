@@ -20,7 +20,7 @@ from effort import trials
 from grinch.legacy import convert
 from grinch.store import DamagedStore, StoreLocked, recover
 from grinch.store.database import TABLES
-from grinch.store.salvage import salvage
+from grinch.store.sqlite_pages import salvage
 from killing import kills
 
 N = 120

@@ -316,7 +316,7 @@ def test_backup_beside_a_writer(folder, tmp_path):
 
 
 def test_snapshots_are_taken_aside(folder, monkeypatch):
-    monkeypatch.setattr(snapshots, "LEAST_CHANGED", 50)
+    monkeypatch.setattr(snapshots, "MIN_CHANGED", 50)
     X = points(1200)
     with grinch.open(folder) as store:
         store.insert(X[:800])
@@ -673,7 +673,7 @@ def test_vectors_that_are_gone_are_missed_at_once(folder):
 
 def test_damage_does_not_get_right_checksums(folder, monkeypatch):
     """Of a large snapshot, most is not verified when it is opened, but before it becomes a part of the next one."""
-    monkeypatch.setattr("grinch.store.snapshots.LITTLE", 0)
+    monkeypatch.setattr("grinch.store.snapshots.VERIFIED_BYTES", 0)
     with grinch.open(folder) as store:
         store.insert(points(100))
     path = next(folder.glob("snapshot-*"))
@@ -770,7 +770,7 @@ def test_interrupt_as_a_transaction_begins(folder):
 
 
 def test_snapshot_that_cannot_be_begun_fails_no_change(folder, monkeypatch):
-    monkeypatch.setattr(snapshots, "LEAST_CHANGED", 10)
+    monkeypatch.setattr(snapshots, "MIN_CHANGED", 10)
 
     def refuse():
         raise OSError(12, "no memory")
@@ -783,7 +783,7 @@ def test_snapshot_that_cannot_be_begun_fails_no_change(folder, monkeypatch):
 
 
 def test_nothing_is_left_beside_background_snapshots(folder, monkeypatch):
-    monkeypatch.setattr(snapshots, "LEAST_CHANGED", 1)
+    monkeypatch.setattr(snapshots, "MIN_CHANGED", 1)
     monkeypatch.setattr(snapshots, "CHANGED_SHARE", 0.0)
     with grinch.open(folder) as store:
         for seed in range(4):

@@ -12,11 +12,11 @@ import scipy.sparse
 import grinch
 from effort import trials
 from grinch.datasets import gaussian_mixture
-from grinch.store.contents import Contents
+from grinch.store.state import StoreState
 from sparse_data import sparse_groups
 from threads import SECONDS, Call, wait_until
 
-CHANGES = ("insert", "update", "remove", "refine", "add_cut", "drop_cut", "recut", "compact", "nothing")
+CHANGES = ("apply", "adopt", "refine", "compact")
 QUICK = 50
 
 
@@ -186,7 +186,7 @@ def meanwhile(monkeypatch):
         return changed
 
     for name in CHANGES:
-        monkeypatch.setattr(Contents, name, inside(getattr(Contents, name)))
+        monkeypatch.setattr(StoreState, name, inside(getattr(StoreState, name)))
     # Where there is no other thread when a change begins, nothing is published.
     end = threading.Event()
     other = Call(end.wait)

@@ -17,11 +17,10 @@ from sklearn.preprocessing import normalize
 
 from effort import trials
 from grinch import Grinch
-from grinch.cuts import cluster_terms, keywords
 from grinch.errors import SavedModelError
 from grinch.saving import container
 from grinch.saving.json_values import json_bytes
-from grinch.text import TextVectors, columns, vectors
+from grinch.text import TextVectors, cluster_terms, keywords, vectors
 from grinch.text.analysis import analyzer
 
 TEXTS = ["The red apple is on the red table", "red tables", "", "stocks and bonds fell", "Äpfel, ÄPFEL!", None, "the"]
@@ -115,7 +114,7 @@ def test_long_lists_are_worked_on_in_parts(monkeypatch):
 
 
 def test_terms_of_one_text_are_left_out_once_there_are_many(monkeypatch):
-    monkeypatch.setattr(columns, "MANY_TEXTS", 1000)
+    monkeypatch.setattr(vectors, "MANY_TEXTS", 1000)
     assert TextVectors().fit(["apple", "apple pie"]).terms_ == ["apple", "pie"]
     assert TextVectors().fit(["apple"] * 999 + ["apple pie"]).terms_ == ["apple"]
     # Where nothing would be left, all stay.
@@ -203,24 +202,28 @@ def tampered(path, settings=None, terms=None, **arrays):
 
 
 # The terms are again, an, apple, day, fell, red, rose, stocks.
+OWN_COLUMN = "every term must be in a column of its own"
 TAMPERED = {
-    "hashing huge": ({"settings": lambda old: {**old, "hashing": 10**12}}, "hashing=1000000000000 does not fit 8"),
-    "hashing": ({"settings": lambda old: {**old, "hashing": 8}}, "in the columns that their hashes say"),
+    "hashing huge": (
+        {"settings": lambda old: {**old, "hashing": 10**12}},
+        "hashing=1000000000000 do not fit 8 columns",
+    ),
+    "hashing": ({"settings": lambda old: {**old, "hashing": 8}}, OWN_COLUMN),
     "weights nan": ({"weights": lambda old: old * np.nan}, "weights must be from 1e-100"),
     "weights infinite": ({"weights": lambda old: old * np.inf}, "weights must be from 1e-100"),
     "weights 0": ({"weights": lambda old: old * 0}, "weights must be from 1e-100"),
     "weights negative": ({"weights": lambda old: -old}, "weights must be from 1e-100"),
-    "weights many": ({"weights": lambda old: np.ones(10**6)}, "every column must have a term"),
+    "weights many": ({"weights": lambda old: np.ones(10**6)}, "8 terms and hashing=False do not fit 1,000,000 columns"),
     "weights whole": ({"weights": lambda old: old.astype(np.int64)}, "must have 1 dimensions of <f8"),
-    "columns negative": ({"columns": lambda old: old - 1}, "columns of terms must rise, from 0 to at most 7"),
-    "columns beyond": ({"columns": lambda old: old + 1}, "columns of terms must rise, from 0 to at most 7"),
-    "columns same": ({"columns": lambda old: old * 0}, "columns of terms must rise"),
-    "columns few": ({"columns": lambda old: old[:3]}, "3 columns for 8 terms"),
-    "terms twice": ({"terms": ["red"] * 8}, "no term may be there twice"),
+    "columns negative": ({"columns": lambda old: old - 1}, OWN_COLUMN),
+    "columns beyond": ({"columns": lambda old: old + 1}, OWN_COLUMN),
+    "columns same": ({"columns": lambda old: old * 0}, OWN_COLUMN),
+    "columns few": ({"columns": lambda old: old[:3]}, OWN_COLUMN),
+    "terms twice": ({"terms": ["red"] * 8}, OWN_COLUMN),
     "terms no texts": ({"terms": [1, [2], None, {}, 5, 6, 7, 8]}, "terms must be a list of texts"),
     "terms unsorted": ({"terms": list("hgfedcba")}, "in alphabetical order"),
     "terms characters": ({"terms": [f"#{i}" for i in range(8)]}, "of the kinds that words and characters say"),
-    "a term too few": ({"terms": list("abcdefg"), "columns": lambda old: old[:7]}, "every column must have a term"),
+    "a term too few": ({"terms": list("abcdefg"), "columns": lambda old: old[:7]}, "7 terms and hashing=False do not"),
     "settings missing": ({"settings": lambda old: {}}, "settings must be characters, hashing, weights, words; got"),
     "settings more": ({"settings": lambda old: {**old, "foo": 1}}, "settings must be characters, hashing"),
     "settings list": ({"settings": lambda old: [1]}, "damaged"),

@@ -66,7 +66,7 @@ def heapify(keys: Floats, partners: Ids) -> None:
 
 @kernel
 def drop_dead(keys: Floats, partners: Ids, size: int, slot_of: Ids) -> int:
-    """Pop until the partner on top is alive; the size that is left."""
+    """Pop until the partner on top is still in the pool; return the size that is left."""
     while size > 0 and slot_of[partners[0]] < 0:
         size -= 1
         keys[0], partners[0] = keys[size], partners[size]
@@ -225,7 +225,7 @@ class Pool:
         return slots
 
     def _take(self, at: int, rows: Any) -> None:
-        """As long as nothing is merged, slots are positions, and the frame of vectors may still move."""
+        """Write rows before anything is merged: slots are positions, and the frame of vectors may still move."""
         done = 0
         while done < count_rows(rows):
             taken = self.summaries.take(at + done, rows[done:] if done else rows)
@@ -240,13 +240,13 @@ class Pool:
         self._free.append(slot)
 
     def enter(self, slot: int, scored: bool = True) -> tuple[int, Candidates]:
-        """Let the record in ``slot`` into the pool; its scores with those that are there."""
+        """Add the record in ``slot`` to the pool; return its node and its scores with those that are there."""
         found = self._scored(slot, NONE, NONE) if scored else Candidates(self._nodes[:0], np.empty(0))
         self.n_leaves += 1
         return self._add(slot, (NONE, NONE), math.nan), found
 
     def merge(self, u: int, v: int, score: float, scored: bool = True) -> tuple[int, Candidates]:
-        """Replace two nodes by their union; its scores with the others."""
+        """Replace two nodes by their union; return it and its scores with the others."""
         slot, left, right = self._free.pop(), int(self.slot_of[u]), int(self.slot_of[v])
         self._remove(u)
         self._remove(v)
@@ -291,13 +291,13 @@ class Pool:
         return self._nodes[: self.size]
 
     def scores(self, node: int) -> Candidates:
-        """The scores of a node of the pool with all others."""
+        """Return the scores of a node of the pool with all others."""
         found = self._scored(int(self.slot_of[node]), NONE, NONE)
         others = found.nodes != node
         return Candidates(found.nodes[others], found.scores[others])
 
     def _scored(self, slot: int, left: int, right: int, scored: bool = True, sides: tuple[int, ...] = ()) -> Candidates:
-        """The scores of what is in a slot, or is about to be merged into it of two nodes, with all of the pool."""
+        """Score a slot, or the union of two nodes that is about to be made in it, with the whole pool."""
         n = self.size if scored else 0
         try:
             scores = self._asked(slot, left, right, n)
@@ -320,7 +320,7 @@ class Pool:
         return summaries.arrays.answers[:n].copy()
 
     def _leaves_in(self, slot: int, sides: tuple[int, ...]) -> list[int]:
-        """The positions of the records in a slot; it may be one that is being made of two, or about to enter."""
+        """Return the positions of the records in a slot, which may be about to be merged or to enter."""
         waiting = list(sides) or self._nodes[: self.size][self._slots[: self.size] == slot].tolist()
         is_leaf = self.sides[: self.n_nodes, 0] == NONE
         number, found = np.cumsum(is_leaf) - 1, []
@@ -335,7 +335,7 @@ class Pool:
     # The tree -----------------------------------------------------------------------------------------------------
 
     def tree(self) -> Tree:
-        """The tree of all merges; what is still in the pool is joined at the top, with score -inf."""
+        """Return the tree of all merges; what is still in the pool is joined at the top, with score -inf."""
         left_over = self.nodes().tolist()
         is_leaf = self.sides[: self.n_nodes, 0] == NONE
         new_id = np.where(is_leaf, np.cumsum(is_leaf) - 1, self.n_leaves + np.cumsum(~is_leaf) - 1)
@@ -419,7 +419,7 @@ class BestFirst:
                 raise
 
     def merge_best(self) -> int:
-        """Merge the best pair; the new node."""
+        """Merge the best pair and return the new node."""
         with uninterrupted():
             score, u, v = self._best()
             node, found = self.pool.merge(u, v, score)
@@ -428,7 +428,7 @@ class BestFirst:
         return node
 
     def copy(self) -> BestFirst:
-        """An independent copy, to merge what is left without changing this one."""
+        """Return an independent copy, to merge what is left without changing this one."""
         import copy
 
         twin = copy.copy(self)
@@ -447,7 +447,7 @@ class BestFirst:
         self._offer(node)
 
     def _score_again(self) -> None:
-        """The frame of the vectors moved: what was rounded before is rounded otherwise now."""
+        """Score all pairs again after the frame of the vectors has moved, which changes how they are rounded."""
         self._heaps, self._tops = {}, []
         for node in np.sort(self.pool.nodes()).tolist():
             nodes, scores = self.pool.scores(node)
@@ -459,7 +459,7 @@ class BestFirst:
             heapq.heappush(self._tops, (-keys[0], node))
 
     def _best(self) -> tuple[float, int, int]:
-        """The best score and its two nodes; both stay in the pool until they are merged."""
+        """Return the best score and its two nodes; both stay in the pool until they are merged."""
         while True:
             negative, node = self._tops[0]
             if node in self._heaps:

@@ -1,4 +1,4 @@
-"""BIRCH by scikit-learn: what makes a binary tree of its tree of cluster features."""
+"""Builder of BIRCH: scikit-learn's tree of cluster features, saved as arrays and made binary."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NONE = -1
 
 
 def birch_to_state(model: sklearn.cluster.Birch) -> State:
-    """Nodes level by level; of each how many subclusters it has, and of each subcluster its numbers and its child."""
+    """Return the nodes level by level: the subclusters of each, and their numbers and children."""
     nodes: list[Any] = [model.root_]
     subclusters: list[Any] = []
     children: list[int] = []
@@ -120,7 +120,7 @@ def birch_from_state(state: Any) -> sklearn.cluster.Birch:
 
 
 def _check_nodes(sizes: Any, children: Any, is_leaf: Any, leaves: Any, branching: int) -> None:
-    """Every node but the first is the child of one subcluster of an earlier node; leaves have no children."""
+    """Check that every node but the first is the child of one subcluster of an earlier node, and leaves have none."""
     n_nodes = len(sizes)
     if n_nodes == 0 or (sizes < 1).any() or (sizes > branching).any() or sizes.sum() != len(children):
         raise SavedModelError("the nodes of BIRCH's tree do not follow each other")
@@ -217,13 +217,13 @@ class BirchBuilder:
         return binary_tree(self._model, points)
 
     def kept(self) -> Kept:
-        """The points in the order they came; BIRCH compares them by their means."""
+        """Return the points in the order they came; BIRCH compares them by their means."""
         linkage = linkage_of("average", "cosine") if self._unit_length else linkage_of("centroid")
         return Kept(np.concatenate(self._pieces), linkage, self._origin)
 
 
 def _estimated_radius(points: Floats) -> float:
-    """Half the median distance to the nearest neighbour elsewhere, so that only what is very near is put together."""
+    """Return half the median distance to the nearest neighbour, so that only near duplicates share a subcluster."""
     apart = pairwise_distances(points[:SAMPLE])
     apart[apart == 0] = np.inf
     nearest = apart.min(axis=1, initial=np.inf)
@@ -240,7 +240,7 @@ class Top(NamedTuple):
 
 
 def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -> Tree:
-    """The binary tree of a fitted BIRCH: points go down to the nearest mean, and what is in one node is joined."""
+    """Return a fitted BIRCH as a binary tree: points descend to the nearest mean, and those of a node are joined."""
     nodes, members, parts = [model.root_], [np.arange(len(points))], []
     for node, inside in _growing(nodes, members):
         closest = pairwise_distances_argmin(points[inside], node.centroids_)
@@ -254,7 +254,7 @@ def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -
                 nodes.append(sub.child_)
                 members.append(own)
         parts.append(here)
-    merges = Merges(len(points))
+    merges = MergeList(len(points))
     tops: dict[int, Top] = {}
     for i in range(len(nodes) - 1, -1, -1):
         found = [
@@ -269,14 +269,14 @@ def binary_tree(model: sklearn.cluster.Birch, points: npt.NDArray[np.float32]) -
 
 
 def _growing(nodes: list[Any], members: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """Pairs from two lists that grow during the iteration."""
+    """Yield pairs from two lists that grow during the iteration."""
     i = 0
     while i < len(nodes):
         yield nodes[i], members[i]
         i += 1
 
 
-class Merges:
+class MergeList:
     """Merges into a binary tree: pairs of nodes and their heights, leaves numbered first."""
 
     def __init__(self, n_leaves: int):

@@ -1,4 +1,4 @@
-"""HAC: what builds a tree of all points at once."""
+"""Builders of HAC, on all points at once, and of MB-HAC, on a buffer of limited size."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class HACBuilder:
         return self._tree
 
     def kept(self) -> Kept:
-        """The points in the order they came."""
+        """Return the points in the order they came."""
         return kept_rows(self._rows, linkage_of(self._linkage, self._metric or None))
 
 
@@ -190,7 +190,7 @@ class BufferBuilder:
         return {"scores": pool.n_scores, "merges": pool.n_nodes - pool.n_leaves}
 
     def insert(self, rows: Any, progress: Advance | None = None) -> None:
-        """A record that the linkage refuses does not enter; those before it stay."""
+        """Insert records; one that the linkage refuses is left out, and those before it stay."""
         n, before = count_rows(rows), self.n_leaves
         self._waiting.pool.reserve(min(self._buffer_size, before + n))
         try:
@@ -205,7 +205,7 @@ class BufferBuilder:
             self._rows.append(rows[: self.n_leaves - before].copy())
 
     def kept(self) -> Kept:
-        """The points in the order they came."""
+        """Return the points in the order they came."""
         return kept_rows(self._rows, self._waiting.pool.linkage)
 
     def tree(self) -> Tree:

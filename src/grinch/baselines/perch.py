@@ -183,11 +183,11 @@ class PerchBuilder:
         return Tree.from_links(self.links, scores, 0.0)
 
     def points(self) -> Vectors32:
-        """The points in the order they came."""
+        """Return the points in the order they came."""
         return self.summaries.arrays.means[: self.n_leaves]
 
     def kept(self) -> Kept:
-        """The points in the order they came, with what they are measured from."""
+        """Return the points in the order they came, with what they are measured from."""
         return kept_vectors(self.summaries, np.arange(self.n_leaves))
 
     def _reserve(self, n: int) -> None:

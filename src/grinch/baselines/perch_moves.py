@@ -75,7 +75,7 @@ def distance(a: Vectors32, b: Vectors32) -> float:
 
 @kernel
 def box_gap(low_a: Vectors32, high_a: Vectors32, low_b: Vectors32, high_b: Vectors32) -> float:
-    """No two points of the boxes are nearer than this."""
+    """Return a lower bound of the distance of points of two boxes."""
     total = 0.0
     for i in range(low_a.shape[0]):
         step = max(np.float64(low_a[i]) - np.float64(high_b[i]), np.float64(low_b[i]) - np.float64(high_a[i]), 0.0)
@@ -85,7 +85,7 @@ def box_gap(low_a: Vectors32, high_a: Vectors32, low_b: Vectors32, high_b: Vecto
 
 @kernel
 def box_reach(low_a: Vectors32, high_a: Vectors32, low_b: Vectors32, high_b: Vectors32) -> float:
-    """No two points of the boxes are farther apart than this."""
+    """Return an upper bound of the distance of points of two boxes."""
     total = 0.0
     for i in range(low_a.shape[0]):
         step = max(np.float64(high_a[i]) - np.float64(low_b[i]), np.float64(high_b[i]) - np.float64(low_a[i]))
@@ -118,7 +118,7 @@ def stretch(low: Vectors32, high: Vectors32, other_low: Vectors32, other_high: V
 
 @jitable
 def gap(tree: Links, boxes: Boxes, u: int, v: int) -> float:
-    """No two leaves of u and v are nearer than this."""
+    """Return a lower bound of the distance of leaves of u and v."""
     offset = tree.head[OFFSET]
     if u >= offset and v >= offset:
         i, j = u - offset, v - offset
@@ -132,7 +132,7 @@ def gap(tree: Links, boxes: Boxes, u: int, v: int) -> float:
 
 @jitable
 def reach(tree: Links, boxes: Boxes, u: int, v: int) -> float:
-    """No two leaves of u and v are farther apart than this."""
+    """Return an upper bound of the distance of leaves of u and v."""
     offset = tree.head[OFFSET]
     if u >= offset and v >= offset:
         i, j = u - offset, v - offset
@@ -146,7 +146,7 @@ def reach(tree: Links, boxes: Boxes, u: int, v: int) -> float:
 
 @jitable
 def is_end(tree: Links, boxes: Boxes, v: int) -> bool:
-    """Whether v counts as a leaf: it is one, or was collapsed into one."""
+    """Return whether v counts as a leaf: it is one, or was collapsed into one."""
     return v < tree.head[OFFSET] or boxes.collapsed[v - tree.head[OFFSET]] == 1
 
 
@@ -168,7 +168,7 @@ def fit_box(tree: Links, boxes: Boxes, p: int) -> None:
 
 @jitable
 def witness_of(tree: Links, boxes: Boxes, v: int) -> int:
-    """A leaf under v, or v itself if it is an end."""
+    """Return a leaf under v, or v itself if it is an end."""
     return v if is_end(tree, boxes, v) else boxes.witness[v - tree.head[OFFSET]]
 
 
@@ -208,7 +208,7 @@ def spread_of_ends(tree: Links, boxes: Boxes, v: int, out: Ids) -> int:
 
 @jitable
 def is_masked(tree: Links, boxes: Boxes, v: int, sib: int, aunt: int) -> int:
-    """Whether some leaf of v is farther from a leaf of ``sib`` than from one of ``aunt``."""
+    """Return whether some leaf of v is farther from a leaf of ``sib`` than from one of ``aunt``."""
     if reach(tree, boxes, v, sib) <= gap(tree, boxes, v, aunt):
         return NOT_MASKED
     if gap(tree, boxes, v, sib) > reach(tree, boxes, v, aunt):
@@ -237,7 +237,7 @@ def rotate(tree: Links, boxes: Boxes, v: int) -> None:
 
 @jitable
 def rotate_masked(tree: Links, boxes: Boxes, v: int) -> None:
-    """From v upward, rotate as long as the node is masked."""
+    """Rotate from v upward as long as the node is masked."""
     p = tree.table[v, PARENT]
     while p != NONE and tree.table[p, PARENT] != NONE:
         if is_masked(tree, boxes, v, sibling(tree, v), sibling(tree, p)) != MASKED:
@@ -250,7 +250,7 @@ def rotate_masked(tree: Links, boxes: Boxes, v: int) -> None:
 
 @jitable
 def rotate_for_balance(tree: Links, boxes: Boxes, v: int) -> None:
-    """From v to the root, rotate where that lifts more leaves than it lowers and masks nothing.
+    """Rotate, from v to the root, where that lifts more leaves than it lowers and masks nothing.
 
     Of a node and its sibling, the larger one may change places with the aunt.
     """
@@ -276,7 +276,7 @@ def rotate_for_balance(tree: Links, boxes: Boxes, v: int) -> None:
 
 @jitable
 def nearest_end(boxes: Boxes, x: int) -> int:
-    """The end nearest to point x, by looking at all of them."""
+    """Return the end nearest to point x, by looking at all of them."""
     best, least = NONE, np.inf
     for i in range(boxes.counts[N_ENDS]):
         d = distance(boxes.points[x], boxes.points[boxes.ends[i]])
@@ -287,7 +287,7 @@ def nearest_end(boxes: Boxes, x: int) -> int:
 
 @jitable
 def beam_search(tree: Links, boxes: Boxes, x: int, width: int) -> int:
-    """An end near point x: from the root down, go on with the ``width`` nodes whose boxes are nearest."""
+    """Return an end near point x: from the root down, go on with the ``width`` nodes whose boxes are nearest."""
     beam, gaps = boxes.beam, boxes.gaps
     beam[0], n, open_nodes = tree.head[ROOT], 1, True
     gaps[0] = 0.0
@@ -332,7 +332,7 @@ def add_end(boxes: Boxes, v: int) -> None:
 
 @jitable
 def drop_end(boxes: Boxes, v: int) -> None:
-    """The last end takes the place of v."""
+    """Remove an end from the list; the last one takes its place."""
     boxes.counts[N_ENDS] -= 1
     last = boxes.ends[boxes.counts[N_ENDS]]
     boxes.ends[boxes.place[v]] = last

@@ -1,52 +1,26 @@
-"""The command line: one file for each command."""
+"""The command line."""
 
 from __future__ import annotations
 
-from grinch.cli import (
-    add,
-    bench,
-    changes,
-    cluster,
-    clusters,
-    compare,
-    convert,
-    cuts,
-    demo,
-    explore,
-    hint,
-    predict,
-    remove,
-    serve,
-    warmup,
-)
-from grinch.cli.app import app, run_app
-from grinch.resolve.authors.cli.app import app as coref
+from typing import Any
 
-app.add_typer(coref, name="coref", short_help="Find which records are of the same author.")
+from grinch.cli import bench, cluster, clusters, compare, cuts, points, serve, store, warmup
+from grinch.cli.app import app, run_app
+from grinch.resolve.authors.commands import app as coref
 
 # In the order in which a newcomer needs them.
-ORDER = (
-    cluster.cluster,
-    demo.demo,
-    hint.hint,
-    compare.compare_methods,
-    add.add,
-    remove.remove,
-    clusters.clusters,
-    changes.changes,
-    cuts.label,
-    predict.predict,
-    cuts.cuts,
-    cuts.recut,
-    cuts.refine,
-    explore.explore,
-    serve.serve,
-    convert.convert,
-    warmup.warmup,
-    bench.bench,
-    bench.report,
-)
-app.registered_commands.sort(key=lambda command: ORDER.index(command.callback))
+for command in (
+    *(cluster.cluster, cluster.demo, compare.hint, compare.compare),
+    *(points.add, points.remove, clusters.clusters, clusters.changes, cuts.label, points.predict),
+    *(cuts.cuts, cuts.recut, cuts.refine, serve.explore, serve.serve, store.convert, warmup.warmup),
+):
+    app.command()(command)
+# All arguments, --help included, are for another process.
+PASSED_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+for passed_on in (bench.bench, bench.report):
+    app.command(context_settings=PASSED_ON)(passed_on)
+app.add_typer(store.upkeep, name="store", short_help="Check, copy, export and rebuild a store.")
+app.add_typer(coref, name="coref", short_help="Find which records are of the same author.")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The application that the commands belong to."""
+"""The application that the commands belong to, and what they print by."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ import sys
 import tempfile
 import textwrap
 import warnings
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+from typer import Option
 from typer.core import TyperGroup
 
 import grinch
 from grinch.errors import SettingsWarning
+from grinch.io.points import STANDARD_INPUT
 from grinch.io.read import FileError
-from grinch.io.tables import STANDARD_INPUT
 from grinch.store.lock import StoreLocked
 
 
 class Commands(TyperGroup):
-    """The commands; what is said of a wrong choice is the message alone."""
+    """A group of commands whose errors about a wrong choice are the message alone."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -37,16 +41,21 @@ class Commands(TyperGroup):
             raise
 
 
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    # Plain pages: columns in boxes leave no room for the text on a screen of 80 characters.
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    help="""Incremental hierarchical clustering under any linkage function.
+def new_app(help: str) -> typer.Typer:
+    """Return an application with plain help pages: boxes leave no room for text on a screen of 80 characters."""
+    return typer.Typer(
+        cls=Commands,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        help=help,
+    )
 
-Points are inserted one by one into a binary cluster tree that repairs itself as they come. The tree can then be cut
+
+app = new_app("""Incremental hierarchical clustering under any linkage function.
+
+Points are inserted one by one into a binary cluster tree that is repaired as they arrive. The tree can then be cut
 into flat clusters, at a number of clusters or at a score.
 
 \b
@@ -56,49 +65,27 @@ Try it:
   grinch cluster vectors.npy
   grinch cluster table.csv --label species --id name --clusters 10
   grinch cluster features.npz --linkage ward --threshold -5 --out results
-  grinch cluster texts.txt                  (a text per line, by words)
-  grinch cluster big.parquet --workers 8    (by many processes)
-  grinch hint vectors.npy                   (which linkage suits them)
+  grinch cluster texts.txt                  (one text per line, by words)
+  grinch cluster big.parquet --workers 8    (in several processes)
+  grinch hint vectors.npy                   (suggest a linkage)
   grinch compare table.csv --label species --id name
-  grinch add news monday.csv --id doc       (into a store that stays)
-  grinch changes news --since 3             (what became of its clusters)
-  grinch explore news                       (look at it in the browser)
+  grinch add news monday.csv --id doc       (into a store on disk)
+  grinch changes news --since 3             (what changed in its clusters)
+  grinch explore news                       (view it in the browser)
   grinch serve news                         (over HTTP)
   grinch --import mine clusters news        (with a linkage of your own)
-  grinch coref --help                       (which records are of one author)
+  grinch coref --help                       (who wrote which records)
 
-FILE may be - for a table in CSV on the standard input. Every command has a help page of its own: grinch cluster
---help.""",
-)
-
-# Into a file or a pipe, tables need not fit a screen.
+FILE may be - for CSV on the standard input. Each command has a help page of its own, such as grinch cluster --help.""")
+# Where nobody looks at a screen, lines are not wrapped at its width.
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-
-LinkageName = Literal["average", "cosine", "centroid", "ward", "tanimoto", "single", "complete"]
-FILE_HELP = (
-    "Points: .npy, .npz (arrays X and perhaps y, or a sparse matrix by scipy.sparse.save_npz), .csv, .tsv, .parquet, or"
-    " - for CSV on the standard input."
-)
-METRIC_HELP = (
-    "For --linkage average: sqeuclidean (default), cosine, dot, hellinger (for counts); for average, single and"
-    " complete also any distance that scipy knows, such as euclidean or cityblock."
-)
-LINKAGE_HELP = f"How similar two groups are: {', '.join(get_args(LinkageName))}."
-Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the results; made if it is not there.")
-]
 
 
 def screen_width() -> int | None:
-    """How many characters fit into a line: as COLUMNS says, or the terminal; None where nobody looks at a screen."""
+    """Return the number of characters of a line, by COLUMNS or the terminal, or None if the output is not a screen."""
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, 20)
     return None
-
-
-def screen() -> Console:
-    """A console for tables: as wide as the screen, or as they need in a pipe."""
-    return Console(highlight=False, width=screen_width() or 10_000)
 
 
 def say(text: str, indent: str = "", hanging: str = "  ") -> None:
@@ -106,16 +93,71 @@ def say(text: str, indent: str = "", hanging: str = "  ") -> None:
     width = screen_width()
     lines = [indent + text]
     if width is not None:
-        lines = textwrap.wrap(
-            text,
-            width,
-            initial_indent=indent,
-            subsequent_indent=indent + hanging,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        wrapper = textwrap.TextWrapper(width, indent, indent + hanging, break_long_words=False, break_on_hyphens=False)
+        lines = wrapper.wrap(text)
     for line in lines or [""]:
         console.print(line, markup=False, soft_wrap=True)
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str], last: str = "", wraps: bool = False
+) -> None:
+    """Print texts in columns that are aligned to the right, but for those of ``left``.
+
+    Where the screen is too narrow, the column ``last`` is cut short, or broken into lines with ``wraps``.
+    """
+    table, rows = Table(box=None, pad_edge=False), list(rows)
+    for i, name in enumerate(headings):
+        justify: Any = "left" if name in left else "right"
+        if name == last:
+            table.add_column(name, justify=justify, no_wrap=not wraps, overflow="fold" if wraps else "ellipsis")
+        else:
+            width = max(map(cell_len, [name, *(row[i] for row in rows)]))
+            table.add_column(name, justify=justify, no_wrap=True, min_width=width)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    Console(highlight=False, width=screen_width() or 10_000).print(table)
+
+
+def count_of(n: int, what: str) -> str:
+    """Return a count with its noun.
+
+    >>> count_of(1, "point"), count_of(2000, "point")
+    ('1 point', '2,000 points')
+    """
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def size_of(count: float) -> str:
+    """Return a number of bytes in the unit that suits it.
+
+    >>> size_of(999), size_of(12_345), size_of(5_000_000_000)
+    ('999 bytes', '12.3 kB', '5.0 GB')
+    """
+    if count < 1000:
+        return f"{count:.0f} bytes"
+    for unit in ("kB", "MB"):
+        count /= 1000
+        if count < 1000:
+            return f"{count:,.1f} {unit}"
+    return f"{count / 1000:,.1f} GB"
+
+
+def title_of(file: Path) -> str:
+    """Return the name by which messages call a file of points."""
+    if file == STANDARD_INPUT:
+        return "standard input"
+    # A pattern says little without its folder.
+    return str(file) if any(sign in file.name for sign in "*?[") and not file.exists() else file.name
+
+
+def make_folder(out: Path) -> None:
+    """Create the folder of --out, and check that it can be written to before anything is computed."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=out).close()
+    except OSError as error:
+        raise FileError(f"--out must be a folder that can be made or written to; got {str(out)!r}: {error}") from None
 
 
 def _version(asked: bool) -> None:
@@ -124,71 +166,51 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _import(names: list[str]) -> list[str]:
-    """Import modules of the user's own, from the current folder too; linkages in them are then found by name."""
+def _import(names: list[str] | None) -> list[str]:
+    """Import modules of the user, also from the current folder, so that linkages in them are found by name."""
     if names:
         sys.path.insert(0, os.getcwd())
-    for name in names:
+    for name in names or []:
         try:
             importlib.import_module(name)
         # Whatever is wrong with the module, it is the user's to know.
         except Exception as error:
             hint = f"; leave the ending out: --import {name[:-3]}" if name.endswith(".py") else ""
             raise FileError(f"--import {name} failed: {type(error).__name__}: {error}{hint}") from error
-    return names
+    return names or []
 
 
 @app.callback()
 def _options(
     imports: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--import",
             metavar="MODULE",
-            callback=lambda names: _import(names or []),
-            help="Import a Python module first (the current folder is looked in, too), for stores with a linkage of"
-            " your own: it is found there by its name. May be repeated.",
+            callback=_import,
+            help="Import a Python module first, also from the current folder, for stores with a custom linkage that is"
+            " defined there. May be repeated.",
         ),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     pass
 
 
-def make_folder(out: Path) -> None:
-    """Before the work, not after it: the folder must be there and ours to write to."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=out).close()
-    except OSError as error:
-        raise FileError(f"--out must be a folder that can be made or written to; got {str(out)!r}: {error}") from None
-
-
-def title_of(file: Path) -> str:
-    """What a file of points is called on the screen."""
-    if file == STANDARD_INPUT:
-        return "standard input"
-    # A pattern says little without its folder.
-    return str(file) if any(sign in file.name for sign in "*?[") and not file.exists() else file.name
-
-
-def _say_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
     Console(stderr=True, highlight=False).print(f"[yellow]warning:[/yellow] {escape(str(message))}", soft_wrap=True)
 
 
 def run_app(app: typer.Typer) -> None:
-    """Run an application as ``grinch``; an error of the input is reported in one line, with exit code 2."""
+    """Run an application as ``grinch``; an error in the input is printed in one line, and the exit code is 2."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _say_warning
+            warnings.showwarning = _print_warning
             warnings.simplefilter("always", SettingsWarning)
             app(prog_name="grinch")
     except (FileError, StoreLocked, ValueError, ImportError, MemoryError, OSError, sqlite3.Error) as error:
-        Console(stderr=True, highlight=False).print(
-            f"[red]error:[/red] {escape(' '.join(str(error).split()) or type(error).__name__)}",
-            markup=True,
-            soft_wrap=True,
-        )
+        text = " ".join(str(error).split()) or type(error).__name__
+        Console(stderr=True, highlight=False).print(f"[red]error:[/red] {escape(text)}", soft_wrap=True)
         sys.exit(2)

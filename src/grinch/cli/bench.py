@@ -8,28 +8,22 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import typer
 
 import grinch
-from grinch.cli.app import app
 
 SOURCES = Path(grinch.__file__).resolve().parents[1]
 ROOT = SOURCES.parent
-# All arguments, --help included, are for the other process.
-PASS_ON: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-@app.command(short_help="Run the experiments of the paper, in a checkout of the repository.", context_settings=PASS_ON)
 def bench(context: typer.Context) -> None:
-    """Run a table or figure of the paper."""
+    """Run the experiments of the paper, in a checkout of the code."""
     raise typer.Exit(_run("bench", context.args))
 
 
-@app.command(short_help="Make a page of the results of bench.", context_settings=PASS_ON)
 def report(context: typer.Context) -> None:
-    """Make one page, report.html, of all results in a folder."""
+    """Make a page of the results of bench."""
     raise typer.Exit(_run("report", context.args))
 
 

@@ -1,17 +1,21 @@
-"""Put several methods side by side on a file."""
+"""Compare linkages and methods on the points of a file."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from typer import Option
 
-from grinch.cli.app import FILE_HELP, LINKAGE_HELP, METRIC_HELP, LinkageName, Out, app, console, make_folder, title_of
-from grinch.compare.methods import MEASURES, Row, compare, write_csv
+from grinch.cli import options
+from grinch.cli.app import console, make_folder, print_table, title_of
+from grinch.compare.methods import MEASURES, Row, write_csv
+from grinch.compare.methods import compare as compare_methods
 from grinch.estimators.registry import SYSTEMS
-from grinch.io.read import read_points
+from grinch.hints.suggest import suggest_linkage
+from grinch.io.read import Points, read_points
 from grinch.io.write import replacing
 
 DEFAULT_METHODS = "grinch,rotate,online,perch,mb-hac,hac,birch"
@@ -26,67 +30,86 @@ FORMATS = {
 }
 
 
-@app.command("compare", short_help="Put several methods side by side on a file.")
-def compare_methods(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help=FILE_HELP),
-    ],
+def hint(
+    file: options.PointsFile,
+    label: Annotated[
+        str | None, Option(metavar="COLUMN", help="Column (or .npz array) with classes; it is not used.")
+    ] = None,
+    id: options.IdColumn = None,
+    drop: options.DropColumns = None,
+    orders: Annotated[int, Option(min=2, metavar="N", help="Random orders to cluster the points in.")] = 3,
+    sample: Annotated[int, Option(min=3, metavar="N", help="Largest number of points to use, at random.")] = 2000,
+    seed: Annotated[int, Option(metavar="N", help="Seed of the sample and of the orders.")] = 0,
+) -> None:
+    """Suggest a linkage for the points of FILE, without labels.
+
+    Each linkage clusters a sample of the points in several orders. Suggested is the one that keeps neighbours together
+    in the smallest groups (cost: their share of the points); agreement is how often trees of two orders agree which two
+    of three points belong together.
+    """
+    points = read_points(file, label, id, drop or ())
+    found = suggest_linkage(points.vectors, n_orders=orders, sample=sample, random_state=seed)
+    console.print(f"{_described(file, points)}; {found.n_points:,} of them used\n", markup=False)
+    console.print(str(found), markup=False, soft_wrap=True)
+    named = [("--label", label), ("--id", id), *(("--drop", column) for column in drop or [])]
+    columns = [word for name, value in named if value is not None for word in (name, value)]
+    chosen = ["--linkage", found.linkage, "--metric", found.metric]
+    # Ready to be copied, so never broken into lines.
+    command = shlex.join(["grinch", "cluster", str(file), *columns, *chosen])
+    console.print(f"\nGo on with: {command}", markup=False, soft_wrap=True)
+
+
+def _described(file: Path, points: Points) -> str:
+    n, d = points.vectors.shape
+    return f"{title_of(file)}: {n:,} points, {d:,} features"
+
+
+def compare(
+    file: options.PointsFile,
     label: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="Column (or .npz array) with the true classes; without it only costs are compared."
-        ),
+        Option(metavar="COLUMN", help="Column (or .npz array) with the true classes; without it only costs count."),
     ] = None,
     methods: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="NAMES",
             help=f"Methods separated by commas: {', '.join(SYSTEMS)}; settings follow a colon, as in"
             " mb-hac:buffer_size=500.",
         ),
     ] = DEFAULT_METHODS,
-    id: Annotated[
-        str | None, typer.Option("--id", metavar="COLUMN", help="Column that names the points; it is no feature.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Column that is not a feature; may be repeated.")
-    ] = None,
-    linkage: Annotated[LinkageName, typer.Option(metavar="NAME", help=LINKAGE_HELP)] = "average",
-    metric: Annotated[str | None, typer.Option(metavar="NAME", help=METRIC_HELP)] = None,
-    orders: Annotated[int, typer.Option(min=1, metavar="N", help="Shuffled orders that each method is run on.")] = 3,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the first order.")] = 0,
-    time_limit: Annotated[
-        float, typer.Option(min=1, metavar="N", help="Seconds a method may take for one order.")
-    ] = 600,
+    id: options.IdColumn = None,
+    drop: options.DropColumns = None,
+    linkage: options.Linkage = "average",
+    metric: options.Metric = None,
+    orders: Annotated[int, Option(min=1, metavar="N", help="Shuffled orders that each method is run on.")] = 3,
+    seed: Annotated[int, Option(metavar="N", help="Seed of the first order.")] = 0,
+    time_limit: Annotated[float, Option(min=1, metavar="N", help="Seconds a method may take for one order.")] = 600,
     memory_limit: Annotated[
-        float | None,
-        typer.Option(min=0.5, metavar="N", help="Gigabytes a method's process may take (default: what is there)."),
+        float | None, Option(min=0.5, metavar="N", help="Gigabytes a method may take (default: all there is).")
     ] = None,
-    out: Out = Path("grinch-out"),
-    picture: Annotated[bool, typer.Option(help="Draw the comparison.")] = True,
+    out: options.Out = Path("grinch-out"),
+    picture: options.Picture = True,
 ) -> None:
-    """Run several methods on shuffled orders of the points of FILE, and print what each costs and how good its tree is.
+    """Compare several methods on the points of FILE.
 
-    Purity is dendrogram purity; best F1 is the pairwise F1 of the best flat clusters the tree has (given the labels);
-    memory is what the fit needed beyond the points; depth is that of the deepest leaf. Compiling is not counted. Points
-    without a label count as classes of their own.
+    Each is run on shuffled orders of the points. Purity is dendrogram purity; best F1 is the pairwise F1 of the best
+    flat clusters in the tree (given the labels); memory is what the fit needed beyond the points; depth is that of the
+    deepest leaf. Compiling is not counted. Points without a label count as classes of their own.
 
     A method that fails, or does not fit in memory or time, is reported as such, and the others go on. Into the folder
     of --out go compare.csv and compare.png.
     """
     points = read_points(file, label, id, drop or ())
     make_folder(out)
-    n, d = points.vectors.shape
-    console.print(f"{title_of(file)}: {n:,} points, {d:,} features; {orders} shuffled orders each\n", markup=False)
+    console.print(f"{_described(file, points)}; {orders} shuffled orders each\n", markup=False)
     rows: list[Row] = []
-    chosen = [text for text in methods.split(",") if text.strip()]
     try:
         with console.status("starting") as status:
-            for row in compare(
+            for row in compare_methods(
                 points.vectors,
                 points.labels,
-                chosen,
+                [text for text in methods.split(",") if text.strip()],
                 linkage=linkage,
                 metric=metric,
                 orders=orders,
@@ -100,29 +123,21 @@ def compare_methods(
     except KeyboardInterrupt:
         if not rows:
             raise
-        console.print("\n[yellow]Interrupted: this is what was done so far.[/yellow]")
+        console.print("\n[yellow]Interrupted: these are the results so far.[/yellow]")
     console.print()
-    console.print(_table(rows))
+    measures = [m for m in MEASURES if m == "memory" or any(row.figures.get(m) for row in rows)]
+    cells = [(f"  {row.method}", *(_cell(row, m) for m in measures), row.failure) for row in rows]
+    print_table(["", *(MEASURES[m] for m in measures), ""], cells, left=[""])
     for row in rows:
         if row.failure:
             console.print(f"  {row.method}: {row.failure}. {row.why}", markup=False, soft_wrap=True)
     write_csv(rows, out / "compare.csv")
     written = ["compare.csv"]
-    if picture and _draw(rows, out / "compare.png", f"{title_of(file)}: {n:,} points"):
+    if picture and _draw(rows, out / "compare.png", f"{title_of(file)}: {points.vectors.shape[0]:,} points"):
         written.append("compare.png")
     console.print(f"\nWritten to [bold]{out}/[/bold]: {', '.join(written)}")
     if all(row.failure for row in rows):
         raise typer.Exit(1)
-
-
-def _table(rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    measures = [m for m in MEASURES if m == "memory" or any(row.figures.get(m) for row in rows)]
-    for name in ("", *(MEASURES[m] for m in measures), ""):
-        table.add_column(name, justify="right" if name else "left")
-    for row in rows:
-        table.add_row(f"  {row.method}", *(_cell(row, m) for m in measures), row.failure)
-    return table
 
 
 def _cell(row: Row, measure: str) -> str:
@@ -136,7 +151,7 @@ def _cell(row: Row, measure: str) -> str:
 
 
 def _draw(rows: list[Row], path: Path, title: str) -> bool:
-    """A panel for each measure; whether there was one."""
+    """Draw a panel for each measure, and return whether there was one."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -147,11 +162,10 @@ def _draw(rows: list[Row], path: Path, title: str) -> bool:
     measures = [m for m in ("purity", "f1", "seconds", "memory") if any(row.figures.get(m) for row in rows)]
     if not measures:
         return False
-    scale = {"memory": 1e-6}
     drawn = [
         {
             "method": row.method,
-            **{m: [v * scale.get(m, 1) for v in row.figures.get(m, [])] or row.failure or "–" for m in measures},
+            **{m: [v * FORMATS[m][1] for v in row.figures.get(m, [])] or row.failure or "–" for m in measures},
         }
         for row in rows
     ]

@@ -1,32 +1,32 @@
-"""The clusters of a store as its user wants them: names, other cuts, chosen again, improved."""
+"""Names, cuts and refinement of the clusters of a store."""
 
 from __future__ import annotations
 
 import time
 from typing import Annotated, Any
 
-import typer
-from rich.markup import escape
-from rich.table import Table
+from typer import Argument, Option
 
-from grinch.cli.app import app, say, screen
-from grinch.cli.changes import print_kinds
-from grinch.cli.options import LAYER_HELP, as_layer
-from grinch.cli.store import CutName, StorePath, count_of, open_existing
+from grinch.cli.app import count_of, print_table, say
+from grinch.cli.clusters import cut_option, print_kinds
+from grinch.cli.options import LAYER_HELP, StoreCut, StorePath, cut_settings
+from grinch.cli.store import open_existing
 from grinch.io.read import FileError
 
 
-@app.command(short_help="Give a cluster of a store a name that stays.")
 def label(
     store: StorePath,
-    cluster: Annotated[int, typer.Argument(metavar="CLUSTER", help="The id of the cluster: see grinch clusters.")],
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name.")] = None,
-    cut: CutName = "default",
-    clear: Annotated[bool, typer.Option("--clear", help="Take its name away.")] = False,
+    cluster: Annotated[int, Argument(metavar="CLUSTER", help="The id of the cluster: see grinch clusters.")],
+    name: Annotated[str | None, Argument(metavar="NAME", help="Its name.")] = None,
+    cut: StoreCut = "default",
+    clear: Annotated[bool, Option("--clear", help="Remove its name.")] = False,
 ) -> None:
-    """Give a cluster of STORE a name. It stays with the cluster as the store grows."""
+    """Name a cluster of STORE.
+
+    The name stays with the cluster as the store grows.
+    """
     if (name is None) != clear:
-        raise FileError("give NAME, or --clear to take the name away")
+        raise FileError("give NAME, or --clear to remove the name")
     with open_existing(store) as opened:
         before = opened.version
         try:
@@ -37,12 +37,11 @@ def label(
         say(f"cluster {cluster} {called}; version {opened.version}" + (" as before" * (opened.version == before)))
 
 
-@app.command(short_help="Let a store choose its clusters again.")
-def recut(store: StorePath, cut: CutName = "default") -> None:
-    """Let an automatic cut of STORE choose its clusters again, by all points there are now.
+def recut(store: StorePath, cut: StoreCut = "default") -> None:
+    """Choose the clusters of an automatic cut again.
 
-    Between two recuts, clusters change only where points come and go. Clusters that are still the same keep their ids
-    and names.
+    They are chosen by all points in STORE. Between two recuts, clusters change only where points come and go. Clusters
+    that are still the same keep their ids and names.
     """
     with open_existing(store) as opened:
         about, version = opened.cuts().get(cut), opened.version
@@ -54,12 +53,14 @@ def recut(store: StorePath, cut: CutName = "default") -> None:
         print_kinds(opened, store, version, cut)
 
 
-@app.command(short_help="Improve the tree of a store.")
 def refine(
     store: StorePath,
-    passes: Annotated[int, typer.Option(min=1, metavar="N", help="Passes; the first gains the most.")] = 1,
+    passes: Annotated[int, Option(min=1, metavar="N", help="Passes; the first gains the most.")] = 1,
 ) -> None:
-    """Improve the tree of STORE. It takes about as long as adding all of its points."""
+    """Improve the tree of STORE.
+
+    It takes about as long as adding all of its points.
+    """
     with open_existing(store) as opened:
         version, began = opened.version, time.perf_counter()
         opened.refine(passes)
@@ -68,28 +69,28 @@ def refine(
         print_kinds(opened, store, version)
 
 
-@app.command(short_help="List the cuts of a store, add one, or drop one.")
 def cuts(
     store: StorePath,
-    add: Annotated[str | None, typer.Option(metavar="NAME", help="Follow another cut, and call it this.")] = None,
+    add: Annotated[str | None, Option(metavar="NAME", help="Add a cut with this name.")] = None,
     clusters: Annotated[
         int | None,
-        typer.Option("--clusters", "-k", min=1, metavar="N", help="With --add: cut into this many clusters."),
+        Option("--clusters", "-k", min=1, metavar="N", help="With --add: cut into this many clusters."),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option("--threshold", "-t", metavar="SCORE", help="With --add: cut where two sides score below this."),
+        Option("--threshold", "-t", metavar="SCORE", help="With --add: cut at this score."),
     ] = None,
-    layer: Annotated[str | None, typer.Option("--layer", metavar="LAYER", help=f"With --add: {LAYER_HELP}")] = None,
-    drop: Annotated[str | None, typer.Option(metavar="NAME", help="Follow this cut no longer.")] = None,
+    layer: Annotated[str | None, Option("--layer", metavar="LAYER", help=f"With --add: {LAYER_HELP}")] = None,
+    drop: Annotated[str | None, Option(metavar="NAME", help="Drop this cut.")] = None,
 ) -> None:
-    """List the cuts of STORE: the ways it is divided into clusters, each of which is followed from version to version.
+    """List the cuts of STORE, add one, or drop one.
 
-    Every store has one called default; --add follows another (automatic without --clusters and --threshold), and
+    A cut is a way to divide the tree into clusters, which are tracked from version to version.
+
+    Every store has one called default; --add adds another (automatic without --clusters and --threshold), and
     grinch clusters, changes and predict take it as --cut NAME.
     """
-    how = {"n_clusters": clusters, "threshold": threshold, "layer": as_layer(layer)}
-    how = {name: value for name, value in how.items() if value is not None}
+    how = cut_settings(clusters, threshold, layer)
     if add is None and how:
         raise FileError("--clusters, --threshold and --layer are for a cut to add: give its name with --add")
     is_changing = add is not None or drop is not None
@@ -101,15 +102,13 @@ def cuts(
         found, version = opened.cuts(), opened.version
     say(f"{count_of(len(found), 'cut')}, version {version}")
     say("")
-    table = Table(box=None, pad_edge=False)
     is_advised = any(about["is_recut_advised"] for about in found.values())
-    for name in ("cut", "made", "clusters", *["advice"] * is_advised):
-        table.add_column(name, justify="right" if name == "clusters" else "left", no_wrap=name != "advice")
+    rows = []
     for name, about in found.items():
-        option = "" if name == "default" else f" --cut {name}"
-        advice = [escape(f"grinch recut {store}{option}")] if about["is_recut_advised"] else []
-        table.add_row(escape(name), _how(about), f"{about['clusters']:,}", *advice)
-    screen().print(table)
+        advice = f"grinch recut {store}{cut_option(name)}" if about["is_recut_advised"] else ""
+        rows.append((name, _how(about), f"{about['clusters']:,}", *[advice] * is_advised))
+    headings = ("cut", "made", "clusters", *["advice"] * is_advised)
+    print_table(headings, rows, left=("cut", "made", "advice"), last="advice", wraps=True)
 
 
 def _how(about: dict[str, Any]) -> str:

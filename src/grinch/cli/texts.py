@@ -1,21 +1,20 @@
-"""Texts as points: which file has them, and what makes rows of them."""
+"""Read a file as points, whether it has vectors or texts, and what makes rows of texts."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-import typer
 
 from grinch._types import Labels, Mask
+from grinch.cli.app import count_of, title_of
 from grinch.cuts import collapse
-from grinch.io.points import FileError, Points
-from grinch.io.read import Texts
-from grinch.io.tables import ending_of
+from grinch.io.points import Asked, FileError, Points, ending_of
+from grinch.io.read import Texts, read_points, read_texts
 from grinch.store.inputs import TEXT_FILE
 from grinch.text import EncodedTexts, TextVectors, find_encoder
 from grinch.text.encoders import saved_encoder
@@ -28,35 +27,9 @@ N_WORDS = 5
 # From this share of unknown words on, a store is better off with hashing.
 MANY_UNKNOWN = 0.2
 
-Text = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Column with the texts to cluster by; other columns are no features then."),
-]
-Ngrams = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="N", help="For texts: runs of up to N words count (default 1); 0 for --characters alone."
-    ),
-]
-Characters = Annotated[
-    str | None,
-    typer.Option(metavar="A-B", help="For texts: runs of A to B characters count, too, such as 3-4; for typos."),
-]
-Hashing = Annotated[
-    bool, typer.Option("--hashing", help="For texts: hash words instead of keeping a list, so that new ones count.")
-]
-Embed = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="For texts: embeddings by MODULE:OBJECT that has encode(texts), or by a model of sentence-transformers,"
-        " such as sentence-transformers/all-MiniLM-L6-v2.",
-    ),
-]
 
-
-class Branch(NamedTuple):
-    """A cluster, or a branch above clusters: nodes of the tree, how many points it has, and its words."""
+class NamedBranch(NamedTuple):
+    """A cluster, or a branch above clusters: nodes of the tree, the number of points, and keywords."""
 
     node: int
     parent: int | None
@@ -65,8 +38,27 @@ class Branch(NamedTuple):
     words: list[str]
 
 
+class Input(NamedTuple):
+    """The points of a file; if they are texts, also what makes rows of them, and a note on words that do not count."""
+
+    points: Points
+    made_by: Rows | None = None
+    note: str | None = None
+
+    def describe(self, file: Path) -> str:
+        """Return a line about the file: its name, and the numbers of points and features."""
+        (n, d), made_by = self.points.vectors.shape, self.made_by
+        if made_by is None:
+            return f"{title_of(file)}: {count_of(n, 'point')}, {count_of(d, 'feature')}"
+        if isinstance(made_by, EncodedTexts):
+            columns = f"{d:,} features by {made_by.name}"
+        else:
+            columns = f"hashed to {d:,} columns" if made_by.hashing else f"{d:,} terms"
+        return f"{title_of(file)}: {count_of(n, 'text')}, {columns}"
+
+
 class TextOptions(NamedTuple):
-    """How rows are made of texts; None and False where nothing was said."""
+    """The options for texts as they were given; None and False where they were not."""
 
     text: str | None = None
     ngrams: int | None = None
@@ -75,7 +67,7 @@ class TextOptions(NamedTuple):
     embed: str | None = None
 
     def are_for(self, file: Path) -> bool:
-        """Whether a file is one of texts; refuses options that are for texts if it is not."""
+        """Return whether a file has texts, and refuse options for texts if it has none."""
         if self.text is not None or ending_of(file) in ALWAYS_TEXTS:
             return True
         if self._given():
@@ -85,7 +77,7 @@ class TextOptions(NamedTuple):
         return False
 
     def new_rows(self) -> Rows:
-        """What makes rows of texts, for the first time."""
+        """Return what makes rows of texts, before it has seen any."""
         if self.embed is not None:
             if len(self._given()) > 1:
                 raise ValueError(f"--embed makes the rows by itself: leave {self._given()[0]} out")
@@ -93,7 +85,7 @@ class TextOptions(NamedTuple):
         return TextVectors(**self._settings())
 
     def kept_rows(self, path: Path) -> Rows:
-        """What made the rows of a store, which stays; refuses options that say otherwise."""
+        """Return what made the rows of a store, and refuse options that differ from it."""
         name = saved_encoder(path)
         if name is not None:
             if self.embed != name:
@@ -108,17 +100,14 @@ class TextOptions(NamedTuple):
         return kept
 
     def _given(self) -> list[str]:
-        given = {"--ngrams": self.ngrams, "--characters": self.characters, "--hashing": self.hashing or None}
-        return [option for option, value in {**given, "--embed": self.embed}.items() if value is not None]
+        given = self._asdict().items()
+        return [f"--{name}" for name, value in given if name != "text" and value is not None and value is not False]
 
     def _settings(self) -> dict[str, Any]:
         if self.ngrams == 0 and self.characters is None:
             raise ValueError("--ngrams 0 leaves words out: give --characters as well, such as --characters 3-4")
-        return {
-            "words": 1 if self.ngrams is None else self.ngrams,
-            "characters": _lengths(self.characters),
-            "hashing": self.hashing,
-        }
+        n = 1 if self.ngrams is None else self.ngrams
+        return {"words": n, "characters": _lengths(self.characters), "hashing": self.hashing}
 
 
 def _lengths(characters: str | None) -> tuple[int, int] | None:
@@ -131,10 +120,45 @@ def _lengths(characters: str | None) -> tuple[int, int] | None:
 
 
 def _encoder(name: str) -> EncodedTexts:
-    # The current folder is looked in, too, as with --import.
+    # Modules are also found in the current folder, as with --import.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     return EncodedTexts(find_encoder(name), name)
+
+
+def read_input(file: Path, texts: TextOptions, asked: Asked, store: Path | None = None) -> Input:
+    """Read the vectors or texts of a file; texts for a store become rows as those in it did."""
+    is_kept = store is not None and is_of_texts(store)
+    if not texts.are_for(file):
+        if is_kept:
+            raise FileError(f"STORE {str(store)!r} is of texts: name the column of FILE that has them with --text")
+        return Input(read_points(file, asked.label, asked.id, asked.drop, asked.keep))
+    made_by = texts.kept_rows(store / TEXT_FILE) if store is not None and is_kept else texts.new_rows()
+    found = read_texts(file, texts.text, asked.label, asked.id, asked.keep)
+    rows = made_by.transform(found.texts) if is_kept else made_by.fit_transform(found.texts)
+    points = Points(rows, found.ids, found.labels, found.kept)
+    if isinstance(made_by, EncodedTexts):
+        return Input(points, made_by)
+    if not is_kept:
+        return Input(points, made_by, note_on_words(rows, "no word, and no cluster (-1)"))
+    return Input(points, made_by, note_on_unknown(found, rows, made_by))
+
+
+def note_on_unknown(found: Texts, rows: Any, made_by: TextVectors) -> str | None:
+    """Return a note on words that do not count, because the words of a store are those of its first file."""
+    note = note_on_words(rows, "no word" if made_by.hashing else "no word that the store knows")
+    share = made_by.unknown_share(found.texts)
+    if share <= MANY_UNKNOWN:
+        return note
+    many = f"{share:.0%} of the words are unknown to the store and do not count"
+    advice = "new words count in a store that is begun with --hashing, which cannot be changed later"
+    return f"{f'{note}; ' if note else 'note: '}{many}: {advice}"
+
+
+def note_on_words(rows: Any, what: str) -> str | None:
+    """Return a note on how many texts have no words, if some have none."""
+    n, count = rows.shape[0], int(are_wordless(rows).sum())
+    return f"note: {count:,} of the {n:,} texts {'has' if count == 1 else 'have'} {what}" if count else None
 
 
 def metric_of_texts(linkage: str | None, metric: str | None) -> str | None:
@@ -146,42 +170,12 @@ def metric_of_texts(linkage: str | None, metric: str | None) -> str | None:
 
 
 def is_of_texts(store: Path) -> bool:
-    """Whether the points of a store are texts."""
+    """Return whether the points of a store are texts."""
     return (store / TEXT_FILE).exists()
 
 
-def as_points(found: Texts, rows: Any) -> Points:
-    """Texts with their rows, as points that are clustered."""
-    return Points(rows, found.ids, found.labels, found.kept)
-
-
-def said_of(rows: Any, made_by: Rows) -> str:
-    """How many columns rows of texts have, and of what."""
-    if isinstance(made_by, EncodedTexts):
-        return f"{rows.shape[1]:,} features by {made_by.name}"
-    return f"hashed to {rows.shape[1]:,} columns" if made_by.hashing else f"{rows.shape[1]:,} terms"
-
-
-def note_on_words(rows: Any, made_by: Rows) -> str | None:
-    """How many of the first texts are not clustered by anything, if some are."""
-    return _without_words(rows, made_by, "no word, and no cluster (-1)")
-
-
-def note_on_unknown(found: Texts, rows: Any, made_by: Rows) -> str | None:
-    """What of later texts does not count, because the words of a store are those of its first file."""
-    if isinstance(made_by, EncodedTexts):
-        return None
-    note = _without_words(rows, made_by, "no word" if made_by.hashing else "no word that the store knows")
-    share = made_by.unknown_share(found.texts)
-    if share <= MANY_UNKNOWN:
-        return note
-    many = f"{share:.0%} of the words are unknown to the store and do not count"
-    advice = "new words count in a store that is begun with --hashing, which cannot be changed later"
-    return f"{f'{note}; ' if note else 'note: '}{many}: {advice}"
-
-
 def are_wordless(rows: Any) -> Mask:
-    """Which rows of texts have nothing in them: they are as near to any text as to each other, and in no cluster.
+    """Return which rows of texts are empty: they are as near to any text as to each other, and in no cluster.
 
     >>> from grinch.text import TextVectors
     >>> are_wordless(TextVectors().fit_transform(["a red apple", "!?"])).tolist()
@@ -191,19 +185,11 @@ def are_wordless(rows: Any) -> Mask:
     return np.diff(rows.indptr) == 0 if is_sparse else np.zeros(rows.shape[0], np.bool_)
 
 
-def _without_words(rows: Any, made_by: Rows, what: str) -> str | None:
-    if isinstance(made_by, EncodedTexts):
-        return None
-    n, count = rows.shape[0], int(are_wordless(rows).sum())
-    return f"note: {count:,} of the {n:,} texts {'has' if count == 1 else 'have'} {what}" if count else None
+def named_branches(tree: Tree, flat: Labels, points: Points, made_by: Rows) -> list[NamedBranch]:
+    """Return the clusters and the branches above them with their keywords, the largest first.
 
-
-def named_branches(tree: Tree, flat: Labels, points: Points, made_by: Rows) -> list[Branch]:
-    """The clusters and the branches above them by their words, from the rows that were clustered if they are of words.
-
-    Where they are of runs of characters, these are the names only if the texts have no words.
-
-    The largest first; none if there are no words at all.
+    Keywords are those of the rows that were clustered, if they are of words; rows of sequences of characters name
+    branches only where the texts have no words. Without any words, there are no branches.
     """
     rows: Any = points.vectors
     if isinstance(made_by, EncodedTexts) or not made_by.words:
@@ -219,5 +205,5 @@ def named_branches(tree: Tree, flat: Labels, points: Points, made_by: Rows) -> l
         node, up = int(above.nodes[v]), above.tree.parent(v)
         parent = None if up is None else int(above.nodes[up])
         cluster = int(above.clusters[v]) if above.tree.is_leaf(v) else None
-        found.append(Branch(node, parent, cluster, int(above.sizes[v]), words[node]))
+        found.append(NamedBranch(node, parent, cluster, int(above.sizes[v]), words[node]))
     return found

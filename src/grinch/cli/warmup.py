@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse
-import typer
+from typer import Argument
 
 import grinch
 from grinch._compile import compiled_folder
-from grinch.cli.app import app, console
+from grinch.cli.app import console
 from grinch.errors import unknown_name
 from grinch.metrics import dendrogram_purity
 
@@ -63,17 +63,16 @@ def others() -> None:
 KINDS: dict[str, Callable[[], None]] = {use.__name__: use for use in (dense, sparse, large, stores, metrics, others)}
 
 
-@app.command(short_help="Compile everything now, so that no later call waits for it.")
 def warmup(
     kinds: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KIND]...", help=f"What to compile: {', '.join(KINDS)}. All of it by default."),
+        Argument(metavar="[KIND]...", help=f"What to compile: {', '.join(KINDS)}. All of it by default."),
     ] = None,
 ) -> None:
-    """Compile what the common calls need, so that no later call waits for it.
+    """Compile everything now, so that no later call waits for it.
 
-    Code is compiled where it is first used, and kept for all processes on this machine. This command uses it once: run
-    it after installing or updating, for example where an image is built. What is compiled already is only loaded.
+    Code is compiled when it is first used, and cached for all processes on this machine. This command uses it once: run
+    it after installing or updating, for example when an image is built. What is compiled already is only loaded.
     """
     for kind in kinds or []:
         if kind not in KINDS:

@@ -1,4 +1,4 @@
-"""Several systems on the same data, each in a process of its own: what each costs and how good its tree is."""
+"""Comparison of systems on the same data, each in a process of its own: cost and quality of their trees."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Worker:
                 return outcome if message["ended"] == 0 else self._died(outcome.figures, message["ended"])
 
     def _exit_code(self) -> int:
-        """That of a worker which is gone; never 0, for then it would have said that the job is done."""
+        """Return the exit code of a worker that is gone; not 0, as it did not say that the job is done."""
         assert self.process is not None
         code = self.process.wait()
         self.stop()
@@ -124,7 +124,7 @@ class Worker:
         return Outcome(figures, "failed", said[-1] if said else f"ended with code {code}")
 
     def stop(self) -> None:
-        """End the worker and its copy; the next job starts another."""
+        """End the worker and its fork; the next job starts another."""
         if self.process is None:
             return
         if FORKS:
@@ -140,7 +140,7 @@ class Worker:
 
 
 def _read_lines(stream: IO[str], lines: queue.Queue[str | None]) -> None:
-    """The lines of a stream as they come, then None."""
+    """Put the lines of a stream into a queue as they come, then None."""
     try:
         for line in stream:
             lines.put(line)
@@ -185,7 +185,7 @@ class Method(NamedTuple):
 
 
 def parse_method(text: str) -> Method:
-    """A method by its name, with settings after colons.
+    """Parse the name of a method and the settings after its colons.
 
     >>> parse_method("grinch:cap=100:graft=false").settings
     {'cap': 100, 'graft': False}
@@ -222,7 +222,7 @@ def compare(
     memory_limit: int | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> Iterator[Row]:
-    """Run each method on several shuffled orders of the same points; a row for each as it is done.
+    """Run each method on several shuffled orders of the same points, and yield a row for each.
 
     A method that fails, does not fit in memory or takes too long is reported as such, and the others go on.
 
@@ -241,7 +241,7 @@ def compare(
     memory_limit : int, optional
         Bytes for a method's process.
     progress : callable, optional
-        Told the method and how many orders are done.
+        Called with the method and the number of orders done.
 
     Examples
     --------
@@ -283,11 +283,11 @@ def compare(
 
 
 def _quiet(title: str, done: int) -> None:
-    """No progress."""
+    """Ignore progress."""
 
 
 def _check_finite(vectors: npt.NDArray[Any]) -> None:
-    """Said once, and not by every method."""
+    """Refuse values that are not finite once, instead of in every method."""
     for start in range(0, len(vectors), 4096):
         bad = np.argwhere(~np.isfinite(np.asarray(vectors[start : start + 4096], np.float64)))
         if len(bad):
@@ -298,13 +298,13 @@ def _check_finite(vectors: npt.NDArray[Any]) -> None:
 
 
 def _numbered(labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Classes as numbers, nan for points without one: what can be saved without executing code on load."""
+    """Return classes as numbers, nan for points without one: what can be saved without executing code on load."""
     codes = label_codes(labels)
     return np.where(codes < 0, np.nan, codes)
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """A line for each method: mean and deviation of each measure, and what went wrong."""
+    """Write a line for each method: mean and deviation of each measure, and what went wrong."""
     with replacing(path) as file:
         writer = csv.writer(file)
         writer.writerow(

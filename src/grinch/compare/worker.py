@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch.cuts import cut_best_f1
-from grinch.estimators.advice import no_advice
+from grinch.estimators.checks import no_advice
 from grinch.estimators.registry import make_system
 from grinch.metrics import dendrogram_purity, pairwise_f1
 
@@ -83,7 +83,7 @@ def limit_memory(size: int) -> None:
 
 
 def peak_memory() -> int | None:
-    """The most memory this process ever had, in bytes; None where the system does not say."""
+    """Return the peak memory of this process in bytes, or None where the system does not say."""
     try:
         status = Path("/proc/self/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) * 1024
@@ -96,14 +96,14 @@ def peak_memory() -> int | None:
 
 
 def reset_peak_memory() -> int | None:
-    """Forget earlier peaks, where the system can; the memory in use."""
+    """Reset the peak where the system can, and return the memory in use."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_memory()
 
 
 def attempt(job: dict[str, Any]) -> None:
-    """Run a job, and say what went wrong if something did."""
+    """Run a job, and report what went wrong."""
     try:
         run(job)
     except MemoryError as error:
@@ -113,7 +113,7 @@ def attempt(job: dict[str, Any]) -> None:
 
 
 def attempt_in_a_copy(job: dict[str, Any]) -> int:
-    """Run a job in a copy of this process; its exit code, or minus the signal that ended it."""
+    """Run a job in a fork of this process; return its exit code, or minus the signal that ended it."""
     copy = os.fork()
     if copy == 0:
         attempt(job)

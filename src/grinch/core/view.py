@@ -91,7 +91,7 @@ class EngineView:
         self, top: int, queries: Slots, nodes: Ids, scores: Floats, group: list[int], is_to_root: bool
     ) -> list[int]:
         """Walk up to ``top``, or from there on to the root; return those of the group that go on above ``top``."""
-        part = Part(self, top, queries[group], is_to_root)
+        part = SubtreeView(self, top, queries[group], is_to_root)
         places, reached = part.new(nodes[group]), np.empty(len(group))
         starts = places[:, 0].astype(np.intp)
         entries.place_all(part.state, part.queries, places, reached)
@@ -117,7 +117,7 @@ class EngineView:
         return bool(self.tree.links.table[node, SIZE] > self.limit)
 
 
-class Part:
+class SubtreeView:
     """The nodes under one of a view, and if asked for those on the way from there to the root, as a tree of their own.
 
     ``old`` are the ids in the view's tree by those in this one, NONE where there is no node; ``queries`` are the slots

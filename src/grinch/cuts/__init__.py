@@ -1,29 +1,25 @@
 """Flat clusters from a tree."""
 
 from grinch.cuts.automatic import AutomaticCut, Layer, automatic_cut, cut_auto
-from grinch.cuts.choice import Choice, flat_labels
+from grinch.cuts.choice import Choice, check_cut, flat_labels
 from grinch.cuts.cluster_tree import ClusterTree, central_leaves, cluster_nodes, collapse
 from grinch.cuts.costs import cut_by_cost, node_costs, splits_by_cost
 from grinch.cuts.flat import (
-    check_cut,
     check_n_clusters,
     check_threshold,
+    cut_inconsistency,
     cut_n_clusters,
     cut_threshold,
-    labels_of,
-    node_labels,
     splits,
     splits_n_clusters,
     splits_threshold,
 )
 from grinch.cuts.graph import NeighborGraph, neighbor_graph
-from grinch.cuts.inconsistency import cut_inconsistency
+from grinch.cuts.labels import labels_of, node_labels, without_noise
 from grinch.cuts.medoids import central_points, cluster_sizes, exemplars
-from grinch.cuts.noise import without_noise
+from grinch.cuts.n_cluster_cut import cut_sizeable
 from grinch.cuts.oracle import BestThreshold, best_threshold, cut_best_f1, splits_best_f1
-from grinch.cuts.sizeable import cut_sizeable
-from grinch.cuts.terms import Keywords, branch_terms, cluster_terms
-from grinch.cuts.words import keywords
+from grinch.text.keywords import Keywords, branch_terms, cluster_terms, keywords
 
 __all__ = [
     "AutomaticCut",

@@ -9,11 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._types import Counts, Floats, Labels, Mask
-from grinch.cuts.flat import labels_of
 from grinch.cuts.graph import METRICS, N_NEIGHBORS, NeighborGraph, check_graph, comparable, neighbor_graph
-from grinch.cuts.isolation import clearness, isolation
-from grinch.cuts.joining import joined
-from grinch.cuts.persistence import Edges, Family, by_height, by_resolution, edges_under, mean_gaps
+from grinch.cuts.labels import joined, labels_of
+from grinch.cuts.persistence import (
+    Edges,
+    Family,
+    by_height,
+    by_resolution,
+    clearness,
+    edges_under,
+    isolation,
+    mean_gaps,
+)
 from grinch.errors import unknown_name
 from grinch.tree import NONE, Tree
 
@@ -37,7 +44,7 @@ HIGHEST = 1e150
 class Layer:
     """A cut: by node id, whether it goes through it; and its quality as a share of that of the best one.
 
-    ``becomes``: which of the subtrees that it leaves whole are one cluster (:mod:`grinch.cuts.joining`); ``as_found``:
+    ``becomes``: which of the subtrees that it leaves whole are one cluster (:mod:`grinch.cuts.labels`); ``as_found``:
     where it went through the tree before small groups joined.
     """
 
@@ -67,7 +74,7 @@ class AutomaticCut:
         return self.layers[self.chosen].is_split
 
     def best_joined(self, rows: Any, min_size: int = 1) -> Layer:
-        """Return the best layer with small groups joined to clusters (:func:`grinch.cuts.joining.joined`)."""
+        """Return the best layer with small groups joined to clusters (:func:`grinch.cuts.labels.joined`)."""
         best = self.layers[self.chosen]
         is_split, becomes = joined(self.tree, best.is_split, rows, self.graph, min_size)
         return replace(best, is_split=is_split, becomes=becomes, as_found=best.is_split)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,9 @@ import numpy as np
 from grinch._checks import check_count, check_flag
 from grinch._types import Labels, Mask
 from grinch.cuts.automatic import AutomaticCut, Layer
-from grinch.cuts.flat import check_cut, node_labels, splits_n_clusters, splits_threshold
-from grinch.cuts.joining import joined
-from grinch.cuts.noise import without_noise
-from grinch.cuts.sizeable import splits_sizeable
+from grinch.cuts.flat import check_n_clusters, check_threshold, splits_n_clusters, splits_threshold
+from grinch.cuts.labels import joined, node_labels, without_noise
+from grinch.cuts.n_cluster_cut import splits_sizeable
 from grinch.errors import unknown_name
 from grinch.tree import Tree
 
@@ -106,3 +106,20 @@ def flat_labels(
         becomes = np.where(sizes < least, -1, becomes)
     labels = node_labels(tree, is_split, becomes)
     return without_noise(tree, labels, automatic().graph, rows(), max(least, 2)) if choice.noise else labels
+
+
+def check_cut(n_clusters: object, threshold: object) -> None:
+    """At most one way to cut, and a sound one."""
+    if n_clusters is not None:
+        check_n_clusters(n_clusters)
+    if threshold is not None:
+        check_threshold(threshold)
+        if abs(float(threshold)) > sys.float_info.max:  # type: ignore[arg-type]
+            raise ValueError(
+                f"threshold must be finite; got {threshold!r}. For one cluster of all points: n_clusters=1"
+            )
+    if n_clusters is not None and threshold is not None:
+        raise ValueError(
+            "n_clusters and threshold are two ways to cut: give one of them;"
+            f" got n_clusters={n_clusters!r} and threshold={threshold!r}"
+        )

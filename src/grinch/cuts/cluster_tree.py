@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import kernel
+from grinch._labels import check_labels
 from grinch._types import Floats, Ids, Labels
-from grinch.cuts.medoids import check_labels, cluster_sizes, nearest_first
+from grinch.cuts.medoids import cluster_sizes, nearest_first
 from grinch.errors import missing_extra
 from grinch.tree import Tree
 

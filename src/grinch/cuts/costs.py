@@ -13,7 +13,9 @@ import scipy.sparse
 from grinch._compile import kernel
 from grinch._types import Counts, Floats, Ids, Labels, Mask
 from grinch._vectors import ROUNDING, check_vectors, columns, squared_lengths
-from grinch.cuts.flat import check_n_clusters, labels_of
+from grinch.cuts.flat import check_n_clusters
+from grinch.cuts.labels import labels_of
+from grinch.cuts.persistence import add_spread_between
 from grinch.errors import unknown_name
 from grinch.tree import Tree
 from grinch.tree.column_meetings import column_meetings, products_across
@@ -202,16 +204,6 @@ def _add_box_steps(
         if parents[v] >= 0:
             steps[parents[v]] += with_zero - own
         sides[a] = with_zero
-
-
-@kernel
-def add_spread_between(nodes: Ids, children: Ids, sizes: Floats, mean: Floats, spread: Floats) -> None:
-    """Add to each node what the distance of its children's means adds: |m_l - m_r|² n_l n_r / (n_l + n_r)."""
-    for i in range(nodes.shape[0] - 1, -1, -1):
-        v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
-        apart, share = mean[right] - mean[left], sizes[right] / sizes[v]
-        mean[v] = mean[left] + share * apart
-        spread[v] += apart * apart * share * sizes[left]
 
 
 COSTS: dict[str, Callable[[Tree, Any], Floats]] = {

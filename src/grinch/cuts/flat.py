@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
 from grinch._checks import check_count, check_number
-from grinch._types import Floats, Ids
-from grinch._types import Labels as Labels
-from grinch._types import Mask as Mask
+from grinch._types import Floats, Ids, Labels, Mask
+from grinch.cuts.labels import labels_of
 from grinch.tree import Tree
 
 
@@ -38,23 +35,6 @@ def cut_threshold(tree: Tree, threshold: float) -> Labels:
     """
     check_threshold(threshold)
     return labels_of(tree, splits_threshold(tree, float(threshold)))
-
-
-def check_cut(n_clusters: object, threshold: object) -> None:
-    """At most one way to cut, and a sound one."""
-    if n_clusters is not None:
-        check_n_clusters(n_clusters)
-    if threshold is not None:
-        check_threshold(threshold)
-        if abs(float(threshold)) > sys.float_info.max:  # type: ignore[arg-type]
-            raise ValueError(
-                f"threshold must be finite; got {threshold!r}. For one cluster of all points: n_clusters=1"
-            )
-    if n_clusters is not None and threshold is not None:
-        raise ValueError(
-            "n_clusters and threshold are two ways to cut: give one of them;"
-            f" got n_clusters={n_clusters!r} and threshold={threshold!r}"
-        )
 
 
 def splits(tree: Tree, n_clusters: int | None, threshold: float | None) -> Mask:
@@ -99,29 +79,65 @@ def known_scores(tree: Tree) -> Floats:
     return tree.scores
 
 
-def node_labels(tree: Tree, is_split: Mask, becomes: Labels | None = None) -> Labels:
-    """Cluster numbers by node id, -1 above the cut; clusters count up in the order their first points arrived.
+Moments = tuple[Floats, Floats, Floats]
 
-    ``becomes`` has, by the number of a subtree that is left whole, that of the one whose cluster it is in, or -1.
+
+def cut_inconsistency(tree: Tree, depth: int = 2, factor: float = 1.15) -> Labels:
+    """Cut where heights jump: a cluster is kept whole if no merge in it is far above those just below it.
+
+    The inconsistency of a merge is how many standard deviations its height is above the mean of the heights down to
+    ``depth`` levels, itself included; scipy's ``fcluster(Z, factor, "inconsistent", depth)`` is the same cut. It takes
+    O(n · depth).
+
+    Parameters
+    ----------
+    tree : Tree
+        The cluster tree; see :meth:`grinch.Tree.heights` for its heights.
+    depth : int
+        Levels to look at, of at least 1.
+    factor : float
+        The greatest inconsistency within a cluster. With ``depth=2`` none exceeds 1.155.
+
+    Returns
+    -------
+    array of shape (n_leaves,)
+        Cluster numbers by point.
+
+    Examples
+    --------
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> from grinch import Tree
+    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [2.1], [9.0], [10.0], [11.2]]))
+    >>> cut_inconsistency(tree).tolist()
+    [0, 0, 0, 1, 1, 1]
     """
-    numbers = tree.number_subtrees(is_split)
-    if becomes is not None:
-        numbers = np.append(becomes, -1)[numbers]
-    return numbered_by_arrival(numbers, tree.n_leaves)
+    check_number("factor", factor, "a number of standard deviations")
+    worst = tree.max_upward(inconsistencies(tree, check_count("depth", depth, 1)))
+    worst[: tree.offset] = -np.inf
+    return labels_of(tree, worst > factor)
 
 
-def numbered_by_arrival(labels: Labels, n: int) -> Labels:
-    """The same clusters numbered from 0 on in the order of their first points among the first ``n``; -1 stays -1."""
-    points = np.flatnonzero(labels[:n] >= 0)[::-1]
-    firsts = np.full(labels.max(initial=-1) + 1, n, dtype=np.int64)
-    # Of several points of a cluster the one that is written last stays: the first.
-    firsts[labels[points]] = points
-    n_clusters = int((firsts < n).sum())
-    rank = np.full(len(firsts) + 1, -1, dtype=np.int64)  # one more, where -1 points
-    rank[np.argsort(firsts, kind="stable")[:n_clusters]] = np.arange(n_clusters)
-    return rank[labels]
+def inconsistencies(tree: Tree, depth: int = 2) -> Floats:
+    """By node id, how many standard deviations its height is above the mean down to ``depth`` levels; leaves have 0."""
+    nodes, heights = tree.internal_nodes(), tree.heights()
+    left, right = tree.child_pairs()[nodes].T
+    # Number, mean and squares of heights, level by level; merged and not summed, because equal heights must give 0.
+    count, mean, squares = np.zeros((3, len(heights)))
+    for _ in range(depth):
+        below = _merged((count[left], mean[left], squares[left]), (count[right], mean[right], squares[right]))
+        own = np.ones(len(nodes)), heights[nodes], np.zeros(len(nodes))
+        count[nodes], mean[nodes], squares[nodes] = _merged(own, below)
+    deviation = np.sqrt(squares[nodes] / np.maximum(count[nodes] - 1, 1))
+    result = np.zeros(len(heights))
+    np.divide(heights[nodes] - mean[nodes], deviation, out=deviation, where=deviation > 0)
+    result[nodes] = deviation
+    return result
 
 
-def labels_of(tree: Tree, is_split: Mask, becomes: Labels | None = None) -> Labels:
-    """Cluster numbers by point."""
-    return node_labels(tree, is_split, becomes)[: tree.n_leaves]
+def _merged(a: Moments, b: Moments) -> Moments:
+    """Number, mean and summed squared deviations of two groups taken together."""
+    (n_a, mean_a, squares_a), (n_b, mean_b, squares_b) = a, b
+    count = n_a + n_b
+    share = n_b / np.maximum(count, 1)
+    apart = mean_b - mean_a
+    return count, mean_a + share * apart, squares_a + squares_b + apart**2 * share * n_a

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch._checks import check_count
+from grinch._labels import check_labels
 from grinch._types import Floats, Labels
 from grinch._vectors import (
     ROUNDING,
@@ -160,16 +161,3 @@ def _sparse_summed_distances(matrix: Any) -> Floats:
         apart = both - 2 * (matrix[part] @ matrix.T).toarray()
         sums[part] = np.sqrt(np.where(apart > ROUNDING * both, apart, 0.0)).sum(axis=1)
     return sums
-
-
-def check_labels(labels: npt.ArrayLike) -> Labels:
-    """The cluster of each point: numbers from 0 on, or -1."""
-    numbers = np.asarray(labels)
-    if numbers.size == 0:
-        numbers = numbers.astype(np.int64)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < -1:
-        raise ValueError(
-            "labels must be one cluster number from 0 on for each point, or -1 for noise; got shape"
-            f" {numbers.shape} and dtype {numbers.dtype}: np.unique(labels, return_inverse=True) numbers other names"
-        )
-    return numbers.astype(np.int64)

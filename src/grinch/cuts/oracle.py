@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from grinch._compile import kernel
 from grinch._types import Floats, Ids, Labels, Mask
-from grinch.cuts.flat import known_scores, labels_of
+from grinch.cuts.flat import known_scores
+from grinch.cuts.labels import labels_of
 from grinch.tree import Tree
 from grinch.tree.class_meetings import class_codes, class_meetings, labelled_sizes, pairs_under
 

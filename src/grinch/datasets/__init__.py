@@ -1,4 +1,4 @@
-"""Labelled data: made on the spot, read from files, and the orders it can arrive in."""
+"""Labelled data, generated or read by name, and orders of arrival."""
 
 from grinch.datasets.catalog import CATALOG, Description
 from grinch.datasets.loaders import available, load

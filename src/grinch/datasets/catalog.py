@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from grinch.datasets.readers import (
-    CSV,
-    LIBSVM,
-    NPY,
-    NPZ,
-    TSV,
-    Bundled,
-    Labelled,
-    covtype,
-    has_covtype,
-    mnist,
-    never,
-    read,
-    read_clinc150,
-    read_speaker_digits,
-    shipped,
-)
+from grinch.datasets.readers import CSV, LIBSVM, NPY, NPZ, TSV, Labelled, read, read_clinc150, read_speaker_digits
 
 ALL = slice(None)
 
@@ -42,8 +25,8 @@ class Description(NamedTuple):
     reader: Callable[[Path], Labelled] = read
     standardise: slice | None = None
     """Columns brought to mean 0 and deviation 1: where they are measured in different units."""
-    bundled: Bundled | None = None
-    """Where scikit-learn has it too."""
+    in_sklearn: bool = False
+    """Whether scikit-learn ships or fetches it."""
 
 
 def _uci(name: str, what: str, number: int, standardise: slice | None = None) -> Description:
@@ -60,8 +43,7 @@ def _perch(n_features: int) -> Description:
 
 
 def _shipped(name: str, what: str, standardise: slice | None = None) -> Description:
-    bundled = Bundled(partial(shipped, name))
-    return Description(name, what, "comes with scikit-learn", standardise=standardise, bundled=bundled)
+    return Description(name, what, "comes with scikit-learn", standardise=standardise, in_sklearn=True)
 
 
 _SPEAKER = ("audiomnist_resemblyzer256.npz",)
@@ -81,7 +63,7 @@ _DESCRIPTIONS = (
         "https://archive.ics.uci.edu/dataset/31",
         ("covtype.npz", "covtype20k.npz"),
         standardise=slice(0, 10),
-        bundled=Bundled(covtype, has_covtype),
+        in_sklearn=True,
     ),
     Description(
         "ilsvrc12",
@@ -96,12 +78,7 @@ _DESCRIPTIONS = (
         "http://cs231n.stanford.edu/tiny-imagenet-200.zip, as 128 principal components of EfficientNet-Lite0",
         ("tiny_imagenet50k_efflite0_pca128.npz", "tiny_imagenet.npz"),
     ),
-    Description(
-        "speaker",
-        "stands for the paper's Speaker: 30,000 recordings of 60 speakers",
-        _AUDIOMNIST,
-        _SPEAKER,
-    ),
+    Description("speaker", "stands for the paper's Speaker: 30,000 recordings of 60 speakers", _AUDIOMNIST, _SPEAKER),
     Description(
         "speaker_digits",
         "stands for the paper's ALOI, as many small compact classes: 60 speakers x 10 digits",
@@ -114,13 +91,7 @@ _DESCRIPTIONS = (
     _uci("pendigits", "digits written with a pen", 81),
     _uci("segment", "patches of outdoor photographs", 50, ALL),
     _uci("shuttle", "sensors of the space shuttle, classes of very unequal size", 148, ALL),
-    Description(
-        "mnist",
-        "70,000 handwritten digits",
-        "https://www.openml.org/d/554",
-        ("mnist.npz",),
-        bundled=Bundled(mnist, never),
-    ),
+    Description("mnist", "70,000 handwritten digits", "https://www.openml.org/d/554", ("mnist.npz",), in_sklearn=True),
     Description(
         "usps",
         "handwritten digits from envelopes",
@@ -134,10 +105,7 @@ _DESCRIPTIONS = (
         ("coil20.npz",),
     ),
     Description(
-        "orl_faces",
-        "10 photographs each of 40 faces",
-        "https://cam-orl.co.uk/facedatabase.html",
-        ("orl_faces.npz",),
+        "orl_faces", "10 photographs each of 40 faces", "https://cam-orl.co.uk/facedatabase.html", ("orl_faces.npz",)
     ),
     Description(
         "clinc150",

@@ -35,7 +35,7 @@ class Docstrings(NamedTuple):
 
 
 def load_docstrings(packages: Sequence[str] = PACKAGES) -> Docstrings:
-    r"""The descriptions of public functions and classes, from the sources of those packages that are installed.
+    r"""Return the descriptions of public functions and classes, from the sources of those packages that are installed.
 
     Sources are read and parsed, and nothing is imported or run. Of a docstring only the description counts, without
     lists of parameters and examples; of equal ones, the first.
@@ -60,7 +60,7 @@ def load_docstrings(packages: Sequence[str] = PACKAGES) -> Docstrings:
 
 
 def description(docstring: str) -> str:
-    r"""What a docstring says before its first section, as plain text.
+    r"""Return what a docstring says before its first section, as plain text.
 
     >>> description("Sum of :math:`x`, see :func:`~numpy.dot`.\n\nParameters\n----------\nx : array")
     'Sum of  , see numpy.dot.'
@@ -74,7 +74,7 @@ def description(docstring: str) -> str:
 
 
 def _sources(package: str) -> list[Path]:
-    """The Python files of a package, in alphabetical order; none if it is not installed."""
+    """Return the Python files of a package, in alphabetical order; none if it is not installed."""
     spec = importlib.util.find_spec(package)
     folder = None if spec is None else next(iter(spec.submodule_search_locations or ()), None)
     if folder is None:
@@ -84,14 +84,14 @@ def _sources(package: str) -> list[Path]:
 
 
 def _module(package: str, file: Path, is_public: bool = True) -> str:
-    """The name of a module, or its public part: ``scipy.optimize`` for scipy/optimize/_root.py."""
+    """Return the name of a module, or its public part: ``scipy.optimize`` for scipy/optimize/_root.py."""
     parts = file.with_suffix("").parts
     inside = parts[len(parts) - parts[::-1].index(package) :]
     return ".".join([package, *(part for part in inside if not (is_public and part.startswith("_")))])
 
 
 def _documented(file: Path) -> Iterator[tuple[str, str]]:
-    """Public functions, classes and methods with their docstrings."""
+    """Yield public functions, classes and methods with their docstrings."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the strings of others
@@ -111,7 +111,7 @@ def _documented(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _added(call: ast.Call) -> Iterator[tuple[str, str]]:
-    """What is written in Python of a function in C: ``add_newdoc("numpy", "ravel", "Return a flat array ...")``.
+    """Yield what ``add_newdoc("numpy", "ravel", "Return a flat array ...")`` says of a function in C.
 
     Of a method, ``("sort", "sort(axis=-1)", "Sort ...")`` is in the place of the text.
     """

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from grinch._checks import check_count
 from grinch.datasets.catalog import CATALOG, Description
-from grinch.datasets.readers import Labelled
+from grinch.datasets.readers import Labelled, from_sklearn, needs_download
 from grinch.errors import unknown_name
 from grinch.io.read import FileError
 
@@ -27,7 +27,7 @@ def load(
     random_state: int | None = 0,
     download: bool = False,
 ) -> Labelled:
-    """The data set of that name, values as float32; see :data:`CATALOG` for all of them.
+    """Load a data set by its name in :data:`CATALOG`, with values as float32.
 
     Parameters
     ----------
@@ -64,13 +64,15 @@ def load(
 
 
 def available(folder: str | Path | None = None) -> list[str]:
-    """The names that :func:`load` can serve from here, without a download.
+    """Return the names that :func:`load` can load here without a download.
 
     >>> set(available()) >= {"breast_cancer", "digits", "iris", "wine"}
     True
     """
     home = _folder(folder)
-    return [d.name for d in CATALOG.values() if (home and _find(d, home)) or (d.bundled and d.bundled.is_here())]
+    return [
+        d.name for d in CATALOG.values() if (home and _find(d, home)) or (d.in_sklearn and not needs_download(d.name))
+    ]
 
 
 def _whole(description: Description, folder: str | Path | None, download: bool) -> Labelled:
@@ -78,8 +80,8 @@ def _whole(description: Description, folder: str | Path | None, download: bool) 
     path = _find(description, home) if home else None
     if path is not None:
         return _read(description, path)
-    if description.bundled and (download or description.bundled.is_here()):
-        return description.bundled.get()
+    if description.in_sklearn and (download or not needs_download(description.name)):
+        return from_sklearn(description.name)
     raise _not_found(description, home)
 
 
@@ -95,7 +97,7 @@ def _read(description: Description, path: Path) -> Labelled:
 
 
 def _folder(folder: str | Path | None) -> Path | None:
-    """The given folder, which must exist; or the one in the environment, if any."""
+    """Return the given folder, which must exist; or the one in the environment, if any."""
     name, given = ("folder", folder) if folder is not None else (FOLDER, os.environ.get(FOLDER))
     if not given:
         return None
@@ -105,7 +107,7 @@ def _folder(folder: str | Path | None) -> Path | None:
 
 
 def _find(description: Description, home: Path) -> Path | None:
-    """The first of the files that is in the folder, or in a folder in it."""
+    """Return the first of the files that is in the folder, or in a folder in it."""
     for file in description.files:
         found = [path for path in (home / file, *sorted(home.glob(f"*/{file}"))) if path.is_file()]
         if found:
@@ -115,7 +117,7 @@ def _find(description: Description, home: Path) -> Path | None:
 
 def _not_found(description: Description, home: Path | None) -> FileNotFoundError:
     place = f"it is not in {str(home)!r} or a folder in it" if home else f"give its folder as folder= or in {FOLDER}"
-    fetch = ". Or let scikit-learn fetch it: download=True" if description.bundled else ""
+    fetch = ". Or let scikit-learn fetch it: download=True" if description.in_sklearn else ""
     return FileNotFoundError(
         f"name={description.name!r} needs the file {' or '.join(description.files)}: {place}."
         f" Get it from {description.where}; format: {description.format}{fetch}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +40,7 @@ def read(path: Path) -> Labelled:
 
 
 def arrays_of(path: Path, *names: str) -> list[npt.NDArray[Any]]:
-    """Those arrays of an .npz file, which all must be there and have an entry for each point."""
+    """Read arrays of an .npz file, which must have all of them."""
     # Opened here: numpy leaves a damaged file open.
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
         absent = [name for name in names if name not in arrays.files]
@@ -89,13 +88,13 @@ def read_libsvm(path: Path) -> Labelled:
 
 
 def read_speaker_digits(path: Path) -> Labelled:
-    """Every speaker saying every digit is a class of its own."""
+    """Read recordings with a class for every pair of speaker and digit."""
     vectors, speakers, digits = arrays_of(path, "X", "y", "digit")
     return _paired(path, vectors, speakers.astype(np.int64) * 10 + digits)
 
 
 def read_clinc150(path: Path) -> Labelled:
-    """The names of the intents, without the sentences that have none ("oos", out of scope)."""
+    """Read the names of the intents, without the sentences that have none ("oos", out of scope)."""
     vectors, labels = arrays_of(path, "X", "y")
     if labels.dtype.kind in "iu":
         (names,) = arrays_of(path, "classes")
@@ -114,41 +113,21 @@ def _paired(path: Path, vectors: npt.NDArray[Any], labels: npt.NDArray[Any]) -> 
     return Labelled(vectors, labels)
 
 
-def always() -> bool:
-    return True
+def from_sklearn(name: str) -> Labelled:
+    """Return a data set that scikit-learn ships, or fetches and keeps."""
+    import sklearn.datasets as source
+
+    if name == "covtype":
+        return Labelled(*source.fetch_covtype(return_X_y=True))
+    if name == "mnist":
+        return Labelled(
+            *source.fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff")
+        )
+    return Labelled(*getattr(source, f"load_{name}")(return_X_y=True))
 
 
-def never() -> bool:
-    return False
-
-
-class Bundled(NamedTuple):
-    """How to get a data set through scikit-learn."""
-
-    get: Callable[[], Labelled]
-    is_here: Callable[[], bool] = always
-    """Whether ``get`` needs no network."""
-
-
-def shipped(name: str) -> Labelled:
-    import sklearn.datasets
-
-    return Labelled(*getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
-
-
-def covtype() -> Labelled:
-    from sklearn.datasets import fetch_covtype
-
-    return Labelled(*fetch_covtype(return_X_y=True))
-
-
-def has_covtype() -> bool:
-    """Whether scikit-learn fetched it before. Asked of the files: asking scikit-learn would create its folder."""
+def needs_download(name: str) -> bool:
+    """Return whether scikit-learn would have to fetch a data set; by its files, as asking would create its folder."""
     home = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser() / "covertype"
-    return all(any(home.glob(f"{part}*")) for part in ("samples", "targets"))
-
-
-def mnist() -> Labelled:
-    from sklearn.datasets import fetch_openml
-
-    return Labelled(*fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False, parser="liac-arff"))
+    has_covtype = all(any(home.glob(f"{part}*")) for part in ("samples", "targets"))
+    return name == "mnist" or (name == "covtype" and not has_covtype)

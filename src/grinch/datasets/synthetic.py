@@ -1,4 +1,4 @@
-"""Data made on the spot, with known classes."""
+"""Generated data with known classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS = ("cliques", "chains")
 
 
 def gaussian_mixture(n: int, n_classes: int = 1000, n_features: int = 64, random_state: int | None = 0) -> Labelled:
-    """A mixture of many unequal gaussians: standard normal centres, lognormal(0, 1) sizes, noise of 0.9 to 1.6.
+    """Draw a mixture of many unequal Gaussians: standard normal centres, lognormal(0, 1) sizes, noise of 0.9 to 1.6.
 
     >>> X, y = gaussian_mixture(100, n_classes=5, n_features=3)
     >>> X.shape, X.dtype, y.max() < 5
@@ -35,7 +35,7 @@ def paper_synthetic(
     random_state: int | None = 0,
     sparse: bool = False,
 ) -> Labelled:
-    """The paper's synthetic data: class k sets bits 100k to 100k + 99 at random, all others are 0; in random order.
+    """Draw the paper's synthetic data in random order: class k sets bits 100k to 100k + 99 at random, no others.
 
     ``sparse``: as a CSR matrix.
 
@@ -71,7 +71,7 @@ def separated(
     n_features: int = 10,
     random_state: int | None = 0,
 ) -> Labelled:
-    """Vectors that HAC under Euclidean linkages puts into a node for every class, in random order.
+    """Draw classes that HAC under Euclidean linkages finds as nodes, in random order.
 
     ``cliques`` are balls of diameter 2, at least 4 apart: every point is closer to all of its own class than to any
     other point. HAC finds them under single, complete, average and centroid linkage. Complete linkage separates them
@@ -107,7 +107,7 @@ def separated(
 
 
 def _balls(n_classes: int, per_class: int, n_features: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Points in balls of radius 1 around corners of a grid of width 6, class by class."""
+    """Draw points in balls of radius 1 around corners of a grid of width 6, class by class."""
     points = rng.standard_normal((n_classes * per_class, n_features))
     radii = rng.random(len(points)) ** (1 / n_features)
     points *= (radii / np.maximum(np.linalg.norm(points, axis=1), 1e-300))[:, None]
@@ -115,7 +115,7 @@ def _balls(n_classes: int, per_class: int, n_features: int, rng: np.random.Gener
 
 
 def _paths(n_classes: int, per_class: int, n_features: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Points that walk along the first axis, each path on a grid line of its own, class by class."""
+    """Draw points that walk along the first axis, each path on a grid line of its own, class by class."""
     lines = np.repeat(_corners(n_classes, n_features - 1, rng), per_class, axis=0)
     walks = np.cumsum(rng.uniform(0.5, 0.9, (n_classes, per_class)), axis=1) + rng.uniform(0, 5, (n_classes, 1))
     # A step is shorter than √(0.9² + 0.4²) < 1: the jitter is at most 0.2 long.
@@ -124,7 +124,7 @@ def _paths(n_classes: int, per_class: int, n_features: int, rng: np.random.Gener
 
 
 def _corners(n: int, n_features: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Different points with whole coordinates, so that any two are at least 1 apart."""
+    """Draw different points with whole coordinates, so that any two are at least 1 apart."""
     side = int(np.ceil((4 * n) ** (1 / n_features)))
     corners = np.empty((0, n_features), np.int64)
     while len(corners) < n:

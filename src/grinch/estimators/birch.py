@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -11,11 +12,12 @@ from grinch._checks import check_count
 from grinch.baselines.birch import BirchBuilder
 from grinch.baselines.perch import METRICS
 from grinch.errors import unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_vectors
+from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared
 from grinch.linkage.named import linkage_of
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Birch(IncrementalClusterer):
     """scikit-learn's BIRCH, with the tree behind it: a tree of cluster features that every point descends.
 
@@ -42,38 +44,15 @@ class Birch(IncrementalClusterer):
     [0, 1, 0, 1, 0]
     """
 
+    metric: str = "euclidean"
+    radius: float | str = "auto"
+    branching_factor: int = 50
+    cut: str = "sizeable"
+
     _own_parts = ()
 
-    def __init__(
-        self,
-        *,
-        metric: str = "euclidean",
-        radius: float | str = "auto",
-        branching_factor: int = 50,
-        n_clusters: int | None = None,
-        threshold: float | None = None,
-        cut: str = "sizeable",
-        layer: str | int = "auto",
-        min_cluster_size: int = 1,
-        noise: bool = False,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: bool | int = False,
-    ):
-        self.metric = metric
-        self.radius = radius
-        self.branching_factor = branching_factor
-        self.n_clusters = n_clusters
-        self.threshold = threshold
-        self.cut = cut
-        self.layer = layer
-        self.min_cluster_size = min_cluster_size
-        self.noise = noise
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _validate(self, X: Any, reset: bool) -> Prepared:
+    def prepare(self, X: Any, reset: bool) -> Prepared:
+        """Check the parameters, then X; nothing changes before all of them are accepted."""
         if self.metric not in METRICS:
             raise unknown_name("metric", self.metric, METRICS)
         radius: Any = self.radius

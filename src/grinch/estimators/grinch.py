@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 import time
 from contextlib import nullcontext
-from typing import Any, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,9 @@ from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
 from grinch.cuts.tracking import GrowingTree
 from grinch.errors import LinkageError, unknown_name
-from grinch.estimators.automatic import growing_tree
-from grinch.estimators.base import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
+from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared, locked, parameters_of
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.named import linkage_of
 from grinch.linkage.pairwise import Pairwise
@@ -35,13 +35,14 @@ from grinch.tree import NONE, Tree
 
 
 class Checked(NamedTuple):
-    """Parameters that were accepted, and what they stand for."""
+    """Parameters that were accepted, with the linkage and the rules that they name."""
 
     given: list[Any]
     linkage: VectorLinkage | Linkage
     rules: Rules
 
 
+@dataclass(eq=False, repr=False)
 class Grinch(IncrementalClusterer):
     """Incremental hierarchical clustering under any linkage function.
 
@@ -52,7 +53,7 @@ class Grinch(IncrementalClusterer):
     Parameters
     ----------
     linkage : str, Linkage or callable, default="average"
-        What similar means for two groups of points: ``"average"``, ``"cosine"`` (the cosine of the summed vectors),
+        The similarity of two groups of points: ``"average"``, ``"cosine"`` (the cosine of the summed vectors),
         ``"centroid"``, ``"ward"``, ``"tanimoto"`` (of the mean vectors: for fingerprints and other sets), ``"single"``
         or ``"complete"``; any function ``f(a, b)`` of two lists of records, higher for closer; an object with ``leaf``,
         ``merge`` and ``score`` (see :mod:`grinch.linkage`); or a function that ``numba.njit`` compiled, of two
@@ -63,7 +64,7 @@ class Grinch(IncrementalClusterer):
         scipy knows; for ``"single"`` and ``"complete"`` a distance that scipy knows (default ``"euclidean"``); for a
         compiled linkage, by what neighbours are looked for (default ``"cosine"``).
     mode : {"fast", "paper", "exact"} or Rules, default="fast"
-        Which moves are made and how far they reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's
+        The moves that are made, and their reach: ``"fast"`` for everyday use, ``"paper"`` with the paper's
         approximations, ``"exact"`` without any, which carries the paper's guarantee; or rules of your own, such as
         ``Rules.fast(cap=100)`` (:class:`~grinch.Rules`).
     n_clusters : int, optional
@@ -71,18 +72,18 @@ class Grinch(IncrementalClusterer):
     threshold : float, optional
         Cut the tree from the top at the first nodes whose children score at least this under the linkage.
     cut : {"sizeable", "height"}, default="sizeable"
-        Which splits ``n_clusters`` takes: those that are high and have many points on both sides, where an outlier
+        The splits that ``n_clusters`` takes: those that are high and have many points on both sides, where an outlier
         joins the branch that it left; or strictly the highest, for which every outlier is a cluster.
     layer : {"auto", "fine", "coarse"} or int, default="auto"
-        Which of ``layers_`` the automatic cut is: the best, an end of them, or a number from 0, the finest.
+        The one of ``layers_`` that the automatic cut takes: the best, an end of them, or a number from 0, the finest.
     min_cluster_size : int, default=1
-        Clusters have at least so many points: smaller groups join the nearest cluster of the branch they are in, or
+        Clusters have at least this many points: smaller groups join the nearest cluster of the branch they are in, or
         have -1 with ``noise``.
     noise : bool, default=False
         Label points that belong nowhere -1: those alone in their cluster, those with less than a quarter of their
         neighbours in it, and those much farther from their neighbours than is usual in it.
     search : {"auto", "exact", "index"}, source or list of sources, default="auto"
-        How neighbours are found: exactly (by matrix products for vectors, by asking a linkage about every point
+        The search for neighbours: exactly (by matrix products for vectors, by asking a linkage about every point
         otherwise), or approximately by an index of cells. ``"auto"`` is exact up to 16,384 vectors and goes on
         with the index. For a linkage of your own, :class:`~grinch.neighbors.ByVector`,
         :class:`~grinch.neighbors.ByKey`, or a list of them, name the candidates it is asked about.
@@ -108,7 +109,7 @@ class Grinch(IncrementalClusterer):
         Flat clusters, from 0, in the order in which their first points arrived: where clusters last longest, unless
         ``n_clusters`` or ``threshold`` say otherwise.
     n_clusters_ : int
-        How many flat clusters there are.
+        The number of flat clusters.
     layers_ : list of ndarrays
         The flat clusters of all resolutions that last, finest first, each within the next.
     layer_persistence_ : ndarray
@@ -118,9 +119,9 @@ class Grinch(IncrementalClusterer):
     clusters_ : list of lists
         The ids of the points of each flat cluster.
     refinements_ : list of Refinement
-        What each call of :meth:`refine` did and gained.
+        The work and the gain of each call of :meth:`refine`.
     stats_ : dict
-        How many rotations, pulls, grafts tried and made, restructurings, swaps, scores and merges there were.
+        Counts of rotations, pulls, grafts tried and made, restructurings, swaps, scores and merges.
     n_features_in_ : int
         Number of features (for vectors).
 
@@ -146,44 +147,17 @@ class Grinch(IncrementalClusterer):
     [0, 1, 0, 1]
     """
 
-    _own_parts = ("linkage", "search")
+    linkage: Any = "average"
+    _: KW_ONLY
+    metric: str | None = None
+    mode: str | Rules = "fast"
+    cut: str = "sizeable"
+    search: Any = "auto"
+    n_neighbors: int = N_NEIGHBORS
+    refine_passes: int = 0
+    check_linkage: bool = False
 
-    def __init__(
-        self,
-        linkage: Any = "average",
-        *,
-        metric: str | None = None,
-        mode: str | Rules = "fast",
-        n_clusters: int | None = None,
-        threshold: float | None = None,
-        cut: str = "sizeable",
-        layer: str | int = "auto",
-        min_cluster_size: int = 1,
-        noise: bool = False,
-        search: Any = "auto",
-        n_neighbors: int = N_NEIGHBORS,
-        refine_passes: int = 0,
-        shuffle: bool = False,
-        random_state: Any = None,
-        check_linkage: bool = False,
-        verbose: bool | int = False,
-    ):
-        self.linkage = linkage
-        self.metric = metric
-        self.mode = mode
-        self.n_clusters = n_clusters
-        self.threshold = threshold
-        self.cut = cut
-        self.layer = layer
-        self.min_cluster_size = min_cluster_size
-        self.noise = noise
-        self.search = search
-        self.n_neighbors = n_neighbors
-        self.refine_passes = refine_passes
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.check_linkage = check_linkage
-        self.verbose = verbose
+    _own_parts = ("linkage", "search")
 
     @locked
     def fit(self, X: Any, y: Any = None, *, ids: Any = None) -> Self:
@@ -193,7 +167,7 @@ class Grinch(IncrementalClusterer):
 
     @locked
     def fit_tree(self, X: Any, tree: Tree, *, ids: Any = None) -> Self:
-        """Begin with the tree that the points of X have already, whoever built it; ``partial_fit`` goes on from there.
+        """Begin with a tree that the points of X already have, from any source; ``partial_fit`` goes on from there.
 
         Leaf ``i`` of the tree is row ``i``. Nothing of it changes, but its scores become those of the linkage.
 
@@ -204,7 +178,7 @@ class Grinch(IncrementalClusterer):
         5
         """
         with self._unchanged_if_refused():
-            rows, new_builder, _ = self._validate(X, reset=True)
+            rows, new_builder, _ = self.prepare(X, reset=True)
             if not isinstance(tree, Tree) or tree.n_leaves != count_rows(rows):
                 raise ValueError(
                     f"tree must be a grinch.Tree with a leaf for each of the {count_rows(rows)} rows of X; got {tree!r}"
@@ -219,7 +193,7 @@ class Grinch(IncrementalClusterer):
 
     @locked
     def partial_fit(self, X: Any, y: Any = None, *, ids: Any = None, new_columns: bool = False) -> Self:
-        """Insert the points of X into the tree there is. ``y`` is ignored; ``ids`` name the points, each once.
+        """Insert the points of X into the current tree. ``y`` is ignored; ``ids`` name the points, each once.
 
         With ``new_columns``, a sparse X may have more columns than there were: those of the points in the tree are the
         first ones, and they have nothing in the others. It may also have fewer; its points then have nothing in the
@@ -231,51 +205,39 @@ class Grinch(IncrementalClusterer):
         [0, 1, 0, 1]
         """
         check_flag("new_columns", new_columns)
-        if not (new_columns and self.__sklearn_is_fitted__()):
+        if new_columns and self.__sklearn_is_fitted__():
+            X = self.with_new_columns(X)
+        if not new_columns or not self._keeps_sparse():
             return super().partial_fit(X, y, ids=ids)
-        summaries, before = self._engine().summaries, self.__dict__.get("n_features_in_")
-        self.n_features_in_ = self._columns_with(X)
+        summaries, before = self.engine().summaries, vars(self)["n_features_in_"]
+        self.n_features_in_ = max(before, getattr(X, "shape", (0, 0))[-1])
         try:
-            return super().partial_fit(self._widened(X, self.n_features_in_), y, ids=ids)
+            return super().partial_fit(X, y, ids=ids)
         finally:
             # Refused, or interrupted: as many as there are points with.
-            self.n_features_in_ = max(before or 0, getattr(summaries, "n_features", 0))
-
-    def _columns_with(self, X: Any) -> int:
-        """How many columns there are if X may have new ones."""
-        known, width = self.n_features_in_, getattr(X, "shape", (0, 0))[-1]
-        if width > known and not isinstance(self._engine().summaries, SparseSummaries):
-            raise ValueError(
-                f"new_columns needs a model that was begun with sparse rows; this one has dense rows of {known}"
-                f" columns, and X has {width}. Start again with fit and a scipy.sparse matrix"
-            )
-        return max(known, width)
-
-    def _widened(self, X: Any, width: int) -> Any:
-        """X with as many columns as there are by now, if rows are kept sparse."""
-        return with_columns(X, width) if isinstance(self._engine().summaries, SparseSummaries) else X
+            self.n_features_in_ = max(before, getattr(summaries, "n_features", 0))
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
-        """The cluster each point would join, without inserting it.
+        """Return the cluster that each point would join, without inserting it.
 
         A point joins the cluster of the place where it would be attached. With a ``threshold``, a point that no
         cluster takes at that threshold gets -1.
         """
         with placing():
-            return self._read(lambda fitted: self._predict(fitted, X))
+            return self.read_fit(lambda fitted: self._predict(fitted, X))
 
     def _predict(self, fitted: Fit, X: Any) -> npt.NDArray[np.int64]:
-        engine, rows = self._engine(), self._validate(X, reset=False).rows
+        engine, rows = self.engine(), self.prepare(X, reset=False).rows
         if engine.n_leaves == 0:
             return np.full(count_rows(rows), -1, dtype=np.int64)
-        places, cut = engine.place(rows), self._live_cut(fitted)
+        places, cut = engine.place(rows), fitted.live_cut(self._choice())
         if cut is not None:
             return _joined(cut.labels_of(places.sibling), cut.labels_of(places.nearest))
         nodes = [fitted.public_ids(engine.numbered(found)) for found in (places.nearest, places.sibling)]
         return self._labels_at(fitted, places, *nodes)
 
     def _labels_at(self, fitted: Fit, places: Places, nearest: Slots, sibling: Slots) -> npt.NDArray[np.int64]:
-        """The clusters of places, by the ids of the tree handed out."""
+        """Return the clusters of places, given by the ids of the tree handed out."""
         labels = self._node_labels(fitted)
         found = labels[sibling]
         if self.threshold is None:
@@ -286,7 +248,7 @@ class Grinch(IncrementalClusterer):
 
     @locked
     def remove(self, ids: Any) -> Self:
-        """Take points out of the tree, by their ids; the places they leave are repaired.
+        """Remove points from the tree by their ids, and repair the places they leave.
 
         ``ids`` are those of ``ids_``: as they were given with the points, or the points' positions. Those of the
         remaining points stay, and no position is given twice. The cost is that of inserting as many points.
@@ -297,8 +259,8 @@ class Grinch(IncrementalClusterer):
         >>> model.labels_.tolist()
         [0, 0, 1]
         """
-        fitted, engine = self._check_fitted(), self._engine()
-        slots = check_known_ids(ids, fitted.slot_of())
+        fitted, engine = self.current_fit(), self.engine()
+        slots = check_known_ids(ids, fitted.slot_of)
         self._take_out(fitted, engine, slots)
         return self
 
@@ -310,9 +272,9 @@ class Grinch(IncrementalClusterer):
         >>> model.update([1], [[3, 0]]).labels_.tolist()
         [0, 0, 0, 1]
         """
-        fitted, engine = self._check_fitted(), self._engine()
-        slots = check_known_ids(ids, fitted.slot_of())
-        rows = self._validate(X, reset=False).rows
+        fitted, engine = self.current_fit(), self.engine()
+        slots = check_known_ids(ids, fitted.slot_of)
+        rows = self.prepare(X, reset=False).rows
         if count_rows(rows) != len(slots):
             raise ValueError(
                 f"X must have a row for each of the {len(slots)} ids; got {count_rows(rows)}. Nothing was changed"
@@ -336,7 +298,7 @@ class Grinch(IncrementalClusterer):
 
     @locked
     def refine(self, passes: int = 1, *, points: str = "all", budget_seconds: float | None = None) -> Self:
-        """Improve the tree there is: insert points again, now that all their neighbours are known.
+        """Improve the current tree: insert points again, now that all their neighbours are known.
 
         Each pass takes the points out one by one and inserts them again beside the nearest of all points; then nodes
         swap places with their aunts as long as that brings neighbours together and the linkage does not object (not
@@ -362,7 +324,7 @@ class Grinch(IncrementalClusterer):
         >>> report.reinserted, report.cost_after < report.cost_before
         (300, True)
         """
-        fitted, engine = self._check_fitted(), self._engine()
+        fitted, engine = self.current_fit(), self.engine()
         check_count("passes", passes, 1)
         if points not in POINTS:
             raise unknown_name("points", points, POINTS)
@@ -371,58 +333,58 @@ class Grinch(IncrementalClusterer):
         if engine.n_leaves < 3:
             return self
         deadline = float("inf") if budget_seconds is None else time.perf_counter() + budget_seconds
-        with self._progress("refining", passes * engine.n_leaves) as advance:
+        # A tree that carries the guarantee is not given what does not keep it.
+        swaps = engine.rules.graft and not engine.rules.pull
+        with self._progress("refining", passes * engine.n_leaves) as advance, self._settled():
             try:
-                # A tree that carries the guarantee is not given what does not keep it.
-                swaps = engine.rules.graft and not engine.rules.pull
                 fitted.refinements.append(Refiner(engine, deadline, swaps, advance).refine(passes, points))
-            except LinkageError as error:
-                self._raise_with_ids(error)
             finally:
-                fitted.settle()
                 engine.lose_moves()
         return self
 
     @property
     def refinements_(self) -> list[Refinement]:
-        """What each call of ``refine`` did and gained, since the tree was begun."""
-        return self._read(lambda fitted: list(fitted.refinements))
+        """The work and the gain of each call of ``refine`` since the tree was begun."""
+        return self.read_fit(lambda fitted: list(fitted.refinements))
 
-    # For cuts that follow the tree, in a thread that alone uses the model ------------------------------------------
+    # For other rooms of the package, in a thread that alone uses the model -------------------------------------------
 
-    def growing_tree(self) -> GrowingTree | None:
-        """Return the tree under construction; None before the first points."""
-        return growing_tree(self._fitted) if self.__sklearn_is_fitted__() else None
-
-    def places(self, X: Any) -> Places:
-        """Return where points would be attached, by the nodes of the tree under construction, which has some points."""
-        return self._engine().place(self._validate(X, reset=False).rows)
-
-    # Within -------------------------------------------------------------------------------------------------------
-
-    def _take_out(self, fitted: Fit, engine: Engine, slots: npt.NDArray[np.intp], repair: bool = True) -> None:
-        try:
-            engine.remove(slots, repair)
-        except LinkageError as error:
-            self._raise_with_ids(error)
-        finally:
-            fitted.removed(slots)
-        self._close_gaps()
-
-    def _close_gaps(self, at_once: bool = False) -> None:
-        """Let nothing be left of points that were removed, once they are many, or at once."""
-        with uninterrupted():
-            kept = self._engine().compact(at_once)
-            if kept is not None:
-                self._fitted.ids.compact(kept)
-
-    def _engine(self) -> Engine:
-        engine = self._check_fitted().builder
+    def engine(self) -> Engine:
+        """Return the engine that builds the tree."""
+        engine = self.current_fit().builder
         assert isinstance(engine, Engine)
         return engine
 
-    def _validate(self, X: Any, reset: bool) -> Prepared:
-        _, linkage, rules = self._check_parameters(reset)
+    def growing_tree(self) -> GrowingTree | None:
+        """Return the tree under construction, for cuts that follow it; None before the first points."""
+        return self._fitted.growing_tree() if self.__sklearn_is_fitted__() else None
+
+    def places(self, X: Any) -> Places:
+        """Return where points would be attached, by the nodes of the tree under construction, which has some points."""
+        return self.engine().place(self.prepare(X, reset=False).rows)
+
+    def with_new_columns(self, X: Any) -> Any:
+        """Return X with at least as many columns as there are; refuses new ones unless rows are kept sparse."""
+        known, width = getattr(self, "n_features_in_", 0), getattr(X, "shape", (0, 0))[-1]
+        if self._keeps_sparse():
+            return with_columns(X, max(known, width))
+        if width > known:
+            raise ValueError(
+                f"new_columns needs a model that was begun with sparse rows; this one has dense rows of {known}"
+                f" columns, and X has {width}. Start again with fit and a scipy.sparse matrix"
+            )
+        return X
+
+    def close_gaps(self, at_once: bool = True) -> None:
+        """Leave nothing in memory of points that were removed: at once, or when they are many."""
+        with uninterrupted():
+            kept = self.engine().compact(at_once)
+            if kept is not None:
+                self._fitted.ids.compact(kept)
+
+    def prepare(self, X: Any, reset: bool) -> Prepared:
+        """Check the parameters, then X; nothing changes before all of them are accepted."""
+        _, linkage, rules = self.checked_parameters(reset)
         with nullcontext() if reset or not self._keeps_sparse() else hinting_at_columns(X, self.n_features_in_):
             rows = self._rows_for(linkage, X, reset, stays_sparse=stays_sparse(linkage))
 
@@ -440,6 +402,34 @@ class Grinch(IncrementalClusterer):
 
         return Prepared(rows, new_engine, linkage)
 
+    def checked_parameters(self, reset: bool = True) -> Checked:
+        """Check the parameters, unless they are those that were checked last for the current tree."""
+        given = [getattr(self, name) for name in parameters_of(type(self))]
+        fitted: Fit | None = None if reset else self.__dict__.get("_fitted")
+        known: Checked | None = None if fitted is None else fitted.checked
+        if known is not None and all(map(operator.is_, known.given, given)):
+            return known
+        linkage, rules = linkage_of(self.linkage, self.metric), rules_of(self.mode)
+        check_search(self.search)
+        check_count("n_neighbors", self.n_neighbors, 1)
+        check_count("refine_passes", self.refine_passes, 0)
+        self._choice()
+        checked = Checked(given, linkage, rules)
+        if fitted is not None:
+            fitted.checked = checked
+        return checked
+
+    # Within -------------------------------------------------------------------------------------------------------
+
+    def _take_out(self, fitted: Fit, engine: Engine, slots: npt.NDArray[np.intp], repair: bool = True) -> None:
+        try:
+            engine.remove(slots, repair)
+        except LinkageError as error:
+            self._raise_with_ids(error)
+        finally:
+            fitted.removed(slots)
+        self.close_gaps(at_once=False)
+
     @classmethod
     def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> Engine:
         linkage, search = linkage_of(parameters["linkage"], parameters["metric"]), parameters["search"]
@@ -452,31 +442,10 @@ class Grinch(IncrementalClusterer):
         builder.validate(int(self._fitted.parameters.get("n_neighbors", 1)))
 
     def _keeps_sparse(self) -> bool:
-        fitted: Fit | None = self.__dict__.get("_fitted")
-        return fitted is not None and isinstance(getattr(fitted.builder, "summaries", None), SparseSummaries)
-
-    def _check_parameters(self, reset: bool) -> Checked:
-        """Check the parameters, unless they are those that were checked last for the tree there is."""
-        given = [getattr(self, name) for name in parameters_of(type(self))]
-        fitted: Fit | None = None if reset else self.__dict__.get("_fitted")
-        known: Checked | None = None if fitted is None else fitted.checked
-        if known is not None and all(map(operator.is_, known.given, given)):
-            return known
-        linkage, rules = linkage_of(self.linkage, self.metric), self._rules()
-        check_search(self.search)
-        check_count("n_neighbors", self.n_neighbors, 1)
-        check_count("refine_passes", self.refine_passes, 0)
-        self._choice()
-        checked = Checked(given, linkage, rules)
-        if fitted is not None:
-            fitted.checked = checked
-        return checked
-
-    def _rules(self) -> Rules:
-        return rules_of(self.mode)
+        return self.__sklearn_is_fitted__() and isinstance(self.engine().summaries, SparseSummaries)
 
     def _candidates(self, linkage: VectorLinkage | Linkage, rules: Rules) -> Any:
-        """Where to look: for a linkage over the pairs of vectors by matrix products, where the distance allows it."""
+        """Return where to search: for linkages over pairs of vectors by matrix products, if the distance allows it."""
         if not isinstance(linkage, Pairwise) or not isinstance(self.search, str) or not rules.single_search:
             return self.search
         near = {"euclidean": "sqeuclidean", "sqeuclidean": "sqeuclidean", "cosine": "cosine"}.get(str(linkage.distance))
@@ -486,12 +455,12 @@ class Grinch(IncrementalClusterer):
 
 
 def stays_sparse(linkage: VectorLinkage | Linkage) -> bool:
-    """Whether sparse vectors need not be made dense: not for a compiled function, which sees whole means."""
+    """Return whether sparse vectors need not be made dense: not for a compiled function, which sees whole means."""
     return isinstance(linkage, VectorLinkage) and not linkage.is_custom
 
 
 def _joined(beside: npt.NDArray[np.int64], nearest: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The clusters of points by that of the node each would join, and that of its nearest neighbour.
+    """Return the clusters of points from that of the node each would join, and that of its nearest neighbour.
 
     Attached above the cut, a point would split a cluster off; it belongs with its nearest neighbour, if the search
     named any.
@@ -499,10 +468,11 @@ def _joined(beside: npt.NDArray[np.int64], nearest: npt.NDArray[np.int64]) -> np
     return np.where(beside < 0, nearest, beside)
 
 
+@dataclass(eq=False, repr=False)
 class Rotate(Grinch):
     """Grinch without grafts: each point goes beside its nearest neighbour and rotates upward while that improves.
 
-    One of the systems the paper compares with. See :class:`Grinch` for the parameters and what is found.
+    One of the systems the paper compares with. See :class:`Grinch` for parameters and attributes.
 
     Examples
     --------
@@ -511,48 +481,15 @@ class Rotate(Grinch):
     [0, 1, 0, 1]
     """
 
-    n_neighbors = 1
-    refine_passes = 0
-
-    def __init__(
-        self,
-        linkage: Any = "average",
-        *,
-        metric: str | None = None,
-        n_clusters: int | None = None,
-        threshold: float | None = None,
-        cut: str = "sizeable",
-        layer: str | int = "auto",
-        min_cluster_size: int = 1,
-        noise: bool = False,
-        search: Any = "auto",
-        check_linkage: bool = False,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: bool | int = False,
-    ):
-        self.linkage = linkage
-        self.metric = metric
-        self.n_clusters = n_clusters
-        self.threshold = threshold
-        self.cut = cut
-        self.layer = layer
-        self.min_cluster_size = min_cluster_size
-        self.noise = noise
-        self.search = search
-        self.check_linkage = check_linkage
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _rules(self) -> Rules:
-        return ROTATE
+    mode: ClassVar[Rules] = ROTATE  # type: ignore[misc]
+    n_neighbors: ClassVar[int] = 1  # type: ignore[misc]
+    refine_passes: ClassVar[int] = 0  # type: ignore[misc]
 
 
 class Online(Rotate):
     """The plainest incremental tree: each point becomes the sibling of its nearest neighbour, and that is all.
 
-    One of the systems the paper compares with. See :class:`Grinch` for the parameters and what is found.
+    One of the systems the paper compares with. See :class:`Grinch` for parameters and attributes.
 
     Examples
     --------
@@ -561,5 +498,4 @@ class Online(Rotate):
     [0, 1, 0, 1]
     """
 
-    def _rules(self) -> Rules:
-        return ONLINE
+    mode: ClassVar[Rules] = ONLINE  # type: ignore[misc]

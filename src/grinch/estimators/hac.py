@@ -1,13 +1,15 @@
-"""Agglomerative clustering of all points at once, under any linkage."""
+"""Agglomerative clustering under any linkage: of all points at once, or with a buffer of limited size."""
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from grinch._checks import check_flag, check_room_for_pairs, count_rows
+from grinch._checks import check_count, check_flag, check_room_for_pairs, count_rows
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
-from grinch.baselines.hac import BEST_FIRST, CHAIN, OF_MEANS, SCIPY, SCIPY_BYTES_PER_PAIR, HACBuilder
-from grinch.estimators.base import Prepared, TreeClusterer
+from grinch.baselines.hac import BEST_FIRST, CHAIN, OF_MEANS, SCIPY, SCIPY_BYTES_PER_PAIR, BufferBuilder, HACBuilder
+from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared, TreeClusterer
+from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of, metric_in_full
 from grinch.saving.state import item
 
@@ -18,6 +20,7 @@ NOT_REDUCIBLE = ("centroid", "cosine", "tanimoto")
 NOT_SCIPYS = ("dot", "hellinger")
 
 
+@dataclass(eq=False, repr=False)
 class HAC(TreeClusterer):
     """Hierarchical agglomerative clustering: merge the two closest groups, again and again, until one is left.
 
@@ -64,34 +67,14 @@ class HAC(TreeClusterer):
     [0, 0, 1, 1]
     """
 
-    _first_default_metric = "euclidean"
+    linkage: Any = "average"
+    _: KW_ONLY
+    metric: str | None = None
+    lean: bool = False
+    cut: str = "sizeable"
 
-    def __init__(
-        self,
-        linkage: Any = "average",
-        *,
-        metric: str | None = None,
-        lean: bool = False,
-        n_clusters: int | None = None,
-        threshold: float | None = None,
-        cut: str = "sizeable",
-        layer: str | int = "auto",
-        min_cluster_size: int = 1,
-        noise: bool = False,
-        verbose: bool | int = False,
-    ):
-        self.linkage = linkage
-        self.metric = metric
-        self.lean = lean
-        self.n_clusters = n_clusters
-        self.threshold = threshold
-        self.cut = cut
-        self.layer = layer
-        self.min_cluster_size = min_cluster_size
-        self.noise = noise
-        self.verbose = verbose
-
-    def _validate(self, X: Any, reset: bool) -> Prepared:
+    def prepare(self, X: Any, reset: bool) -> Prepared:
+        """Check the parameters, then X; nothing changes before all of them are accepted."""
         metric = self._resolve_metric()
         linkage = linkage_of(self.linkage, metric)
         if self.lean and isinstance(self.linkage, str) and self.linkage in NOT_REDUCIBLE:
@@ -126,8 +109,56 @@ class HAC(TreeClusterer):
         return isinstance(self.linkage, str) and self.linkage in SCIPY_LINKAGES and self.metric not in NOT_SCIPYS
 
     def _resolve_metric(self) -> str | None:
-        """The metric as Grinch names it."""
+        """Return the metric as Grinch names it."""
         is_of_means = isinstance(self.linkage, str) and self.linkage in OF_MEANS
         if is_of_means and self.metric == "euclidean":
             return "sqeuclidean"
         return metric_in_full(self.linkage, self.metric)
+
+
+@dataclass(eq=False, repr=False)
+class MiniBatchHAC(IncrementalClusterer):
+    """HAC on a buffer: when it is full, the best pair in it is merged, and the next record enters.
+
+    With a buffer as large as the data it is HAC. The tree of what has arrived so far is that of merging what is in the
+    buffer; points that arrive later go on with the buffer as it was.
+
+    Parameters
+    ----------
+    linkage : str, Linkage or callable, default="average"
+        Any linkage that :class:`~grinch.Grinch` takes.
+    metric : str, optional
+        As in :class:`~grinch.Grinch`: for ``"average"`` the default is ``"sqeuclidean"``.
+    buffer_size : int, default=2000
+        The number of nodes that wait to be merged, at least 2.
+    n_clusters, threshold, cut, layer, min_cluster_size, noise, shuffle, random_state, verbose
+        As in :class:`~grinch.Grinch`; so are ``tree_``, ``labels_``, ``ids_``, ``clusters_`` and ``stats_``.
+
+    Examples
+    --------
+    >>> from grinch import MiniBatchHAC
+    >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8], [3, 0.2]]
+    >>> MiniBatchHAC(buffer_size=3, n_clusters=2).fit_predict(X).tolist()
+    [0, 1, 0, 1, 0]
+    """
+
+    linkage: Any = "average"
+    _: KW_ONLY
+    metric: str | None = None
+    buffer_size: int = 2000
+    cut: str = "sizeable"
+
+    def prepare(self, X: Any, reset: bool) -> Prepared:
+        """Check the parameters, then X; nothing changes before all of them are accepted."""
+        linkage = linkage_of(self.linkage, self.metric)
+        size = check_count("buffer_size", self.buffer_size, 2)
+        self._choice()
+        rows = self._rows_for(linkage, X, reset)
+        n = count_rows(rows) + (0 if reset else self.n_leaves_)
+        check_room_for_pairs(min(size, n), HEAP_BYTES_PER_PAIR, "MiniBatchHAC", "a smaller buffer_size")
+        n_features = rows.shape[1] if isinstance(linkage, VectorLinkage) else 0
+        return Prepared(rows, lambda: BufferBuilder(linkage, n_features, size), linkage)
+
+    @classmethod
+    def _builder_from_state(cls, state: Any, parameters: dict[str, Any]) -> BufferBuilder:
+        return BufferBuilder.from_state(state, linkage_of(parameters["linkage"], parameters["metric"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from grinch import cuts
@@ -11,15 +12,16 @@ from grinch.baselines.perch import METRICS, PerchBuilder
 from grinch.baselines.perch_moves import PerchRules
 from grinch.cuts.costs import COSTS
 from grinch.errors import unknown_name
-from grinch.estimators.base import IncrementalClusterer, Prepared
 from grinch.estimators.checks import check_vectors
 from grinch.estimators.fit import Fit
+from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared
 from grinch.linkage.named import linkage_of
 from grinch.tree import Tree
 
 SEARCHES = ("exact", "beam")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Perch(IncrementalClusterer):
     """PERCH: points go beside their nearest neighbour, and nodes rotate where one is masked (Kobren et al., KDD 2017).
 
@@ -33,7 +35,7 @@ class Perch(IncrementalClusterer):
     search : {"exact", "beam"}, default="exact"
         Look for the nearest neighbour among all leaves, or down the tree along the boxes nearest to the point.
     beam_width : int, default=10
-        How many boxes the beam search goes on with.
+        The number of boxes that the beam search keeps.
     balance : bool, default=False
         Also rotate where that makes the tree more balanced and masks nothing (PERCH-B).
     max_leaves : int, optional
@@ -60,45 +62,19 @@ class Perch(IncrementalClusterer):
     [0, 1, 0, 1, 0]
     """
 
+    metric: str = "euclidean"
+    search: str = "exact"
+    beam_width: int = 10
+    balance: bool = False
+    max_leaves: int | None = None
+    exact_leaves: int = 16
+    cost: str = "half_diameter_times_n"
+
     _own_parts = ()
     _free = (*IncrementalClusterer._free, "cost")
 
-    def __init__(
-        self,
-        *,
-        metric: str = "euclidean",
-        search: str = "exact",
-        beam_width: int = 10,
-        balance: bool = False,
-        max_leaves: int | None = None,
-        exact_leaves: int = 16,
-        n_clusters: int | None = None,
-        cost: str = "half_diameter_times_n",
-        threshold: float | None = None,
-        layer: str | int = "auto",
-        min_cluster_size: int = 1,
-        noise: bool = False,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: bool | int = False,
-    ):
-        self.metric = metric
-        self.search = search
-        self.beam_width = beam_width
-        self.balance = balance
-        self.max_leaves = max_leaves
-        self.exact_leaves = exact_leaves
-        self.n_clusters = n_clusters
-        self.cost = cost
-        self.threshold = threshold
-        self.layer = layer
-        self.min_cluster_size = min_cluster_size
-        self.noise = noise
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _validate(self, X: Any, reset: bool) -> Prepared:
+    def prepare(self, X: Any, reset: bool) -> Prepared:
+        """Check the parameters, then X; nothing changes before all of them are accepted."""
         for name, accepted in (("metric", METRICS), ("search", SEARCHES), ("cost", COSTS)):
             if getattr(self, name) not in accepted:
                 raise unknown_name(name, getattr(self, name), accepted)
@@ -125,6 +101,6 @@ class Perch(IncrementalClusterer):
         return (self.cost,)
 
     def _splits(self, fitted: Fit, tree: Tree, n_clusters: int) -> Mask:
-        assert fitted.points is not None
-        costs = cuts.node_costs(tree, fitted.points, self.cost)
+        assert isinstance(fitted.builder, PerchBuilder)
+        costs = cuts.node_costs(tree, fitted.by_row(fitted.builder.points()), self.cost)
         return cuts.splits_by_cost(tree, costs, n_clusters)

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from grinch.core.rules import Rules, rules_of
 from grinch.errors import unknown_name
-from grinch.estimators.base import TreeClusterer
 from grinch.estimators.birch import Birch
 from grinch.estimators.grinch import Grinch, Online, Rotate
-from grinch.estimators.hac import HAC
-from grinch.estimators.minibatch import MiniBatchHAC
+from grinch.estimators.hac import HAC, MiniBatchHAC
 from grinch.estimators.perch import Perch
+from grinch.estimators.tree_clusterer import TreeClusterer
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import linkage_of
 

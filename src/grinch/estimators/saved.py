@@ -42,7 +42,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, linkage: Any = None, search: Any = None) -> Any:
-    """Open a model that :meth:`~grinch.estimators.base.TreeClusterer.save` wrote; it goes on where it was.
+    """Open a model that :meth:`~grinch.estimators.tree_clusterer.TreeClusterer.save` wrote; it goes on where it was.
 
     Nothing in the file is run, and nothing is imported because a file says so. A linkage or search of your own is
     looked up by its name among the modules that are imported already.

@@ -1,7 +1,8 @@
-"""The insides of a sparse matrix, which anyone can change: checked before compiled code goes by them."""
+"""Checks of the arrays inside a sparse matrix, which users can change, before compiled code relies on them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,7 +12,7 @@ BUILD_AGAIN = "Nothing was inserted; build it again from rows and columns, for e
 
 
 def check_indices(X: Any) -> None:
-    """Compiled code would write past the end of an array for an index that is out of range.
+    """Refuse indices out of range, for which compiled code would write past the end of an array.
 
     The other formats have no such indices (dia), or scipy checks them when it converts them (dok).
     """
@@ -24,7 +25,7 @@ def check_indices(X: Any) -> None:
 
 
 def checked_csr(X: Any) -> Any:
-    """A sparse matrix in sparse rows; what scipy has made of it is checked as well."""
+    """Return a sparse matrix in sparse rows; the result of scipy's conversion is checked as well."""
     check_indices(X)
     rows = X.tocsr()
     if rows is not X:
@@ -36,10 +37,8 @@ def _check_coo(X: Any) -> None:
     n_rows, n_columns = _shape(X)
     if not X.row.shape == X.col.shape == (len(X.data),):
         _refuse(f"has a row and a column for each of its {len(X.data)} values; got {len(X.row)} and {len(X.col)}")
-    _check_range("rows", X.row, n_rows)
-    at = _first_outside(X.col, n_columns)
-    if at is not None:
-        _refuse_index("columns", X.col[at], n_columns, f"in row {X.row[at]}")
+    _check_range("rows", X.row, n_rows, lambda at: f"at place {at}")
+    _check_range("columns", X.col, n_columns, lambda at: f"in row {X.row[at]}")
 
 
 def _check_compressed(X: Any) -> None:
@@ -53,15 +52,16 @@ def _check_compressed(X: Any) -> None:
         _refuse(f"has one of its indices for each of its {len(X.data)} values; got {len(indices)}")
     if not (indptr[0] == 0 and indptr[-1] <= len(indices) and (indptr[1:] >= indptr[:-1]).all()):
         _refuse("has an indptr that rises from 0 to at most the number of its indices")
-    at = _first_outside(indices, others)
-    if at is not None:
+
+    def where(at: int) -> str:
         line = min(int(np.searchsorted(indptr, at, side="right")) - 1, lines - 1)
-        where = f"in column {line}" if X.format == "csc" else f"in row {line * high}"
-        _refuse_index("indices", indices[at], others, where)
+        return f"in column {line}" if X.format == "csc" else f"in row {line * high}"
+
+    _check_range("indices", indices, others, where)
 
 
 def _block(X: Any) -> tuple[int, int]:
-    """The rows and columns of a block: of all but BSR matrices 1 and 1."""
+    """Return the rows and columns of a block: 1 and 1 except for BSR matrices."""
     if X.format != "bsr":
         if X.data.ndim != 1:
             _refuse(f"has its values in one dimension; got {X.data.ndim}")
@@ -89,16 +89,10 @@ def _shape(X: Any) -> tuple[int, int]:
     return n_rows, n_columns
 
 
-def _check_range(name: str, index: npt.NDArray[Any], length: int) -> None:
-    at = _first_outside(index, length)
-    if at is not None:
-        _refuse_index(name, index[at], length, f"at place {at}")
-
-
-def _first_outside(index: npt.NDArray[Any], length: int) -> int | None:
-    if not len(index) or (index.min() >= 0 and index.max() < length):
-        return None
-    return int(np.argmax((index < 0) | (index >= length)))
+def _check_range(name: str, index: npt.NDArray[Any], length: int, where: Callable[[int], str]) -> None:
+    if len(index) and not (index.min() >= 0 and index.max() < length):
+        at = int(np.argmax((index < 0) | (index >= length)))
+        _refuse_index(name, index[at], length, where(at))
 
 
 def _refuse_index(name: str, wrong: Any, length: int, where: str) -> NoReturn:

@@ -19,8 +19,7 @@ from sklearn.utils import check_random_state
 from grinch._checks import check_count
 from grinch._types import Ids
 from grinch.errors import unknown_name
-from grinch.estimators.advice import no_advice
-from grinch.estimators.checks import check_vectors
+from grinch.estimators.checks import check_vectors, no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.hints.neighbors import agreed_neighbors, neighbor_cost
 from grinch.linkage.base import VectorLinkage

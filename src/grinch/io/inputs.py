@@ -1,4 +1,4 @@
-"""Points of any kind that a user hands in, as rows on disk."""
+"""Points of any kind that a user hands in, as rows on disk that every worker reads for itself."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ import scipy.sparse
 
 from grinch.errors import ShardError, cause_of
 from grinch.estimators.checks import check_columns, check_kind, check_not_records, check_records, check_values
-from grinch.io.parquet import asked_columns, default_columns
+from grinch.io.parquet import choose_names
 from grinch.io.points import FileError, float_type
 from grinch.io.rows import (
     ArrayRows,
     Rows,
     SparseRows,
-    is_written,
     memmap_rows,
     npy_rows,
     parquet_rows,
@@ -36,9 +35,12 @@ from grinch.io.rows import (
 from grinch.io.write import digest, replacing
 
 if TYPE_CHECKING:
-    from grinch.sharded.running import Workers
+    from grinch.running import Workers
 
 SUFFIXES = (".parquet", ".npy")
+STAGE = "input"
+# Names that pyarrow, pandas and polars give to some types of numbers.
+NUMBERS = {"boolean": "bool", "float": "float32", "halffloat": "float16", "double": "float64"}
 
 
 def open_rows(
@@ -49,7 +51,7 @@ def open_rows(
     records: bool | None = None,
     workers: Workers | None = None,
 ) -> Rows:
-    """Points of any kind as rows that every worker reads for itself.
+    """Open points of any kind as rows that every worker reads for itself.
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ def open_rows(
     records : bool, optional
         Whether the members of a list are records rather than rows of numbers; by default, unless they are numbers.
     workers : Workers, optional
-        Who computes the blocks of a dask array or dataframe.
+        The workers that compute the blocks of a dask array or dataframe.
 
     Examples
     --------
@@ -80,21 +82,12 @@ def open_rows(
         return _from_files(X, columns)
     place = Path(folder) / "input"
     place.mkdir(parents=True, exist_ok=True)
-    if is_dask(X) and not records:
-        return dask_rows(X, place, columns, workers)
+    if hasattr(X, "__dask_graph__") and not records:
+        return _dask_rows(X, place, columns, workers)
     if records or (records is None and _looks_like_records(X)):
         return record_rows(check_records(X, "one of your own"), place)
     mapped = memmap_rows(X) if isinstance(X, np.memmap) and columns is None else None
-    return mapped or matrix_rows(X, place, columns)
-
-
-def _are_paths(X: Any) -> bool:
-    """A path, or a list of nothing else; texts are taken for paths only if all of them end like one."""
-    if isinstance(X, (str, os.PathLike)):
-        return True
-    if not isinstance(X, (list, tuple)) or not X:
-        return False
-    return all(isinstance(path, os.PathLike) or (isinstance(path, str) and path.endswith(SUFFIXES)) for path in X)
+    return mapped or _matrix_rows(X, place, columns)
 
 
 def _looks_like_records(X: Any) -> bool:
@@ -110,6 +103,18 @@ def _looks_like_records(X: Any) -> bool:
         return True  # of different lengths
 
 
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def _are_paths(X: Any) -> bool:
+    """Tell a path, or a list of nothing else; texts are taken for paths only if all of them end like one."""
+    if isinstance(X, (str, os.PathLike)):
+        return True
+    if not isinstance(X, (list, tuple)) or not X:
+        return False
+    return all(isinstance(path, os.PathLike) or (isinstance(path, str) and path.endswith(SUFFIXES)) for path in X)
+
+
 def _from_files(X: Any, columns: Sequence[str] | str | None) -> Rows:
     paths = found_paths(X) if isinstance(X, (str, os.PathLike)) else [Path(path) for path in X]
     for path in paths:
@@ -121,13 +126,17 @@ def _from_files(X: Any, columns: Sequence[str] | str | None) -> Rows:
         raise FileError(f"X must be files that all end in .parquet or all in .npy; got {got}")
     if suffixes == {".parquet"}:
         return parquet_rows(paths, columns)
-    if columns is not None:
-        raise ValueError("columns are of Parquet files and data frames; .npy files have none")
+    _check_no_columns(columns, ".npy files have none")
     return npy_rows(paths)
 
 
+def _check_no_columns(columns: Any, why: str) -> None:
+    if columns is not None:
+        raise ValueError(f"columns are of Parquet files and data frames; {why}")
+
+
 def found_paths(X: str | os.PathLike[str]) -> list[Path]:
-    """The file, those of a folder and the folders in it, or those that a pattern matches."""
+    """Return the file, those of a folder and the folders in it, or those that a pattern matches."""
     path = Path(X)
     if path.is_dir():
         found = [
@@ -137,30 +146,30 @@ def found_paths(X: str | os.PathLike[str]) -> list[Path]:
             # Left behind by other tools: halves of files, and what they know of the others.
             if not any(part[0] in "._" for part in file.relative_to(path).parts)
         ]
-        if not found:
-            raise FileError(f"X: there is no .parquet and no .npy file in folder {str(path)!r}")
-        return sorted(found, key=_by_number)
-    if not path.exists() and glob.has_magic(str(path)):
+        missing = f"X: there is no .parquet and no .npy file in folder {str(path)!r}"
+    elif not path.exists() and glob.has_magic(str(path)):
         found = [Path(name) for name in glob.glob(str(path), recursive=True)]
-        if not found:
-            raise FileError(f"X: no file matches {str(path)!r}")
-        return sorted(found, key=_by_number)
-    return [path]
+        missing = f"X: no file matches {str(path)!r}"
+    else:
+        return [path]
+    if not found:
+        raise FileError(missing)
+    return sorted(found, key=_by_number)
 
 
 def _by_number(path: Path) -> list[tuple[str, int]]:
-    """part-2 before part-10."""
+    """Sort part-2 before part-10."""
     parts = re.split(r"(\d+)", str(path))
     return [(text, int(number or 0)) for text, number in zip(parts[::2], [*parts[1::2], ""], strict=True)]
 
 
-Blocks = Iterator[npt.NDArray[Any]]
+# Points in memory, written once ---------------------------------------------------------------------------------------
 
 
-def matrix_rows(X: Any, folder: Path, columns: Sequence[str] | str | None) -> ArrayRows | SparseRows:
-    """The rows of an array, a sparse matrix or a frame, in files that have their digest for a name."""
+def _matrix_rows(X: Any, folder: Path, columns: Sequence[str] | str | None) -> ArrayRows | SparseRows:
+    """Write the rows of an array, a sparse matrix or a frame to files that have their digest for a name."""
+    check_kind(X)
     if scipy.sparse.issparse(X) and columns is None:
-        check_kind(X)
         return sparse_rows(X, folder)
     matrix = _as_matrix(X, columns)
     n_rows, width = matrix.shape
@@ -169,17 +178,17 @@ def matrix_rows(X: Any, folder: Path, columns: Sequence[str] | str | None) -> Ar
     dtype = float_type(matrix.dtype)
     stamp = _digest(matrix, dtype)
     path = folder / f"{stamp}.npy"
-    if not is_written(path):
+    if written_file(path) is None:
         check_room(folder, n_rows * width * dtype.itemsize)
         with replacing(path, "wb") as file:
             write_header(file, (n_rows, width), dtype)
             for block in _blocks(matrix, dtype):
                 file.write(block.data)
-    return ArrayRows((written_file(path)[0],), width, stamp, checked=True)
+    return _joined([path], stamp)
 
 
 def write_header(file: IO[bytes], shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-    """The beginning of an .npy file."""
+    """Write the beginning of an .npy file."""
     np.lib.format.write_array_header_1_0(file, {"descr": dtype.str, "fortran_order": False, "shape": shape})
 
 
@@ -194,11 +203,9 @@ def check_room(folder: Path, needed: int) -> None:
 
 
 def _as_matrix(X: Any, columns: Sequence[str] | str | None) -> Any:
-    check_kind(X)
-    if is_frame(X):
-        return frame_matrix(X, frame_columns(X, columns))
-    if columns is not None:
-        raise ValueError(f"columns are of Parquet files and data frames; X is {type(X).__name__} and has none")
+    if _is_frame(X):
+        return _frame_matrix(X, columns)
+    _check_no_columns(columns, f"X is {type(X).__name__} and has none")
     try:
         rows = np.asarray(X)
         rows = rows.astype(np.float64) if rows.dtype == object else rows
@@ -217,7 +224,7 @@ def _as_matrix(X: Any, columns: Sequence[str] | str | None) -> Any:
 
 
 def _digest(matrix: Any, dtype: np.dtype[Any]) -> str:
-    """Of shape, type and all numbers, which are checked on the way."""
+    """Return a digest of shape, type and all numbers, which are checked on the way."""
     found = hashlib.blake2b(f"{matrix.shape} {dtype.str}".encode(), digest_size=16)
     row = 0
     for block in _blocks(matrix, dtype):
@@ -227,27 +234,78 @@ def _digest(matrix: Any, dtype: np.dtype[Any]) -> str:
     return found.hexdigest()
 
 
-def _blocks(matrix: Any, dtype: np.dtype[Any]) -> Blocks:
+def _blocks(matrix: Any, dtype: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
     n_rows, width = matrix.shape
     step = rows_per_piece(width)
     for start in range(0, n_rows, step):
-        block = matrix[start : start + step]
-        yield np.ascontiguousarray(block, dtype=dtype)
+        yield np.ascontiguousarray(matrix[start : start + step], dtype=dtype)
 
 
-if TYPE_CHECKING:
-    from grinch.sharded.running import Workers
-
-STAGE = "input"
+# Frames of pandas and polars ------------------------------------------------------------------------------------------
 
 
-def is_dask(X: Any) -> bool:
-    """Whether it is a collection of dask."""
-    return hasattr(X, "__dask_graph__")
+def _is_frame(X: Any) -> bool:
+    """Tell a data frame: one of pandas or polars, or a part of one of dask."""
+    return hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "shape")
 
 
-def dask_rows(X: Any, folder: Path, columns: Sequence[str] | str | None, workers: Workers | None) -> ArrayRows:
-    """The rows of the blocks in order. A block that is on disk from an earlier run is not computed again."""
+def _frame_matrix(frame: Any, columns: Sequence[str] | str | None) -> npt.NDArray[Any]:
+    """Return the values of the columns asked for, all of numbers, or the only one of lists; NaN if missing."""
+    kinds = {name: _number_type(frame[name]) for name in frame.columns}
+    numbers = [name for name, kind in kinds.items() if kind is not None]
+    wanted = kinds if columns is None else [columns] if isinstance(columns, str) else columns
+    lists = [name for name, kind in kinds.items() if kind is None and name in wanted and _is_of_lists(frame[name])]
+    names = choose_names(kinds, numbers, lists, columns, "X")
+    if len(names) == 1 and names[0] in lists:
+        return _stacked(frame[names[0]].to_list(), names[0])
+    chosen = frame[list(names)]
+    try:
+        types = {name: float_type(kinds[name] or "float64") for name in names}
+        values = [_values(chosen[name], types[name]) for name in names]
+    except (TypeError, ValueError):
+        check_columns(chosen)
+        raise
+    return np.column_stack(values).astype(float_type(*types.values()), copy=False)
+
+
+def _stacked(lists: list[Any], name: Any) -> npt.NDArray[Any]:
+    for row, values in enumerate(lists):
+        if values is None or len(values) != len(lists[0]):
+            raise ValueError(
+                f"X must have lists of equal length; column {name!r} has"
+                f" {'none' if values is None else len(values)} in row {row}, and {len(lists[0])} numbers in the first"
+            )
+    rows = np.array(lists)
+    return rows.astype(float_type(rows.dtype), copy=False)
+
+
+def _is_of_lists(column: Any) -> bool:
+    kind = str(column.dtype).lower()
+    if kind != "object":
+        return kind.startswith(("list", "array", "large_list", "fixed_size_list"))
+    return isinstance(next((value for value in column.to_list() if value is not None), None), (list, tuple, np.ndarray))
+
+
+def _number_type(column: Any) -> str | None:
+    """Return numpy's name of the numbers of a column: of Int16, ``double[pyarrow]``, Decimal; None if it has none."""
+    kind = re.split(r"[\[(]", str(column.dtype).lower())[0]
+    if kind.startswith("decimal"):
+        return "float64"
+    kind = NUMBERS.get(kind, kind)
+    return kind if re.fullmatch(r"u?int\d+|float\d+|bool", kind) else None
+
+
+def _values(column: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if hasattr(column, "null_count"):
+        return np.asarray(column.cast(float).to_numpy())
+    return np.asarray(column.to_numpy(dtype=dtype, na_value=np.nan))
+
+
+# Arrays and frames of dask: each block is written by the worker that has it -------------------------------------------
+
+
+def _dask_rows(X: Any, folder: Path, columns: Sequence[str] | str | None, workers: Workers | None) -> ArrayRows:
+    """Write the blocks in order. A block that is on disk from an earlier run is not computed again."""
     from dask.base import tokenize
 
     blocks = _delayed_blocks(X, columns)
@@ -255,17 +313,16 @@ def dask_rows(X: Any, folder: Path, columns: Sequence[str] | str | None, workers
     place = folder / stamp
     place.mkdir(exist_ok=True)
     paths = [place / f"block-{number:05d}.npy" for number in range(len(blocks))]
-    missing = {path: block for path, block in zip(paths, blocks, strict=True) if not is_written(path)}
+    missing = {path: block for path, block in zip(paths, blocks, strict=True) if written_file(path) is None}
     if missing:
         _write_all(missing, columns, workers, folder)
     return _joined(paths, stamp)
 
 
 def _delayed_blocks(X: Any, columns: Any) -> list[Any]:
-    """One for each range of rows, however many those are."""
+    """Return one for each range of rows, whatever their number."""
     if hasattr(X, "chunks") and getattr(X, "ndim", 0) == 2:
-        if columns is not None:
-            raise ValueError("columns are of Parquet files and data frames; X is a dask array and has none")
+        _check_no_columns(columns, "X is a dask array and has none")
         whole_rows = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
         return list(whole_rows.to_delayed().ravel())
     if hasattr(X, "npartitions") and hasattr(X, "columns"):
@@ -289,27 +346,23 @@ def _write_all(missing: dict[Path, Any], columns: Any, workers: Workers | None, 
     if workers is None:
         dask.compute(*tasks.values())
         return
+    from distributed import as_completed
+
     futures = dict(zip(workers.client.compute(list(tasks.values())), tasks, strict=True))
     try:
-        _wait(futures, folder)
+        for future in as_completed(futures):
+            try:
+                future.result()
+            except Exception as error:
+                raise ShardError(STAGE, futures[future].stem, cause_of(error), str(folder)) from error
     finally:
         workers.client.cancel(list(futures))
 
 
-def _wait(futures: dict[Any, Path], folder: Path) -> None:
-    from distributed import as_completed
-
-    for future in as_completed(futures):
-        try:
-            future.result()
-        except Exception as error:
-            raise ShardError(STAGE, futures[future].stem, cause_of(error), str(folder)) from error
-
-
 def write_block(block: Any, path: str, columns: Any) -> int:
-    """Write the rows of a block as .npy, when they are known to be finite; the value is their number."""
-    if is_frame(block):
-        rows = frame_matrix(block, frame_columns(block, columns)) if len(block) else np.empty((0, 0), np.float32)
+    """Write the rows of a block as .npy, when they are known to be finite; return their number."""
+    if _is_frame(block):
+        rows = _frame_matrix(block, columns) if len(block) else np.empty((0, 0), np.float32)
     else:
         rows = block.toarray() if scipy.sparse.issparse(block) else np.asarray(block)
     rows = np.ascontiguousarray(rows, dtype=float_type(rows.dtype))
@@ -321,85 +374,15 @@ def write_block(block: Any, path: str, columns: Any) -> int:
 
 
 def _joined(paths: Sequence[Path], stamp: str) -> ArrayRows:
-    """The blocks that have rows; all must be equally wide."""
-    found = [(path, *written_file(path)) for path in paths]
-    full = [(path, file, width) for path, file, width in found if file.n_rows]
+    """Open the blocks that have rows; all must be equally wide."""
+    found = {path: written for path in paths if (written := written_file(path)) is not None}
+    full = {path: (file, width) for path, (file, width) in found.items() if file.n_rows}
     if not full:
         raise ValueError(f"X must have at least one row; all of its {len(paths)} blocks are empty")
-    first, _, n_features = full[0]
-    for path, _, width in full:
+    first, (_, n_features) = next(iter(full.items()))
+    for path, (_, width) in full.items():
         if width != n_features:
             raise FileError(
                 f"X must be equally wide everywhere; {path.stem} has {width} columns, and {first.stem} {n_features}"
             )
-    return ArrayRows(tuple(file for _, file, _ in full), n_features, stamp, checked=True)
-
-
-# What pyarrow and polars call some types of numbers.
-OTHER_NAMES = {"boolean": "bool", "float": "float32", "halffloat": "float16"}
-
-
-def is_frame(X: Any) -> bool:
-    """Whether it is a data frame: one of pandas or polars, or a part of one of dask."""
-    return hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "shape")
-
-
-def frame_columns(frame: Any, columns: Sequence[str] | str | None) -> list[Any]:
-    """Those asked for, or all of numbers, or the only one of lists."""
-    names = list(frame.columns)
-    if columns is not None:
-        return asked_columns(columns, names)
-    kinds = {name: _kind(frame[name]) for name in names}
-    numbers, lists = ([name for name in names if kinds[name] == kind] for kind in ("number", "list"))
-    return default_columns(numbers, lists, "X")
-
-
-def frame_matrix(frame: Any, names: Sequence[Any]) -> npt.NDArray[Any]:
-    """The values of some columns; those that are missing are NaN."""
-    if len(names) == 1 and _kind(frame[names[0]]) == "list":
-        return _stacked(frame[names[0]].to_list(), names[0])
-    chosen = frame[list(names)]
-    try:
-        types = [_numpy_type(chosen[name]) for name in names]
-        columns = [_values(chosen[name]) for name in names]
-    except (TypeError, ValueError):
-        check_columns(chosen)
-        raise
-    return np.column_stack(columns).astype(float_type(*set(types)), copy=False)
-
-
-def _stacked(lists: list[Any], name: Any) -> npt.NDArray[Any]:
-    for row, values in enumerate(lists):
-        if values is None or len(values) != len(lists[0]):
-            raise ValueError(
-                f"X must have lists of equal length; column {name!r} has"
-                f" {'none' if values is None else len(values)} in row {row}, and {len(lists[0])} numbers in the first"
-            )
-    rows = np.array(lists)
-    return rows.astype(float_type(rows.dtype), copy=False)
-
-
-def _kind(column: Any) -> str:
-    kind = str(column.dtype).lower()
-    if kind.startswith(("list", "array", "large_list", "fixed_size_list")):
-        return "list"
-    if kind == "object":
-        first = next((value for value in column.to_list() if value is not None), None)
-        return "list" if isinstance(first, (list, tuple, np.ndarray)) else "other"
-    return "number" if kind.split("[")[0].startswith(("int", "uint", "float", "double", "bool", "decimal")) else "other"
-
-
-def _numpy_type(column: Any) -> str:
-    """A name that numpy knows: Int16 of pandas and polars, ``double[pyarrow]``, Decimal."""
-    kind = str(column.dtype).lower().split("[")[0].split("(")[0]
-    try:
-        return np.dtype(OTHER_NAMES.get(kind, kind)).str
-    except TypeError:
-        return "float64"
-
-
-def _values(column: Any) -> npt.NDArray[Any]:
-    if hasattr(column, "null_count"):
-        return np.asarray(column.cast(float).to_numpy())
-    dtype = np.float32 if float_type(_numpy_type(column)) == np.float32 else np.float64
-    return np.asarray(column.to_numpy(dtype=dtype, na_value=np.nan))
+    return ArrayRows(tuple(file for file, _ in full.values()), n_features, stamp, checked=True)

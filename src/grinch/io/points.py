@@ -1,9 +1,11 @@
-"""Points of a file, the columns asked for, and errors about files."""
+"""Points of a file, the columns asked for, and the checks and errors that all readers share."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -14,6 +16,11 @@ from grinch.errors import unknown_name
 
 # What a message shows of a long value, and of many names.
 LONGEST_SHOWN, MOST_NAMES = 60, 20
+STANDARD_INPUT = Path("-")
+# Formats of text, and how it may be packed.
+TEXT, PACKED = (".csv", ".tsv", ".jsonl", ".json", ".ndjson", ".txt"), (".gz", ".xz")
+# Where the system does not say how much memory is free.
+USUAL_MEMORY = 8_000_000_000
 
 
 class Points(NamedTuple):
@@ -32,7 +39,40 @@ class Points(NamedTuple):
 
 
 class FileError(ValueError):
-    """A file that cannot be read as points."""
+    """A file that cannot be read."""
+
+
+def ending_of(path: Path) -> str:
+    """Return the format that a name promises: ``.csv`` for ``news.csv.gz``, and for the standard input."""
+    name = path.with_suffix("") if path.suffix in PACKED else path
+    return ".csv" if path == STANDARD_INPUT else name.suffix.lower()
+
+
+def check_file(path: Path, formats: Collection[str], what: str = "FILE") -> str:
+    """Return the format of a file that is there and has one of these formats."""
+    listed = f"{', '.join(formats)} (text also in {' or '.join(PACKED)})"
+    ending = ending_of(path)
+    if path == STANDARD_INPUT:
+        return ending
+    if not path.exists():
+        raise FileError(f"{what} {str(path)!r} does not exist")
+    if path.is_dir():
+        raise FileError(f"{what} {str(path)!r} is a folder; give a file ending in {listed}")
+    if ending not in formats or (path.suffix in PACKED and ending not in TEXT):
+        raise FileError(f"{what} must end in {listed}; got {path.name!r}")
+    return ending
+
+
+@contextmanager
+def blaming(path: str | Path, ending: str, what: str = "FILE") -> Iterator[None]:
+    """Turn whatever a damaged file makes the reader of its format raise into a FileError."""
+    try:
+        yield
+    except (FileError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise FileError(f"{what} {str(path)!r} cannot be read as {ending} (truncated or damaged?): {why}") from error
 
 
 class Asked(NamedTuple):
@@ -74,10 +114,6 @@ def shown(value: object) -> str:
     """A value as Python writes it, cut short."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
-
-
-# Where the system does not say how much memory is free.
-USUAL_MEMORY = 8_000_000_000
 
 
 def check_unpacked_size(name: str, size: int) -> None:

@@ -7,70 +7,107 @@ import json
 import mmap
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch.errors import missing_extra
 from grinch.estimators.checks import check_values, in_order
 from grinch.estimators.sparse_checks import checked_csr
 from grinch.io.arrays import read_header
-from grinch.io.parquet import (
-    Columns,
-    choose_columns,
-    fill_from_columns,
-    fill_from_lists,
-    list_width,
-)
-from grinch.io.points import FileError, float_type
+from grinch.io.parquet import Columns, choose_columns, fill, list_width, open_parquet
+from grinch.io.points import FileError, blaming, float_type
 from grinch.io.read import read_points
 from grinch.io.write import digest, replacing
 
 # A piece is read in one go; of float32.
 PIECE_BYTES = 32 * 2**20
+# A row group is decoded from its beginning: one that is cut into too many pieces is read too often, and pieces that are
+# too large take too much memory.
+MOST_CUTS, LARGEST_CUT = 8, 4 * PIECE_BYTES
+# Rows are decoded in batches of about this many bytes.
+BATCH_BYTES = 4 * 2**20
+# A column that is being read takes some MB, of pages and values that repeat.
+COLUMNS_AT_A_TIME = 64
+# The first records by which the size of one is estimated, and the most in a piece.
+SAMPLED, MOST_RECORDS = 100, 100_000
 
 Pieces = list[tuple[int, int]]
 
 
-class Rows(Protocol):
-    """Points on disk. Small, so that it goes to every worker."""
+class Rows(ABC):
+    """Points on disk. Small, so that it goes to every worker.
 
-    @property
-    def n_rows(self) -> int:
-        """The number of points."""
+    ``n_rows`` is the number of points, ``n_features`` that of columns (0 for records), ``stamp`` the same for the same
+    content, as far as can be known without reading all of it. ``pieces`` are first row and the row after the last of
+    what is read in one go, in order.
+    """
 
-    @property
-    def n_features(self) -> int:
-        """The number of columns; 0 for records."""
+    n_rows: Any
+    n_features: Any
+    pieces: Any
+    stamp: Any
 
-    @property
-    def pieces(self) -> Pieces:
-        """First row and the row after the last of what is read in one go, in order."""
-
-    @property
-    def stamp(self) -> str:
-        """The same for the same content, as far as can be told without reading all of it."""
-
+    @abstractmethod
     def read(self, piece: int) -> Any:
-        """The rows of a piece: a matrix of float32 or float64, all of them finite, or a list of records."""
+        """Return the rows of a piece: a matrix of float32 or float64, all of them finite, or a list of records."""
+
+    def read_some(self, piece: int, inside: npt.NDArray[np.int64]) -> Any:
+        """Return the rows at these positions of a piece."""
+        return taken(self.read(piece), inside)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Any:
-        """These rows, in ascending order."""
+        """Return these rows, which must be in ascending order."""
+        wanted, n_rows = np.asarray(rows, dtype=np.int64), self.n_rows
+        if not len(wanted):
+            return self.read_some(0, wanted)
+        if wanted[0] < 0 or wanted[-1] >= n_rows or (np.diff(wanted) < 0).any():
+            raise ValueError(f"rows must be in ascending order, from 0 to {n_rows - 1}; got {wanted!r:.80}")
+        starts = np.array([start for start, _ in self.pieces])
+        bounds = np.searchsorted(wanted, [*starts, n_rows])
+        pieces = np.flatnonzero(np.diff(bounds)).tolist()
+        return joined([self.read_some(i, wanted[bounds[i] : bounds[i + 1]] - starts[i]) for i in pieces])
+
+
+# Rows in memory: a matrix, a sparse matrix, or a list of records ------------------------------------------------------
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Return rows one after the other."""
+    if not parts:
+        return []
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    if scipy.sparse.issparse(parts[0]):
+        return scipy.sparse.vstack(parts, format="csr")
+    return [record for part in parts for record in part]
+
+
+def taken(rows: Any, positions: npt.NDArray[np.integer]) -> Any:
+    """Return the rows at these positions."""
+    return rows[positions] if hasattr(rows, "shape") else [rows[i] for i in positions.tolist()]
+
+
+def n_bytes(rows: Any) -> int:
+    """Return the bytes of rows, as far as they are known."""
+    if scipy.sparse.issparse(rows):
+        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
+    return int(rows.nbytes) if isinstance(rows, np.ndarray) else 0
 
 
 def rows_per_piece(n_features: int) -> int:
-    """As many rows as a piece may have."""
+    """Return the number of rows that a piece may have."""
     return max(1, PIECE_BYTES // (4 * n_features))
 
 
 def cut_into_pieces(lengths: Iterable[int], longest: int) -> Pieces:
-    """Pieces of parts that follow each other; no piece is in two parts.
+    """Cut parts that follow each other into pieces; no piece is in two parts.
 
     >>> cut_into_pieces([5, 2], 3)
     [(0, 3), (3, 5), (5, 7)]
@@ -83,26 +120,13 @@ def cut_into_pieces(lengths: Iterable[int], longest: int) -> Pieces:
     return pieces
 
 
-def by_piece(
-    pieces: Pieces, rows: npt.NDArray[np.int64], take: Callable[[int, npt.NDArray[np.int64]], Any]
-) -> list[Any]:
-    """What ``take`` returns for each piece that has some of the rows; it is given their positions in the piece."""
-    wanted = np.asarray(rows, dtype=np.int64)
-    n_rows = pieces[-1][1] if pieces else 0
-    if len(wanted) and (wanted[0] < 0 or wanted[-1] >= n_rows or (np.diff(wanted) < 0).any()):
-        raise ValueError(f"rows must be in ascending order, from 0 to {n_rows - 1}; got {wanted!r:.80}")
-    starts = np.array([start for start, _ in pieces])
-    bounds = np.searchsorted(wanted, [*starts, n_rows])
-    return [
-        take(piece, wanted[bounds[piece] : bounds[piece + 1]] - starts[piece])
-        for piece in np.flatnonzero(np.diff(bounds)).tolist()
-    ]
-
-
 def stamp_of_files(paths: Iterable[str | Path], *more: object) -> str:
-    """By path, size and time of the last change of each; ``more`` is what else is to be the same."""
+    """Return a digest of path, size and time of the last change of each file, and of ``more``."""
     files = [(os.fspath(path), (state := os.stat(path)).st_size, state.st_mtime_ns) for path in paths]
     return digest(json.dumps([files, [repr(thing) for thing in more]]))
+
+
+# Arrays ---------------------------------------------------------------------------------------------------------------
 
 
 class ArrayFile(NamedTuple):
@@ -117,8 +141,8 @@ class ArrayFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ArrayRows:
-    """The rows of one matrix after the other."""
+class ArrayRows(Rows):
+    """The rows of one matrix after the other, in files where they lie as they do in memory."""
 
     files: tuple[ArrayFile, ...]
     n_features: int
@@ -128,59 +152,49 @@ class ArrayRows:
 
     @property
     def n_rows(self) -> int:
-        """The number of points."""
         return sum(file.n_rows for file in self.files)
 
     @cached_property
     def pieces(self) -> Pieces:
-        """First row and the row after the last of what is read in one go."""
         return cut_into_pieces((file.n_rows for file in self.files), rows_per_piece(self.n_features))
 
     def read(self, piece: int) -> npt.NDArray[Any]:
-        """The rows of a piece."""
         start, stop = self.pieces[piece]
         return self._copy(start, slice(0, stop - start))
 
-    def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """These rows, in ascending order."""
-        parts = by_piece(self.pieces, rows, lambda piece, inside: self._copy(self.pieces[piece][0], inside))
-        return np.concatenate(parts) if parts else np.empty((0, self.n_features), self._dtype)
-
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        return float_type(*{file.dtype for file in self.files})
+    def read_some(self, piece: int, inside: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        return self._copy(self.pieces[piece][0], inside)
 
     def _copy(self, start: int, inside: slice | npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Some rows from ``start`` on. The file is mapped only for this, since its pages count as the process's."""
+        """Copy some rows from ``start`` on. The file is mapped for this only, as its pages count as the process's."""
         number = int(np.searchsorted(self._first_rows, start, side="right")) - 1
         file, first = self.files[number], start - int(self._first_rows[number])
         shape = (file.n_rows, self.n_features)
         whole = np.memmap(file.path, file.dtype, "r", file.offset, shape, "F" if file.by_column else "C")
         where = slice(first, first + inside.stop) if isinstance(inside, slice) else first + inside
-        found = np.array(np.asarray(whole)[where], dtype=self._dtype, order="C")
+        dtype = float_type(*{file.dtype for file in self.files})
+        rows = np.array(np.asarray(whole)[where], dtype=dtype, order="C")
         if not self.checked:
-            _check(found, first, inside, file)
-        return found
+            self._check(rows, where, f" of file {file.path!r}")
+        return rows
+
+    def _check(self, rows: npt.NDArray[Any], numbers: slice | npt.NDArray[np.int64], where: str) -> None:
+        if isinstance(numbers, slice):
+            check_values(rows, numbers.start, where)
+            return
+        try:
+            check_values(rows)
+        except ValueError:
+            for number, row in zip(numbers.tolist(), rows, strict=True):
+                check_values(row[None], number, where)
 
     @cached_property
     def _first_rows(self) -> npt.NDArray[np.int64]:
         return np.cumsum([0, *(file.n_rows for file in self.files[:-1])])
 
 
-def _check(found: npt.NDArray[Any], first: int, inside: slice | npt.NDArray[np.int64], file: ArrayFile) -> None:
-    where = f" of file {file.path!r}"
-    if isinstance(inside, slice):
-        check_values(found, first, where)
-        return
-    try:
-        check_values(found)
-    except ValueError:
-        for row, values in zip(inside.tolist(), found, strict=True):
-            check_values(values[None], first + row, where)
-
-
 def npy_rows(paths: Sequence[Path]) -> ArrayRows:
-    """The rows of .npy files, which must be equally wide."""
+    """Open the rows of .npy files, which must be equally wide."""
     files: list[ArrayFile] = []
     width = 0
     for path in paths:
@@ -196,7 +210,7 @@ def npy_rows(paths: Sequence[Path]) -> ArrayRows:
 
 
 def memmap_rows(rows: np.memmap[Any, Any]) -> ArrayRows | None:
-    """The rows of a memory map as they are in its file; None if what is in memory may differ from that."""
+    """Open the rows of a memory map as they are in its file; None if what is in memory may differ from that."""
     base: object = rows.base
     # A part of a memory map is one too, with the place of the whole.
     is_whole = isinstance(base, mmap.mmap) and (rows.flags.c_contiguous or rows.flags.f_contiguous)
@@ -212,28 +226,22 @@ def _mapped(rows: Any, path: Path) -> ArrayFile:
     return ArrayFile(str(path), rows.shape[0], rows.dtype.str, rows.offset, not rows.flags.c_contiguous)
 
 
-def written_file(path: Path) -> tuple[ArrayFile, int]:
-    """A matrix that was written here, which may have no rows, and its width."""
-    with open(path, "rb") as file:
-        header = read_header(path.name, file, path.stat().st_size)
-        n_rows, width = header.shape
-        return ArrayFile(str(path.resolve()), n_rows, header.dtype.str, file.tell(), False), width
-
-
-def is_written(path: Path) -> bool:
-    """Whether such a matrix is there, and whole."""
+def written_file(path: Path) -> tuple[ArrayFile, int] | None:
+    """Return a matrix that was written here, which may have no rows, and its width; None if it is not there, whole."""
     try:
-        written_file(path)
+        with open(path, "rb") as file:
+            header = read_header(path.name, file, path.stat().st_size)
+            n_rows, width = header.shape
+            return ArrayFile(str(path.resolve()), n_rows, header.dtype.str, file.tell(), False), width
     except (OSError, ValueError):
-        return False
-    return True
+        return None
 
 
-PARTS = ("ends", "columns", "values")
+# Sparse matrices ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class SparseRows:
+class SparseRows(Rows):
     """The rows of a CSR matrix in three files."""
 
     path: str
@@ -241,30 +249,23 @@ class SparseRows:
     n_features: int
     n_entries: int
     stamp: str
+    parts: ClassVar = ("ends", "columns", "values")
 
     @cached_property
     def pieces(self) -> Pieces:
-        """First row and the row after the last of what is read in one go."""
-        longest = max(1, PIECE_BYTES * self.n_rows // (8 * max(self.n_entries, 1)))
-        return cut_into_pieces([self.n_rows], longest)
+        return cut_into_pieces([self.n_rows], max(1, PIECE_BYTES * self.n_rows // (8 * max(self.n_entries, 1))))
 
     def read(self, piece: int) -> Any:
-        """The rows of a piece."""
         start, stop = self.pieces[piece]
-        ends, columns, values = (np.load(_file(Path(self.path), part), mmap_mode="r") for part in PARTS)
+        ends, columns, values = (np.load(_part_path(self.path, part), mmap_mode="r") for part in self.parts)
         indptr = np.array(ends[start : stop + 1])
         here = slice(int(indptr[0]), int(indptr[-1]))
         parts = np.array(values[here]), np.array(columns[here]), indptr - indptr[0]
         return scipy.sparse.csr_matrix(parts, shape=(stop - start, self.n_features))
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Any:
-        """These rows, in ascending order."""
-        parts = by_piece(self.pieces, rows, lambda piece, inside: self.read(piece)[inside])
-        return scipy.sparse.vstack(parts, format="csr") if parts else self.read(0)[:0]
-
 
 def sparse_rows(X: Any, folder: Path) -> SparseRows:
-    """The rows of a sparse matrix in files that have their digest for a name."""
+    """Write the rows of a sparse matrix to files that have their digest for a name."""
     rows = in_order(checked_csr(X))
     if not rows.shape[0] or not rows.shape[1]:
         raise ValueError(f"X must have at least one row and one column; got {rows.shape[0]} and {rows.shape[1]}")
@@ -273,26 +274,20 @@ def sparse_rows(X: Any, folder: Path) -> SparseRows:
     found = hashlib.blake2b(f"sparse {rows.shape}".encode(), digest_size=16)
     for array in arrays:
         found.update(np.ascontiguousarray(array).data)
-    path = folder / found.hexdigest()
-    for part, array in zip(PARTS, arrays, strict=True):
-        if not _file(path, part).exists():
-            with replacing(_file(path, part), "wb") as file:
+    path = str(folder / found.hexdigest())
+    for part, array in zip(SparseRows.parts, arrays, strict=True):
+        if not os.path.exists(_part_path(path, part)):
+            with replacing(_part_path(path, part), "wb") as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)
     n_rows, n_features = rows.shape
-    return SparseRows(str(path), int(n_rows), int(n_features), int(rows.nnz), found.hexdigest())
+    return SparseRows(path, int(n_rows), int(n_features), int(rows.nnz), found.hexdigest())
 
 
-def _file(path: Path, part: str) -> Path:
-    return path.with_name(f"{path.name}.{part}.npy")
+def _part_path(path: str, part: str) -> str:
+    return f"{path}.{part}.npy"
 
 
-# A row group is decoded from its beginning: one that is cut into too many pieces is read too often, and pieces that are
-# too large take too much memory.
-MOST_CUTS, LARGEST_CUT = 8, 4 * PIECE_BYTES
-# Rows are decoded in batches of about this many bytes.
-BATCH_BYTES = 4 * 2**20
-# A column that is being read takes some MB, of pages and values that repeat.
-COLUMNS_AT_A_TIME = 64
+# Parquet --------------------------------------------------------------------------------------------------------------
 
 
 class Part(NamedTuple):
@@ -307,7 +302,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParquetRows:
+class ParquetRows(Rows):
     """The rows of one Parquet file after the other."""
 
     paths: tuple[str, ...]
@@ -318,45 +313,27 @@ class ParquetRows:
 
     @property
     def n_rows(self) -> int:
-        """The number of points."""
         return sum(part.n_rows for part in self.parts)
 
     @cached_property
     def pieces(self) -> Pieces:
-        """First row and the row after the last of what is read in one go."""
         stops = np.cumsum([part.n_rows for part in self.parts]).tolist()
         return list(zip([0, *stops], stops, strict=False))
 
     def read(self, piece: int) -> npt.NDArray[Any]:
-        """The rows of a piece."""
-        part = self.parts[piece]
+        part, names, is_list = self.parts[piece], self.columns.names, self.columns.is_list
         rows = np.empty((part.n_rows, self.n_features), self.columns.dtype)
-        path, row = self.paths[part.file], self.pieces[piece][0] - self._first_rows[part.file]
-        for left in range(0, len(self.columns.names), COLUMNS_AT_A_TIME):
-            names = self.columns.names[left : left + COLUMNS_AT_A_TIME]
-            where = slice(None) if self.columns.is_list else slice(left, left + len(names))
-            self._fill(rows[:, where], part, names, row)
-        check_values(rows, row, f" of file {path!r}")
+        before = sum(one.n_rows for one in self.parts[:piece] if one.file == part.file)
+        path = self.paths[part.file]
+        for left in range(0, len(names), COLUMNS_AT_A_TIME):
+            some = names[left : left + COLUMNS_AT_A_TIME]
+            target = rows if is_list else rows[:, left : left + len(some)]
+            fill(target, self._batches(part, some), some, is_list, path, before)
+        check_values(rows, before, f" of file {path!r}")
         return rows
 
-    def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """These rows, in ascending order. Every piece that has one of them is read."""
-        parts = by_piece(self.pieces, rows, lambda piece, inside: self.read(piece)[inside])
-        return np.concatenate(parts) if parts else np.empty((0, self.n_features), self.columns.dtype)
-
-    def _fill(self, rows: npt.NDArray[Any], part: Part, names: tuple[str, ...], row: int) -> None:
-        """Put the values of some columns where they belong."""
-        done = 0
-        for batch in self._batches(part, names):
-            target = rows[done : done + batch.num_rows]
-            if self.columns.is_list:
-                fill_from_lists(target, batch, names[0], self.paths[part.file], row + done)
-            else:
-                fill_from_columns(target, batch, names, self.paths[part.file], row + done)
-            done += batch.num_rows
-
     def _batches(self, part: Part, names: tuple[str, ...]) -> Iterator[Any]:
-        """The rows of a part, in batches."""
+        """Yield the rows of a part, in batches."""
         size = min(max(1, BATCH_BYTES // (4 * self.n_features)), part.n_rows)
         before, left = part.skip, part.n_rows
         with open_parquet(self.paths[part.file]) as file:
@@ -369,58 +346,31 @@ class ParquetRows:
                 if not left:
                     return
 
-    @cached_property
-    def _first_rows(self) -> list[int]:
-        """The number of the first row of each file."""
-        counts = np.zeros(len(self.paths) + 1, dtype=np.int64)
-        for part in self.parts:
-            counts[part.file + 1] += part.n_rows
-        return list(np.cumsum(counts).tolist())
-
-
-def open_parquet(path: str) -> Any:
-    """A Parquet file; its columns are read through small buffers, since there may be many of them."""
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise missing_extra("reading .parquet", "pyarrow", "parquet") from None
-    return pyarrow.parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
-
 
 def parquet_rows(paths: Sequence[Path], columns: Sequence[str] | str | None) -> ParquetRows:
-    """The rows of Parquet files with the same columns; only the heads of the files are read."""
+    """Open the rows of Parquet files with the same columns; only the heads of the files are read."""
     resolved = tuple(str(path.resolve()) for path in paths)
     chosen: Columns | None = None
     n_features, groups = 0, []
     for path in resolved:
-        try:
-            with open_parquet(path) as file:
-                found = choose_columns(file.schema_arrow, columns, path)
-                _check_same(found, chosen or found, path, resolved[0])
-                chosen = chosen or found
-                n_features = n_features or (list_width(file, found) if found.is_list else len(found.names))
-                groups.append([file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)])
-        except (FileError, ImportError):
-            raise
-        # Whatever a damaged file makes the reader raise, it is the file that is to blame.
-        except Exception as error:
-            raise FileError(f"X: {path!r} cannot be read as .parquet (truncated or damaged?): {error}") from error
+        with blaming(path, ".parquet", "X:"), open_parquet(path) as file:
+            found = choose_columns(file.schema_arrow, columns, path)
+            chosen = chosen or found
+            if found != chosen:
+                raise FileError(
+                    f"X must be files with the same columns; those of {path!r} are {found.shown()}, and those of"
+                    f" {resolved[0]!r} are {chosen.shown()}"
+                )
+            n_features = n_features or (list_width(file, found) if found.is_list else len(found.names))
+            groups.append([file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)])
     if chosen is None or not n_features:
         raise FileError(f"X must have rows; there are none in {resolved[0]!r}" + " and the others" * (len(paths) > 1))
     parts = [part for number, sizes in enumerate(groups) for part in _parts(number, sizes, n_features)]
     return ParquetRows(resolved, tuple(parts), chosen, n_features, stamp_of_files(resolved, chosen))
 
 
-def _check_same(found: Columns, first: Columns, path: str, first_path: str) -> None:
-    if found != first:
-        raise FileError(
-            f"X must be files with the same columns; those of {path!r} are {found.shown()}, and those of"
-            f" {first_path!r} are {first.shown()}"
-        )
-
-
 def _parts(file: int, sizes: list[int], n_features: int) -> list[Part]:
-    """Small row groups together, and large ones cut."""
+    """Put small row groups together, and cut large ones."""
     longest, parts = rows_per_piece(n_features), list[Part]()
     for group, size in enumerate(sizes):
         last = parts[-1] if parts else None
@@ -434,14 +384,12 @@ def _parts(file: int, sizes: list[int], n_features: int) -> list[Part]:
     return parts
 
 
-# So many of the first records say how large one is.
-SAMPLED = 100
-MOST_RECORDS = 100_000
+# Records --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class RecordRows:
-    """Records in a file of pickles, one for each piece."""
+class RecordRows(Rows):
+    """Records of any kind in a file of pickles, one for each piece."""
 
     path: str
     pieces: Pieces
@@ -451,69 +399,47 @@ class RecordRows:
 
     @property
     def n_rows(self) -> int:
-        """The number of records."""
         return self.pieces[-1][1]
 
     def read(self, piece: int) -> list[Any]:
-        """The records of a piece."""
         with open(self.path, "rb") as file:
             file.seek(self.offsets[piece])
             return list(pickle.load(file))
 
-    def take(self, rows: npt.NDArray[np.int64]) -> list[Any]:
-        """These records, in ascending order."""
-
-        def some(piece: int, inside: npt.NDArray[np.int64]) -> list[Any]:
-            records = self.read(piece)
-            return [records[position] for position in inside.tolist()]
-
-        return [record for part in by_piece(self.pieces, rows, some) for record in part]
-
 
 def record_rows(records: list[Any], folder: Path) -> RecordRows:
-    """Records in a file that has their digest for a name."""
+    """Write records to a file that has their digest for a name."""
     stamp = _digest(records)
     path, index = folder / f"{stamp}.pickles", folder / f"{stamp}.json"
     if not (path.exists() and index.exists()):
-        offsets, step = [0], _records_per_piece(records)
+        size = len(_pickled(records[:SAMPLED])) / min(len(records), SAMPLED)
+        offsets, step = [0], max(1, min(MOST_RECORDS, int(PIECE_BYTES / size)))
         with replacing(path, "wb") as file:
             for start in range(0, len(records), step):
                 offsets.append(offsets[-1] + file.write(_pickled(records[start : start + step], start)))
         with replacing(index) as text:
             text.write(json.dumps({"step": step, "offsets": offsets[:-1]}))
     kept = json.loads(index.read_text(encoding="utf-8"))
-    pieces = [(start, min(start + kept["step"], len(records))) for start in range(0, len(records), kept["step"])]
+    pieces = cut_into_pieces([len(records)], kept["step"])
     return RecordRows(str(path.resolve()), pieces, tuple(kept["offsets"]), stamp)
 
 
-def _records_per_piece(records: list[Any]) -> int:
-    size = len(_pickled(records[:SAMPLED])) / min(len(records), SAMPLED)
-    return max(1, min(MOST_RECORDS, int(PIECE_BYTES / size)))
-
-
 def _pickled(records: list[Any], first: int = 0) -> bytes:
-    """Classes of a script or a notebook go along by what they are, since workers cannot import them."""
+    """Pickle records; classes of a script or a notebook go along by value, since workers cannot import them."""
     try:
         import cloudpickle
     except ImportError:
         return pickle.dumps(records)
     try:
         return bytes(cloudpickle.dumps(records))
-    except (TypeError, AttributeError, pickle.PicklingError):
-        _refuse(records, first)
-
-
-def _refuse(records: list[Any], first: int) -> NoReturn:
-    import cloudpickle
-
-    for position, record in enumerate(records, first):
-        try:
-            cloudpickle.dumps(record)
-        except (TypeError, AttributeError, pickle.PicklingError) as error:
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        if len(records) == 1:
             raise ValueError(
-                f"X must hold records that can be pickled to go to workers; number {position}, a"
-                f" {type(record).__name__}, cannot: {error}"
+                f"X must hold records that can be pickled to go to workers; number {first}, a"
+                f" {type(records[0]).__name__}, cannot: {error}"
             ) from None
+    for position, record in enumerate(records, first):
+        _pickled([record], position)
     raise ValueError("X must hold records that can be pickled to go to workers; together they cannot")
 
 
@@ -525,7 +451,7 @@ def _digest(records: list[Any]) -> str:
 
 
 def _contents(records: list[Any]) -> Iterator[bytes]:
-    """The same bytes for the same record, in every process: not so of pickles, where sets are in any order."""
+    """Yield the same bytes for the same record, in every process: not so of pickles, where sets are in any order."""
     for position, record in enumerate(records):
         try:
             yield json.dumps(record, sort_keys=True).encode()

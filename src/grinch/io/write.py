@@ -8,11 +8,25 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, Literal, overload
 
 # What spreadsheets take for the beginning of a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# Tasks run side by side in threads, each of which has a value of its own.
+_recorded: ContextVar[dict[Path, int] | None] = ContextVar("recorded", default=None)
+
+
+@contextmanager
+def recording_writes() -> Iterator[dict[Path, int]]:
+    """Yield a dict that is filled with the files that :func:`replacing` writes inside, and their sizes in bytes."""
+    written: dict[Path, int] = {}
+    token = _recorded.set(written)
+    try:
+        yield written
+    finally:
+        _recorded.reset(token)
 
 
 @overload
@@ -56,6 +70,8 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
             temporary.chmod(target.stat().st_mode)
         os.replace(temporary, target)
         _sync_folder(target.parent)
+        if (recorded := _recorded.get()) is not None:
+            recorded[Path(path)] = target.stat().st_size
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()

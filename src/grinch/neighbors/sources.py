@@ -294,7 +294,7 @@ class _SharedKeys:
 
     def write(self, at: int, records: Sequence[Any]) -> None:
         del self.of_record[at:]
-        self.of_record += [_as_keys(self.source.keys(record)) for record in records]
+        self.of_record += [as_keys(self.source.keys(record)) for record in records]
 
     def _file(self, stop: int) -> None:
         """Enter records under their keys up to ``stop``; take out what was entered beyond it."""
@@ -340,7 +340,7 @@ class _SharedKeys:
         return {position for key in keys for position in self.of_key.get(key, ())[-self.source.most :]}
 
 
-def _as_keys(keys: Any) -> tuple[Hashable, ...]:
+def as_keys(keys: Any) -> tuple[Hashable, ...]:
     if keys is None:
         return ()
     if isinstance(keys, (list, tuple, set, frozenset)):

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.spatial.distance import cdist
 
-from grinch._types import Floats
+from grinch._checks import check_count
+from grinch._types import Floats, Ids, Labels
 from grinch.cuts import check_n_clusters
-from grinch.plots.branch_places import Paint, Places, paint, place, row_heights
-from grinch.plots.commonest import GivenLabels, Groups, groups
-from grinch.plots.heights import draw_scale
-from grinch.plots.naming import Naming
-from grinch.plots.outline import Branch, in_order, outline
-from grinch.plots.similarity import by_labels, by_vectors
+from grinch.plots.names import MOST, NEARLY_ALL, GivenLabels, LabelGroups, Naming, default_size, groups, whole_nodes
 from grinch.plots.style import (
+    ACCENT,
     AS_IT_IS,
     GREY,
     INK,
     LETTER,
     PALE,
+    PALETTE,
+    Scale,
+    cluster_slots,
     counted,
+    draw_scale,
     hide_spines,
     keep_inside,
     lines_in,
     new_axes,
+    scale_of,
     settle,
     shortened,
     wrapped,
@@ -137,7 +141,7 @@ def _fitting(tree: Tree, outlined: Callable[[int], list[Branch]], n_clusters: in
 
 
 def _distances(
-    branches: list[Branch], naming: Naming, vectors: npt.ArrayLike | None, classes: Groups | None
+    branches: list[Branch], naming: Naming, vectors: npt.ArrayLike | None, classes: LabelGroups | None
 ) -> Floats | None:
     """How far apart the last branches are, by their places in the list, if there is something to tell by."""
     last = [i for i, branch in enumerate(branches) if not branch.parts]
@@ -169,7 +173,7 @@ def _captions(tree: Tree, naming: Naming, nodes: list[int]) -> list[tuple[str, s
     return found
 
 
-def _title(tree: Tree, branches: list[Branch], cut: Groups | None) -> str:
+def _title(tree: Tree, branches: list[Branch], cut: LabelGroups | None) -> str:
     n, last = tree.n_leaves, sum(not branch.parts for branch in branches)
     n_clusters = 0 if cut is None else len(cut.named.names)
     said = counted(n, "point") + (f" in {counted(n_clusters, 'cluster')}" if n_clusters else "")
@@ -272,3 +276,233 @@ def _draw_starts(ax: Axes, starts: list[tuple[int, float]], places: Places, pain
     if starts:
         x, y, colors = zip(*((height, places.rows[i], painted.colors[i]) for i, height in starts), strict=True)
         ax.scatter(x, y, s=22, c=colors, edgecolors="white", linewidths=0.8, zorder=3)
+
+
+class Branch(NamedTuple):
+    """A line of the picture: from its node down to where it is split, or to its end.
+
+    ``node``: all its points are under this one. ``split``: where it is split into ``parts`` (places in the list of
+    branches), or -1 for a last one. ``folded``: how many points leave on the way down, too few at a time to be drawn.
+    """
+
+    node: int
+    split: int
+    parts: tuple[int, ...]
+    folded: int
+
+
+def outline(tree: Tree, starts: Ids, heights: Floats, n_branches: int, min_size: int | None = None) -> list[Branch]:
+    """The branches after at most ``n_branches - 1`` splits, parents before children, larger sides first.
+
+    Splits whose smaller side is largest are drawn, the highest among equals, unless it has fewer than ``min_size``
+    points. Where two of them meet, both sides are larger still, so that split is drawn, too. ``starts`` are those of
+    :func:`~grinch.tree.blocks.display`, ``heights`` those of the tree.
+
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> from grinch.tree.blocks import display
+    >>> tree = Tree.from_scipy(linkage([[0.0], [1.0], [7.0], [7.5], [99.0]]))
+    >>> branches = outline(tree, display(tree).starts, tree.heights(), 2)
+    >>> [tree.size(branch.node) for branch in branches], branches[0].folded
+    ([5, 2, 2], 1)
+    """
+    least = default_size(tree.n_leaves) if min_size is None else check_count("min_size", min_size, 1)
+    sizes, children = tree.sizes(), tree.child_pairs()
+    # What is under a node are those that start in its range, the larger first: the first of them is the highest.
+    splits = sorted(
+        (int(starts[v]), -int(sizes[v]), v) for v in _largest_splits(tree, heights, n_branches - 1, least).tolist()
+    )
+    found, above, waiting = list[Branch](), list[int](), [(tree.root, -1)]
+    while waiting:
+        node, parent = waiting.pop()
+        i = bisect_left(splits, (int(starts[node]), -int(sizes[node]), -1))
+        is_split = i < len(splits) and splits[i][0] < starts[node] + sizes[node]
+        split = splits[i][2] if is_split else -1
+        found.append(Branch(node, split, (), int(sizes[node] - sizes[split]) if is_split else 0))
+        above.append(parent)
+        if is_split:
+            small, large = sorted(children[split].tolist(), key=lambda v: int(sizes[v]))
+            waiting += [(small, len(found) - 1), (large, len(found) - 1)]
+    parts: list[list[int]] = [[] for _ in found]
+    for i, parent in enumerate(above[1:], 1):
+        parts[parent].append(i)
+    return [branch._replace(parts=tuple(own)) for branch, own in zip(found, parts, strict=True)]
+
+
+def _largest_splits(tree: Tree, heights: Floats, count: int, least: int) -> Ids:
+    """The internal nodes whose smaller sides are largest, the highest among equals."""
+    internal = np.arange(tree.offset + 1, tree.offset + tree.n_leaves, dtype=np.int32)
+    sides = tree.sizes()[tree.child_pairs()[internal]]
+    smaller = np.minimum(sides[:, 0], sides[:, 1])
+    if 0 < count < len(smaller):
+        least = max(least, int(np.partition(smaller, -count)[-count]))
+    larger, equal = internal[smaller > least][:count], internal[smaller == least]
+    highest = equal[np.argsort(-heights[equal], kind="stable")]
+    return np.concatenate([larger, highest[: count - len(larger)]])
+
+
+def in_order(branches: list[Branch], sizes: Ids, distances: Floats | None = None) -> list[int]:
+    """The last branches from top to bottom: the larger side of each split first, or what is alike side by side.
+
+    ``sizes`` are by node; ``distances`` are those of any two last branches, by their places in the list. Every split,
+    the lowest first, turns its sides so that their nearest ends face each other (Gruvaeus and Wainer, 1972).
+    """
+    orders: list[list[int]] = [[] for _ in branches]
+    for i in range(len(branches) - 1, -1, -1):
+        if not branches[i].parts:
+            orders[i] = [i]
+            continue
+        first, second = (orders[part] for part in branches[i].parts)
+        orders[i] = first + second if distances is None else _facing(first, second, distances)
+    return orders[0] if distances is None else _heavy_end_first(orders[0], branches, sizes)
+
+
+def _facing(first: list[int], second: list[int], distances: Floats) -> list[int]:
+    """Both lists as one, each turned over or not, with the least distance where they meet."""
+    turned = [(a, b) for a in (first, first[::-1]) for b in (second, second[::-1])]
+    a, b = min(turned, key=lambda pair: float(distances[pair[0][-1], pair[1][0]]))
+    return a + b
+
+
+def _heavy_end_first(order: list[int], branches: list[Branch], sizes: Ids) -> list[int]:
+    weights = sizes[[branches[i].node for i in order]] * (np.arange(len(order)) - (len(order) - 1) / 2)
+    return order if weights.sum() <= 0 else order[::-1]
+
+
+def by_vectors(vectors: npt.ArrayLike, members: list[Labels], n: int) -> Floats:
+    """The distances of the means of groups of points."""
+    rows: Any = vectors if hasattr(vectors, "shape") else np.asarray(vectors, np.float64)
+    if len(rows.shape) != 2 or rows.shape[0] != n:
+        raise ValueError(f"vectors must be of shape ({n}, n_features), a row for each point; got {tuple(rows.shape)}")
+    means = np.array([np.asarray(rows[own].mean(axis=0), np.float64).ravel() for own in members])
+    return np.asarray(cdist(means, means))
+
+
+def by_labels(known: LabelGroups, members: list[Labels]) -> Floats:
+    """The distances of groups by the shares of labels in them."""
+    shares = np.zeros((len(members), len(known.named.names) + 1))  # one more, where -1 points
+    for i, own in enumerate(members):
+        np.add.at(shares[i], known.named.codes[own], 1 / len(own))
+    return np.asarray(cdist(shares, shares))
+
+
+# How thick branches are on average, in rows, and the thickest as a share of all rows.
+THICKNESS, THICKEST = 0.55, 0.2
+# The share of the width before the first split, where points are folded there.
+ROOM_FOR_FOLDED = 0.12
+# Rows between thick branches.
+GAP = 0.3
+# Rows there is room for at least, so that a single branch is no block.
+FEWEST_ROWS = 3
+
+
+class Places(NamedTuple):
+    """By branch: the heights where its line begins and ends, its row, and its thickness where it is a last one.
+
+    ``n_rows`` is the height of the picture, in rows; the last branches have one each, or more if they are thick.
+    """
+
+    begins: Floats
+    ends: Floats
+    rows: Floats
+    widths: Floats
+    n_rows: float
+    scale: Scale
+    axis: str
+    """What the axis of heights is called; empty where nothing meets."""
+
+
+def place(tree: Tree, heights: Floats, branches: list[Branch], order: list[int]) -> Places:
+    """The last branches in this order from top to bottom, the others in the middle of what they are split into."""
+    levels, has_heights = _levels(tree, heights, branches)
+    scale = scale_of(np.array([levels[i] for i, branch in enumerate(branches) if branch.parts] or [levels[0]]))
+    if branches[0].folded:
+        scale = scale._replace(margin=ROOM_FOR_FOLDED)
+    pitches = row_heights(tree, branches, order)
+    n_rows = max(float(pitches.sum()), FEWEST_ROWS)
+    ends = np.maximum(levels, scale.low)
+    begins, rows, widths = np.full(len(branches), scale.left), np.zeros(len(branches)), np.zeros(len(branches))
+    rows[order] = np.cumsum(pitches) - pitches / 2 + (n_rows - pitches.sum()) / 2
+    widths[order] = _widths(tree, branches, order)
+    for i in range(len(branches) - 1, -1, -1):
+        if branches[i].parts:
+            parts = list(branches[i].parts)
+            rows[i], begins[parts] = rows[parts].mean(), ends[i]
+    axis = scale.title if has_heights else "splits (all merges are at height 0)"
+    return Places(begins, ends, rows, widths, n_rows, scale, axis if tree.n_leaves > 1 else "")
+
+
+def row_heights(tree: Tree, branches: list[Branch], order: list[int]) -> Floats:
+    """A row for the name of each last branch, or more if the branch is thick."""
+    return np.maximum(_widths(tree, branches, order) + GAP, 1.0)
+
+
+def _widths(tree: Tree, branches: list[Branch], order: list[int]) -> Floats:
+    """How thick the last branches are, in rows: as their numbers of points."""
+    shares = tree.sizes()[[branches[i].node for i in order]] / tree.n_leaves
+    return shares * (len(order) * min(THICKNESS, THICKEST / shares.max()) if len(order) > 1 else 1.0)
+
+
+def _levels(tree: Tree, heights: Floats, branches: list[Branch]) -> tuple[Floats, bool]:
+    """Where each branch is split, or comes together; in splits above the last one, and False, where all is at 0."""
+    if heights[tree.root] > 0:
+        return heights[[branch.split if branch.parts else branch.node for branch in branches]], True
+    levels = np.zeros(len(branches))
+    for i in range(len(branches) - 1, -1, -1):
+        if branches[i].parts:
+            levels[i] = 1 + levels[list(branches[i].parts)].max()
+    return levels, False
+
+
+class Paint(NamedTuple):
+    """The color of each branch; and of the clusters that begin in a branch, the branch and where they come together."""
+
+    colors: list[str]
+    starts: list[tuple[int, float]]
+
+
+def paint(
+    tree: Tree,
+    heights: Floats,
+    branches: list[Branch],
+    order: list[int],
+    cut: LabelGroups | None,
+    classes: LabelGroups | None,
+) -> Paint:
+    """Colors of clusters or else of labels; grey where several come together."""
+    for known in (cut, classes):
+        codes = [] if known is None else _codes(branches, known, NEARLY_ALL if known is cut else MOST)
+        # A cut far below the branches colors none of them: labels do, then.
+        if known is not None and max(codes) >= 0:
+            slots = _slots(known, [codes[i] for i in order if codes[i] >= 0], is_cut=known is cut)
+            colors = [PALETTE[slots[code]] if code >= 0 else GREY for code in codes]
+            return Paint(colors, _starts(tree, heights, branches, codes, known) if known is cut else [])
+    return Paint([ACCENT if not branch.parts else GREY for branch in branches], [])
+
+
+def _starts(
+    tree: Tree, heights: Floats, branches: list[Branch], codes: list[int], cut: LabelGroups
+) -> list[tuple[int, float]]:
+    """Branches in which a cluster begins, each with the height of the lowest node over all its points."""
+    tops = whole_nodes(tree, cut)
+    if heights[tree.root] <= 0:
+        return []
+    above = {part: codes[i] for i, branch in enumerate(branches) for part in branch.parts}
+    begun = [(i, code) for i, code in enumerate(codes) if code >= 0 and code != above.get(i)]
+    return [(i, float(heights[tops[code]])) for i, code in begun if tops[code] >= 0]
+
+
+def _codes(branches: list[Branch], known: LabelGroups, least: float) -> list[int]:
+    """The number of the label or cluster that most of a branch have (this share), and all branches below, or -1."""
+    codes = [-1] * len(branches)
+    for i in range(len(branches) - 1, -1, -1):
+        below = {codes[part] for part in branches[i].parts}
+        if not below:
+            codes[i] = known.code(branches[i].node) if known.share(branches[i].node) >= least else -1
+        elif len(below) == 1:
+            codes[i] = below.pop()
+    return codes
+
+
+def _slots(known: LabelGroups, codes: list[int], is_cut: bool) -> dict[int, int]:
+    """Which color of the palette each label or cluster has."""
+    return cluster_slots(known.named.values, codes) if is_cut else {code: code % len(PALETTE) for code in codes}

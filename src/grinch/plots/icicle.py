@@ -10,9 +10,17 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Labels
-from grinch.plots.commonest import GivenLabels, Groups, groups, whole_nodes
-from grinch.plots.naming import MOST, NEARLY_ALL, Naming, Shares
-from grinch.plots.outline import default_size
+from grinch.plots.names import (
+    MOST,
+    NEARLY_ALL,
+    GivenLabels,
+    LabelGroups,
+    Naming,
+    Shares,
+    default_size,
+    groups,
+    whole_nodes,
+)
 from grinch.plots.style import (
     AS_IT_IS,
     INK,
@@ -163,7 +171,7 @@ def _placed(tree: Tree, shown: Display, found: Blocks) -> list[Block]:
     return [Block(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _faces(found: list[Block], cut: Groups | None, classes: Groups | None) -> tuple[list[Any], bool]:
+def _faces(found: list[Block], cut: LabelGroups | None, classes: LabelGroups | None) -> tuple[list[Any], bool]:
     """The color of each block, and whether it is that of its cluster."""
     if cut is not None:
         codes = [cut.code(block.node) if cut.share(block.node) >= NEARLY_ALL else -1 for block in found]
@@ -177,7 +185,7 @@ def _faces(found: list[Block], cut: Groups | None, classes: Groups | None) -> tu
     return [_by_label(classes, block.node) for block in found], False
 
 
-def _by_label(classes: Groups, node: int) -> Any:
+def _by_label(classes: LabelGroups, node: int) -> Any:
     code = classes.code(node)
     return PALER if code < 0 else mixed_with(PALETTE[code % len(PALETTE)], PALER, classes.share(node))
 
@@ -195,7 +203,7 @@ def _names(found: list[Block], naming: Naming) -> list[str]:
     return names
 
 
-def _title(tree: Tree, found: list[Block], cut: Groups | None) -> str:
+def _title(tree: Tree, found: list[Block], cut: LabelGroups | None) -> str:
     n_clusters = 0 if cut is None else len(cut.named.names)
     said = counted(tree.n_leaves, "point") + (f" in {counted(n_clusters, 'cluster')}" if n_clusters else "")
     if len(found) > 1:

@@ -42,12 +42,8 @@ LONGEST_HEADER = 2**28
 _DTYPE = re.compile(r"<[iu][248]|<f[248]|\|[biu]1")
 # How files of format 1 begin: saved models and snapshots of stores; text vectors and coreference models are zips, whose
 # first member has one of these names.
-OLD_MODEL, OLD_SNAPSHOT, ZIP, OLD_MEMBERS = (
-    b"\x8agrinch\n",
-    b"grinch\x00\x01",
-    b"PK\x03\x04",
-    (b"about.npy", b"model.json"),
-)
+OLD_MODEL, OLD_SNAPSHOT, ZIP = b"\x8agrinch\n", b"grinch\x00\x01", b"PK\x03\x04"
+OLD_MEMBERS = (b"about.npy", b"model.json")
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -135,7 +131,7 @@ def _start_of(at: int, n_bytes: int) -> int:
 
 
 class Place(NamedTuple):
-    """Where the bytes of an array are in its file."""
+    """The place of the bytes of an array in its file."""
 
     offset: int
     n_bytes: int
@@ -160,14 +156,10 @@ class Container:
     def verify(self, names: Iterable[str] | None = None) -> None:
         """Compare arrays with their checksums; all of them, and the space between, if none is named."""
         for name in self.arrays if names is None else names:
-            self.verify_bytes(name, 0, self.places[name].n_bytes)
+            for block in range(len(self.block_checksums[name])):
+                self.verify_block(name, block)
         if names is None:
             self._verify_gaps()
-
-    def verify_bytes(self, name: str, first: int, last: int) -> None:
-        """Compare the blocks that hold the bytes from ``first`` up to, not including, ``last`` of an array."""
-        for block in range(first // BLOCK, -(-min(last, self.places[name].n_bytes) // BLOCK)):
-            self.verify_block(name, block)
 
     def verify_block(self, name: str, block: int) -> None:
         """Compare one block of 1 MiB of an array with its checksum."""
@@ -212,7 +204,10 @@ def read(path: PathLike, kind: str | None = None) -> Container:
         raise SavedModelError(f"{path} holds {found.kind!r}, not {kind!r}")
     about = _checked_arrays(path, head["arrays"], end)
     try:
-        whole = _mapped(path, file, end)
+        if disk.is_in_memory(path):
+            whole: mmap.mmap | bytearray = bytearray(_read_at(file, end, 0))
+        else:
+            whole = mmap.mmap(file, end, access=mmap.ACCESS_COPY)
     except (MemoryError, OverflowError, OSError) as error:
         raise SavedModelError(f"{path} does not fit into memory ({error})") from error
     for name, (dtype, shape, checksums, place) in about.items():
@@ -235,13 +230,6 @@ def _read_at(file: int, length: int, offset: int) -> bytes:
         pieces.append(piece)
         length, offset = length - len(piece), offset + len(piece)
     return b"".join(pieces)
-
-
-def _mapped(path: Path, file: int, length: int) -> mmap.mmap | bytearray:
-    """Return the beginning of the open file as private memory."""
-    if disk.is_in_memory(path):
-        return bytearray(_read_at(file, length, 0))
-    return mmap.mmap(file, length, access=mmap.ACCESS_COPY)
 
 
 def _header_of(path: Path, file: int, size: int) -> tuple[dict[str, Any], int]:
@@ -269,19 +257,14 @@ def _header_of(path: Path, file: int, size: int) -> tuple[dict[str, Any], int]:
             f"{path} is of format {number}, written by a later version of grinch; this one reads up to {FORMAT}."
             " Upgrade grinch"
         )
-    return _parsed(path, text), start
-
-
-def _parsed(path: Path, text: bytes) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise damaged(path, f"its header is no JSON ({error})") from None
-    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+    kinds = {"kind": str, "header": dict, "arrays": dict}
+    if not isinstance(found, dict) or not all(isinstance(found.get(name), kind) for name, kind in kinds.items()):
         raise damaged(path, "its header does not say what is in it")
-    if not isinstance(found.get("header"), dict) or not isinstance(found.get("arrays"), dict):
-        raise damaged(path, "its header does not say what is in it")
-    return found
+    return found, start
 
 
 def _checked_arrays(path: Path, about: dict[str, Any], end: int) -> dict[str, tuple[str, list[int], list[Any], Place]]:

@@ -1,8 +1,7 @@
-"""Bytes that are on disk when a function returns: the few calls on which durability rests."""
+"""Durable writes: the few calls after which bytes are on disk."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import zlib
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs")
 
 
 def write_at(file: int, data: npt.NDArray[Any] | bytes, offset: int) -> None:
-    """Write all of it, however little the system takes at a time."""
+    """Write all bytes at an offset; the system may take fewer at a time."""
     left = as_bytes(data)
     while left:
         if hasattr(os, "pwrite"):
@@ -72,20 +71,6 @@ def is_in_memory(path: Path) -> bool:
     return False
 
 
-def mapped(path: Path, length: int | None = None, *, private: bool) -> mmap.mmap | bytes | bytearray:
-    """Return the bytes of a file as memory that is read from disk when it is used.
-
-    ``private`` memory can be written to, and what is written never reaches the file.
-    """
-    with open(path, "rb") as file:
-        length = os.fstat(file.fileno()).st_size if length is None else length
-        if not length:
-            return b""
-        if private and is_in_memory(path):
-            return bytearray(file.read(length))
-        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY if private else mmap.ACCESS_READ)
-
-
 def checksum(data: npt.NDArray[Any] | bytes, before: int = 0) -> int:
     """Return a number that changes with any bit of the data; ``before`` is that of the data before it."""
     return zlib.crc32(as_bytes(data), before)
@@ -111,7 +96,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def sizes_in(folder: Path) -> dict[str, int]:
-    """Bytes that each file of a folder takes on disk, without the holes in it."""
+    """Return the bytes that each file of a folder takes on disk, without the holes in it."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():

@@ -39,7 +39,6 @@ ARRAY_KINDS = "biufcSUmM"
 # Named tuples that are written by name (:func:`saved_tuple`).
 TUPLES: dict[str, type] = {}
 _TUPLE_NAMES: dict[type, str] = {}
-_SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
 def saved_tuple(name: str) -> Callable[[type[Tuple]], type[Tuple]]:
@@ -53,17 +52,17 @@ def saved_tuple(name: str) -> Callable[[type[Tuple]], type[Tuple]]:
 
 
 def encode(value: Any, own: Callable[[Any], Any] | None = None) -> Any:
-    """A plain value as JSON; see :class:`Encoder`."""
+    """Return a plain value as JSON; see :class:`Encoder`."""
     return Encoder(own).encode(value)
 
 
 def decode(data: Any, own: Callable[[str, Any], Any] | None = None) -> Any:
-    """The value that :func:`encode` wrote."""
+    """Return the value that :func:`encode` wrote."""
     return Decoder(own).decode(data)
 
 
 class Encoder:
-    """Writes values as JSON. What occurs twice is written once, over all calls of one encoder.
+    """A writer of values as JSON. What occurs twice is written once, over all calls of one encoder.
 
     ``own`` may take values that are not plain: it returns what is to be written, or None.
     """
@@ -95,32 +94,23 @@ class Encoder:
             return value
         if kind is list:
             return each(value)
-        if kind in (tuple, set, frozenset):
-            return {kind.__name__: each(value)}
         if kind in (dict, Counter):
             return {kind.__name__.lower(): [each(pair) for pair in value.items()]}
-        if kind in (bytes, bytearray):
-            return {kind.__name__: _text_of(bytes(value))}
         if kind is np.ndarray and value.dtype.kind in ARRAY_KINDS:
             return {"ndarray": [value.dtype.str, list(value.shape), _text_of(np.ascontiguousarray(value).tobytes())]}
         if isinstance(value, np.generic) and value.dtype.kind in ARRAY_KINDS:
             return {"scalar": [value.dtype.str, _text_of(value.tobytes())]}
         if kind in _TUPLE_NAMES:
             return {_TUPLE_NAMES[kind]: each(value)}
-        if kind is complex:
-            return {"complex": each((value.real, value.imag))}
-        if kind is Decimal:
-            return {"decimal": str(value)}
-        if kind is Fraction:
-            return {"fraction": each((value.numerator, value.denominator))}
-        if kind is datetime.date:
-            return {"date": value.isoformat()}
-        if kind is datetime.datetime and (value.tzinfo is None or type(value.tzinfo) is datetime.timezone):
-            return {"datetime": value.isoformat()}
+        if kind in _PARTS:
+            tag, parts_of, _ = _PARTS[kind]
+            return {tag: each(parts_of(value))}
+        if kind in _TEXTS and (kind is not datetime.datetime or type(value.tzinfo) in (type(None), datetime.timezone)):
+            tag, text_of, _ = _TEXTS[kind]
+            return {tag: text_of(value)}
         if scipy.sparse.issparse(value) and value.format == "csr":
             is_matrix = isinstance(value, scipy.sparse.spmatrix)
-            parts = (value.data, value.indices, value.indptr)
-            return {"csr": [is_matrix, list(value.shape), *each(parts)]}
+            return {"csr": [is_matrix, list(value.shape), *each((value.data, value.indices, value.indptr))]}
         found = None if self._own is None else self._own(value)
         if found is None:
             raise NotSavable(
@@ -131,7 +121,7 @@ class Encoder:
 
 
 class Decoder:
-    """Reads what an :class:`Encoder` wrote, in the same order; ``own(tag, data)`` reads what its ``own`` wrote."""
+    """A reader of what an :class:`Encoder` wrote, in the same order; ``own(tag, data)`` inverts its ``own``."""
 
     def __init__(self, own: Callable[[str, Any], Any] | None = None):
         self._own = own
@@ -168,32 +158,21 @@ class Decoder:
                 raise SavedModelError(f"{tag} must have a list; it has {values!r:.60}")
             return [self.decode(x, depth) for x in values]
 
-        if tag in _SEQUENCES:
-            return _SEQUENCES[tag](each(content))
+        if tag in _PARTS_BY_TAG:
+            return _PARTS_BY_TAG[tag](each(content))
+        if tag in _TEXTS_BY_TAG:
+            return _TEXTS_BY_TAG[tag](content)
         if tag in ("dict", "counter"):
-            pairs = [each(pair) for pair in content]
             found: dict[Any, Any] = Counter() if tag == "counter" else {}
-            for key, value in pairs:
+            for key, value in map(each, content):
                 found[key] = value
             return found
-        if tag in ("bytes", "bytearray"):
-            return {"bytes": bytes, "bytearray": bytearray}[tag](_bytes_of(content))
         if tag == "ndarray":
             return _array(*content)
         if tag == "scalar":
             return _array(content[0], [1], content[1])[0]
         if tag in TUPLES:
             return TUPLES[tag](*each(content))
-        if tag == "complex":
-            return complex(*each(content))
-        if tag == "decimal":
-            return Decimal(content)
-        if tag == "fraction":
-            return Fraction(*each(content))
-        if tag == "date":
-            return datetime.date.fromisoformat(content)
-        if tag == "datetime":
-            return datetime.datetime.fromisoformat(content)
         if tag == "csr":
             return csr_of(content[0], content[1], *each(content[2:]))
         if self._own is None:
@@ -201,7 +180,7 @@ class Decoder:
         return self._own(tag, content)
 
 
-def _text_of(content: bytes) -> str:
+def _text_of(content: bytes | bytearray) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
@@ -209,8 +188,28 @@ def _bytes_of(text: Any) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
+# By type: the tag, the parts of a value, and the value of parts.
+_PARTS: dict[type, tuple[str, Callable[[Any], Any], Callable[[list[Any]], Any]]] = {
+    tuple: ("tuple", list, tuple),
+    set: ("set", list, set),
+    frozenset: ("frozenset", list, frozenset),
+    complex: ("complex", lambda value: (value.real, value.imag), lambda parts: complex(*parts)),
+    Fraction: ("fraction", Fraction.as_integer_ratio, lambda parts: Fraction(*parts)),
+}
+# By type: the tag, the text of a value, and the value of a text.
+_TEXTS: dict[type, tuple[str, Callable[[Any], str], Callable[[str], Any]]] = {
+    bytes: ("bytes", _text_of, _bytes_of),
+    bytearray: ("bytearray", _text_of, lambda text: bytearray(_bytes_of(text))),
+    Decimal: ("decimal", str, Decimal),
+    datetime.date: ("date", datetime.date.isoformat, datetime.date.fromisoformat),
+    datetime.datetime: ("datetime", datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+}
+_PARTS_BY_TAG = {tag: read for tag, _, read in _PARTS.values()}
+_TEXTS_BY_TAG = {tag: read for tag, _, read in _TEXTS.values()}
+
+
 def array_type(text: Any) -> np.dtype[Any]:
-    """The dtype of an array in a file: numbers and the like, never objects."""
+    """Return the dtype of an array in a file: numbers and the like, never objects."""
     dtype = np.dtype(text) if isinstance(text, str) else np.dtype(object)
     if dtype.kind not in ARRAY_KINDS or dtype.names is not None or dtype.subdtype is not None:
         raise SavedModelError(f"an array may hold numbers, flags, texts and times; this one is of {text!r:.60}")
@@ -218,6 +217,7 @@ def array_type(text: Any) -> np.dtype[Any]:
 
 
 def array_shape(shape: Any) -> tuple[int, ...]:
+    """Return the shape of an array in a file."""
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 32:
         raise SavedModelError(f"{shape!r:.60} is no shape of an array")
     return tuple(shape)
@@ -232,7 +232,7 @@ def _array(dtype: Any, shape: Any, text: Any) -> Any:
 
 
 def csr_of(is_matrix: Any, shape: Any, data: Any, indices: Any, indptr: Any) -> Any:
-    """A sparse matrix whose pointers lead somewhere: scipy's own routines trust them."""
+    """Return a sparse matrix after a check of its indices, which scipy's own routines trust."""
     sides = array_shape(shape)
     whole = all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (data, indices, indptr))
     if len(sides) != 2 or not whole or indices.dtype.kind != "i" or indptr.dtype.kind != "i":

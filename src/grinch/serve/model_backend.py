@@ -20,11 +20,9 @@ from grinch import cuts
 from grinch._types import Counts, Labels
 from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
-from grinch.estimators.base import CUT_BY, TreeClusterer
 from grinch.estimators.grinch import Grinch
-from grinch.estimators.inside import ask_fit, engine_of
 from grinch.estimators.saved import load
-from grinch.estimators.training_points import kept_points
+from grinch.estimators.tree_clusterer import CUT_BY, TreeClusterer
 from grinch.io.read import FileError
 from grinch.linkage.base import VectorLinkage
 from grinch.saving.container import MAGIC, OLD_MODEL
@@ -216,7 +214,7 @@ class ModelBackend(Backend):
         return nullcontext(self._now())
 
     def latest(self) -> int:
-        return 1 if self.model is None else ask_fit(self.model, self._version_of)
+        return 1 if self.model is None else self.model.read_fit(self._version_of)
 
     def _version_of(self, fitted: Any) -> int:
         """Return the number of the model's present state, a new one after every change."""
@@ -231,7 +229,7 @@ class ModelBackend(Backend):
         if self.model is None:
             assert self._view is not None
             return self._view
-        return ask_fit(self.model, self._view_of)
+        return self.model.read_fit(self._view_of)
 
     def _view_of(self, fitted: Any) -> ModelView:
         version, view, model = self._version_of(fitted), self._view, self.model
@@ -266,11 +264,11 @@ class ModelBackend(Backend):
         def read(fitted: Any) -> tuple[int, Counts, Kept]:
             version = self._version_of(fitted)
             if self._training is None or self._training[0] != version:
-                self._training = version, fitted.positions(), kept_points(fitted)
+                self._training = version, fitted.positions(), fitted.points()
             return self._training
 
         assert self.model is not None
-        return ask_fit(self.model, read)
+        return self.model.read_fit(read)
 
     def metric(self) -> str:
         if self.model is None:
@@ -297,12 +295,12 @@ class ModelBackend(Backend):
             raise ValueError("a point can be placed in the tree of a Grinch model or in a store; this is neither")
 
         def placed(fitted: Any) -> tuple[int, list[tuple[int, int]]]:
-            view, engine, places = self._view_of(fitted), engine_of(model), model.places(row)
+            view, engine, places = self._view_of(fitted), model.engine(), model.places(row)
             nearest, beside = (fitted.public_ids(engine.numbered(nodes)) for nodes in (places.nearest, places.sibling))
             near = np.where(places.nearest >= 0, view.positions[nearest], -1)
             return view.version, list(zip(beside.tolist(), near.tolist(), strict=True))
 
-        return ask_fit(model, placed)
+        return model.read_fit(placed)
 
     def layers(self) -> tuple[int, list[Layer]]:
         if self.model is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from grinch.serve.backend import Backend, sampled
 from grinch.serve.views.scene import Scene
 from grinch.store.damage import DamagedStore, is_full
-from grinch.store.node_names import MOST_POINTS, NodeName, NodeNames, check_name
+from grinch.store.node_names import MAX_POINTS, NodeName, NodeNames, check_name
 from grinch.tree.blocks import nodes_above
 
 log = logging.getLogger("grinch.serve")
@@ -62,7 +62,7 @@ class NamedNodes:
             return name
 
     def _points(self, scene: Scene, v: int) -> list[Any]:
-        leaves = scene.leaves(v)[sampled(int(scene.sizes[v]), MOST_POINTS)]
+        leaves = scene.leaves(v)[sampled(int(scene.sizes[v]), MAX_POINTS)]
         ids = [name for name, _ in self._backend.points(scene.look.positions[leaves]) if name is not None]
         if not ids:
             raise ValueError(f"node {v} cannot be named: its points were removed meanwhile")

@@ -99,10 +99,10 @@ def explore(
     payload: Any = None,
     images: Any = None,
     height: int = 720,
-    fields: dict[str, str | None],
+    fields: dict[str, str | None] | None = None,
 ) -> Explorer:
-    """Look at a model or a store; see :meth:`grinch.estimators.base.TreeClusterer.explore`."""
-    folder = None if images is None else _folder(images)
+    """Look at a model or a store; see :meth:`grinch.estimators.tree_clusterer.TreeClusterer.explore`."""
+    folder, fields = None if images is None else _folder(images), fields or {}
     if hasattr(looked_at, "folder"):
         if texts is not None or labels is not None or payload is not None:
             raise ValueError("texts, labels and payload are for models; the points of a store have their own payload")

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Self
@@ -23,25 +22,30 @@ from grinch._checks import available_memory, check_flag
 from grinch._types import Labels
 from grinch.core.rules import N_NEIGHBORS, Rules
 from grinch.errors import ShardError
-from grinch.estimators.advice import advise_on_n_clusters, advise_on_points, advise_on_threshold
-from grinch.estimators.base import CUT_BY
-from grinch.estimators.checks import check_ids
+from grinch.estimators.checks import advise_on_n_clusters, advise_on_points, advise_on_threshold, check_ids
+from grinch.estimators.fit import Fit
 from grinch.estimators.grinch import Grinch
+from grinch.estimators.tree_clusterer import CUT_BY
 from grinch.io.inputs import open_rows
-from grinch.io.rows import SparseRows
+from grinch.io.rows import SparseRows, joined, taken
 from grinch.io.write import digest
 from grinch.linkage.base import VectorLinkage
 from grinch.linkage.named import metric_in_full
+from grinch.running import Here, Stage, Workers
 from grinch.sharded import record
-from grinch.sharded.cutting import cut_whole
-from grinch.sharded.files import joined, taken
-from grinch.sharded.folder import alone_in, check_folder, clear_others, stages_folder
-from grinch.sharded.job import Job
-from grinch.sharded.pipeline import Run, Stage, has_graph, is_kept, is_opened, run_graph, run_stages
+from grinch.sharded.job import (
+    Job,
+    alone_in,
+    check_folder,
+    choose_n_shards,
+    choose_sample_size,
+    clear_others,
+    stages_folder,
+)
+from grinch.sharded.pipeline import Run, has_graph, is_kept, is_opened, run_graph, run_stages
 from grinch.sharded.record import whole_tree
-from grinch.sharded.running import Here, Workers
-from grinch.sharded.sizes import choose_n_shards, choose_sample_size
 from grinch.sharded.stages import skeleton, top, trees
+from grinch.sharded.stages.graph import cut_whole
 from grinch.store import Store
 from grinch.store import open as open_store
 from grinch.tree import Tree
@@ -175,9 +179,9 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         ``y`` is ignored; ``ids`` name the points, each once. When it is interrupted or fails, finished tasks are kept
         in ``folder``, and the same call goes on from there.
         """
-        return self._fit_all(X, ids)
+        return self.fit_and_cut(X, ids)
 
-    def _fit_all(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
+    def fit_and_cut(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
         """Fit; ``is_cut`` if neighbours are to be found as well, by the same workers."""
         model = self._checked_model()
         folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
@@ -201,7 +205,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return self
 
     def _fit(self, X: Any, ids: Any, folder: Path, model: Grinch, is_cut: bool) -> tuple[Run, list[Any] | None]:
-        linkage = model._check_parameters(reset=True).linkage
+        linkage = model.checked_parameters().linkage
         is_on_records = not isinstance(linkage, VectorLinkage)
         with Workers(self.client, self.n_workers, self.memory_limit, bool(self.verbose)) as workers:
             records = True if is_on_records and not isinstance(self.linkage, str) else None
@@ -228,7 +232,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
     def fit_predict(self, X: Any, y: Any = None, *, ids: Any = None) -> Labels:
         """The flat clusters of X; those of the automatic cut are found by the same workers as the tree."""
         is_automatic = self.n_clusters is None and self.threshold is None
-        return self._fit_all(X, ids, is_cut=is_automatic or bool(self.noise)).labels_
+        return self.fit_and_cut(X, ids, is_cut=is_automatic or bool(self.noise)).labels_
 
     def _checked_model(self) -> Grinch:
         check_flag("repair", self.repair)
@@ -239,7 +243,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
             )
         names = [name for name in Grinch().get_params() if name not in ("verbose",)]
         model = Grinch(**{name: getattr(self, name) for name in names})
-        linkage = model._check_parameters(reset=True).linkage
+        linkage = model.checked_parameters().linkage
         if (
             not isinstance(linkage, VectorLinkage)
             and isinstance(self.search, str)
@@ -333,7 +337,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         if self._cut is None and is_opened(run):
             # The upper tree has nodes of which no summary is kept.
             model = self.to_grinch()
-            self._cut = model._read(model._automatic)
+            self._cut = model.read_fit(Fit.automatic)
         elif self._cut is None:
             self._check_kept()
             self._find_graph(run)
@@ -421,7 +425,9 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         if keywords:
             raise TypeError(f"explore takes no {', '.join(keywords)}")
         # By name, for what shows trees is beside this, and neither knows the other.
-        return import_module("grinch.serve.notebook").explore(self.tree_, fields=fields, **given)
+        from grinch import explore
+
+        return explore(self.tree_, fields=fields, **given)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_run")

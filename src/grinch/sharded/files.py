@@ -5,9 +5,8 @@ from __future__ import annotations
 import pickle
 import struct
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,26 +18,6 @@ from grinch.io.points import FileError
 from grinch.io.write import replacing
 
 ARRAY, SPARSE, RECORDS = ".npy", ".csr.npz", ".pickle"
-# Tasks run side by side in threads, each of which has a value of its own.
-_noted: ContextVar[dict[Path, int] | None] = ContextVar("noted", default=None)
-
-
-@contextmanager
-def noting_files() -> Iterator[dict[Path, int]]:
-    """The files that are written inside, and their sizes in bytes."""
-    found: dict[Path, int] = {}
-    token = _noted.set(found)
-    try:
-        yield found
-    finally:
-        _noted.reset(token)
-
-
-def _note(path: Path) -> int:
-    size, noted = path.stat().st_size, _noted.get()
-    if noted is not None:
-        noted[path] = size
-    return size
 
 
 @contextmanager
@@ -70,7 +49,7 @@ def write_rows(path: Path, rows: Any) -> int:
             scipy.sparse.save_npz(out, rows, compressed=False)
         else:
             pickle.dump(rows, out, protocol=pickle.HIGHEST_PROTOCOL)
-    return _note(target)
+    return target.stat().st_size
 
 
 def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> Any:
@@ -99,27 +78,11 @@ def mapped_rows(path: Path) -> Any:
         return np.load(array, mmap_mode="r")
 
 
-def joined(parts: Sequence[Any]) -> Any:
-    """Rows one after the other."""
-    if not parts:
-        return []
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    if scipy.sparse.issparse(parts[0]):
-        return scipy.sparse.vstack(parts, format="csr")
-    return [record for part in parts for record in part]
-
-
-def taken(rows: Any, positions: npt.NDArray[np.integer]) -> Any:
-    """The rows at these positions."""
-    return rows[positions] if hasattr(rows, "shape") else [rows[i] for i in positions.tolist()]
-
-
 def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> int:
     """Write arrays under their names; how many bytes that were."""
     with replacing(path, "wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]
-    return _note(path)
+    return path.stat().st_size
 
 
 def read_arrays(path: Path, *names: str) -> list[npt.NDArray[Any]]:
@@ -151,10 +114,3 @@ def _read_range(archive: zipfile.ZipFile, file: BinaryIO, name: str, first: int,
         raise ValueError(f"{name} has no values from {first} to {first + count}")
     file.seek(first * dtype.itemsize, 1)
     return np.frombuffer(file.read(count * dtype.itemsize), dtype)
-
-
-def n_bytes(rows: Any) -> int:
-    """The bytes of rows, as far as they are known."""
-    if scipy.sparse.issparse(rows):
-        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
-    return int(rows.nbytes) if isinstance(rows, np.ndarray) else 0

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from grinch.running import Here, Stage, Workers, read_checkpoint, stamp_of
 from grinch.sharded.job import Job, RunFolder, piece_tasks, shard_name
-from grinch.sharded.running import Here, Workers
-from grinch.sharded.stages import exchange, near, route, sample, skeleton, top, trees
-from grinch.sharded.tasks import Task, find, stamp_of
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What a stage took: seconds by the clock and of all tasks together, bytes of rows read and of files written."""
-
-    seconds: float
-    task_seconds: float
-    tasks: int
-    found: int
-    """How many tasks an earlier run had finished."""
-    peak_memory: int
-    """The most bytes that a worker's process had by the end of one of them."""
-    read: int
-    written: int
+from grinch.sharded.stages import exchange, graph, route, skeleton, top, trees
 
 
 @dataclass(frozen=True)
@@ -42,7 +26,7 @@ def run_stages(job: Job, workers: Workers) -> Run:
     """Everything from the sample to the upper tree; what is finished already is not done again."""
     stages: dict[str, Stage] = {}
     run = _runner(job, workers, stages)
-    run(sample.STAGE, sample.run, piece_tasks(job))
+    run(skeleton.SAMPLE, skeleton.run_sample, piece_tasks(job))
     run(skeleton.STAGE, skeleton.run, skeleton.tasks(job))
     plan = skeleton.load(job.folder, job.stamp)
     run(route.STAGE, route.run, piece_tasks(job))
@@ -61,14 +45,14 @@ def run_stages(job: Job, workers: Workers) -> Run:
 def run_graph(run: Run, workers: Workers | Here) -> None:
     """Who is near whom, for cuts that look at neighbours; what each stage took is added to the run."""
     go = _runner(run.job, workers, run.stages)
-    asked = go(near.ASKING, near.ask, near.asking_tasks(run.job, run.sizes))
+    asked = go(graph.ASKING, graph.ask, graph.asking_tasks(run.job, run.sizes))
     k = max(int(result["k"]) for result in asked.values())
-    go(near.JOINING, near.join, near.joining_tasks(run.job, k))
+    go(graph.JOINING, graph.join, graph.joining_tasks(run.job, k))
 
 
 def has_graph(run: Run) -> bool:
     """Whether it is known who is near whom."""
-    return near.JOINING in run.stages
+    return graph.JOINING in run.stages
 
 
 def is_kept(run: Run) -> bool:
@@ -82,7 +66,7 @@ def are_trees_there(run: RunFolder, stamp: str, n_shards: int) -> bool:
     shards = [shard_name(shard) for shard in range(n_shards)]
     stages = [(trees.STAGE, trees.run, shards), (top.STAGE, top.run, [top.NAME])]
     return all(
-        find(Task(task, (), run.path(stage, f"{name}.json"), stamp_of(stage, name, task, stamp))) is not None
+        read_checkpoint(run.path(stage, f"{name}.json"), stamp_of(stage, name, task, stamp)) is not None
         for stage, task, names in stages
         for name in names
     )
@@ -98,18 +82,10 @@ def _runner(job: Job, workers: Workers | Here, stages: dict[str, Stage]) -> Call
 
     def run(stage: str, task: Callable[..., Any], tasks: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
         begun = time.perf_counter()
-        (job.folder / stage).mkdir(parents=True, exist_ok=True)
         results = workers.run(stage, task, tasks, job.folder, stamp=job.stamp)
-        report = workers.stages[stage]
-        stages[stage] = Stage(
-            seconds=time.perf_counter() - begun,
-            task_seconds=report.task_seconds,
-            tasks=report.n_tasks,
-            found=report.n_found,
-            peak_memory=report.peak_memory,
-            read=sum(int(result.get("read", 0)) for result in results.values()),
-            written=sum(int(result.get("written", 0)) for result in results.values()),
-        )
+        read, written = (sum(int(result.get(name, 0)) for result in results.values()) for name in ("read", "written"))
+        seconds = time.perf_counter() - begun
+        stages[stage] = replace(workers.stages[stage], seconds=seconds, read=read, written=written)
         return results
 
     return run

@@ -16,12 +16,12 @@ import grinch
 from grinch import cuts
 from grinch._types import Ids, Labels
 from grinch.io.read import FileError
+from grinch.io.rows import taken
 from grinch.io.write import replacing
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import compose_merges, subtree
-from grinch.sharded.files import read_arrays, taken, write_arrays
-from grinch.sharded.folder import stages_folder
-from grinch.sharded.job import Job, RunFolder
+from grinch.sharded.files import read_arrays, write_arrays
+from grinch.sharded.job import Job, RunFolder, stages_folder
 from grinch.sharded.pipeline import Run, are_trees_there
 from grinch.sharded.stages import skeleton, top, trees
 from grinch.tree import Tree

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from grinch.store.damage import DamagedStore, EarlierFormat, OtherEngine
 from grinch.store.lock import StoreLocked
-from grinch.store.opening import open
+from grinch.store.opening import Replayed, open, replay
 from grinch.store.recovery import Recovered, recover
-from grinch.store.replay import Replayed, replay
 from grinch.store.store import Store
 
 __all__ = [

@@ -24,8 +24,7 @@ from grinch._types import Counts, Labels, Slots
 from grinch.cuts.choice import Choice
 from grinch.cuts.tracking import CUT_BY, Change, TrackedCut, Tracker
 from grinch.cuts.tracking.follower import Arrays
-from grinch.cuts.tracking.ids import NO_CLUSTER
-from grinch.cuts.tracking.owners import ABOVE, owners_above
+from grinch.cuts.tracking.identity import ABOVE, NO_CLUSTER, owners_above
 from grinch.estimators.grinch import Grinch
 
 

@@ -1,4 +1,4 @@
-"""What a store keeps in SQLite: operations, ids, payloads, changes, names, and where the last snapshot is."""
+"""The SQLite file of a store: operations, ids, payloads, changes, names, and which snapshot counts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ import numpy as np
 
 from grinch._types import Counts
 from grinch.core.engine import ENGINE
+from grinch.cuts.tracking import Change
 from grinch.saving import disk
-from grinch.store.damage import EarlierFormat, LaterFormat, damaged, reading, unusable
+from grinch.store.damage import DamagedStore, EarlierFormat, LaterFormat, damaged, reading, unusable
 
 # Formats 1 and 2 had snapshots of another kind, no checksums of blocks of rows, and operations without an engine.
 FORMAT = 3
@@ -54,6 +55,10 @@ TABLES = {
 OTHERS = ("create index changes_by_version on changes (version)", "create unique index by_name on names (cut, cluster)")
 
 
+# Kinds of operations whose outcome is in a snapshot: they are not replayed.
+NOT_IN_LOG = ("adopt", "refine", "compact", "recover")
+
+
 class Operation(NamedTuple):
     """A line of the log: what was done, which rows came with it, and the number of the engine that did it.
 
@@ -69,25 +74,30 @@ class Operation(NamedTuple):
     rows: bytes | None = None
     engine: int = ENGINE
 
+    @property
+    def numbers(self) -> Counts:
+        """The numbers of the rows that came with it."""
+        return np.arange(self.first_row, self.first_row + self.n_rows)
+
 
 # What is known of a store by name, and of which type it is.
-ABOUT: dict[str, tuple[type, ...]] = {
-    "format": (int,),
-    "store": (str,),
-    "grinch": (str,),
-    "snapshot": (str, type(None)),
-    "snapshot_is": (list, type(None)),
-    "vectors": (str,),
-    "files": (list, type(None)),
-    "model": (dict, type(None)),
-    "dtype": (str, type(None)),
-    "n_features": (int, type(None)),
-    "is_sparse": (bool, type(None)),
-    "is_named": (bool, type(None)),
-    "id_kind": (str, type(None)),
-    "columns": (list, type(None)),
-    "default_cut": (list,),
-    "is_to_be_vacuumed": (bool,),
+ABOUT: dict[str, Any] = {
+    "format": int,
+    "store": str,
+    "grinch": str,
+    "snapshot": str | None,
+    "snapshot_is": list | None,
+    "vectors": str,
+    "files": list | None,
+    "model": dict | None,
+    "dtype": str | None,
+    "n_features": int | None,
+    "is_sparse": bool | None,
+    "is_named": bool | None,
+    "id_kind": str | None,
+    "columns": list | None,
+    "default_cut": list,
+    "is_to_be_vacuumed": bool,
 }
 
 
@@ -115,10 +125,7 @@ class Database:
         if readonly and not os.access(folder, os.W_OK) and not self._log.exists():
             # Nobody can write here, and SQLite need not make the files by which it would notice.
             mode += "&immutable=1"
-        with self._explained():
-            self._connection = self._connect(mode)
-        if not readonly:
-            self._write_ahead()
+        self._open(mode)
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"file:{quote(str(self.path.resolve()))}?mode={mode}"
@@ -126,17 +133,18 @@ class Database:
         connection.execute("pragma trusted_schema = off")
         return connection
 
-    def _write_ahead(self) -> None:
-        self._do("pragma journal_mode = wal")
-        self._do("pragma synchronous = full")
+    def _open(self, mode: str) -> None:
+        with self._explained():
+            self._connection = self._connect(mode)
+        if mode == "rw":
+            self._all("pragma journal_mode = wal")
+            self._all("pragma synchronous = full")
 
     def become_writable(self) -> None:
-        """Write from now on to what was opened to be read, and has been found to be whole."""
+        """Write from now on to what was opened to be read, and is known to be whole."""
         self._connection.close()
         self.is_readonly = self._leaves_files = False
-        with self._explained():
-            self._connection = self._connect("rw")
-        self._write_ahead()
+        self._open("rw")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -195,31 +203,25 @@ class Database:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """All changes within are on disk when this ends, or none of them is made."""
+        """Make all changes within durable when this ends, or none of them."""
         try:
-            with self._explained():
-                self._connection.execute("begin immediate")
+            self._all("begin immediate")
             yield
-            with self._explained():
-                self._connection.execute("commit")
+            self._all("commit")
         except BaseException:
-            if self._connection.in_transaction:
-                with self._explained():
-                    self._connection.execute("rollback")
+            self.end_look()
             raise
 
     def look_again(self) -> None:
-        """For a reader: what was committed by now; until the next call nothing of it changes."""
+        """For a reader: see what is committed now; until the next call nothing of it changes."""
         self.end_look()
-        with self._explained():
-            self._connection.execute("begin")
+        self._all("begin")
         self._one("select count(*) from about")
 
     def end_look(self) -> None:
         """For a reader: see what is committed whenever something is asked, until the next :meth:`look_again`."""
-        with self._explained():
-            if self._connection.in_transaction:
-                self._connection.execute("rollback")
+        if self._connection.in_transaction:
+            self._all("rollback")
 
     @property
     def closes_last(self) -> bool:
@@ -240,10 +242,6 @@ class Database:
         with self._explained():
             self._connection.executemany(*_statement(table, rows, how))
 
-    def _do(self, query: str, *values: Any) -> None:
-        with self._explained():
-            self._connection.execute(query, values)
-
     def _one(self, query: str, *values: Any) -> Any:
         with self._explained():
             return self._connection.execute(query, values).fetchone()
@@ -253,17 +251,18 @@ class Database:
             return self._connection.execute(query, values).fetchall()
 
     def _rows(self, table: str, which: str = "", *values: Any) -> Generator[tuple[Any, ...], None, None]:
-        """Rows of a table as they were written, without their checksums."""
+        """Yield rows of a table as they were written, without their checksums."""
         with self._explained(), closing(self._connection.execute(f"select * from {table} {which}", values)) as cursor:
             for row in cursor:
                 yield self._compared(table, row)
 
     def _row(self, table: str, column: str, value: Any) -> tuple[Any, ...] | None:
-        """The row of a table with this value in a column that names rows; None if there is none."""
+        """Return the row of a table with this value in a unique column; None if there is none."""
         row = self._one(f"select * from {table} where {column} = ?", value)
         return None if row is None else self._compared(table, row)
 
     def _compared(self, table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a row without its checksum, which must be right."""
         if row_checksum(table, row[:-1]) != row[-1]:
             raise damaged(self.path, f"the checksum of a row in {table!r} is wrong ({row[:-1]!r:.100})")
         return row[:-1]
@@ -303,29 +302,27 @@ class Database:
         self._write("operations", [row], "insert")
 
     def operations(self, after: int) -> Generator[Operation, None, None]:
-        """Those after a version, in order."""
-        for row in self._rows("operations", "where version > ? order by version", after):
-            yield operation_of(row)
+        """Yield those after a version, in order."""
+        return (operation_of(row) for row in self._rows("operations", "where version > ? order by version", after))
 
     def times(self) -> dict[int, float]:
-        """When each version was made, in seconds since 1970."""
+        """Return when each version was made, in seconds since 1970."""
         return dict(self._all("select version, at from operations"))
 
     def inserted(self) -> list[tuple[int, int]]:
-        """The versions in which points came, and how many did."""
+        """Return the versions in which points came, and how many did."""
         query = "select version, n_rows, data from operations where kind in ('insert', 'adopt') order by version"
         with reading(self.path, ValueError):
             return [(version, n or int(data or 0)) for version, n, data in self._all(query)]
 
     def forget_operations(self) -> None:
-        """A snapshot has it all: what is needed to do operations again goes, that they were done stays."""
-        done = list(self._rows("operations"))
-        self._write("operations", (forgotten(row) for row in done))
-        self._do("delete from removed")
+        """Forget what is needed to replay operations, for a snapshot has it all; that they were done stays."""
+        self._write("operations", [forgotten(row) for row in self._rows("operations")])
+        self._all("delete from removed")
 
     def forget_rows(self, up_to: int) -> None:
-        """The rows of operations up to a version are on disk elsewhere."""
-        self._do("update operations set rows = null where version <= ? and rows is not null", up_to)
+        """Forget the rows of operations up to a version, which are on disk elsewhere."""
+        self._all("update operations set rows = null where version <= ? and rows is not null", up_to)
 
     # Points -------------------------------------------------------------------------------------------------------
 
@@ -333,20 +330,19 @@ class Database:
         """File points from position ``first`` on; raises :class:`KnownId` if a point has one of these ids."""
         nothing: list[None] = [None] * n
         rows = zip(range(first, first + n), ids or nothing, payloads or nothing, strict=True)
-        with self._explained():
-            try:
-                self._connection.executemany(*_statement("points", rows, "insert"))
-            except sqlite3.IntegrityError as error:
-                if "points.id" in str(error):
-                    raise KnownId from None
-                raise
+        try:
+            self._write("points", rows, "insert")
+        except DamagedStore as error:
+            if isinstance(error.__cause__, sqlite3.IntegrityError) and "points.id" in str(error.__cause__):
+                raise KnownId from None
+            raise
 
     def file_positions(self, positions: Iterable[int]) -> None:
         """File points that have neither an id nor a payload yet."""
         self._write("points", ((p, None, None) for p in positions), "insert or ignore")
 
     def positions_of(self, ids: Sequence[Id]) -> list[int | None]:
-        """The position of each id; None for those that are not there."""
+        """Return the position of each id; None for those that are not there."""
         rows = [self._row("points", "id", name) for name in ids]
         for row, name in zip(rows, ids, strict=True):
             if row is not None and row[1] != name:
@@ -359,18 +355,18 @@ class Database:
             raise damaged(self.path, f"the index of 'points' does not have the id {name!r:.60}, which is there")
 
     def were_removed(self, ids: Sequence[Id]) -> list[bool]:
-        """Which of these ids were there before and were removed."""
+        """Return which of these ids were there before and were removed."""
         return [self._one("select 1 from removed where id = ?", name) is not None for name in ids]
 
     def ids_at(self, positions: Iterable[int]) -> list[Id | None]:
-        """The ids at these positions; None where there is no point any more."""
+        """Return the ids at these positions; None where there is no point any more."""
         return [None if row is None else row[1] for row in self._points_at(positions)]
 
     def _points_at(self, positions: Iterable[int]) -> Iterator[tuple[Any, ...] | None]:
         return (self._row("points", "position", position) for position in positions)
 
     def all_ids(self, *, is_trusted: bool = False) -> list[Id]:
-        """The ids of all points, by position; if they are trusted, not compared with their checksums."""
+        """Return the ids of all points, by position; if they are trusted, not compared with their checksums."""
         if self._has_compared or is_trusted:
             return [row[0] for row in self._all("select id from points order by position")]
         found = [row[1] for row in self._rows("points", "order by position")]
@@ -392,16 +388,17 @@ class Database:
         return [None if row is None else row[2] for row in self._points_at(positions)]
 
     def parsed_payloads(self, positions: Iterable[int]) -> list[Any]:
-        """The payloads at these positions; None where there is none."""
+        """Return the payloads at these positions; None where there is none."""
         return [None if text is None else self._parsed("points", text) for text in self.payloads_at(positions)]
 
-    def all_payloads(self) -> Iterator[tuple[int, Any]]:
-        """All positions that are filed, and the payloads there."""
-        for position, _, text in self._rows("points", "order by position"):
-            yield position, None if text is None else self._parsed("points", text)
+    def check_payloads(self) -> None:
+        """Raise unless all payloads are JSON."""
+        for _, _, text in self._rows("points"):
+            if text is not None:
+                self._parsed("points", text)
 
     def find_text(self, text: str, limit: int, deadline: float) -> tuple[list[int], bool]:
-        """Positions of points whose id or payload has a text in it, until ``limit`` or a moment; whether all were seen.
+        """Return positions of points with a text in id or payload, up to ``limit``, and whether all were searched.
 
         Small and capital letters from a to z are the same.
         """
@@ -412,7 +409,7 @@ class Database:
             "select position, id, payload from points where id like '%' || ? || '%' escape '\\'"
             " or payload like '%' || ? || '%' escape '\\'"
         )
-        found: list[int] = []
+        found = list[int]()
         self._connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 20_000)
         try:
             with self._explained(), closing(self._connection.execute(query, marked)) as cursor:
@@ -436,38 +433,34 @@ class Database:
         self._write("records", enumerate(records, first))
 
     def records_at(self, rows: Iterable[int]) -> list[str]:
-        found = [self._row("records", "number", int(row)) for row in rows]
-        if None in found:
-            raise damaged(self.path, f"{found.count(None)} records are not there")
-        return [row[1] for row in found if row is not None]
+        records = [self._row("records", "number", int(row)) for row in rows]
+        if None in records:
+            raise damaged(self.path, f"{records.count(None)} records are not there")
+        return [row[1] for row in records if row is not None]
 
     def renumber_records(self, kept: Counts) -> None:
         """Keep these records only, in ascending order, numbered from 0."""
         last = -1
         for new, old in enumerate(kept.tolist()):
-            self._do("delete from records where number > ? and number < ?", last, old)
+            self._all("delete from records where number > ? and number < ?", last, old)
             # Never later than before, and the place is free by now.
-            self._do("update records set number = ? where number = ?", new, old)
+            self._all("update records set number = ? where number = ?", new, old)
             last = old
-        self._do("delete from records where number > ?", last)
+        self._all("delete from records where number > ?", last)
 
     # Changes and names --------------------------------------------------------------------------------------------
 
-    def add_changes(self, version: int, by_cut: dict[str, list[list[Any]]]) -> None:
-        """Note what a version changed: by cut, a list for each change."""
-        rows = ((version, cut, json.dumps(records)) for cut, records in by_cut.items())
-        self._write("changes", rows, "insert")
+    def add_changes(self, version: int, changes: Iterable[Change]) -> None:
+        """Note what a version changed."""
+        self._write("changes", change_rows(version, changes), "insert")
 
-    def latest_changes(self, since: int, until: int, cut: str) -> Generator[tuple[int, list[list[Any]]], None, None]:
-        """Versions after one and up to another, and the changes of a cut in each; the latest first."""
-        which = "where version > ? and version <= ? and cut = ? order by version desc, rowid desc"
-        for version, _, records in self._rows("changes", which, since, until, cut):
-            yield version, self._changes_in(records)
-
-    def changes(self, since: int, cut: str | None) -> Iterator[tuple[int, str, list[list[Any]]]]:
-        """The version, the cut and the changes of it, after a version."""
-        which = "where version > ? and coalesce(cut = ?, true) order by version, rowid"
-        for version, name, records in list(self._rows("changes", which, since, cut)):
+    def changes(
+        self, since: int, until: int, cut: str | None = None, order: str = "asc"
+    ) -> Generator[tuple[int, str, list[list[Any]]], None, None]:
+        """Yield versions after one and up to another, and the changes of a cut, or of all, in each."""
+        which = "where version > ? and version <= ? and coalesce(cut = ?, true)"
+        which += f" order by version {order}, rowid {order}"
+        for version, name, records in self._rows("changes", which, since, until, cut):
             yield version, name, self._changes_in(records)
 
     def _changes_in(self, text: str) -> list[list[Any]]:
@@ -478,7 +471,7 @@ class Database:
 
     def set_name(self, cut: str, cluster: int, name: str | None) -> None:
         if name is None:
-            self._do("delete from names where cut = ? and cluster = ?", cut, cluster)
+            self._all("delete from names where cut = ? and cluster = ?", cut, cluster)
         else:
             self._write("names", [(cut, cluster, name)])
 
@@ -488,7 +481,7 @@ class Database:
         return {cluster: name for _, cluster, name in self._rows("names", which, cut)}
 
     def drop_names(self, cut: str) -> None:
-        self._do("delete from names where cut = ?", cut)
+        self._all("delete from names where cut = ?", cut)
 
     # Care ---------------------------------------------------------------------------------------------------------
 
@@ -502,21 +495,21 @@ class Database:
                 pass
 
     def all_rows(self, table: str) -> list[tuple[Any, ...]]:
-        """All rows of a table, in the order they were written."""
+        """Return all rows of a table, in the order they were written."""
         return list(self._rows(table, "order by rowid"))
 
     def vacuum(self) -> bool:
-        """Write the file again without what was deleted; whether it is gone. A reader's view may keep it in the log."""
-        self._do("pragma busy_timeout = 500")
+        """Rewrite the file without what was deleted; return whether it is gone, for a reader may keep it in the log."""
+        self._all("pragma busy_timeout = 500")
         try:
-            self._do("vacuum")
+            self._all("vacuum")
             is_kept = self._one("pragma wal_checkpoint(truncate)")[0]
         finally:
-            self._do("pragma busy_timeout = 30000")
+            self._all("pragma busy_timeout = 30000")
         return not is_kept
 
     def copy_to(self, path: Path) -> None:
-        """A copy of what is committed, while others may write."""
+        """Copy what is committed, while others may write."""
         with self._explained(), closing(sqlite3.connect(path)) as target:
             self._connection.backup(target)
             target.execute("pragma journal_mode = delete")
@@ -555,6 +548,14 @@ def about_row(name: str, value: Any) -> tuple[str, str]:
     return name, json.dumps(value)
 
 
+def change_rows(version: int, changes: Iterable[Change]) -> list[tuple[int, str, str]]:
+    """Return the changes that a version made as rows of the table ``changes``."""
+    by_cut: dict[str, list[list[Any]]] = {}
+    for c in changes:
+        by_cut.setdefault(c.cut, []).append([c.kind, c.cluster, c.others, c.size, c.count, c.exemplars])
+    return [(version, cut, json.dumps(records)) for cut, records in by_cut.items()]
+
+
 def operation_of(row: tuple[Any, ...]) -> Operation:
     """Return a row of the table ``operations`` as an operation."""
     version, kind, _, engine, first_row, n_rows, checksum, data, rows = row
@@ -572,19 +573,22 @@ def forgotten(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _statement(table: str, rows: Iterable[tuple[Any, ...]], how: str) -> tuple[str, Iterator[tuple[Any, ...]]]:
-    """What writes rows with their checksums into a table, and these."""
+    """Return the statement that writes rows with their checksums into a table, and these rows."""
     marks = ", ".join("?" * (len(TABLES[table]) + 1))
     return f"{how} into {table} values ({marks})", ((*row, row_checksum(table, row)) for row in rows)
 
 
 def row_checksum(table: str, row: tuple[Any, ...]) -> int:
-    """A number that changes with any bit of a row; records may be numbered anew, and rows have another checksum."""
-    told = row[1:] if table == "records" else row[:-1] if table == "operations" else row
-    return zlib.crc32(repr(told).encode("utf-8", "surrogatepass"))
+    """Return a number that changes with any bit of a row.
+
+    Records may be renumbered, and the rows of operations have a checksum of their own.
+    """
+    covered = row[1:] if table == "records" else row[:-1] if table == "operations" else row
+    return zlib.crc32(repr(covered).encode("utf-8", "surrogatepass"))
 
 
 def _has_text(wanted: str, name: Id | None, payload: Any) -> bool:
-    """Whether an id, or a value anywhere in a payload, has a text in it."""
+    """Return whether an id, or a value anywhere in a payload, has a text in it."""
     if wanted in str(name).lower():
         return True
     waiting = [payload]

@@ -1,16 +1,15 @@
-"""What comes into a store is checked here, before anything changes."""
+"""Checks of what comes into a store, before anything changes."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,34 +17,47 @@ import scipy.sparse
 
 from grinch.cuts import Choice
 from grinch.estimators.checks import hinting_at_columns
-from grinch.estimators.grinch import Grinch
-from grinch.estimators.inside import begins_sparse, rows_for_engine, with_new_columns, without_fit
+from grinch.estimators.grinch import Grinch, stays_sparse
 from grinch.saving import json_values
 from grinch.store.database import Id
 from grinch.store.row_files import sparse_matrix
 from grinch.summaries.vectors import dense_rows
 from grinch.text.encoders import saved_encoder
 
-MOST_SHOWN = 80
+MAX_SHOWN = 80
 # What makes rows of texts, in the folder of a store of texts.
 TEXT_FILE = "text.grinch"
+
+
+class Batch(NamedTuple):
+    """Points that come to a store, checked; ``payloads`` are JSON."""
+
+    rows: Any
+    ids: list[Id] | None
+    payloads: list[str | None] | None
+    columns: list[str] | None
+
+    def take(self, which: npt.NDArray[np.intp]) -> Batch:
+        """Return some of the points, by number."""
+        ids, payloads = (None if part is None else [part[i] for i in which.tolist()] for part in self[1:3])
+        return Batch(taken(self.rows, which), ids, payloads, self.columns)
 
 
 @dataclass(frozen=True)
 class RowCheck:
     """Checks rows that come to a store; ``model`` has its parameters, and nothing of its points.
 
-    What the model sees is what is kept, so that a store that is opened again goes on as if it had never been closed.
+    The model is given what the store keeps, so a store that is opened again continues as if it had never been closed.
     """
 
     model: Grinch
     is_fitted: bool
     widened: Callable[[Any], Any]
-    """Gives rows as many columns as there are with their own."""
+    """Returns rows with all columns there are, those of the rows among them."""
 
     @classmethod
     def of(cls, model: Grinch) -> RowCheck:
-        return cls(without_fit(model), model.__sklearn_is_fitted__(), partial(with_new_columns, model))
+        return cls(model.without_fit(), model.__sklearn_is_fitted__(), model.with_new_columns)
 
     def __call__(self, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None, new_columns: bool = False) -> Any:
         """Return X as the store keeps it: a matrix of ``dtype``, or a list of records.
@@ -61,22 +73,22 @@ class RowCheck:
             X = self.widened(X)
             face.n_features_in_ = max(width, getattr(X, "shape", (0, 0))[-1])
         with hinting_at_columns(X, width) if is_sparse else nullcontext():
-            rows = rows_for_engine(face, X, is_first=not self.is_fitted)
+            rows = face.prepare(X, reset=not self.is_fitted).rows
         if isinstance(rows, list):
             return decode_records(encode_records(rows))
         if is_sparse is None:
-            is_sparse = scipy.sparse.issparse(rows) and begins_sparse(self.model)
+            is_sparse = scipy.sparse.issparse(rows) and stays_sparse(self.model.checked_parameters().linkage)
         if dtype is None:
             dtype = np.dtype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
-        return kept_rows(rows, dtype, is_sparse)
+        return sparse_matrix(rows, dtype) if is_sparse else np.ascontiguousarray(dense_rows(rows), dtype)
 
     def as_inserted(self, rows: Any) -> Any:
         """Return rows that were checked as the engine takes them."""
-        return rows_for_engine(self.model, rows)
+        return self.model.prepare(rows, reset=False).rows
 
 
 def refuse_texts(X: Any, folder: Path) -> None:
-    """What to do with texts that came as they are to a store that has what makes rows of them."""
+    """Raise an error with what to do about texts that came to a store whose rows are made of texts."""
     path = folder / TEXT_FILE
     if not (isinstance(X, (list, tuple)) and X and isinstance(X[0], str) and path.exists()):
         return
@@ -88,11 +100,6 @@ def refuse_texts(X: Any, folder: Path) -> None:
     ) from None
 
 
-def kept_rows(rows: Any, dtype: Any, is_sparse: bool) -> Any:
-    """Rows as a store keeps them, dense or sparse."""
-    return sparse_matrix(rows, np.dtype(dtype)) if is_sparse else np.ascontiguousarray(dense_rows(rows), dtype)
-
-
 def encode_records(records: Sequence[Any]) -> list[str]:
     return [json.dumps(json_values.encode(record), ensure_ascii=False) for record in records]
 
@@ -102,15 +109,15 @@ def decode_records(texts: Sequence[str]) -> list[Any]:
 
 
 def columns_of(X: Any) -> list[str] | None:
-    """The names of the columns of a frame."""
+    """Return the names of the columns of a frame; None for anything else."""
     columns = getattr(X, "columns", None)
     return None if columns is None else [str(name) for name in columns]
 
 
 def check_ids(ids: Any, n: int, is_named: bool | None, kind: str | None = None) -> list[Id] | None:
-    """The ids of points that come: whole numbers or texts, one for each point.
+    """Return the ids of points that come: whole numbers or texts, one for each point.
 
-    ``is_named``: whether the others have ids; ``kind``: which.
+    ``is_named``: whether the other points have ids; ``kind``: of which kind these are.
     """
     if is_named is not None and is_named != (ids is not None):
         raise ValueError(
@@ -136,14 +143,14 @@ def kind_of(name: Id) -> str:
 
 
 def is_empty(X: Any) -> bool:
-    """Whether there are no points at all in X: a day on which nothing came."""
+    """Return whether there are no points at all in X: a day on which nothing came."""
     if hasattr(X, "shape"):
         return len(X.shape) > 0 and X.shape[0] == 0
     return isinstance(X, (list, tuple)) and not X
 
 
 def listed(ids: Any) -> list[Any]:
-    """A list of ids, whatever they came in."""
+    """Return ids as a list."""
     if isinstance(ids, (str, bytes, dict)) or not hasattr(ids, "__iter__"):
         raise ValueError(f"ids must be a list of ids; got {ids!r:.80}. Put a single id into a list")
     return ids.tolist() if hasattr(ids, "tolist") else list(ids)
@@ -156,15 +163,11 @@ def check_each_once(names: list[Id]) -> None:
 
 
 def check_id(name: Any) -> Id:
-    """A whole number or a text that SQLite keeps as it is."""
+    """Return an id as SQLite keeps it: a whole number or a text."""
     if isinstance(name, np.generic):
         name = name.item()
     if type(name) is str:
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"ids must be text that can be written in UTF-8; got {name!r:.80}") from None
-        return str(name)
+        return _in_utf8("ids", name)
     if type(name) is int and -(2**63) <= name < 2**63:
         return int(name)
     raise ValueError(
@@ -174,9 +177,13 @@ def check_id(name: Any) -> Id:
 
 
 def check_text(what: str, text: Any) -> str:
-    """A text that is not empty and can be written."""
+    """Return a text that is not empty and can be written."""
     if not isinstance(text, str) or not text:
         raise ValueError(f"{what} must be a text; got {text!r:.80}")
+    return _in_utf8(what, text)
+
+
+def _in_utf8(what: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -184,21 +191,25 @@ def check_text(what: str, text: Any) -> str:
     return str(text)
 
 
-def plain_cut(n_clusters: Any, threshold: Any) -> tuple[int | None, float | None]:
-    """Where a cut goes, as JSON has it; it was checked before."""
-    return None if n_clusters is None else int(n_clusters), None if threshold is None else float(threshold)
+def own_parts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the linkage and the search of the user's own, which a store does not hold; None for those by name."""
+    parts = {name: given.get(name) for name in ("linkage", "search")}
+    return {name: None if isinstance(part, str) else part for name, part in parts.items()}
 
 
 def check_how(n_clusters: Any, threshold: Any, cut: Any, layer: Any) -> dict[str, Any]:
     """Return how a cut is to be made, as JSON has it."""
     Choice(n_clusters, threshold, cut, layer)
-    n_clusters, threshold = plain_cut(n_clusters, threshold)
-    layer = layer if isinstance(layer, str) else int(layer)
-    return {"n_clusters": n_clusters, "threshold": threshold, "cut": str(cut), "layer": layer}
+    return {
+        "n_clusters": None if n_clusters is None else int(n_clusters),
+        "threshold": None if threshold is None else float(threshold),
+        "cut": str(cut),
+        "layer": layer if isinstance(layer, str) else int(layer),
+    }
 
 
 def check_payload(payload: Any, n: int) -> list[str | None] | None:
-    """What is kept beside each point, as JSON; None for nothing."""
+    """Return the payload of each point as JSON; None for nothing."""
     if payload is None:
         return None
     if hasattr(payload, "to_dicts"):
@@ -216,7 +227,7 @@ def check_payload(payload: Any, n: int) -> list[str | None] | None:
 
 
 def _without_gaps(row: dict[Any, Any]) -> dict[Any, Any]:
-    """The cells of a row of a frame, None where there is nothing."""
+    """Return the cells of a row of a frame, None where there is nothing."""
     return {name: None if isinstance(cell, float) and cell != cell else cell for name, cell in row.items()}
 
 
@@ -228,15 +239,13 @@ def _as_json(i: int, row: Any) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"payload must be anything that JSON can hold (texts, finite numbers, lists, dicts of them); entry {i} is"
-            f" not: {error}. It is {row!r:.{MOST_SHOWN}}"
+            f" not: {error}. It is {row!r:.{MAX_SHOWN}}"
         ) from None
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and arrays of numpy, and times, as JSON has them."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
+    """Return numbers and arrays of numpy, and times, as JSON has them."""
+    if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if hasattr(value, "isoformat"):
         return value.isoformat()
@@ -244,7 +253,7 @@ def _plain(value: Any) -> Any:
 
 
 def same_rows(one: Any, other: Any) -> npt.NDArray[np.bool_]:
-    """Which rows, or records, of two of the same number are the same."""
+    """Return which rows, or records, are the same in both."""
     if scipy.sparse.issparse(one):
         if one.shape != other.shape:  # rows with new columns are compared with earlier ones
             other = other.copy()
@@ -256,5 +265,5 @@ def same_rows(one: Any, other: Any) -> npt.NDArray[np.bool_]:
 
 
 def taken(rows: Any, kept: npt.NDArray[np.intp]) -> Any:
-    """Some of the rows, or records."""
+    """Return some of the rows, or records."""
     return rows[kept] if hasattr(rows, "shape") else [rows[i] for i in kept.tolist()]

@@ -20,8 +20,8 @@ from grinch.store.damage import DamagedStore, unusable
 
 FILE = "node-names.sqlite"
 # A name is kept by this many points of its node at most.
-MOST_POINTS = 64
-LONGEST = 200
+MAX_POINTS = 64
+MAX_LENGTH = 200
 TABLE = (
     "create table if not exists names (number integer primary key autoincrement, name text not null,"
     " points text not null, size integer not null, total integer not null, at real not null)"
@@ -168,6 +168,6 @@ def check_name(name: object) -> str:
     text = " ".join(name.encode("utf-8", "replace").decode("utf-8").split()) if isinstance(name, str) else ""
     if not text:
         raise ValueError(f"name must be a text that is not empty; got {name!r:.60}. None takes a name away")
-    if len(text) > LONGEST:
-        raise ValueError(f"name must have at most {LONGEST} characters; got {len(text)}")
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"name must have at most {MAX_LENGTH} characters; got {len(text)}")
     return text

@@ -1,33 +1,34 @@
-"""Making a store, or opening one that is there."""
+"""Creating and opening stores."""
 
 from __future__ import annotations
 
 import secrets
+import shutil
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import grinch
+from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import CUT_BY
 from grinch.errors import unknown_name
-from grinch.estimators.advice import advise_on_threshold
+from grinch.estimators.checks import advise_on_threshold
 from grinch.estimators.grinch import Grinch
-from grinch.estimators.inside import linkage_in
 from grinch.linkage.named import metric_in_full
 from grinch.saving import container
 from grinch.store import inputs
 from grinch.store.cluster_tracking import ClusterTracking, how_of
-from grinch.store.contents import Contents
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
 from grinch.store.lock import WriterLock, holder
+from grinch.store.maintenance import back_up
 from grinch.store.queries import DEFAULT_CUT
-from grinch.store.rows import vectors_name
+from grinch.store.rows import DTYPES, vectors_name
 from grinch.store.snapshots import KIND, OUR_NAMES, snapshot_name
+from grinch.store.state import StoreState
 from grinch.store.store import Store
 
-DTYPES = ("float32", "float64")
 # A folder with this file has a store of several branches in it, made by grinch before 0.2.
 SHARDED = "sharded.json"
 
@@ -48,24 +49,24 @@ def open(
     dtype: str | None = None,
     verbose: bool | int = False,
 ) -> Store:
-    """Open the store in a folder and go on with it; if there is none, make one.
+    """Open the store in a folder; if there is none, create one.
 
     Parameters
     ----------
     folder : str or Path
-        Where the store is, or is to be made.
+        The folder of the store, or of the new one.
     readonly : bool, default=False
         Read beside a writer: what was committed last, and :meth:`Store.refresh` for what was committed since. Any
         number of readers, in this process and in others, and one writer.
     linkage, metric, mode, n_neighbors, search
-        As in :class:`~grinch.Grinch`, for a new store. One that is there knows its own; what is given must be the same.
-        A linkage (or a search) of your own is to be given again unless its module is imported.
+        As in :class:`~grinch.Grinch`, for a new store; for an existing one, they must be the same if they are given.
+        A linkage (or a search) of your own must be given again unless its module is imported.
     n_clusters, threshold, cut, layer
-        As in :class:`~grinch.Grinch`, for a new store: how the cut called "default" is made. There may be others
+        As in :class:`~grinch.Grinch`, for a new store: the cut called "default". There may be others
         (:meth:`Store.add_cut`).
     dtype : {"float32", "float64"}, optional
-        For a new store, how vectors are kept. Without it, as the first ones come: float32 if they are in float32 or
-        less.
+        The type in which a new store keeps vectors. By default, float32 if the first ones are in float32 or less,
+        otherwise float64.
     verbose : bool or int, default=False
         Show progress bars.
 
@@ -91,10 +92,10 @@ def open(
         raise unknown_name("dtype", dtype, DTYPES)
     refuse_sharded(folder)
     how = inputs.check_how(n_clusters, threshold, cut or "sizeable", "auto" if layer is None else layer)
-    # By its name, for the default may be another one day.
+    # By its name, for the default may change.
     in_full = metric_in_full(given.get("linkage", "average"), metric)
     model = Grinch(**{**given, "metric": in_full}, verbose=verbose)
-    found = linkage_in(model)
+    own_linkage = model.checked_parameters().linkage
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"folder must be a folder, or the name of one to be made; {str(folder)!r} is a file")
     asked = {"n_clusters": n_clusters, "threshold": threshold, "cut": cut, "layer": layer}
@@ -113,9 +114,10 @@ def open(
     try:
         # Somebody may have made it since.
         if not is_store(folder):
-            _create(folder)
+            # Without a snapshot it is not complete.
+            Database.create(folder, {"about": new_about()})
         if not is_made and not _is_made(folder, asked, dtype):
-            advise_on_threshold(threshold, getattr(found, "ceiling", None), found)
+            advise_on_threshold(threshold, getattr(own_linkage, "ceiling", None), own_linkage)
             _finish(folder, model, how, dtype)
         return Store(folder, lock, given, verbose)
     except BaseException:
@@ -144,13 +146,13 @@ def refuse_sharded(folder: Path) -> None:
 
 
 def _is_passed_over(path: Path) -> bool:
-    """Whether a store can be made beside a file: hidden ones, and what is left where the making of one was ended."""
+    """Return whether a store can be made beside a file: a hidden one, or one that is left of an interrupted start."""
     is_lock = path.name == "writer.lock" and (not path.stat().st_size or holder(path.parent) is not None)
     return is_lock or path.name.startswith(".")
 
 
 def _is_made(folder: Path, asked: dict[str, Any], dtype: str | None) -> bool:
-    """Whether the store in a folder was made to the end; raises if it is damaged, or made with something else."""
+    """Return whether the store in a folder is complete; raise if it is damaged, or has other parameters."""
     with closing(Database(folder, readonly=True)) as database:
         database.check_format()
         if database.get("snapshot") is None:
@@ -159,8 +161,8 @@ def _is_made(folder: Path, asked: dict[str, Any], dtype: str | None) -> bool:
         return True
 
 
-def _create(folder: Path) -> None:
-    """Make the database of a new store; without a snapshot it is not made to the end."""
+def new_about(**known: Any) -> list[tuple[str, str]]:
+    """Return the rows of the table ``about`` of a new store, with what is known of it."""
     about = {
         "format": FORMAT,
         "store": secrets.token_hex(16),
@@ -168,28 +170,25 @@ def _create(folder: Path) -> None:
         "snapshot": None,
         "vectors": vectors_name(),
         "files": [snapshot_name(0)],
-        "dtype": None,
-        "n_features": None,
-        "is_named": None,
-        "id_kind": None,
-        "columns": None,
+        **dict.fromkeys(("dtype", "n_features", "is_named", "id_kind", "columns")),
         "default_cut": [None, None],
         "is_to_be_vacuumed": False,
+        **known,
     }
-    Database.create(folder, {"about": [about_row(name, value) for name, value in about.items()]})
+    return [about_row(name, value) for name, value in about.items()]
 
 
 def _finish(folder: Path, model: Grinch, how: dict[str, Any], dtype: str | None) -> None:
-    """Make a new store to the end: with an empty model, and how it is cut."""
+    """Complete a new store: with an empty model, and its cut."""
     tracking = ClusterTracking(model)
     tracking.add(DEFAULT_CUT, **how)
     with closing(Database(folder, readonly=False)) as database:
         (name,) = database.get("files")
-        contents = Contents(tracking, folder, database.get("store"))
-        header, arrays = contents.to_state()
+        state = StoreState(tracking, folder, database.get("store"))
+        header, arrays = state.to_state()
         container.write(folder / name, KIND, header, arrays)
         with database.changing():
-            # Also where the snapshot is lost, a store knows how it was made.
+            # Recovery needs it if the snapshot is lost.
             database.set("model", header["model"])
             database.set("dtype", dtype)
             database.set("default_cut", [how[name] for name in CUT_BY])
@@ -207,3 +206,53 @@ def _check_same(database: Database, asked: dict[str, Any], dtype: str | None) ->
             f"n_clusters, threshold, cut and layer are for a new store; this one was made with {said}. Leave them out,"
             " and use store.add_cut(name, ...) for another cut"
         )
+
+
+class Replayed(NamedTuple):
+    """The number of operations that were replayed, of those that another engine had made, and the version."""
+
+    operations: int
+    of_others: int
+    version: int
+
+
+def replay(folder: str | Path, new: str | Path, *, linkage: Any = None, search: Any = None) -> Replayed:
+    """Copy a store to a new folder and replay the operations since its last snapshot; the old folder stays.
+
+    For a store that another engine of grinch wrote, and that was not closed since: its tree, and so its clusters, may
+    differ from what they were.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The store.
+    new : str or Path
+        A new or an empty folder.
+    linkage, search
+        Those of your own, as for :func:`grinch.open`.
+
+    Examples
+    --------
+    >>> import grinch, tempfile
+    >>> folder = tempfile.mkdtemp() + "/news"
+    >>> with grinch.open(folder) as store:
+    ...     _ = store.insert([[1, 0], [0, 1], [5, 0.1]])
+    >>> grinch.store.replay(folder, folder + "-again")
+    Replayed(operations=0, of_others=0, version=1)
+    """
+    folder, new = Path(folder), Path(new)
+    if not is_store(folder):
+        raise FileNotFoundError(f"folder must be that of a store; {str(folder)!r} has none")
+    with closing(Database(folder, readonly=True)) as database:
+        database.check_format()
+    back_up(folder, new)
+    given = {name: value for name, value in {"linkage": linkage, "search": search}.items() if value is not None}
+    lock = WriterLock(new)
+    try:
+        with Store(new, lock, given, False, any_engine=True) as store, store.view() as view:
+            later = view.operations_since_snapshot()
+            return Replayed(len(later), sum(done.engine != ENGINE for done in later), view.version)
+    except BaseException:
+        lock.release()
+        shutil.rmtree(new, ignore_errors=True)
+        raise

@@ -1,17 +1,16 @@
-"""What can be asked of a store at one version."""
+"""Queries of a store at one version."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from grinch._checks import check_count
-from grinch._types import Counts, Floats, Labels, Mask
+from grinch._types import Counts, Floats, Labels
 from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
 from grinch.estimators.checks import placing
@@ -20,12 +19,11 @@ from grinch.store import inputs
 from grinch.store.damage import damaged
 from grinch.store.database import Database, Id, Operation
 from grinch.store.lock import holder, is_held
-from grinch.store.rows import Rows
+from grinch.store.rows import StoredRows
+from grinch.store.state import FrozenState, StoreState
 from grinch.tree import Tree
 
 DEFAULT_CUT = "default"
-# An automatic cut may be out of date when this share of the points came or went since it was made.
-ADVISED = 0.5
 
 
 class Look(NamedTuple):
@@ -47,62 +45,20 @@ class Look(NamedTuple):
     drifted: frozenset[str] = frozenset()
 
 
-class Placed(NamedTuple):
-    """Where rows would go: the node of the tree beside which, and the position of the nearest point (-1: unknown)."""
-
-    beside: Counts
-    nearest: Counts
-
-
-class AboutCut(NamedTuple):
-    """How a cut is made, and how much changed since it was made."""
-
-    kind: str
-    parameters: dict[str, Any]
-    points_changed: int
-    share_changed: float
-
-    @property
-    def is_recut_advised(self) -> bool:
-        return self.kind == "automatic" and self.share_changed >= ADVISED
-
-
-class State(Protocol):
-    """A tree over points and the cuts of it, at one version: as it is in memory, or as it was (``frozen.py``)."""
-
-    version: int
-
-    @property
-    def n_points(self) -> int: ...
-    @property
-    def n_given(self) -> int: ...
-    @property
-    def n_rows(self) -> int: ...
-    @property
-    def row_of(self) -> Counts: ...
-    @property
-    def cut_names(self) -> list[str]: ...
-    @property
-    def settings(self) -> Mapping[str, Any]: ...
-    @property
-    def can_place(self) -> bool: ...
-    def positions(self) -> Counts: ...
-    def has(self, positions: Counts) -> Mask: ...
-    def tree(self) -> Tree: ...
-    def labels(self, cut: str) -> Labels: ...
-    def about_cut(self, cut: str) -> AboutCut: ...
-    def row_check(self) -> inputs.RowCheck: ...
-    def place(self, rows: Any) -> Placed: ...
-    def predict(self, cut: str, rows: Any) -> Labels: ...
+def _from_database(name: str, doc: str) -> Any:
+    """Return a property that is read from the database."""
+    return property(lambda view: view.from_database(name), doc=doc)
 
 
 class View:
-    """A store at one version: what is asked of it is of this version, all of it together.
+    """A store at one version: all that it returns is of this version.
 
     Made by :meth:`Store.view`, and used within its ``with`` statement.
     """
 
-    def __init__(self, folder: Path, state: State, database: Database, rows: Rows, snapshot_version: int):
+    def __init__(
+        self, folder: Path, state: StoreState | FrozenState, database: Database, rows: StoredRows, snapshot_version: int
+    ):
         self.folder, self._state, self._database, self._rows = folder, state, database, rows
         self._snapshot_version = snapshot_version
 
@@ -117,8 +73,12 @@ class View:
 
     @property
     def can_place(self) -> bool:
-        """Whether ``predict`` and ``place`` can be asked."""
+        """Whether ``predict`` and ``place`` can be used."""
         return self._state.can_place
+
+    def from_database(self, name: str) -> Any:
+        """Return an entry of the database."""
+        return self._database.get(name)
 
     # Points -------------------------------------------------------------------------------------------------------
 
@@ -132,37 +92,18 @@ class View:
             raise damaged(self._database.path, f"there are {len(found):,} ids for {len(self):,} points")
         return found
 
-    @property
-    def id_kind(self) -> str | None:
-        """The kind of the ids in this store, "text" or "number"; None if there are none, or no points yet."""
-        found: str | None = self._database.get("id_kind")
-        return found
+    id_kind: Any = _from_database("id_kind", 'The kind of the ids, "text" or "number"; None if there are none yet.')
+    n_features: Any = _from_database("n_features", "The length of the vectors; None if there are none.")
+    dtype: Any = _from_database("dtype", "The type of the vectors' numbers; None if it is not known yet.")
+    columns: Any = _from_database("columns", "The names of the columns of the vectors; None if they have none.")
 
     @property
     def n_given(self) -> int:
         """The number of points that ever came: that of the next one, if it has no id."""
         return self._state.n_given
 
-    @property
-    def n_features(self) -> int | None:
-        """The length of the vectors; None if points are no vectors, or there are none yet."""
-        found: int | None = self._database.get("n_features")
-        return found
-
-    @property
-    def dtype(self) -> str | None:
-        """The type of their numbers; None if there are no points yet, and it was not said."""
-        found: str | None = self._database.get("dtype")
-        return found
-
-    @property
-    def columns(self) -> list[str] | None:
-        """The names of their columns; None if they have none."""
-        found: list[str] | None = self._database.get("columns")
-        return found
-
     def payload(self, ids: Any) -> list[Any]:
-        """Return what was given beside points, by their ids."""
+        """Return the payload of points, by their ids."""
         return self._database.parsed_payloads(self.positions(ids).tolist())
 
     def vectors(self, ids: Any) -> Any:
@@ -172,11 +113,7 @@ class View:
     def points_at(self, positions: Any) -> list[tuple[Id | None, Any]]:
         """Return the id and the payload at each position; an id of None where there is no point any more."""
         asked = [int(position) for position in positions]
-        payloads = self._database.parsed_payloads(asked)
-        if self._database.get("is_named"):
-            return list(zip(self._database.ids_at(asked), payloads, strict=True))
-        there = self._state.has(np.array(asked, np.int64))
-        ids = [position if is_there else None for position, is_there in zip(asked, there.tolist(), strict=True)]
+        ids, payloads = self._ids_at(asked, self._database.get("is_named")), self._database.parsed_payloads(asked)
         return list(zip(ids, payloads, strict=True))
 
     def rows_at(self, positions: Counts) -> Any:
@@ -188,7 +125,7 @@ class View:
             return None
         numbers, is_known = np.full(len(positions), -1, np.int64), positions < self._state.n_given
         numbers[is_known] = self._state.row_of[positions[is_known]]
-        return self._rows.with_empty(numbers)
+        return self._rows.at(numbers)
 
     def position_of(self, name: Any) -> int | None:
         """Return the position of the point with this id; None if there is none."""
@@ -208,14 +145,14 @@ class View:
         """
         inserted = np.array(self._database.inserted(), np.int64).reshape(-1, 2)
         which = np.searchsorted(np.cumsum(inserted[:, 1]), self._state.positions(), side="right")
-        # Stores that were compacted by an earlier release do not know; those points were there from the start.
+        # It is not known in stores that an earlier release compacted; those points were there from the start.
         return np.append(inserted[:, 0], 0)[np.minimum(which, len(inserted))]
 
     # The tree -----------------------------------------------------------------------------------------------------
 
     @property
     def tree(self) -> Tree:
-        """The cluster tree; its leaves are in the order of :attr:`ids`, which it knows as ``names``."""
+        """The cluster tree; its leaves are in the order of :attr:`ids`, which are its ``names``."""
         tree = self._state.tree()
         if tree.n_leaves and self._database.get("is_named"):
             tree.names = self.ids
@@ -223,7 +160,7 @@ class View:
 
     @property
     def bare_tree(self) -> Tree:
-        """The same without the ids of points, which need not be read then."""
+        """The same tree without the ids of points, which need not be read then."""
         return self._state.tree()
 
     def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]:
@@ -265,7 +202,7 @@ class View:
         return self._state.predict(cut, rows)
 
     def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
-        """Return the names of clusters, by cluster id; with ``gone``, of clusters that are no more, too."""
+        """Return the names of clusters, by cluster id; with ``gone``, also of dissolved clusters."""
         there = np.unique(self.labels(cut))
         return {cluster: name for cluster, name in self._database.names(cut).items() if gone or cluster in there}
 
@@ -275,73 +212,70 @@ class View:
         return list(self._state.cut_names)
 
     def cuts(self) -> dict[str, dict[str, Any]]:
-        """Return the cuts by name: how each is made, how many clusters it has, how much changed since it was made.
+        """Return the cuts by name: how each is made, the number of its clusters, and what changed since it was made.
 
-        An automatic cut keeps the resolution it chose. Where it says ``is_recut_advised``, as many points came and went
-        since as half of those there were, and :meth:`Store.recut` may find another (:meth:`would_recut` says which).
+        An automatic cut keeps the layer it chose. ``is_recut_advised`` means that half as many points came or went
+        since as there were, and that :meth:`Store.recut` may choose another (see :meth:`Store.would_recut`).
         """
-        return {name: self._about_cut(name) for name in self._state.cut_names}
-
-    def _about_cut(self, name: str) -> dict[str, Any]:
-        about = self._state.about_cut(name)
         return {
-            "kind": about.kind,
-            **about.parameters,
-            "clusters": len(np.unique(self.labels(name))),
-            "points_changed": about.points_changed,
-            "is_recut_advised": about.is_recut_advised,
+            name: {
+                "kind": about.kind,
+                **about.parameters,
+                "clusters": len(np.unique(self.labels(name))),
+                "points_changed": about.points_changed,
+                "is_recut_advised": about.is_recut_advised,
+            }
+            for name, about in ((name, self._state.about_cut(name)) for name in self._state.cut_names)
         }
 
-    # What happened ------------------------------------------------------------------------------------------------
+    # History -----------------------------------------------------------------------------------------------------
 
     def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Change]:
-        """Return what happened to clusters after version ``since``, in order; of all cuts where ``cut`` is None.
+        """Return the changes of clusters after version ``since``, in order; of all cuts if ``cut`` is None.
 
-        ``kind`` is born, grew, shrank, split (``others``: into which besides), merged (of which), dissolved (where its
-        points went), or renamed; ``size`` is how many points the cluster has afterwards, ``count`` how many came or
-        went, ``exemplars`` the ids of a few of them that are still there.
+        ``kind`` is born, grew, shrank, split (``others``: the new parts), merged (the clusters that it absorbed),
+        dissolved (where its points went), or renamed; ``size`` is the number of points of the cluster afterwards,
+        ``count`` the number that came or went, ``exemplars`` the ids of a few of them that are still there.
         """
         check_count("since", since, 0)
         if cut is not None:
             self.check_cut(cut)
-        is_named, found = self._database.get("is_named"), []
-        for version, of, records in self._database.changes(since, cut):
-            if version > self.version:
-                break
+        is_named, changes = self._database.get("is_named"), list[Change]()
+        for version, of, records in list(self._database.changes(since, self.version, cut)):
             for kind, cluster, others, size, count, exemplars in records:
-                ids = self._ids_at(exemplars, is_named)
-                found.append(Change(version, of, kind, cluster, tuple(others), size, count, ids))
-        return found
+                ids = tuple(name for name in self._ids_at(exemplars, is_named) if name is not None)
+                changes.append(Change(version, of, kind, cluster, tuple(others), size, count, ids))
+        return changes
 
     def latest_changes(self, since: int, cut: str, limit: int, until: int | None = None) -> tuple[list[Change], bool]:
-        """Return what happened last to clusters after version ``since``, the latest first, without exemplars.
+        """Return the last changes of clusters after version ``since``, the latest first, without exemplars.
 
-        None of them after version ``until``. Also whether that is all. Unlike :meth:`changes`, it takes no longer where
-        a lot happened.
+        None of them is after version ``until``. Also return whether these are all. Unlike :meth:`changes`, it takes no
+        longer if there were many changes.
         """
         self.check_cut(cut)
-        found = list[Change]()
+        latest = list[Change]()
         last = self.version if until is None else min(until, self.version)
-        with closing(self._database.latest_changes(since, last, cut)) as versions:
-            for version, records in versions:
+        with closing(self._database.changes(since, last, cut, "desc")) as versions:
+            for version, _, records in versions:
                 for kind, cluster, others, size, count, _ in reversed(records):
-                    if len(found) == limit:
-                        return found, False
-                    found.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
-        return found, True
+                    if len(latest) == limit:
+                        return latest, False
+                    latest.append(Change(version, cut, kind, cluster, tuple(others), size, count, ()))
+        return latest, True
 
     def times(self) -> dict[int, float]:
         """Return when each version was made, in seconds since 1970."""
         return self._database.times()
 
     def operations_since_snapshot(self) -> list[Operation]:
-        """Return the operations that are done again when the store is opened."""
+        """Return the operations that are replayed when the store is opened."""
         return list(self._database.operations(self._snapshot_version))
 
-    # All of it ----------------------------------------------------------------------------------------------------
+    # Overviews ----------------------------------------------------------------------------------------------------
 
     def look(self) -> Look:
-        """Return the store as it is at this version."""
+        """Return the tree, the cuts and the times of arrival at this version."""
         arrived, at = self.arrived(), self.times()
         when = np.full(max(at, default=0) + 1, np.nan)
         when[list(at)] = list(at.values())
@@ -358,7 +292,7 @@ class View:
         )
 
     def info(self) -> dict[str, Any]:
-        """Return what the store is and holds, in numbers: also bytes on disk, and who is writing."""
+        """Return the parameters of the store, what it holds, its bytes on disk, and the process that writes."""
         sizes = disk.sizes_in(self.folder)
         starts = {"vectors": "vectors-", "snapshot": "snapshot-", "database": "store.sqlite"}
         return {
@@ -447,9 +381,9 @@ class View:
         is_other = kind is not None and kind != inputs.kind_of(name)
         return f" (ids in this store are {kind}s, and this is a {inputs.kind_of(name)})" if is_other else ""
 
-    def _ids_at(self, positions: list[int], is_named: bool) -> tuple[Id, ...]:
-        """Return the ids of those points that are still there."""
-        if is_named:
-            return tuple(name for name in self._database.ids_at(positions) if name is not None)
-        there = self._state.has(np.array(positions, np.int64)) if positions else ()
-        return tuple(position for position, is_there in zip(positions, there, strict=True) if is_there)
+    def _ids_at(self, positions: list[int], is_named: bool) -> list[Id | None]:
+        """Return the id at each position; None where there is no point any more."""
+        if is_named or not positions:
+            return self._database.ids_at(positions)
+        there = self._state.has(np.array(positions, np.int64)).tolist()
+        return [position if is_there else None for position, is_there in zip(positions, there, strict=True)]

@@ -1,4 +1,4 @@
-"""Rows on disk, one after the other in a file that only grows: dense ones, and sparse ones in two files."""
+"""Rows of vectors in files that only grow: dense ones in one file, sparse ones in two."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import mmap
 import os
 import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,11 +117,16 @@ class RowFile:
         self._is_to_write = self._is_fixed = False
 
     @property
+    def parts(self) -> dict[str, RowFile]:
+        """The files that rows are in, by what is in each."""
+        return {"rows": self}
+
+    @property
     def row_bytes(self) -> int:
         return self.dtype.itemsize * self.width
 
     def append(self, at: int, rows: npt.NDArray[Any], *, is_kept: bool = False) -> None:
-        """Let these be the rows from number ``at`` on; on disk when this returns, unless they are kept elsewhere."""
+        """Write rows from number ``at`` on; they are on disk when this returns, unless they are kept elsewhere."""
         self.cover(at, rows)
         with naming(self.path):
             file = self._to_write()
@@ -161,23 +166,19 @@ class RowFile:
         return twin
 
     def packed(self, rows: npt.NDArray[Any]) -> bytes:
-        """Rows as they are put into the log."""
+        """Return rows as they are put into the log."""
         return rows.tobytes()
 
     def unpacked(self, content: bytes, n: int) -> npt.NDArray[Any]:
-        """The rows that :meth:`packed` was given."""
+        """Return the rows that :meth:`packed` was given."""
         return np.frombuffer(content, self.dtype).reshape(n, -1)
 
-    def stacked(self, pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Rows of several matrices, one after the other."""
-        return np.concatenate([self.empty(0), *pieces])
-
     def empty(self, n: int) -> npt.NDArray[Any]:
-        """So many rows of zeros."""
+        """Return ``n`` rows of zeros."""
         return np.zeros((n, self.width), self.dtype)
 
     def count(self) -> int:
-        """How many rows the file has room for, those that mean nothing among them."""
+        """Return the number of rows that the file has room for, also those that do not count."""
         try:
             self.hold()
         except FileNotFoundError:
@@ -186,12 +187,12 @@ class RowFile:
         return os.fstat(self._file).st_size // self.row_bytes
 
     def hold(self) -> None:
-        """Keep the file at hand, to read it also when it has lost its name."""
+        """Keep the file open, to read it also after its name is deleted."""
         if self._file is None:
             self._file = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
     def sync(self) -> None:
-        """All rows are on disk, also those that came before the file was opened."""
+        """Wait until all rows are on disk, also those that came before the file was opened."""
         with naming(self.path):
             sync(self._to_write())
 
@@ -204,7 +205,7 @@ class RowFile:
         return self._file
 
     def rows(self, count: int) -> npt.NDArray[Any]:
-        """The first rows, mapped; they are read from disk when they are looked at."""
+        """Return the first rows, mapped; they are read from disk when they are used."""
         if count > len(self._map):
             # All there are by now, so that adding a row does not mean mapping again; those beyond mean nothing yet.
             there = self.count()
@@ -221,7 +222,7 @@ class RowFile:
 
 
 def sparse_matrix(rows: Any, dtype: np.dtype[Any]) -> Any:
-    """Rows, sparse or dense, as the store keeps them sparse."""
+    """Return rows, sparse or dense, as a store keeps them sparse."""
     rows = scipy.sparse.csr_matrix(rows)
     parts = rows.data.astype(dtype, copy=False), rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64)
     return _matrix(*parts, rows.shape[1])
@@ -234,15 +235,15 @@ def _matrix(values: Any, columns: Any, ends: Any, width: int) -> Any:
     return found
 
 
-def stacked(pieces: list[Any], dtype: np.dtype[Any], width: int) -> Any:
-    """Rows of several matrices, one after the other."""
-    if not pieces:
-        return sparse_matrix(scipy.sparse.csr_matrix((0, width)), dtype)
-    return sparse_matrix(scipy.sparse.vstack(pieces, format="csr"), dtype)
+def stacked(pieces: list[Any]) -> Any:
+    """Return the rows of several matrices, one after the other."""
+    if isinstance(pieces[0], np.ndarray):
+        return np.concatenate(pieces)
+    return sparse_matrix(scipy.sparse.vstack(pieces, format="csr"), pieces[0].dtype)
 
 
 def checksum_rows(pieces: Iterable[Any]) -> int:
-    """A number that changes with any bit of some rows, the same in whatever pieces they come."""
+    """Return a number that changes with any bit of some rows, the same in whatever pieces they come."""
     of_dense = of_columns = of_values = 0
     sizes: list[Counts] = []
     for piece in pieces:
@@ -272,12 +273,17 @@ class SparseRowFile:
         self.ends = RowFile(path.with_name(path.name + ENDS), np.dtype("<i8"), 1)
 
     @property
+    def parts(self) -> dict[str, RowFile]:
+        """The files that rows are in, by what is in each."""
+        return {"entries": self.entries, "ends": self.ends}
+
+    @property
     def row_bytes(self) -> int:
-        """About how much a row takes: so many are read at a time as take little memory."""
+        """An estimate of the bytes of a row."""
         return 64 * self.entries.row_bytes
 
     def append(self, at: int, rows: Any, *, is_kept: bool = False) -> None:
-        """Let these be the rows from number ``at`` on; on disk when this returns, unless they are kept elsewhere."""
+        """Write rows from number ``at`` on; they are on disk when this returns, unless they are kept elsewhere."""
         start, ends = self._ends_of(at, rows)
         self.entries.append(start, self._as_entries(rows), is_kept=is_kept)
         self.ends.append(at, ends, is_kept=is_kept)
@@ -299,7 +305,7 @@ class SparseRowFile:
         return entries.view(np.uint8).reshape(rows.nnz, self._entry.itemsize)
 
     def at(self, rows: Counts) -> Any:
-        """Some of the rows, by number."""
+        """Return some of the rows, by number."""
         before = rows[rows > 0] - 1
         starts = np.zeros(len(rows), np.int64)
         starts[rows > 0] = self.ends.at(before)[:, 0]
@@ -314,15 +320,13 @@ class SparseRowFile:
             raise ValueError("it has entries in columns that are not there")
         return _matrix(np.ascontiguousarray(entries["value"]), columns, indptr, self.width)
 
-    # As bytes -----------------------------------------------------------------------------------------------------
-
     def packed(self, rows: Any) -> bytes:
-        """Rows as they are put into the log."""
+        """Return rows as they are put into the log."""
         sizes, columns = np.diff(rows.indptr).astype("<i8"), rows.indices.astype("<i4")
         return b"".join(part.tobytes() for part in (sizes, columns, rows.data.astype(self.dtype)))
 
     def unpacked(self, content: bytes, n: int) -> Any:
-        """The rows that :meth:`packed` was given."""
+        """Return the rows that :meth:`packed` was given."""
         sizes = np.frombuffer(content, "<i8", n)
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         n_entries = int(ends[-1])
@@ -331,18 +335,12 @@ class SparseRowFile:
         columns = np.frombuffer(content, "<i4", n_entries, 8 * n)
         return _matrix(np.frombuffer(content, self.dtype, n_entries, 8 * n + 4 * n_entries), columns, ends, self.width)
 
-    def stacked(self, pieces: list[Any]) -> Any:
-        """Rows of several matrices, one after the other."""
-        return stacked(pieces, self.dtype, self.width)
-
     def empty(self, n: int) -> Any:
-        """So many rows without entries."""
+        """Return ``n`` rows without entries."""
         return sparse_matrix(scipy.sparse.csr_matrix((n, self.width)), self.dtype)
 
-    # The files ----------------------------------------------------------------------------------------------------
-
     def count(self) -> int:
-        """How many rows there may be, those that mean nothing among them."""
+        """Return the number of rows that the files have room for, also those that do not count."""
         return self.ends.count()
 
     def fixed(self, count: int) -> Self:
@@ -352,16 +350,46 @@ class SparseRowFile:
         twin.entries, twin.ends = self.entries.fixed(n_entries), self.ends.fixed(count)
         return twin
 
-    def hold(self) -> None:
-        """Keep the files at hand, to read them also when they have lost their names."""
-        self.entries.hold()
-        self.ends.hold()
-
-    def sync(self) -> None:
-        """All rows are on disk, also those that came before the files were opened."""
-        self.entries.sync()
-        self.ends.sync()
-
     def close(self) -> None:
         self.entries.close()
         self.ends.close()
+
+
+AnyRowFile = RowFile | SparseRowFile
+
+
+def open_rows(path: Path, dtype: Any, width: int, is_sparse: bool) -> AnyRowFile:
+    """Return the file, or the files, of dense or sparse rows."""
+    return (SparseRowFile if is_sparse else RowFile)(path, np.dtype(dtype), width)
+
+
+def in_pieces(file: AnyRowFile, numbers: Counts) -> Iterator[Counts]:
+    """Yield the numbers of rows in pieces whose rows take little memory."""
+    step = max(CHUNK * 16 // file.row_bytes, 1)
+    return (numbers[start : start + step] for start in range(0, len(numbers), step))
+
+
+def copy_rows(source: Any, target: Any, numbers: Counts) -> int:
+    """Write some rows of a file, by number, to an empty one; return their checksum."""
+
+    def copied() -> Iterator[Any]:
+        at = 0
+        for piece in in_pieces(source, numbers):
+            rows = source.at(piece)
+            target.append(at, rows)
+            at += len(piece)
+            yield rows
+
+    target.append(0, source.empty(0))
+    checksum = checksum_rows(copied())
+    for part in target.parts.values():
+        part.blocks.commit()
+    return checksum
+
+
+def block_sums(file: AnyRowFile | None) -> dict[str, npt.NDArray[Any]]:
+    """Return the checksums of the blocks of rows as snapshots hold them."""
+    state: dict[str, npt.NDArray[Any]] = {}
+    for name, part in ({} if file is None else file.parts).items():
+        state |= {f"{name}.sums": part.blocks.sums, f"{name}.length": np.array([part.blocks.length])}
+    return state

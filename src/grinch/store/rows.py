@@ -1,4 +1,4 @@
-"""The rows of all points that ever came to a store, by number: vectors in a file, or records in the database."""
+"""The rows of all points that ever came to a store, by number: vectors in files, or records in the database."""
 
 from __future__ import annotations
 
@@ -15,13 +15,24 @@ import numpy.typing as npt
 
 from grinch._checks import count_rows
 from grinch._types import Counts
-from grinch.saving.disk import CHUNK
 from grinch.store import inputs
-from grinch.store.damage import DamagedStore, damaged, reading
+from grinch.store.damage import damaged, reading
 from grinch.store.database import Database, Id, Operation
-from grinch.store.row_files import ENDS, Blocks, RowFile, SparseRowFile, checksum_rows
+from grinch.store.row_files import (
+    ENDS,
+    AnyRowFile,
+    Blocks,
+    RowFile,
+    SparseRowFile,
+    checksum_rows,
+    copy_rows,
+    in_pieces,
+    open_rows,
+    stacked,
+)
 
 VECTORS_NAME = re.compile(r"vectors-[0-9a-f]+\.bin")
+DTYPES = ("float32", "float64")
 # Rows of up to this many bytes are put into the log, too: then one file is on disk sooner than two.
 LOGGED = 2**15
 
@@ -30,7 +41,12 @@ def vectors_name() -> str:
     return f"vectors-{secrets.token_hex(4)}.bin"
 
 
-class Rows:
+def files_of(vectors: str) -> tuple[str, str]:
+    """Return the names of the files with the rows, by the name of the first."""
+    return vectors, vectors + ENDS
+
+
+class StoredRows:
     """The rows of a store.
 
     Rows are verified when they are read: those of an operation by its checksum, others by the checksum of their block
@@ -39,7 +55,7 @@ class Rows:
 
     def __init__(self, folder: Path, database: Database, *, is_readonly: bool):
         self.folder, self.database, self.is_readonly = folder, database, is_readonly
-        self.file: RowFile | SparseRowFile | None = None
+        self.file: AnyRowFile | None = None
         # By number, rows that a reader has from the log, and that are not in the file yet.
         self._in_log_alone: dict[int, Any] = {}
 
@@ -48,28 +64,27 @@ class Rows:
 
         ``sums`` are the checksums of a snapshot; without them, those that are known stay.
         """
-        known = {part: file.blocks for part, file in self._parts().items()}
+        known = {name: part.blocks for name, part in self._parts.items()}
         self.close()
         width = self.database.get("n_features")
         if width is None:
             return
         name, dtype = self.database.get("vectors"), self.database.get("dtype")
-        if not VECTORS_NAME.fullmatch(name) or dtype not in ("float32", "float64") or not 0 < width < 2**31:
+        if not VECTORS_NAME.fullmatch(name) or dtype not in DTYPES or not 0 < width < 2**31:
             raise damaged(self.database.path, f"it names {name!r}, {width} x {dtype}, as the vectors")
-        kind = SparseRowFile if self.database.find("is_sparse") else RowFile
-        self.file = kind(self.folder / name, np.dtype(dtype), width)
+        self.file = open_rows(self.folder / name, dtype, width, bool(self.database.find("is_sparse")))
         if sums is not None:
-            parts = [part for part in self._parts() if f"{part}.sums" in sums]
-            known = {part: Blocks(sums[f"{part}.sums"], int(sums[f"{part}.length"][0])) for part in parts}
-        for part, file in self._parts().items():
-            file.blocks = known.get(part, file.blocks)
-            file.blocks.rollback()
-        if self.is_readonly:
-            self.file.hold()  # the writer may take it away
+            parts = [name for name in self._parts if f"{name}.sums" in sums]
+            known = {name: Blocks(sums[f"{name}.sums"], int(sums[f"{name}.length"][0])) for name in parts}
+        for name, part in self._parts.items():
+            part.blocks = known.get(name, part.blocks)
+            part.blocks.rollback()
+            if self.is_readonly:
+                part.hold()  # the writer may delete it
 
     def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
+        for part in self._parts.values():
+            part.close()
         self.file = None
 
     @property
@@ -78,81 +93,67 @@ class Rows:
 
     @property
     def path(self) -> Path:
-        """Return the file to name where something is wrong with rows."""
+        """The file to name where something is wrong with rows."""
         return self.database.path if self.file is None else self.file.path
 
     def fixed(self, count: int, database: Database) -> Self:
         """Return the first rows for another reader, by a database of its own; what the writer does is not seen."""
         twin = copy.copy(self)
         if self.file is not None:
-            twin.file = self._verified(lambda: self._file.fixed(count))
+            with reading(self.path, ValueError):
+                twin.file = self.file.fixed(count)
         twin.database = database
         return twin
 
     # Reading ------------------------------------------------------------------------------------------------------
 
     def at(self, numbers: Counts) -> Any:
-        """Return some of the rows, by number."""
-        if self.file is None:
-            with reading(self.database.path, ValueError):
+        """Return some of the rows, by number; of vectors, empty ones for numbers below 0."""
+        with reading(self.path, ValueError):
+            if self.file is None:
                 return inputs.decode_records(self.database.records_at(numbers.tolist()))
-        alone = self._in_log_alone
-        if not alone:
-            return self._verified(lambda: self._file.at(numbers))
-        is_alone = np.array([number in alone for number in numbers.tolist()], np.bool_)
-        found = self._verified(lambda: self._file.at(numbers[~is_alone]))
-        # Those in the file first, then the others: back in the order that was asked for.
-        places = np.argsort(np.argsort(is_alone, kind="stable"))
-        return self.file.stacked([found, *(alone[number] for number in numbers[is_alone].tolist())])[places]
+            is_apart = numbers < 0
+            if self._in_log_alone:
+                is_apart |= np.isin(numbers, list(self._in_log_alone))
+            rows = self.file.at(numbers[~is_apart])
+            if not is_apart.any():
+                return rows
+            empty = self.file.empty(1)
+            apart = [self._in_log_alone.get(number, empty) for number in numbers[is_apart].tolist()]
+            # Those in the file come first, then the others: back to the order that was asked for.
+            return stacked([rows, *apart])[np.argsort(np.argsort(is_apart, kind="stable"))]
 
     def of(self, done: Operation) -> Any:
         """Return the rows that came with an operation."""
-        numbers = np.arange(done.first_row, done.first_row + done.n_rows)
-        if self.file is None:
-            return self.at(numbers)
-        if done.rows is not None:
-            rows = self._verified(lambda: self._file.unpacked(done.rows, done.n_rows))  # type: ignore[arg-type]
+        if self.file is None or done.rows is None:
+            rows = self.at(done.numbers)
         else:
-            rows = self.at(numbers)
-        if checksum_rows([rows]) != done.checksum:
+            with reading(self.path, ValueError):
+                rows = self.file.unpacked(done.rows, done.n_rows)
+        if self.file is not None and checksum_rows([rows]) != done.checksum:
             raise self._changed_since(done)
         return rows
 
-    def with_empty(self, numbers: Counts) -> Any:
-        """Return rows by number; empty ones for numbers below 0."""
-        assert self.file is not None
-        is_there = numbers >= 0
-        found = self.at(numbers[is_there])
-        if is_there.all():
-            return found
-        # Those without a row have the empty one at the end.
-        places = np.where(is_there, np.cumsum(is_there) - 1, is_there.sum())
-        return self.file.stacked([found, self.file.empty(1)])[places]
-
     def take_up(self, later: Iterable[Operation]) -> None:
-        """Go on from the operations since the snapshot, whose rows may be in the log alone.
+        """Continue from the operations since the snapshot, whose rows may be in the log alone.
 
-        That is so where the machine went down; only a writer can put them where they go.
+        That is so after a crash of the machine; only a writer can put them into the file.
         """
         self._in_log_alone = {}
-        if self.file is None:
-            return
         for done in later:
-            if not done.n_rows:
+            if self.file is None or not done.n_rows:
                 continue
             if not self.is_readonly:
-                self._verified(lambda done=done: self._put_back(done, self.of(done)))  # type: ignore[misc]
+                with reading(self.path, ValueError):
+                    if done.rows is None:
+                        self.file.cover(done.first_row, self.of(done))
+                    else:
+                        self.file.append(done.first_row, self.of(done), is_kept=True)
+                    self.commit()
             elif done.rows is not None:
-                rows, numbers = self.of(done), np.arange(done.first_row, done.first_row + done.n_rows)
-                if not self._is_in_file(numbers, rows):
-                    self._in_log_alone |= {number: rows[i : i + 1] for i, number in enumerate(numbers.tolist())}
-
-    def _put_back(self, done: Operation, rows: Any) -> None:
-        if done.rows is None:
-            self._file.cover(done.first_row, rows)
-        else:
-            self._file.append(done.first_row, rows, is_kept=True)
-        self.commit()
+                rows = self.of(done)
+                if not _has(self.file, done.numbers, rows):
+                    self._in_log_alone |= {number: rows[i : i + 1] for i, number in enumerate(done.numbers.tolist())}
 
     def check_size(self, need: int, width: int) -> None:
         """Raise unless the file has as many rows as are needed, and of this width."""
@@ -166,31 +167,22 @@ class Rows:
         """Verify the rows of all operations."""
         if self.file is None:
             return
-        step = max(CHUNK * 16 // self.file.row_bytes, 1)
         for done in operations:
-            stop = done.first_row + done.n_rows
-            pieces = (np.arange(start, min(start + step, stop)) for start in range(done.first_row, stop, step))
-            if checksum_rows(map(self.at, pieces)) != done.checksum:
+            if checksum_rows(map(self.at, in_pieces(self.file, done.numbers))) != done.checksum:
                 raise self._changed_since(done)
 
     def unverified(self) -> Iterator[Callable[[], None]]:
-        """Return what compares the blocks that were never read with their checksums, one at a time, in any thread."""
-        for part in self._parts().values():
-            yield from self._unverified_in(part)
-
-    def _unverified_in(self, part: RowFile) -> Iterator[Callable[[], None]]:
-        file = self._verified(lambda: part.fixed(-(-part.blocks.length // part.row_bytes)), part.path)
-
-        def verify(number: int) -> None:
-            self._verified(lambda: file.verify_blocks(np.array([number])), file.path)
-
-        for number in file.blocks.unverified().tolist():
-            yield partial(verify, number)
+        """Yield what compares the blocks that were never read with their checksums, one at a time, in any thread."""
+        for part in self._parts.values():
+            with reading(part.path, ValueError):
+                fixed = part.fixed(-(-part.blocks.length // part.row_bytes))
+            for number in fixed.blocks.unverified().tolist():
+                yield partial(_verify_block, fixed, number)
 
     # Writing ------------------------------------------------------------------------------------------------------
 
     def begin(self, rows: Any, names: Sequence[Id] | None, columns: list[str] | None) -> None:
-        """Note in the database what rows are like, which the first ones say."""
+        """Note in the database what rows are like, by the first ones."""
         self.database.set("is_named", names is not None)
         self.database.set("id_kind", inputs.kind_of(names[0]) if names else None)
         if not isinstance(rows, list):
@@ -200,8 +192,8 @@ class Rows:
             self.database.set("columns", columns)
             self.open()
 
-    def append(self, kind: str, version: int, first: int, rows: Any, data: bytes | None) -> Operation:
-        """Put rows on disk from number ``first`` on; returns the operation that brings them."""
+    def append(self, kind: str, version: int, first: int, rows: Any, data: bytes | None = None) -> Operation:
+        """Put rows on disk from number ``first`` on; return the operation that brings them."""
         n = count_rows(rows)
         if self.file is None:
             self.database.add_records(first, inputs.encode_records(rows))
@@ -211,90 +203,51 @@ class Rows:
             self.file.width = rows.shape[1]
         n_bytes = rows.nbytes if isinstance(rows, np.ndarray) else 8 * n + 12 * rows.nnz
         log = self.file.packed(rows) if n_bytes <= LOGGED else None
-        self._verified(lambda: self._file.append(first, rows, is_kept=log is not None))
+        with reading(self.path, ValueError):
+            self.file.append(first, rows, is_kept=log is not None)
         return Operation(version, kind, first, n, checksum_rows([rows]), data, log)
 
     def rewrite(self, kept: Counts, name: str) -> int:
-        """Write some of the rows, by number, to a new file, and go on with that; returns their checksum."""
+        """Write some of the rows, by number, to a new file, and continue with it; return their checksum."""
         if self.file is None:
             self.database.renumber_records(kept)
             return 0
-        source: Any = self.file
-        target = type(source)(self.folder / name, source.dtype, source.width)
-        step = max(CHUNK * 16 // source.row_bytes, 1)
-        target.append(0, source.empty(0))
-
-        def pieces() -> Iterator[Any]:
-            for start in range(0, len(kept), step):
-                piece = source.at(kept[start : start + step])
-                target.append(start, piece)
-                yield piece
-
-        checksum: int = self._verified(lambda: checksum_rows(pieces()))
+        old, new = self.file, open_rows(self.folder / name, self.file.dtype, self.file.width, self.is_sparse)
+        with reading(self.path, ValueError):
+            checksum = copy_rows(old, new, kept)
         self.database.set("vectors", name)
-        self.file = target
-        source.close()
+        self.close()
+        self.file = new
         return checksum
 
     def commit(self) -> None:
         """Cover the rows that were appended by checksums: they count."""
-        for file in self._parts().values():
-            file.blocks.commit()
+        for part in self._parts.values():
+            part.blocks.commit()
 
     def sync(self) -> None:
         """Wait until all rows are on disk, also those that came before the file was opened."""
-        if self.file is not None:
-            self.file.sync()
-
-    def to_state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the checksums of the blocks of the files, for a snapshot."""
-        return sums_of(self.file)
+        for part in self._parts.values():
+            part.sync()
 
     # Within -------------------------------------------------------------------------------------------------------
 
     @property
-    def _file(self) -> RowFile | SparseRowFile:
-        assert self.file is not None
-        return self.file
-
     def _parts(self) -> dict[str, RowFile]:
-        return parts_of(self.file)
-
-    def _verified(self, read: Callable[[], Any], path: Path | None = None) -> Any:
-        try:
-            return read()
-        except DamagedStore:
-            raise
-        except ValueError as error:
-            raise damaged(path or self.path, str(error)) from None
+        return {} if self.file is None else self.file.parts
 
     def _changed_since(self, done: Operation) -> Exception:
         return damaged(self.path, f"the vectors of version {done.version} are not those that were written")
 
-    def _is_in_file(self, numbers: Counts, rows: Any) -> bool:
-        if numbers[-1] >= self._file.count():
-            return False
-        try:
-            return bool(inputs.same_rows(self._file.at(numbers), rows).all())
-        except (OSError, ValueError):  # rows of another length are there
-            return False
+
+def _verify_block(file: RowFile, number: int) -> None:
+    with reading(file.path, ValueError):
+        file.verify_blocks(np.array([number]))
 
 
-def parts_of(file: RowFile | SparseRowFile | None) -> dict[str, RowFile]:
-    """Return the files that rows are in, by what is in each."""
-    if isinstance(file, SparseRowFile):
-        return {"entries": file.entries, "ends": file.ends}
-    return {} if file is None else {"rows": file}
-
-
-def sums_of(file: RowFile | SparseRowFile | None) -> dict[str, npt.NDArray[Any]]:
-    """Return the checksums of the blocks of the files that rows are in."""
-    state: dict[str, npt.NDArray[Any]] = {}
-    for name, part in parts_of(file).items():
-        state |= {f"{name}.sums": part.blocks.sums, f"{name}.length": np.array([part.blocks.length])}
-    return state
-
-
-def files_of(vectors: str) -> tuple[str, str]:
-    """Return the names of the files with the rows, by the name of the first."""
-    return vectors, vectors + ENDS
+def _has(file: Any, numbers: Counts, rows: Any) -> bool:
+    """Return whether these rows are in a file."""
+    try:
+        return bool(numbers[-1] < file.count() and inputs.same_rows(file.at(numbers), rows).all())
+    except (OSError, ValueError):  # rows of another length are there
+        return False

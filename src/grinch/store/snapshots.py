@@ -1,4 +1,4 @@
-"""The snapshots of a store: which one counts, when the next is due, and the files that no longer count."""
+"""The snapshots of a store: reading, verifying and writing them, when the next is due, and which files to delete."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import secrets
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,49 +21,54 @@ import numpy.typing as npt
 from grinch.errors import SavedModelError
 from grinch.saving import container
 from grinch.saving.container import Container
-from grinch.store.damage import LaterFormat, damaged
+from grinch.store.damage import DamagedStore, LaterFormat, damaged
 from grinch.store.database import Database
 from grinch.store.row_files import ENDS
 from grinch.store.rows import VECTORS_NAME, files_of
 
 KIND = "snapshot"
 # A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.
-LEAST_CHANGED, CHANGED_SHARE = 16_384, 0.25
+MIN_CHANGED, CHANGED_SHARE = 16_384, 0.25
 # Or when there were this many operations, however small: each of them is done again when the store is opened.
-MOST_OPERATIONS = 2000
+MAX_OPERATIONS = 2000
 SNAPSHOT_NAME = re.compile(r"snapshot-\d+-[0-9a-f]+\.grinch")
 OUR_NAMES = (SNAPSHOT_NAME, VECTORS_NAME, re.compile(VECTORS_NAME.pattern + re.escape(ENDS)))
 # Files that were being written when their process died.
 LEFT_OVER = re.compile(r"\.[0-9a-f]{16}\.tmp(-journal)?")
 # A snapshot of up to this many bytes is compared with its checksums as a whole when it is opened.
-LITTLE = 2**26
+VERIFIED_BYTES = 2**26
 # Of a larger one, these arrays are compared later: most of it, and nothing that code follows from number to number.
 HEAVY = re.compile(r"ids/|model/fitted\.builder\.(summaries(?!\.rows\.apart_)|search)\.")
 CAN_FORK = hasattr(os, "fork")
 
-State = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
+Content = tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]
 
 
 def snapshot_name(version: int) -> str:
     return f"snapshot-{version}-{secrets.token_hex(4)}.grinch"
 
 
-def read_snapshot(path: Path) -> Container:
-    """Map a snapshot into memory."""
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Let errors of a file be errors of a store."""
     try:
-        return container.read(path, KIND)
+        yield
     except container.LaterFormat as error:
         raise LaterFormat(str(error)) from None
     except SavedModelError as error:
-        raise damaged(path, _why(path, error)) from error
+        raise damaged(path, str(error).removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ")) from error
+
+
+def read_snapshot(path: Path) -> Container:
+    """Map a snapshot into memory."""
+    with _reading(path):
+        return container.read(path, KIND)
 
 
 def verify(snapshot: Container, names: Any = None) -> None:
-    """Compare arrays of a snapshot with their checksums."""
-    try:
+    """Compare arrays of a snapshot, or all of them, with their checksums."""
+    with _reading(snapshot.path):
         snapshot.verify(names)
-    except SavedModelError as error:
-        raise damaged(snapshot.path, _why(snapshot.path, error)) from error
 
 
 def verify_pointers(snapshot: Container) -> None:
@@ -78,33 +84,27 @@ def verify_pointers(snapshot: Container) -> None:
 
 def heavy_arrays(snapshot: Container) -> list[str]:
     """Return the names of the arrays that are not verified when a snapshot is opened."""
-    if sum(array.nbytes for array in snapshot.arrays.values()) <= LITTLE:
+    if sum(array.nbytes for array in snapshot.arrays.values()) <= VERIFIED_BYTES:
         return []
     numbers = {name for name, array in snapshot.arrays.items() if array.dtype.kind == "f" or name.endswith("codes")}
     return [name for name in snapshot.arrays if HEAVY.match(name) and (name in numbers or name.startswith("ids/"))]
 
 
 def unverified(snapshot: Container) -> Iterator[Callable[[], None]]:
-    """Return what compares the blocks that are not verified on opening with their checksums, one at a time."""
+    """Yield what compares the blocks that are not verified on opening with their checksums, one at a time."""
     for name in heavy_arrays(snapshot):
         for number in range(len(snapshot.block_checksums[name])):
-            yield lambda name=name, number=number: verify_block(snapshot, name, number)  # type: ignore[misc]
+            yield partial(verify_block, snapshot, name, number)
 
 
 def verify_block(snapshot: Container, name: str, number: int) -> None:
     """Compare a block of an array with its checksum."""
-    try:
+    with _reading(snapshot.path):
         snapshot.verify_block(name, number)
-    except SavedModelError as error:
-        raise damaged(snapshot.path, _why(snapshot.path, error)) from error
-
-
-def _why(path: Path, error: SavedModelError) -> str:
-    return str(error).removeprefix(f"{path} is damaged: ").removeprefix(f"{path} ")
 
 
 class Snapshots:
-    """The snapshots in the folder of a store; ``lock`` is that of a writer, None for readers."""
+    """The snapshots in the folder of a store."""
 
     def __init__(self, folder: Path, database: Database):
         self.folder, self.database = folder, database
@@ -126,23 +126,18 @@ class Snapshots:
         return snapshot, self.database.find("snapshot_is") == _identity(snapshot.path)
 
     def begin(self, snapshot: Container, n_rows: int, n_operations: int) -> None:
-        """Go on from a snapshot, since which this many rows came by this many operations."""
+        """Continue from a snapshot, since which this many rows came by this many operations."""
         self.version, self._unverified = int(snapshot.header["version"]), snapshot.path
         self._n_changed, self._n_operations = n_rows, n_operations
 
     # Writing ------------------------------------------------------------------------------------------------------
 
-    def write(self, name: str, state: State) -> None:
-        """Write a snapshot, which does not count yet.
-
-        What is in it comes from the last one: damage must not get right checksums that way.
-        """
-        self._verify_last()
-        container.write(self.folder / name, KIND, *state)
-
-    def _verify_last(self) -> None:
+    def write(self, name: str, content: Content) -> None:
+        """Write a snapshot, which does not count yet."""
         if self._unverified is not None:
+            # Parts of it are copied: damage must not get right checksums that way.
             verify(read_snapshot(self._unverified))
+        container.write(self.folder / name, KIND, *content)
 
     def let_count(self, name: str) -> None:
         """Within a transaction: let a snapshot count from its end on; the log before it is history then."""
@@ -152,7 +147,7 @@ class Snapshots:
         self.database.forget_rows(version)
 
     def counts(self, name: str) -> None:
-        """Go on from a snapshot that counts now."""
+        """Continue from a snapshot that counts now."""
         self.version, self._unverified = int(name.split("-")[1]), None
         self.clean()
 
@@ -166,10 +161,12 @@ class Snapshots:
         self._n_changed = self._n_operations = 0
 
     def is_due(self, n_points: int) -> bool:
-        is_much = self._n_changed >= max(LEAST_CHANGED, CHANGED_SHARE * n_points)
-        return self._waiting is None and (is_much or self._n_operations >= MOST_OPERATIONS)
+        is_much = self._n_changed >= max(MIN_CHANGED, CHANGED_SHARE * n_points)
+        return self._waiting is None and (is_much or self._n_operations >= MAX_OPERATIONS)
 
-    def fork(self, name: str, state: State, in_child: Callable[[], None], then: Callable[[], None]) -> None:
+    def fork_snapshot(
+        self, name: str, content: Content, in_child: Callable[[], None], then: Callable[[], None]
+    ) -> None:
         """Write a snapshot in a forked process; ``then`` is called in a thread of this one when it has ended.
 
         Its file has its name once it is whole.
@@ -177,7 +174,7 @@ class Snapshots:
 
         def work() -> None:
             in_child()
-            self.write(name, state)
+            self.write(name, content)
 
         pid = _fork(work)
         self.restart()
@@ -210,7 +207,7 @@ class Snapshots:
         self.database.set("files", sorted({*known, *names}))
 
     def clean(self) -> None:
-        """Delete files of this store that no longer count, or never did, and what was written to become one."""
+        """Delete files of this store that do not count, and those of writers that died."""
         if self._waiting is not None:
             return
         made = {name for name in self.database.find("files") or [] if any(kind.fullmatch(name) for kind in OUR_NAMES)}
@@ -225,19 +222,19 @@ class Snapshots:
 
 
 def _identity(path: Path) -> list[int]:
-    """Return what a file is on this machine, which no copy of it is."""
+    """Return what identifies a file on this machine, which no copy of it shares."""
     status = path.stat()
     return [status.st_dev, status.st_ino]
 
 
 def _fork(work: Callable[[], None]) -> int:
-    """Run ``work`` on the memory as it is now, in a forked process; returns its number. It ends with 0 if all is well.
+    """Run ``work`` on the memory as it is now, in a forked process; return its number.
 
     Memory is shared with it, and a page is copied when this process writes to it. ``work`` may write files and nothing
-    else, for other threads, with whatever they hold, are not there.
+    else: other threads are not there, and the locks they hold are never released.
     """
     with warnings.catch_warnings():
-        # Python warns of forks beside threads, whose locks are never opened in the fork; this one takes none.
+        # Python warns of forks beside threads, whose locks are never released in the fork; this one takes none.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid:
@@ -258,3 +255,50 @@ def numbers_in_block(snapshot: Container, name: str, rows: npt.NDArray[np.intege
     size = max(array.nbytes // max(len(array), 1), 1)
     rows = rows[(rows >= 0) & (rows < len(array))].astype(np.int64)
     return np.unique(np.concatenate([rows * size // container.BLOCK, ((rows + 1) * size - 1) // container.BLOCK]))
+
+
+class Verification:
+    """Compares blocks with their checksums in a thread, one after the other; the first that is wrong ends it.
+
+    >>> def wrong() -> None:
+    ...     raise DamagedStore("rows.bin is damaged")
+    >>> verification = Verification([wrong])
+    >>> verification.wait()
+    >>> verification.check()
+    Traceback (most recent call last):
+        ...
+    grinch.store.damage.DamagedStore: rows.bin is damaged
+    """
+
+    def __init__(self, blocks: Iterable[Callable[[], None]]):
+        self._blocks, self._is_stopped = blocks, threading.Event()
+        self._error: DamagedStore | OSError | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True, name="grinch-verify")
+        self._thread.start()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def check(self) -> None:
+        """Raise the first error."""
+        if self._error is not None:
+            raise self._error
+
+    def wait(self) -> None:
+        """Wait until all blocks are verified."""
+        self._thread.join()
+
+    def stop(self) -> None:
+        """End before the next block."""
+        self._is_stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for verify in self._blocks:
+                if self._is_stopped.is_set():
+                    return
+                verify()
+        except (DamagedStore, OSError) as error:
+            self._error = error

@@ -1,4 +1,4 @@
-"""The store: a folder with a tree that lives on, of which every change is on disk when it is done."""
+"""The store: a folder with a cluster tree, its points and its history; every change is durable when it returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import wraps
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -19,54 +18,52 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+import grinch
 from grinch._checks import check_count, check_flag, count_rows
 from grinch._compile import no_garbage_collection
 from grinch._types import Counts, Labels, Slots
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import Change
 from grinch.errors import LinkageError
+from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
 from grinch.saving.container import Container
 from grinch.store import inputs, snapshots
-from grinch.store.backup import back_up
-from grinch.store.checking import check_store
-from grinch.store.contents import Contents, ids_as_arrays
 from grinch.store.damage import DamagedStore, OtherEngine, damaged, reading
-from grinch.store.database import Database, Id, KnownId, Operation
-from grinch.store.frozen import Frozen
+from grinch.store.database import NOT_IN_LOG, Database, Id, KnownId, Operation
 from grinch.store.gate import Gate
 from grinch.store.lock import StoreLocked, WriterLock, describe, holder
+from grinch.store.maintenance import back_up, check_store
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
 from grinch.store.queries import DEFAULT_CUT, View
-from grinch.store.rows import Rows, files_of, vectors_name
-from grinch.store.snapshots import CAN_FORK, Snapshots, snapshot_name
-from grinch.store.verification import Verification
+from grinch.store.row_files import block_sums
+from grinch.store.rows import StoredRows, files_of, vectors_name
+from grinch.store.snapshots import CAN_FORK, Snapshots, Verification, snapshot_name
+from grinch.store.state import FrozenState, StoreState, ids_as_arrays
 from grinch.tree import Tree
 
-# What of the database is in a snapshot, too, for whoever rebuilds a store.
+# Entries of the database that are in a snapshot, too, to rebuild a store.
 ALSO_IN_SNAPSHOTS = ("vectors", "dtype", "n_features", "is_sparse", "is_named", "id_kind", "columns", "default_cut")
-# Operations whose outcome is in a snapshot: they are not done again.
-NOT_IN_LOG = ("adopt", "refine", "compact", "recover")
 # A change of this share of the points publishes a view before it begins, also if nobody has asked for one: one over
 # this number. It takes a few per cent of the time of the change.
 PUBLISHED_SHARE = 64
 POINTS = "model/fitted.builder.summaries.arrays.means"
 
 Asked = ParamSpec("Asked")
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 class StoreClosed(RuntimeError):
-    """The store was closed, and is used."""
+    """The store was closed, and cannot be used."""
 
 
-def _asking(query: Callable[Concatenate[View, Asked], Found]) -> Callable[Concatenate[Store, Asked], Found]:
+def _asking(query: Callable[Concatenate[View, Asked], Answer]) -> Callable[Concatenate[Store, Asked], Answer]:
     """Return a method that asks the view of the last version."""
 
     @wraps(query)
-    def ask(self: Store, *arguments: Asked.args, **keywords: Asked.kwargs) -> Found:
+    def ask(self: Store, *arguments: Asked.args, **keywords: Asked.kwargs) -> Answer:
         with self.view() as view:
             return query(view, *arguments, **keywords)
 
@@ -80,12 +77,12 @@ def _asking_property(query: Any) -> Any:
 class Store:
     """A clustering in a folder, made by :func:`grinch.open`: every change is on disk when its method returns.
 
-    One process writes, any number of others read. A change is whole or not at all: if it fails, for whatever reason,
-    the store is as it was before. Every change makes a version, counted from 1. Threads can share a store: while one
-    of them changes it, the others see the version before.
+    One process writes, any number of others read. A change is made as a whole or not at all: if it fails, for whatever
+    reason, the store is as it was before. Every change makes a version, counted from 1. Threads can share a store:
+    while one of them changes it, the others see the version before.
 
-    Points have ids (texts or whole numbers; without any, they are numbered as they come), and may have a payload: any
-    thing that JSON can hold. Clusters have ids, too, which stay with them for good: see :meth:`clusters`.
+    Points have ids (texts or whole numbers; without any, they are numbered as they come), and may have a payload:
+    anything that JSON can hold. Clusters have permanent ids, too: see :meth:`clusters`.
 
     Examples
     --------
@@ -113,7 +110,7 @@ class Store:
         *,
         any_engine: bool = False,
     ):
-        """Open the store in a folder: to write with a lock, otherwise to read; ``given`` says what the model is."""
+        """Open the store in a folder: to write with a lock, otherwise to read; ``given`` are model parameters."""
         self.folder, self._pid = folder, os.getpid()
         self._lock, self._given, self._verbose, self._any_engine = lock, given, verbose, any_engine
         self._gate: Gate[View] = Gate()
@@ -121,19 +118,19 @@ class Store:
         # Connections for views, while nobody uses them.
         self._spare: list[Database] = []
         self._snapshots = Snapshots(folder, self._open_database)
-        self._rows = Rows(folder, self._open_database, is_readonly=lock is None)
-        self._contents: Contents | None = None
+        self._rows = StoredRows(folder, self._open_database, is_readonly=lock is None)
+        self._state: StoreState | None = None
         self._verification: Verification | None = None
         try:
             self._database.check_format()
             if self.is_readonly:
                 self._database.look_again()
-            snapshot, contents, later = self._read()
-            self._check_given(contents.model)
+            snapshot, state, later = self._read()
+            self._check_given(state.model)
             if not self.is_readonly:
-                # Not before all of it is read: where something is wrong, nothing is written.
+                # Not before all of it is read: if anything is damaged, nothing is written.
                 self._database.become_writable()
-            self._take_up(contents, later)
+            self._take_up(state, later)
             if not self.is_readonly:
                 self._snapshots.clean()
             self._verify_rest(snapshot)
@@ -146,7 +143,7 @@ class Store:
         return self._lock is None
 
     def close(self) -> None:
-        """Take a snapshot, if there is anything new, and let others write. A store is closed once."""
+        """Take a snapshot, if there is anything new, and release the lock. Closing again does nothing."""
         if os.getpid() != self._pid:
             return
         if not self._gate.is_ours:
@@ -155,7 +152,7 @@ class Store:
             if self._open_database is None:
                 return
             try:
-                if not self.is_readonly and self._contents is not None:
+                if not self.is_readonly and self._state is not None:
                     self.snapshot()
                     self._snapshots.clean()
             except OSError as error:
@@ -171,7 +168,7 @@ class Store:
     def _release(self) -> None:
         if self._verification is not None:
             self._verification.stop()
-        database, self._open_database, self._contents = self._database, None, None
+        database, self._open_database, self._state = self._database, None, None
         for connection in sorted([*self._spare, database], key=lambda connection: connection.closes_last):
             connection.close()
         self._spare.clear()
@@ -194,10 +191,10 @@ class Store:
 
     @contextmanager
     def view(self, *, placing: bool = False) -> Iterator[View]:
-        """Let several things be asked of one version, within a ``with`` statement.
+        """Return a view of one version, to use within a ``with`` statement.
 
-        While another thread changes the store, it is the version before. With ``placing``, it can also say where rows
-        would go (``predict``, ``place``): under a linkage written in Python, that waits for the change.
+        While another thread changes the store, it is the version before. With ``placing``, it can also place rows
+        (``predict``, ``place``): under a linkage written in Python, that waits for the change.
 
         >>> import grinch, tempfile
         >>> with grinch.open(tempfile.mkdtemp()) as store:
@@ -258,29 +255,26 @@ class Store:
     def touched(self, since: int) -> Slots:
         """Return the nodes of :attr:`tree` whose members changed after version ``since``.
 
-        Whatever was computed for any other node is still right; it is found again by the node's key in
-        :meth:`grinch.Tree.keys`.
+        Whatever was computed for any other node is still right, and can be looked up by the node's key
+        (:meth:`grinch.Tree.keys`).
         """
-        with self._alone() as contents:
+        with self._alone() as state:
             check_count("since", since, 0)
-            return np.asarray(contents.touched(since), np.intp)
+            return np.asarray(state.touched(since), np.intp)
 
     def layers(self) -> tuple[int, list[tuple[Labels, float]]]:
-        """Return the version, and the resolutions of the automatic cut: clusters by leaf, and how long they last.
-
-        The finest comes first.
-        """
-        with self._alone() as contents:
-            return contents.version, contents.layers()
+        """Return the version, and the layers of the automatic cut, the finest first: clusters by leaf, persistence."""
+        with self._alone() as state:
+            return state.version, state.layers()
 
     def would_recut(self, cut: str = DEFAULT_CUT) -> Any:
-        """Return what :meth:`recut` would find, without doing it."""
-        with self._alone() as contents:
+        """Return the outcome of :meth:`recut`, without making it."""
+        with self._alone() as state:
             self._live().check_cut(cut)
-            return contents.would_recut(cut)
+            return state.tracking.would_recut(cut)
 
     def refresh(self) -> int:
-        """For a reader: go on to what is committed by now; returns the version."""
+        """For a reader: advance to what is committed now; return the version."""
         if not self.is_readonly:
             return self.version
         with self._gate.inside():
@@ -292,23 +286,17 @@ class Store:
             self._database.look_again()
             return before.version if is_same else self._catch_up(before)
 
-    def _catch_up(self, contents: Contents) -> int:
-        """Go on to what is committed; what is not in the log is in a snapshot."""
-        later = list(self._database.operations(contents.version))
-        if any(done.kind in NOT_IN_LOG for done in later):
-            self._contents = None
-            return self._now().version
-        try:
-            if self._rows.file is None:
-                self._rows.open()  # there may be points now
-            elif self._rows.file.width != self._database.get("n_features"):
-                self._rows.file.width = self._database.get("n_features")  # there may be more columns now
-            self._replay(contents, later, self._rows)
-        except FileNotFoundError:
-            self._contents = None
-        except BaseException:
-            self._contents = None
-            raise
+    def _catch_up(self, state: StoreState) -> int:
+        """Advance to what is committed; what is not in the log is in a snapshot."""
+        later, self._state = list(self._database.operations(state.version)), None
+        if not any(done.kind in NOT_IN_LOG for done in later):
+            with suppress(FileNotFoundError):
+                if self._rows.file is None:
+                    self._rows.open()  # there may be points now
+                else:
+                    self._rows.file.width = self._database.get("n_features")  # there may be more columns now
+                self._replay(state, later, self._rows)
+                self._state = state
         return self._now().version
 
     def explore(
@@ -322,28 +310,23 @@ class Store:
         y: str | None = None,
         height: int = 720,
     ) -> Any:
-        """Look at the store in a page: inline in a notebook, or ``.open()`` in the browser.
+        """Show the store in a page: inline in a notebook, or ``.open()`` in the browser.
 
         ``text``, ``image``, ``label``, ``x`` and ``y`` name fields of the payload; image files are read below the
         folder ``images``. See docs/explorer.md.
         """
-        # By name, for what shows stores knows them, and not the other way round.
-        return import_module("grinch.serve.notebook").explore(
-            self,
-            images=images,
-            height=height,
-            fields={"text": text, "image": image, "label": label, "x": x, "y": y},
-        )
+        fields = {"text": text, "image": image, "label": label, "x": x, "y": y}
+        return grinch.explore(self, images=images, height=height, fields=fields)
 
     # Changes ------------------------------------------------------------------------------------------------------
 
     def insert(
         self, X: Any, ids: Any = None, payload: Any = None, *, columns: Any = None, new_columns: bool = False
     ) -> int:
-        """Insert points, all of them or none; returns the version afterwards.
+        """Insert points, all of them or none; return the version afterwards.
 
-        A point that is there already under the same id, with the same row, is passed over: so a batch can be sent
-        again when it is not known whether it arrived. With another row it is refused (use :meth:`update`).
+        A point that is there already under the same id, with the same row, is skipped: so a batch can be sent again
+        when it is not known whether it arrived. With another row it is refused (use :meth:`update`).
 
         Parameters
         ----------
@@ -360,53 +343,47 @@ class Store:
             the first ones must be those that are known.
         """
         check_flag("new_columns", new_columns)
-        with self._writing() as contents:
+        with self._writing() as state:
             if inputs.is_empty(X):
-                return contents.version
-            columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
-            rows = self._live().checked(X, columns, new_columns)
-            is_named, kind = self._database.get("is_named"), self._database.get("id_kind")
-            names = inputs.check_ids(ids, count_rows(rows), is_named, kind)
-            payloads = inputs.check_payload(payload, count_rows(rows))
+                return state.version
+            batch = self._checked(X, ids, payload, columns, new_columns)
             try:
-                return self._insert(contents, rows, names, payloads, columns)
+                return self._insert(state, batch)
             except KnownId:
-                assert names is not None
-            new = self._new_ones(contents, rows, names, payloads)
-            if not len(new):
-                return contents.version
-            names = [names[i] for i in new.tolist()]
-            payloads = None if payloads is None else [payloads[i] for i in new.tolist()]
-            return self._insert(contents, inputs.taken(rows, new), names, payloads, columns)
+                batch = batch.take(self._new_ones(state, batch))
+            return self._insert(state, batch) if count_rows(batch.rows) else state.version
 
-    def _insert(
-        self,
-        contents: Contents,
-        rows: Any,
-        names: list[Id] | None,
-        payloads: list[str | None] | None,
-        columns: list[str] | None,
-    ) -> int:
-        n = count_rows(rows)
-        with self._changing(n) as version:
-            if names is not None or payloads is not None:
-                self._database.add_points(contents.n_given, names, payloads, n)
-            if not contents.is_fitted:
-                self._rows.begin(rows, names, columns)
-            elif columns is not None and len(columns) > len(self._database.get("columns") or columns):
-                self._database.set("columns", columns)
-            is_first = not contents.is_fitted
-            done = self._rows.append("insert", version, contents.n_rows, rows, None)
-            self._note(done, contents.insert(version, rows, done.first_row))
+    def _checked(self, X: Any, ids: Any, payload: Any, columns: Any, new_columns: bool = False) -> inputs.Batch:
+        """Return points that come as the store keeps them."""
+        columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
+        rows = self._live().checked(X, columns, new_columns)
+        n, is_named, kind = count_rows(rows), self._database.get("is_named"), self._database.get("id_kind")
+        return inputs.Batch(rows, inputs.check_ids(ids, n, is_named, kind), inputs.check_payload(payload, n), columns)
+
+    def _insert(self, state: StoreState, batch: inputs.Batch) -> int:
+        is_first = not state.is_fitted
+        with self._changing(count_rows(batch.rows)) as version:
+            done = self._add(state, "insert", version, batch)
+            self._note(done, state.apply(done, batch.rows))
             if is_first:
                 # A linkage whose summaries cannot be written is refused now, not when the first snapshot is due.
-                contents.to_state()
+                state.to_state()
         return version
 
-    def adopt(self, X: Any, tree: Tree, ids: Any = None, payload: Any = None, *, columns: Any = None) -> int:
-        """Begin with points that have a tree already, which stays as it is; returns the version afterwards.
+    def _add(self, state: StoreState, kind: str, version: int, batch: inputs.Batch) -> Operation:
+        """Put points on disk; return the operation that brings them."""
+        if batch.ids is not None or batch.payloads is not None:
+            self._database.add_points(state.n_given, batch.ids, batch.payloads, count_rows(batch.rows))
+        if not state.is_fitted:
+            self._rows.begin(batch.rows, batch.ids, batch.columns)
+        elif batch.columns is not None and len(batch.columns) > len(self._database.get("columns") or batch.columns):
+            self._database.set("columns", batch.columns)
+        return self._rows.append(kind, version, state.n_rows, batch.rows)
 
-        For a store to which no points have come. Leaf ``i`` of the tree is row ``i``; all else is as in :meth:`insert`.
+    def adopt(self, X: Any, tree: Tree, ids: Any = None, payload: Any = None, *, columns: Any = None) -> int:
+        """Insert the first points of a store with a tree that they have already; return the version afterwards.
+
+        Leaf ``i`` of the tree is row ``i``; all else is as in :meth:`insert`.
 
         >>> import grinch, tempfile
         >>> X = [[1, 0], [0, 9], [2, 0.1], [0.1, 8]]
@@ -415,76 +392,66 @@ class Store:
         ...     store.tree.to_newick(lengths=False)
         '((0,1),(2,3));'
         """
-        with self._writing() as contents:
-            if contents.is_fitted:
-                raise ValueError(f"tree is for a store without points, and this one has had {contents.n_given:,}")
-            columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
-            rows = self._live().checked(X, columns)
-            names = inputs.check_ids(ids, count_rows(rows), None)
-            payloads = inputs.check_payload(payload, count_rows(rows))
-            with self._changing_by_snapshot() as (version, snapshot):
-                if names is not None or payloads is not None:
-                    self._database.add_points(0, names, payloads, count_rows(rows))
-                self._rows.begin(rows, names, columns)
-                done = self._rows.append("adopt", version, 0, rows, None)
-                self._note(done, contents.adopt(version, rows, tree, done.first_row))
-                # The rows alone would give another tree.
-                self._count_snapshot(contents, snapshot)
+        with self._writing() as state:
+            if state.is_fitted:
+                raise ValueError(f"tree is for a store without points, and this one has had {state.n_given:,}")
+            batch = self._checked(X, ids, payload, columns)
+            # The rows alone would give another tree.
+            with self._changing_by_snapshot() as version:
+                done = self._add(state, "adopt", version, batch)
+                self._note(done, state.adopt(version, batch.rows, tree))
             return version
 
     def remove(self, ids: Any) -> int:
-        """Remove points, all of them or none; ids that were removed before are passed over. Returns the version."""
-        with self._writing() as contents:
+        """Remove points, all of them or none; ids that were removed before are skipped. Return the version."""
+        with self._writing() as state:
             positions, names = self._live().positions_to_remove(ids)
             if not len(positions):
-                return contents.version
+                return state.version
             with self._changing(len(positions)) as version:
                 self._database.remove_points(positions.tolist(), names if self._database.get("is_named") else ())
-                done = Operation(version, "remove", data=positions.astype("<i8").tobytes())
-                self._note(done, contents.remove(version, positions))
+                self._apply(Operation(version, "remove", data=positions.astype("<i8").tobytes()))
             return version
 
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
-        """Give points other rows, or another payload, or both; returns the version afterwards.
+        """Replace the rows of points, or their payload, or both; return the version afterwards.
 
         What stays as it is counts as no change; a point with another row is placed again.
         """
-        with self._writing() as contents:
+        with self._writing() as state:
             if X is None and payload is None:
-                raise ValueError("X or payload must be given: what the points are to be, or what is kept beside them")
+                raise ValueError("X or payload must be given: the new rows of the points, or their new payload")
             positions = self._live().positions(ids)
             if not len(positions):
-                return contents.version
+                return state.version
             rows = None if X is None else self._live().checked(X)
             if rows is not None and count_rows(rows) != len(positions):
                 raise ValueError(f"X must have a row for each of the {len(positions)} ids; got {count_rows(rows)}")
             payloads = inputs.check_payload(payload, len(positions))
             moved: Slots = np.empty(0, np.intp)
             if rows is not None:
-                moved = np.flatnonzero(~inputs.same_rows(rows, self._rows.at(contents.row_of[positions])))
+                moved = np.flatnonzero(~inputs.same_rows(rows, self._rows.at(state.row_of[positions])))
             is_payload_new = payloads is not None and payloads != self._database.payloads_at(positions.tolist())
             if not len(moved) and not is_payload_new:
-                return contents.version
+                return state.version
             with self._changing(2 * len(moved)) as version:
                 if payloads is not None:
                     self._set_payloads(positions, payloads)
                 if not len(moved):
-                    self._note(Operation(version, "payload"), contents.nothing(version))
+                    self._apply(Operation(version, "payload"))
                 else:
-                    at, new = positions[moved], inputs.taken(rows, moved)
-                    done = self._rows.append("update", version, contents.n_rows, new, at.astype("<i8").tobytes())
-                    self._note(done, contents.update(version, at, new, done.first_row))
+                    new, data = inputs.taken(rows, moved), positions[moved].astype("<i8").tobytes()
+                    self._apply(self._rows.append("update", version, state.n_rows, new, data), new)
             return version
 
     def refine(self, passes: int = 1) -> int:
-        """Improve the tree (:meth:`grinch.Grinch.refine`), and take a snapshot of it; returns the version."""
-        with self._writing() as contents:
+        """Improve the tree (:meth:`grinch.Grinch.refine`), and take a snapshot of it; return the version."""
+        with self._writing() as state:
             check_count("passes", passes, 1)
-            if contents.n_points < 3:
-                return contents.version
-            with self._changing_by_snapshot() as (version, snapshot):
-                self._note(Operation(version, "refine"), contents.refine(version, passes))
-                self._count_snapshot(contents, snapshot)
+            if state.n_points < 3:
+                return state.version
+            with self._changing_by_snapshot() as version:
+                self._note(Operation(version, "refine"), state.refine(version, passes))
             return version
 
     def add_cut(
@@ -496,50 +463,47 @@ class Store:
         cut: str = "sizeable",
         layer: str | int = "auto",
     ) -> int:
-        """Follow another cut of the tree from now on; returns the version afterwards.
+        """Track another cut of the tree from now on; return the version afterwards.
 
-        How it is made is as in :class:`grinch.Grinch`: into a number of clusters, at a threshold, or automatic. An
+        The parameters are those of :class:`grinch.Grinch`: a number of clusters, a threshold, or an automatic cut. An
         automatic cut whose ``layer`` is a number is the coarsest as long as there are fewer layers.
         """
-        with self._writing() as contents:
+        with self._writing() as state:
             how = inputs.check_how(n_clusters, threshold, cut, layer)
             name = inputs.check_text("name", name)
-            if name in contents.cut_names:
+            if name in state.cut_names:
                 raise ValueError(f"name must be a text that no cut is called by yet; got {name!r}")
             with self._changing(is_long=True) as version:
-                done = Operation(version, "add_cut", data=json.dumps({"name": name, **how}).encode())
-                self._note(done, contents.add_cut(version, name, how))
+                self._apply(_with_json(version, "add_cut", name=name, **how))
             return version
 
     def drop_cut(self, name: str) -> int:
-        """Follow a cut no longer, and forget the names of its clusters; what happened to them stays known.
+        """Stop tracking a cut, and forget the names of its clusters; their history stays.
 
         A later cut of the same name is another one, and its clusters have other ids.
         """
-        with self._writing() as contents:
+        with self._writing():
             self._live().check_cut(name)
             if name == DEFAULT_CUT:
                 raise ValueError(f"name must be that of another cut than {DEFAULT_CUT!r}, which every store has")
             with self._changing() as version:
                 self._database.drop_names(name)
-                done = Operation(version, "drop_cut", data=json.dumps({"name": name}).encode())
-                self._note(done, contents.drop_cut(version, name))
+                self._apply(_with_json(version, "drop_cut", name=name))
             return version
 
     def recut(self, cut: str = DEFAULT_CUT) -> int:
-        """Let an automatic cut choose its resolution again; clusters that are still the same keep their ids."""
-        with self._writing() as contents:
+        """Let an automatic cut choose its layer again; clusters that are still the same keep their ids."""
+        with self._writing() as state:
             self._live().check_cut(cut)
-            if not contents.n_points:
-                return contents.version
+            if not state.n_points:
+                return state.version
             with self._changing(is_long=True) as version:
-                done = Operation(version, "recut", data=json.dumps({"name": cut}).encode())
-                self._note(done, contents.recut(version, cut))
+                self._apply(_with_json(version, "recut", name=cut))
             return version
 
     def label(self, cluster: int, name: str | None, cut: str = DEFAULT_CUT) -> int:
-        """Give a cluster a name that stays with its id (None: take it away); returns the version afterwards."""
-        with self._writing() as contents:
+        """Set the name of a cluster, which stays with its id (None: delete it); return the version afterwards."""
+        with self._writing() as state:
             labels = self._live().labels(cut)
             if name is not None:
                 name = inputs.check_text("name", name)
@@ -547,29 +511,26 @@ class Store:
             if not size or cluster < 0:
                 raise ValueError(f"cluster must be the id of a cluster there is (see clusters()); got {cluster!r}")
             if self._database.names(cut).get(cluster) == name:
-                return contents.version
+                return state.version
             with self._changing() as version:
                 self._database.set_name(cut, int(cluster), name)
-                renamed = Change(version, cut, "renamed", int(cluster), (), size, 0, ())
-                self._note(Operation(version, "label"), [*contents.nothing(version), renamed])
+                self._apply(Operation(version, "label"))
+                self._database.add_changes(version, [Change(version, cut, "renamed", int(cluster), (), size, 0, ())])
             return version
 
-    # Care ---------------------------------------------------------------------------------------------------------
+    # Maintenance --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
-        """Write all there is to a new snapshot, so that opening has nothing to do again; done by itself in time."""
+        """Write the whole state to a new snapshot, so that opening need not replay operations; also automatic."""
         if not self._gate.is_ours:
             self._snapshots.wait()
-        with self._writing() as contents:
-            if contents.version > self._snapshots.version:
-                name = snapshot_name(contents.version)
+        with self._writing() as state:
+            if state.version > self._snapshots.version:
+                name = snapshot_name(state.version)
                 self._announce(name)
-                self._snapshots.write(name, self._state(contents))
-                with self._database.changing():
-                    self._rows.sync()
-                    self._snapshots.let_count(name)
+                self._snapshots.write(name, self._snapshot_content(state))
+                self._let_snapshot_count(name)
                 self._snapshots.restart()
-                self._snapshots.counts(name)
 
     def check(self) -> None:
         """Verify everything on disk and in memory; raises :class:`DamagedStore` with what is wrong.
@@ -583,33 +544,32 @@ class Store:
 
     def _check(self) -> None:
         self.refresh()
-        contents, (snapshot, _) = self._now(), self._snapshots.read()
-        again = Rows(self.folder, self._database, is_readonly=True)
+        state, (snapshot, _) = self._now(), self._snapshots.read()
+        again = StoredRows(self.folder, self._database, is_readonly=True)
         with closing(again):
-            read = self._read_contents(again)[1]
-            check_store(self.folder, contents, read, self._database, self._rows, snapshot)
+            read = self._read_state(again)[1]
+            check_store(self.folder, state, read, self._database, self._rows, snapshot)
 
     def compact(self) -> int:
-        """Let nothing of removed points, and of earlier rows of updated ones, be left on disk; returns the version.
+        """Delete all of removed points, and of earlier rows of updated ones, from disk; return the version.
 
-        Ids, positions, clusters and what happened to them stay. What came later is placed as in a tree that never had
-        the removed points' slots, so it may be another tree than without compacting.
+        Ids, positions, clusters and their history stay. Later points are placed as in a tree that never had the removed
+        points, so the tree may differ from one without compacting.
         """
         if not self._gate.is_ours:
             self._snapshots.wait()
-        with self._writing() as contents:
+        with self._writing() as state:
             with closing(self._database.operations(0)) as operations:
                 self._rows.check(operations)
             NodeNames(self.folder / NAMES_FILE).forget(self._are_there)
             name = vectors_name()
-            with self._changing_by_snapshot(*files_of(name)) as (version, snapshot):
-                kept = contents.compact(version)
+            with self._changing_by_snapshot(*files_of(name)) as version:
+                kept = state.compact(version)
                 self._database.forget_operations()
                 checksum = self._rows.rewrite(kept, name)
-                # Where the snapshot is lost, only this says which row is whose.
-                data = contents.positions_by_row().astype("<i8").tobytes()
-                self._note(Operation(version, "compact", 0, contents.n_rows, checksum, data), [])
-                self._count_snapshot(contents, snapshot)
+                # If the snapshot is lost, only this maps rows to points.
+                data = state.positions_by_row().astype("<i8").tobytes()
+                self._note(Operation(version, "compact", 0, state.n_rows, checksum, data), [])
                 self._database.set("is_to_be_vacuumed", True)
             # What a reader still uses cannot be taken out of SQLite's log.
             self._gate.withdraw()
@@ -617,7 +577,7 @@ class Store:
             return version
 
     def backup(self, path: str | Path) -> None:
-        """Copy the store into a new folder, also while somebody writes: what is committed when it begins."""
+        """Copy the store into a new folder, also while another process writes: what is committed when it begins."""
         with self._alone():
             back_up(self.folder, Path(path))
 
@@ -634,14 +594,14 @@ class Store:
             )
         return self._open_database
 
-    def _now(self) -> Contents:
-        """Return what is in the store; read again from disk if a change failed half way."""
+    def _now(self) -> StoreState:
+        """Return the state; it is read again from disk if a change failed half way."""
         self._check_usable()
-        if self._contents is None:
-            _, contents, later = self._read()
-            self._take_up(contents, later)
-        assert self._contents is not None
-        return self._contents
+        if self._state is None:
+            _, state, later = self._read()
+            self._take_up(state, later)
+        assert self._state is not None
+        return self._state
 
     def _check_usable(self) -> None:
         """Raise if the store is closed, or damage was found since it was opened."""
@@ -649,61 +609,61 @@ class Store:
         if self._verification is not None:
             self._verification.check()
 
-    def _read(self) -> tuple[Container, Contents, list[Operation]]:
+    def _read(self) -> tuple[Container, StoreState, list[Operation]]:
         """Return what is on disk, and the operations since the snapshot; nothing is written."""
-        snapshot, contents, later = self._while_others_write(lambda: self._read_contents(self._rows))
-        need = min([done.first_row for done in later if done.n_rows], default=contents.n_rows)
-        self._rows.check_size(need, contents.n_features)
+        snapshot, state, later = self._while_others_write(lambda: self._read_state(self._rows))
+        need = min([done.first_row for done in later if done.n_rows], default=state.n_rows)
+        self._rows.check_size(need, state.n_features)
         self._snapshots.begin(snapshot, sum(done.n_rows for done in later), len(later))
-        contents.model.verbose = self._verbose
-        return snapshot, contents, later
+        state.model.verbose = self._verbose
+        return snapshot, state, later
 
-    def _read_contents(self, rows: Rows) -> tuple[Container, Contents, list[Operation]]:
+    def _read_state(self, rows: StoredRows) -> tuple[Container, StoreState, list[Operation]]:
         snapshot, is_ours = self._snapshots.read()
         if is_ours:
             snapshots.verify_pointers(snapshot)
         else:
             # It was not written here, but copied: nothing in it is trusted.
             snapshots.verify(snapshot)
-        own = {name: value for name, value in self._given.items() if name in ("linkage", "search")}
-        own = {name: value for name, value in own.items() if not isinstance(value, str)}
+        own = inputs.own_parts(self._given)
         with reading(snapshot.path, ValueError):
-            contents = Contents.from_snapshot(snapshot, self.folder, own.get("linkage"), own.get("search"))
+            state = StoreState.from_snapshot(snapshot, self.folder, **own)
             if not is_ours:
-                contents.model.validate()
-            rows.open(contents.row_sums)
-        later = list(self._database.operations(contents.version))
-        self._replay(contents, later, rows)
-        return snapshot, contents, later
+                state.model.validate()
+            rows.open(state.row_sums)
+        later = list(self._database.operations(state.version))
+        self._replay(state, later, rows)
+        return snapshot, state, later
 
     def _check_engine(self, later: list[Operation]) -> None:
-        """Raise if an operation to be done again was done by another engine: the tree could become another one."""
+        """Raise if an operation to replay was made by another engine: the tree could become another one."""
         other = next((done for done in later if done.engine != ENGINE), None)
         if other is not None and not self._any_engine:
             raise OtherEngine(
                 f"{self.folder} has {len(later):,} operations since its last snapshot, which engine {other.engine} of"
-                f" grinch did; this is engine {ENGINE}, and could make another tree of them. Open and close it once"
-                f" with the release that wrote it, or do them again in a new folder:"
+                f" grinch made; this is engine {ENGINE}, and could build another tree from them. Open and close it once"
+                f" with the release that wrote it, or replay them in a new folder:"
                 f" grinch store replay {self.folder} NEW"
             )
 
-    def _replay(self, contents: Contents, later: list[Operation], rows: Rows) -> None:
+    def _replay(self, state: StoreState, later: list[Operation], rows: StoredRows) -> None:
         self._check_engine(later)
-        with reading(self._database.path, ValueError):
+        # Advice was given when the points came.
+        with reading(self._database.path, ValueError), no_advice():
             for done in later:
-                if done.version != contents.version + 1:
-                    raise damaged(self._database.path, f"version {contents.version + 1} is not in 'operations'")
-                contents.replay(done, rows.of)
+                if done.version != state.version + 1:
+                    raise damaged(self._database.path, f"version {state.version + 1} is not in 'operations'")
+                state.apply(done, rows.of(done) if done.n_rows else None)
 
-    def _take_up(self, contents: Contents, later: list[Operation]) -> None:
-        """Go on with what was read."""
+    def _take_up(self, state: StoreState, later: list[Operation]) -> None:
+        """Continue with what was read."""
         self._rows.take_up(later)
         if not self.is_readonly and self._database.get("is_to_be_vacuumed"):
             self._vacuum()
-        self._contents = contents
+        self._state = state
 
-    def _while_others_write(self, look: Callable[[], Found]) -> Found:
-        """Look at files; for a reader, at later ones if those that counted were taken away meanwhile."""
+    def _while_others_write(self, look: Callable[[], Answer]) -> Answer:
+        """Read files; for a reader, later ones if those that counted were deleted meanwhile."""
         for attempt in range(20):
             try:
                 return look()
@@ -717,7 +677,7 @@ class Store:
         raise damaged(Path(missing.filename or self.folder), "it is not there")
 
     def _check_given(self, model: Grinch) -> None:
-        """Raise unless what was given to open the store is what it was made with."""
+        """Raise unless the parameters given to open the store are those that it was made with."""
         known = {**model.get_params(), "metric": metric_in_full(model.linkage, model.metric)}
         for name, value in self._given.items():
             if isinstance(value, (str, int, tuple)) and value != known[name]:
@@ -727,7 +687,7 @@ class Store:
                 )
 
     def _verify_rest(self, snapshot: Container) -> None:
-        """Verify in the background what opening did not; rows that are handed out meanwhile are verified first."""
+        """Verify in the background what opening did not; rows that are used meanwhile are verified first."""
         rest = [*snapshots.unverified(snapshot), *self._rows.unverified()]
         if not rest:
             return
@@ -742,27 +702,27 @@ class Store:
                     snapshots.verify_block(snapshot, POINTS, number)
                     known.add(number)
 
-        if POINTS in snapshot.arrays and self._contents is not None:
-            self._contents.verify_points = verify_points
+        if POINTS in snapshot.arrays and self._state is not None:
+            self._state.verify_points = verify_points
 
     # Threads ------------------------------------------------------------------------------------------------------
 
     def _live(self) -> View:
-        """Return the store as it is; by whoever is inside."""
+        """Return a view of the current state, for the thread that is inside the gate."""
         return View(self.folder, self._now(), self._database, self._rows, self._snapshots.version)
 
     @contextmanager
-    def _alone(self) -> Iterator[Contents]:
-        """Be inside for long, without a change; others read meanwhile."""
+    def _alone(self) -> Iterator[StoreState]:
+        """Hold the gate for long, without a change; others read meanwhile."""
         with self._gate.inside():
-            contents = self._now()
+            state = self._now()
             if _has_other_threads():
                 self._publish()
-            yield contents
+            yield state
 
     @contextmanager
-    def _writing(self) -> Iterator[Contents]:
-        """Be inside, to make a change."""
+    def _writing(self) -> Iterator[StoreState]:
+        """Hold the gate to make a change."""
         if self.is_readonly:
             raise PermissionError(
                 f"the store in {str(self.folder)!r} was opened with readonly=True; open it without to change it"
@@ -771,11 +731,11 @@ class Store:
             yield self._now()
 
     def _publish(self) -> None:
-        """Let other threads read what there is before it is changed."""
-        contents = self._now()
+        """Let other threads read the state before it is changed."""
+        state = self._now()
         try:
-            state = Frozen(contents)
-        except LinkageError:  # it is asked again by whoever reads
+            frozen = FrozenState(state)
+        except LinkageError:  # a reader gets it, too
             return
         if self.is_readonly:
             # Its connection sees this version only as long as it does not look again.
@@ -783,7 +743,7 @@ class Store:
             self._snapshots.database = self._rows.database = self._open_database
         else:
             database = self._new_connection()
-        view = View(self.folder, state, database, self._rows.fixed(contents.n_rows, database), self._snapshots.version)
+        view = View(self.folder, frozen, database, self._rows.fixed(state.n_rows, database), self._snapshots.version)
         weakref.finalize(view, _give_back, database, weakref.ref(self))
         self._gate.publish(view)
 
@@ -794,7 +754,7 @@ class Store:
         return connection
 
     def give_back(self, connection: Database) -> None:
-        """Take back a connection that a view no longer needs."""
+        """Accept a connection that a view no longer needs."""
         if self._open_database is None:
             connection.close()
         else:
@@ -809,21 +769,21 @@ class Store:
 
         ``n_points`` come, go or move; ``new_files`` are the names of files that are made on the way.
         """
-        contents = self._now()
-        is_long = is_long or n_points * PUBLISHED_SHARE >= contents.n_points > 0
+        state = self._now()
+        is_long = is_long or n_points * PUBLISHED_SHARE >= state.n_points > 0
         if (is_long or self._gate.is_asked) and _has_other_threads():
             self._publish()
-        n_begun = contents.n_begun
+        n_begun = state.n_begun
         if new_files:
             self._announce(*new_files)
         try:
             with self._database.changing(), no_garbage_collection():
-                self._check_alone(contents)
-                yield contents.version + 1
+                self._check_alone(state)
+                yield state.version + 1
         except BaseException as error:
-            if contents.n_begun != n_begun:
+            if state.n_begun != n_begun:
                 # Memory is ahead of the disk: it is read again.
-                self._contents = None
+                self._state = None
             self._rows.open()
             if isinstance(error, LinkageError):
                 error.outcome = "The store is as it was before"
@@ -832,39 +792,37 @@ class Store:
         self._snapshots.note(n_points)
         # The change is made; where there is no room for a snapshot, there will be another time.
         with suppress(OSError, RuntimeError, MemoryError, DamagedStore):
-            self._snapshot_if_due(contents)
+            self._snapshot_if_due(state)
 
     @contextmanager
-    def _changing_by_snapshot(self, *new_files: str) -> Iterator[tuple[int, str]]:
-        """Yield the version that a change makes, and the name of the snapshot that it ends with."""
+    def _changing_by_snapshot(self, *new_files: str) -> Iterator[int]:
+        """Yield the version that a change makes which ends with a snapshot, for the log does not have it."""
         name = snapshot_name(self._now().version + 1)
         with self._changing(0, name, *new_files, is_long=True) as version:
-            yield version, name
+            yield version
+            self._rows.commit()
+            self._snapshots.write(name, self._snapshot_content(self._now()))
+            self._rows.sync()
+            self._snapshots.let_count(name)
         self._snapshots.counts(name)
 
-    def _count_snapshot(self, contents: Contents, name: str) -> None:
-        """Write the snapshot that a change ends with; it counts with the change."""
-        self._rows.commit()
-        self._snapshots.write(name, self._state(contents))
-        self._rows.sync()
-        self._snapshots.let_count(name)
-
-    def _check_alone(self, contents: Contents) -> None:
+    def _check_alone(self, state: StoreState) -> None:
         """Raise if somebody else has written meanwhile: somebody may have taken the lock's file away."""
         assert self._lock is not None
-        if self._database.version() != contents.version or not self._lock.is_ours():
+        if self._database.version() != state.version or not self._lock.is_ours():
             raise StoreLocked(
                 f"{self.folder} is no longer this process's to write: its lock was taken away, and it may be written to"
                 f" by {describe(holder(self.folder))}. Close it and open it again"
             )
 
+    def _apply(self, done: Operation, rows: Any = None) -> None:
+        """Make a change and add it to the log."""
+        self._note(done, self._now().apply(done, rows))
+
     def _note(self, done: Operation, changes: list[Change]) -> None:
         """Add an operation to the log, and what it changed."""
         self._database.add_operation(done)
-        by_cut: dict[str, list[list[Any]]] = {}
-        for c in changes:
-            by_cut.setdefault(c.cut, []).append([c.kind, c.cluster, c.others, c.size, c.count, c.exemplars])
-        self._database.add_changes(done.version, by_cut)
+        self._database.add_changes(done.version, changes)
 
     def _announce(self, *names: str) -> None:
         with self._database.changing():
@@ -873,49 +831,50 @@ class Store:
 
     # Snapshots ----------------------------------------------------------------------------------------------------
 
-    def _state(self, contents: Contents, *, with_ids: bool = True) -> snapshots.State:
-        """Return what is written to a snapshot: the contents, and what rows are, for whoever has no database."""
-        header, arrays = contents.to_state()
-        arrays |= {f"rows/{name}": array for name, array in self._rows.to_state().items()}
+    def _snapshot_content(self, state: StoreState, *, with_ids: bool = True) -> snapshots.Content:
+        """Return what a snapshot holds: the state, and what recovery needs if there is no database."""
+        header, arrays = state.to_state()
+        arrays |= {f"rows/{name}": array for name, array in block_sums(self._rows.file).items()}
         if with_ids and self._database.get("is_named"):
             arrays |= ids_as_arrays(self._database.all_ids(is_trusted=True))
         return {**header, "about": {name: self._database.find(name) for name in ALSO_IN_SNAPSHOTS}}, arrays
 
-    def _snapshot_if_due(self, contents: Contents) -> None:
-        if not self._snapshots.is_due(contents.n_points):
+    def _snapshot_if_due(self, state: StoreState) -> None:
+        if not self._snapshots.is_due(state.n_points):
             return
         if not CAN_FORK:
             self.snapshot()
             return
-        name, lock = snapshot_name(contents.version), self._lock
+        name, lock = snapshot_name(state.version), self._lock
         assert lock is not None
         self._announce(name)
         # Ids are read from the database, which takes too long for whoever waits.
-        state = self._state(contents, with_ids=False)
-        self._snapshots.fork(name, state, lock.forget, lambda: self._snapshot_ended(contents.version, name))
+        content = self._snapshot_content(state, with_ids=False)
+        self._snapshots.fork_snapshot(name, content, lock.forget, lambda: self._snapshot_ended(state.version, name))
 
     def _snapshot_ended(self, version: int, name: str) -> None:
-        """Let a snapshot count that was written in a forked process; if that failed, the one before counts on."""
+        """Let a snapshot count that was written in a forked process; if that failed, the one before still counts."""
         with self._gate.inside():
             self._snapshots.ended()
             if self._open_database is None:
                 return
-            # It has its name once it is whole.
-            is_to_count = version > self._snapshots.version and (self.folder / name).exists()
             with suppress(OSError):
-                if is_to_count:
-                    with self._database.changing():
-                        self._rows.sync()
-                        self._snapshots.let_count(name)
-                    if self._contents is not None and self._contents.version == version:
-                        # Read again when it is next asked for, by a memory map: what was written to is not in memory.
-                        self._contents = None
-                    self._snapshots.counts(name)
-                else:
-                    self._snapshots.clean()
+                # It has its name once it is whole.
+                if version <= self._snapshots.version or not (self.folder / name).exists():
+                    return self._snapshots.clean()
+                self._let_snapshot_count(name)
+                if self._state is not None and self._state.version == version:
+                    # Read again when it is next asked for, by a memory map: what was written to is not in memory.
+                    self._state = None
+
+    def _let_snapshot_count(self, name: str) -> None:
+        with self._database.changing():
+            self._rows.sync()
+            self._snapshots.let_count(name)
+        self._snapshots.counts(name)
 
     def _vacuum(self) -> None:
-        # It needs room for another copy. Where there is none, what was compacted counts, and this is done another time.
+        # It needs room for another copy. If there is none, what was compacted counts, and this is done another time.
         with suppress(OSError):
             if self._database.vacuum():
                 with self._database.changing():
@@ -931,28 +890,29 @@ class Store:
             self._database.file_positions(positions.tolist())
         self._database.set_payloads(positions.tolist(), payloads)
 
-    def _new_ones(
-        self, contents: Contents, rows: Any, names: list[Id], payloads: list[str | None] | None
-    ) -> npt.NDArray[np.intp]:
+    def _new_ones(self, state: StoreState, batch: inputs.Batch) -> npt.NDArray[np.intp]:
         """Return which of some points are not there yet; the others must be the same as those that are."""
-        positions = self._database.positions_of(names)
+        ids = batch.ids or []
+        positions = self._database.positions_of(ids)
         known = np.array([i for i, position in enumerate(positions) if position is not None], np.intp)
         at = np.array([positions[i] for i in known.tolist()], np.int64)
-        same = inputs.same_rows(inputs.taken(rows, known), self._rows.at(contents.row_of[at]))
-        if not same.all():
-            name = names[int(known[np.argmin(same)])]
+        is_same = inputs.same_rows(inputs.taken(batch.rows, known), self._rows.at(state.row_of[at]))
+        if not is_same.all():
             raise ValueError(
-                f"ids must be new, or name points with the same row; {name!r} is there with another. Nothing was"
-                " inserted; use update to change a point"
+                f"ids must be new, or name points with the same row; {ids[int(known[np.argmin(is_same)])]!r} is there"
+                " with another. Nothing was inserted; use update to change a point"
             )
-        if payloads is not None:
-            for i, kept in zip(known.tolist(), self._database.payloads_at(at.tolist()), strict=True):
-                if _parsed(payloads[i]) != _parsed(kept):
-                    raise ValueError(
-                        f"payload must be the same for points that are there; that of {names[i]!r} is another. Nothing"
-                        " was inserted; use update to change it"
-                    )
-        return np.setdiff1d(np.arange(len(names)), known)
+        for i, kept in zip(known.tolist(), self._database.payloads_at(at.tolist()), strict=True):
+            if batch.payloads is not None and _parsed(batch.payloads[i]) != _parsed(kept):
+                raise ValueError(
+                    f"payload must be the same for points that are there; that of {ids[i]!r} is another. Nothing was"
+                    " inserted; use update to change it"
+                )
+        return np.setdiff1d(np.arange(len(ids)), known)
+
+
+def _with_json(version: int, kind: str, **data: Any) -> Operation:
+    return Operation(version, kind, data=json.dumps(data).encode())
 
 
 def _parsed(payload: str | None) -> Any:

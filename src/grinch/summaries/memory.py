@@ -74,7 +74,7 @@ def new_block(columns: Ids, values: Vectors32) -> int:
     return int(address)
 
 
-class Blocks:
+class OwnedBlocks:
     """Owns the blocks whose addresses are in an array, but for those in its first part; frees them in the end."""
 
     def __init__(self) -> None:

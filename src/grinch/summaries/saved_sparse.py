@@ -98,7 +98,7 @@ def put_rows(summaries: SparseSummaries, state: Any, links: Links) -> None:
         leaf_columns=kept["leaf_columns"],
         leaf_values=kept["leaf_values"],
     )
-    summaries.blocks = memory.Blocks()
+    summaries.blocks = memory.OwnedBlocks()
     summaries.blocks.hold(starts, capacity)
     _check_leaves(summaries, n)
     summaries.make_scratch()

@@ -85,7 +85,7 @@ class SparseSummaries(GrowingArrays):
         self.longest, self.is_whole, self.longest_row = 0.0, True, 0
         self.enlarge_entries: EnlargeEntries = enlarged_entries
         """How the entries of leaves get more room: in memory, unless somebody has another place for them."""
-        self.blocks = memory.Blocks()
+        self.blocks = memory.OwnedBlocks()
 
     def __getstate__(self) -> dict[str, Any]:
         """Addresses mean nothing elsewhere: the rows of internal nodes come along instead."""
@@ -97,7 +97,7 @@ class SparseSummaries(GrowingArrays):
     def __setstate__(self, state: dict[str, Any]) -> None:
         columns, values = state.pop("internal")
         vars(self).update(state)
-        self.blocks = memory.Blocks()
+        self.blocks = memory.OwnedBlocks()
         self.arrays = self.arrays._replace(calls=memory.addresses(), row_starts=self.arrays.row_starts.copy())
         self.put_internal_rows(columns, values)
         self.make_scratch()
@@ -313,7 +313,7 @@ class SparseSummaries(GrowingArrays):
 
     def frozen(self) -> Self:
         twin = super().frozen()
-        twin.blocks = memory.Blocks()
+        twin.blocks = memory.OwnedBlocks()
         return twin
 
     def stored(self, nodes: Slots) -> StoredEntries:
@@ -329,7 +329,7 @@ class SparseSummaries(GrowingArrays):
         starts, sizes = np.zeros(2 * capacity, np.int64), np.zeros(2 * capacity, np.int32)
         moments = np.zeros((2 * capacity, N_MOMENTS))
         starts[at], sizes[at], moments[at] = whole.row_starts[points], whole.row_sizes[points], whole.moments[points]
-        owner = memory.Blocks()
+        owner = memory.OwnedBlocks()
         owner.hold(starts, capacity)
         arrays = whole._replace(
             moments=moments,

@@ -1,4 +1,4 @@
-"""Ready embeddings: rows from any object that has ``encode``, found by name when they are asked for."""
+"""Ready-made embeddings: rows of texts from any object that has ``encode``, imported by its name."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ import numpy as np
 
 from grinch._types import Vectors32
 from grinch.errors import SavedModelError
-from grinch.text.saved import Saved, read_saved, write_saved
-from grinch.text.vectors import checked
+from grinch.saving import container
+from grinch.saving.json_values import json_bytes
+from grinch.saving.state import item
+from grinch.text.analysis import each_text
+from grinch.text.vectors import FILE, read_file
 
 KIND = "embeddings"
 
 
 class Encoder(Protocol):
-    """What sentence-transformers and many others have."""
+    """An object with ``encode``, as sentence-transformers and many others have it."""
 
     def encode(self, texts: list[str]) -> Any:
-        """A vector for each text."""
+        """Return a vector for each text."""
 
 
 class EncodedTexts:
-    """Make rows of texts by an object that has ``encode``; it has the face of :class:`TextVectors`.
+    """Rows of texts by an object that has ``encode``, with the methods of :class:`TextVectors`.
 
     Parameters
     ----------
     encoder : object with ``encode(list of str) -> array of shape (n_texts, n_columns)``
         Such as a ``SentenceTransformer``.
     name : str, optional
-        What it is called in a file: see :func:`find_encoder`.
+        The name that is saved: see :func:`find_encoder`.
 
     Examples
     --------
@@ -50,12 +53,12 @@ class EncodedTexts:
         self.encoder, self.name = encoder, name
 
     def fit_transform(self, texts: Iterable[str | None], y: Any = None) -> Vectors32:
-        """As :meth:`transform`: there is nothing to learn."""
+        """Return the rows of texts, as :meth:`transform` does: there is nothing to learn."""
         return self.transform(texts)
 
     def transform(self, texts: Iterable[str | None]) -> Vectors32:
-        """The rows of texts, as float32."""
-        given = [*checked(texts)]
+        """Return the rows of texts, as float32."""
+        given = [*each_text(texts)]
         rows = np.asarray(self.encoder.encode(given))
         if rows.ndim != 2 or rows.shape[0] != len(given) or rows.dtype.kind not in "fiub":
             raise ValueError(
@@ -65,22 +68,24 @@ class EncodedTexts:
         return rows.astype(np.float32, copy=False)
 
     def save(self, path: str | Path) -> None:
-        """Write down what it is called; the encoder itself is not in the file."""
-        write_saved(path, Saved(KIND, {"name": self.name}, [], np.empty(0)))
+        """Write the name of the encoder to a file; the encoder itself is not in it."""
+        arrays: container.Arrays = {"terms": json_bytes([]), "columns": np.empty(0, np.int64), "weights": np.empty(0)}
+        container.write(path, FILE, {"kind": KIND, "settings": {"name": self.name}}, arrays)
 
 
 def saved_encoder(path: str | Path) -> str | None:
-    """What the encoder is called by which a file was written; None if it is of TextVectors."""
-    kind, settings, _, _ = read_saved(path)
-    if kind != KIND:
+    """Return the name of the encoder of a file; None if it is a file of TextVectors."""
+    header, _ = read_file(path)
+    if header["kind"] != KIND:
         return None
-    if not isinstance(settings.get("name"), str):
+    name = item(header, "settings").get("name")
+    if not isinstance(name, str):
         raise SavedModelError(f"{path} was written by an encoder without a name")
-    return str(settings["name"])
+    return name
 
 
 def find_encoder(name: str) -> Encoder:
-    """The encoder of this name: ``module:object``, or the name of a model for sentence-transformers.
+    """Return the encoder of this name: ``module:object``, or the name of a model for sentence-transformers.
 
     The object has ``encode``, or is a class or function that is called without arguments and returns one that has.
 
@@ -90,7 +95,7 @@ def find_encoder(name: str) -> Encoder:
     """
     module, colon, path = name.partition(":")
     if colon and module and path:
-        return _checked_encoder(name, _attribute(name, module, path))
+        return _imported(name, module, path)
     if "/" in name and not colon:
         return _sentence_transformer(name)
     raise ValueError(
@@ -99,18 +104,13 @@ def find_encoder(name: str) -> Encoder:
     )
 
 
-def _attribute(name: str, module: str, path: str) -> Any:
+def _imported(name: str, module: str, path: str) -> Encoder:
     try:
-        return reduce(getattr, path.split("."), importlib.import_module(module))
-    # Whatever is wrong with the module, it is the user's to know.
+        found: Any = reduce(getattr, path.split("."), importlib.import_module(module))
+    # Any error in the user's module is passed on to the user.
     except Exception as error:
         raise ValueError(f"the encoder {name!r} cannot be imported: {type(error).__name__}: {error}") from error
-
-
-def _checked_encoder(name: str, found: Any) -> Encoder:
-    if isinstance(found, type) or not hasattr(found, "encode"):
-        if not callable(found):
-            raise ValueError(f"the encoder {name!r} must have a method encode; it is {found!r:.80}")
+    if callable(found) and (isinstance(found, type) or not hasattr(found, "encode")):
         try:
             found = found()
         except Exception as error:

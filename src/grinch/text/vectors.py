@@ -1,7 +1,8 @@
-"""Texts as sparse rows: TF-IDF of words and runs of characters, by a vocabulary that stays, or by hashing."""
+"""Rows of texts: TF-IDF of their words and runs of characters, by a vocabulary that stays or by hashing."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,25 +15,86 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from grinch._checks import check_count, check_flag
-from grinch._labels import is_missing
 from grinch._types import Floats, Labels
-from grinch.cuts.terms import Keywords, Names, branch_terms, cluster_terms
-from grinch.cuts.words import ENGLISH
 from grinch.errors import SavedModelError
-from grinch.text.analysis import CHARACTERS, Analyze, analyzer, are_words, count_terms
-from grinch.text.columns import Columns, HashedColumns, Vocabulary
-from grinch.text.saved import Saved, blaming, read_saved, write_saved
+from grinch.saving import container
+from grinch.saving.json_values import json_bytes
+from grinch.saving.state import array, item, scalar
+from grinch.text.analysis import CHARACTERS, Analyze, Counted, analyzer, are_words, count_terms, each_text
+from grinch.text.keywords import ENGLISH, Keywords, Names, branch_terms, cluster_terms
 from grinch.tree import Tree
 
-# Texts that are worked on at once, so that the terms of all of them are never in memory.
+# Texts of a chunk, so that the terms of all of them are never in memory.
 CHUNK = 20_000
 # Columns for hashing: of 20,000 words, one in 25 shares its column.
 N_COLUMNS = 2**18
-KIND = "words"
+# From this many texts on, a term of a single text is left out. It makes no two of them similar; in a stream it may come
+# again, so that where there is room for all, purity is a point or two higher with them.
+MANY_TEXTS = 100_000
+# The kind of file, and of what is in it.
+FILE, KIND = "text vectors", "words"
+# Bounds of weights in a file, which are squared.
+MIN_WEIGHT, MAX_WEIGHT = 1e-100, 1e100
+
+
+class Columns:
+    """The column of each term, by a vocabulary or, with a ``width``, by hashing; words come before runs of characters.
+
+    A vocabulary is in alphabetical order, and other terms have no column. By the hash of scikit-learn's
+    HashingVectorizer every term has one, which it may share; a column is called by the first term that was seen there,
+    so that memory does not grow with the texts.
+
+    >>> columns = Columns(["dog", "#cat", "cat"])
+    >>> columns.names, columns.n_words, columns.of(["cat", "fox"]).tolist()
+    (['cat', 'dog', '#cat'], 2, [0, -1])
+    """
+
+    def __init__(self, terms: Sequence[str] = (), width: int = 0, has_words: bool = True, has_characters: bool = False):
+        self._width = width
+        if width:
+            self.names: list[str | None] = [None] * (width * (has_words + has_characters))
+            self.n_words = width * has_words
+        else:
+            ordered = sorted(terms, key=lambda term: (term.startswith(CHARACTERS), term))
+            self.names, self.n_words = [*ordered], int(are_words(terms).sum())
+            self._places = {name: column for column, name in enumerate(ordered)}
+
+    def of(self, terms: Sequence[str]) -> Labels:
+        """Return the column of each term; -1 for one that is not in the vocabulary."""
+        if not self._width:
+            return np.array([self._places.get(term, -1) for term in terms], np.int64)
+        return hashes(terms, self._width) + np.where(are_words(terms), 0, self.n_words)
+
+    def place(self, counted: Counted) -> scipy.sparse.csr_array:
+        """Return counts of terms in these columns."""
+        columns = self.of(counted.terms)
+        if self._width:
+            self._name(counted, columns)
+        return counted.moved(columns, len(self.names))
+
+    def _name(self, counted: Counted, columns: Labels) -> None:
+        """Call the columns without a name by the most frequent of these terms."""
+        order = np.argsort(-counted.in_texts(), kind="stable")
+        found, first = np.unique(columns[order], return_index=True)
+        for column, at in zip(found.tolist(), order[first].tolist(), strict=True):
+            if self.names[column] is None:
+                self.names[column] = counted.terms[at]
+
+
+def hashes(terms: Sequence[str], width: int) -> Labels:
+    """Return the hash of each term, a number below ``width``."""
+    from sklearn.feature_extraction import FeatureHasher
+
+    if not terms:
+        return np.empty(0, np.int64)
+    hasher = FeatureHasher(width, input_type="string", alternate_sign=False)
+    # A Python string can have an unpaired surrogate, which UTF-8 cannot.
+    found = hasher.transform([term.encode("utf-8", "surrogatepass")] for term in terms)
+    return np.asarray(found.indices, np.int64)
 
 
 class TextVectors(TransformerMixin, BaseEstimator):
-    """Make sparse rows of texts: TF-IDF of their words, and of runs of characters if you like.
+    """Sparse rows of texts: TF-IDF of their words, and of runs of characters if you like.
 
     A text is a row of length 1, or of length 0 if it has no known term. The first ``fit`` decides on the terms and
     their weights, and they stay: texts that come later give the same rows in batches of any size.
@@ -93,27 +155,27 @@ class TextVectors(TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, texts: Iterable[str | None], y: Any = None) -> scipy.sparse.csr_array:
-        """The rows of the texts that decide on terms and weights."""
-        counted = count_terms(checked(texts), self._analyzer())
+        """Return the rows of the texts that decide on terms and weights."""
+        counted = count_terms(each_text(texts), self._analyzer())
         n = counted.counts.shape[0]
         if not counted.terms:
             what = "words of two letters or more" if self.words else "letters"
             raise ValueError(f"texts must have {what} in them to begin with; the {n:,} that came have none")
-        self._columns = self._hashed_columns() if self.hashing else Vocabulary.of(counted)
+        self._columns = self._new_columns([] if self.hashing else _frequent(counted))
         counts = self._columns.place(counted)
         in_texts = np.bincount(counts.indices, minlength=counts.shape[1])
         self.weights_ = np.log((1 + n) / (1 + in_texts)) + 1 if self.weights else np.ones(counts.shape[1])
         return self._rows(counts)
 
     def transform(self, texts: Iterable[str | None]) -> scipy.sparse.csr_array:
-        """The rows of texts: float32, of length 1, or all zero if no term is known."""
+        """Return the rows of texts: float32, of length 1, or all zero if no term is known."""
         analyze, columns = self._analyzer(), self._fitted()
-        chunks = _chunks(checked(texts))
+        chunks = _chunks(each_text(texts))
         rows = [self._rows(columns.place(count_terms(chunk, analyze))) for chunk in chunks]
         return scipy.sparse.vstack(rows, format="csr")
 
     def unknown_share(self, texts: Iterable[str | None]) -> float:
-        """Which share of the words of texts has no column, each as often as it occurs; none with hashing.
+        """Return the share of the words of texts that have no column, each as often as it occurs; 0 with hashing.
 
         >>> TextVectors().fit(["red apple"]).unknown_share(["a green apple", "red grapes"])
         0.5
@@ -122,7 +184,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
         if self.hashing:
             return 0.0
         n_all = n_known = 0
-        for chunk in _chunks(checked(texts)):
+        for chunk in _chunks(each_text(texts)):
             counted = count_terms(chunk, analyze)
             n_all += int(counted.counts.sum())
             n_known += int(columns.place(counted).sum())
@@ -133,7 +195,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
 
     @property
     def terms_(self) -> list[str | None]:
-        """What each column is called; None for a column by hashing where nothing was seen.
+        """The name of each column; None for a column by hashing where nothing was seen.
 
         Where hashed terms share a column, it is called by the most frequent of the first. Runs of characters begin
         with ``#``.
@@ -165,8 +227,8 @@ class TextVectors(TransformerMixin, BaseEstimator):
             check_count("hashing", self.hashing, 1, ", the columns to hash to, or True or False")
         return analyzer(words, None if self.characters is None else (self.characters[0], self.characters[1]))
 
-    def _hashed_columns(self) -> HashedColumns:
-        return HashedColumns(self._width(), bool(self.words), self.characters is not None)
+    def _new_columns(self, terms: Sequence[str] = ()) -> Columns:
+        return Columns(terms, self._width(), bool(self.words), self.characters is not None)
 
     def _width(self) -> int:
         return N_COLUMNS if self.hashing is True else int(self.hashing)
@@ -178,14 +240,14 @@ class TextVectors(TransformerMixin, BaseEstimator):
         if not hasattr(self, "_columns"):
             if self._needs_fit():
                 raise NotFittedError("TextVectors learns terms and weights from its first texts: call fit before")
-            self._columns = self._hashed_columns()
+            self._columns = self._new_columns()
             self.weights_ = np.ones(len(self._columns.names))
         return self._columns
 
     # Keywords -----------------------------------------------------------------------------------------------------
 
     def keywords(self, X: Any, labels: npt.ArrayLike, n: int = 5, ignore: Iterable[str] = ENGLISH) -> list[list[str]]:
-        """The words that stand out in each cluster, from the rows alone: :func:`grinch.cuts.cluster_terms`.
+        """Return the words that stand out in each cluster, from the rows alone: :func:`grinch.text.cluster_terms`.
 
         Parameters
         ----------
@@ -203,11 +265,10 @@ class TextVectors(TransformerMixin, BaseEstimator):
         list of lists of str
             By cluster number, the words of greatest weight first.
         """
-        found = cluster_terms(X, labels, self.readable_terms(ignore), n)
-        return [found[cluster] for cluster in range(len(found))]
+        return cluster_terms(X, labels, self.readable_terms(ignore), n)[:]
 
     def tree_keywords(self, X: Any, tree: Tree, n: int = 5, ignore: Iterable[str] = ENGLISH) -> Keywords:
-        """The words that stand out below every node of a tree, by node id: :func:`grinch.cuts.branch_terms`.
+        """Return the words that stand out below every node of a tree, by node id: :func:`grinch.text.branch_terms`.
 
         >>> from grinch import Grinch
         >>> vectors = TextVectors()
@@ -219,7 +280,7 @@ class TextVectors(TransformerMixin, BaseEstimator):
         return branch_terms(tree, X, self.readable_terms(ignore), n)
 
     def readable_terms(self, ignore: Iterable[str] = ENGLISH) -> Names:
-        """``terms_`` for ``model.summary(terms=…)``: None for words that are ignored, and for runs of characters.
+        """Return ``terms_`` for ``model.summary(terms=…)``: None for ignored words and runs of characters.
 
         Where there are no words, runs of characters are named, with ``_`` for the beginning or end of a word.
         """
@@ -239,9 +300,8 @@ class TextVectors(TransformerMixin, BaseEstimator):
     # Files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write terms and weights to a file; it takes the place of one of that name when it is whole."""
-        columns = self._fitted()
-        write_saved(path, Saved(KIND, self.get_params(), columns.names, self.weights_))
+        """Write terms and weights to a file, which replaces one of that name when all of it is on disk."""
+        container.write(path, FILE, *self.to_state())
 
     @classmethod
     def load(cls, path: str | Path) -> TextVectors:
@@ -254,37 +314,72 @@ class TextVectors(TransformerMixin, BaseEstimator):
         >>> (TextVectors.load(path).transform(["green"]) != vectors.transform(["green"])).nnz
         0
         """
-        kind, settings, names, weights = read_saved(path)
-        if kind != KIND:
-            raise SavedModelError(f"{path} holds {kind} of texts, not TextVectors")
-        with blaming(path):
-            if settings.keys() != cls().get_params().keys():
-                raise ValueError(f"settings must be {', '.join(cls().get_params())}; got {', '.join(settings)}")
-            opened = cls(**{**settings, "characters": settings["characters"] and tuple(settings["characters"])})
-            opened._analyzer()  # checks the settings
-            opened._columns, opened.weights_ = opened._named_columns(names), weights
+        header, arrays = read_file(path)
+        if header["kind"] != KIND:
+            raise SavedModelError(f"{path} holds {header['kind']} of texts, not TextVectors")
+        try:
+            return cls.from_state(header, arrays)
+        # Whatever a damaged file makes the reader raise, the file is the cause.
+        except Exception as error:
+            what = f"{type(error).__name__} {error}" if isinstance(error, LookupError) else error
+            raise SavedModelError(f"{path} is not what TextVectors.save wrote, or is damaged: {what}") from error
+
+    def to_state(self) -> tuple[dict[str, Any], container.Arrays]:
+        """Return settings as JSON can hold them, and terms and weights as arrays."""
+        names = self._fitted().names
+        known = [i for i, name in enumerate(names) if name is not None]
+        terms, columns = json_bytes([names[i] for i in known]), np.array(known, np.int64)
+        arrays: container.Arrays = {"terms": terms, "columns": columns, "weights": self.weights_}
+        return {"kind": KIND, "settings": self.get_params()}, arrays
+
+    @classmethod
+    def from_state(cls, header: dict[str, Any], arrays: container.Arrays) -> TextVectors:
+        """Return what had this state; whatever does not fit is refused."""
+        terms = json.loads(array(arrays, "terms", "|u1", 1).tobytes())
+        columns, weights = array(arrays, "columns", "<i8", 1), array(arrays, "weights", "<f8", 1)
+        if not isinstance(terms, list) or not all(isinstance(term, str) for term in terms):
+            raise ValueError("terms must be a list of texts")
+        if len(weights) and not (weights.min() >= MIN_WEIGHT and weights.max() <= MAX_WEIGHT):
+            raise ValueError(f"weights must be from {MIN_WEIGHT} to {MAX_WEIGHT}")
+        settings = dict(item(header, "settings"))
+        if settings.keys() != cls().get_params().keys():
+            raise ValueError(f"settings must be {', '.join(cls().get_params())}; got {', '.join(settings)}")
+        opened = cls(**{**settings, "characters": settings["characters"] and tuple(settings["characters"])})
+        opened._analyzer()  # checks the settings
+        opened._columns, opened.weights_ = opened._named_columns(terms, columns, len(weights)), weights
         return opened
 
-    def _named_columns(self, names: list[str | None]) -> Columns:
-        """Columns of these names, which must be those that the terms have by these settings."""
+    def _named_columns(self, terms: list[str], columns: Labels, n_columns: int) -> Columns:
+        """Return the columns of these terms, which must be those that the terms have by these settings."""
         has_words, has_characters = bool(self.words), self.characters is not None
-        known = [(column, name) for column, name in enumerate(names) if name is not None]
-        are_there = are_words(name for _, name in known)
+        are_there = are_words(terms)
         if (are_there.any() and not has_words) or (not are_there.all() and not has_characters):
             raise ValueError("terms must be of the kinds that words and characters say")
-        if not self.hashing:
-            vocabulary = Vocabulary([name for _, name in known])
-            if vocabulary.names != names:
-                raise ValueError("every column must have a term, in alphabetical order")
-            return vocabulary
-        # Before there is room for them: as many as the file has weights for.
-        if self._width() * (has_words + has_characters) != len(names):
-            raise ValueError(f"hashing={self.hashing!r} does not fit {len(names):,} columns")
-        columns = self._hashed_columns()
-        if columns.columns_of([name for _, name in known]).tolist() != [column for column, _ in known]:
-            raise ValueError("terms must be in the columns that their hashes say")
-        columns.names[:] = names
-        return columns
+        # Checked before memory is taken for them.
+        if n_columns != (self._width() * (has_words + has_characters) if self.hashing else len(terms)):
+            raise ValueError(f"{len(terms):,} terms and hashing={self.hashing!r} do not fit {n_columns:,} columns")
+        made = self._new_columns(terms)
+        if made.of(terms).tolist() != columns.tolist() or len(np.unique(columns)) != len(terms):
+            raise ValueError("every term must be in a column of its own: in alphabetical order, or the one of its hash")
+        for column, term in zip(columns.tolist(), terms, strict=True):
+            made.names[column] = term
+        return made
+
+
+def read_file(path: str | Path) -> tuple[dict[str, Any], container.Arrays]:
+    """Read a file of whatever makes rows of texts: TextVectors, or EncodedTexts."""
+    file = container.read(path, FILE)
+    file.verify()
+    scalar(file.header, "kind", str)
+    return file.header, file.arrays
+
+
+def _frequent(counted: Counted) -> list[str]:
+    """Return the terms of the first texts; if there are many, without those of a single text."""
+    in_texts, terms = counted.in_texts(), counted.terms
+    if counted.counts.shape[0] >= MANY_TEXTS and (in_texts > 1).any():
+        return [terms[i] for i in np.flatnonzero(in_texts > 1).tolist()]
+    return terms
 
 
 def _is_range(lengths: Any) -> bool:
@@ -292,23 +387,8 @@ def _is_range(lengths: Any) -> bool:
     return is_pair and all(type(length) is int for length in lengths) and 1 <= lengths[0] <= lengths[1]
 
 
-def checked(texts: Iterable[str | None]) -> Iterator[str]:
-    """Each of the texts; an empty one where there is none."""
-    if isinstance(texts, (str, bytes, dict)) or not hasattr(texts, "__iter__"):
-        raise ValueError(
-            f"texts must be a sequence of texts; got {type(texts).__name__}. Put a single text into a list"
-        )
-    for i, text in enumerate(texts):
-        if isinstance(text, str):
-            yield text
-        elif is_missing(text):
-            yield ""
-        else:
-            raise ValueError(f"texts must be strings, or None; texts[{i}] is {text!r:.60}. Convert it with str()")
-
-
 def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
-    """Lists of texts; one of them at least."""
+    """Yield lists of texts; at least one."""
     chunk = list(islice(texts, CHUNK))
     yield chunk
     while chunk := list(islice(texts, CHUNK)):
@@ -316,6 +396,6 @@ def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _scaled(values: Floats, groups: Labels, n: int) -> Floats:
-    """Values divided by the length of their group."""
+    """Return values divided by the length of their group."""
     lengths = np.sqrt(np.bincount(groups, values**2, n))
     return np.asarray(values / lengths[groups])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch.cuts.tracking.changes import Parts, find_changes
-from grinch.cuts.tracking.ids import match
+from grinch.cuts.tracking.identity import match
 from partitions import changes_between, groups, ids_after
 
 

@@ -2,8 +2,7 @@
 
 from grinch.cuts.tracking.changes import KINDS, Change
 from grinch.cuts.tracking.cut import CUT_BY, Drift, TrackedCut
-from grinch.cuts.tracking.growing_tree import GrowingTree, WholeCut
-from grinch.cuts.tracking.live_cut import LiveCut
-from grinch.cuts.tracking.tracker import Tracker
+from grinch.cuts.tracking.follower import GrowingTree, WholeCut
+from grinch.cuts.tracking.tracker import LiveCut, Tracker
 
 __all__ = ["CUT_BY", "KINDS", "Change", "Drift", "GrowingTree", "LiveCut", "TrackedCut", "Tracker", "WholeCut"]

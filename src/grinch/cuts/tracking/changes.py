@@ -34,10 +34,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grinch._compile import kernel
 from grinch._types import Counts, Labels, Slots
-from grinch.cuts.tracking.ids import pair_starts
-from grinch.cuts.tracking.owners import oldest_under
-from grinch.tree.links import Links
+from grinch.cuts.tracking.identity import pair_starts
+from grinch.tree.links import NONE, Links, is_leaf, left, right
 
 KINDS = ("born", "dissolved", "split", "merged", "grew", "shrank")
 # Points that were in no cluster before.
@@ -194,3 +194,35 @@ class Moved(NamedTuple):
                 exemplars = sorted([*exemplars, *gone.tolist()])[:N_EXEMPLARS]
             changes.append(Change(version, name, *change[:5], tuple(exemplars)))
         return changes
+
+
+def oldest_under(links: Links, oldest: Counts, groups: list[list[int]], most: int) -> list[list[int]]:
+    """Return the positions of the few oldest points under the nodes of each group, from the oldest on."""
+    rows = np.full((len(groups), most), NONE)
+    for row, nodes in enumerate(groups):
+        # Each node has at least one point, so no more of them matter than points are looked for.
+        nodes = nodes if len(nodes) < 2 else sorted(nodes, key=oldest.item)[:most]
+        rows[row, : len(nodes)] = nodes
+    _descend_to_oldest(links, oldest, rows)
+    return [[p for p in row if p != NONE] for row in np.where(rows == NONE, NONE, oldest[rows]).tolist()]
+
+
+@kernel
+def _descend_to_oldest(tree: Links, oldest: Counts, rows: Slots) -> None:
+    """Replace nodes by leaves: the side with the oldest point takes the place of its node, the other one after it."""
+    most = rows.shape[1]
+    for g in range(rows.shape[0]):
+        row = rows[g]
+        for i in range(most):
+            while row[i] != NONE and not is_leaf(tree, row[i]):
+                a, b = left(tree, row[i]), right(tree, row[i])
+                if oldest[b] < oldest[a]:
+                    a, b = b, a
+                row[i] = a
+                at = i + 1
+                while at < most and row[at] != NONE and oldest[row[at]] < oldest[b]:
+                    at += 1
+                for j in range(most - 1, at, -1):
+                    row[j] = row[j - 1]
+                if at < most:
+                    row[at] = b

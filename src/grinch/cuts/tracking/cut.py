@@ -14,13 +14,11 @@ import numpy.typing as npt
 from grinch._types import Counts, Labels, Slots
 from grinch.cuts.choice import Choice
 from grinch.cuts.n_cluster_cut import NEVER, Splits
-from grinch.cuts.tracking import by_height, owners
-from grinch.cuts.tracking.by_height import Local
-from grinch.cuts.tracking.by_number import cut_into, cut_sizeable
+from grinch.cuts.tracking import cut_nodes, identity
 from grinch.cuts.tracking.changes import NOWHERE, Change, Moved
-from grinch.cuts.tracking.follower import Follower, Region
-from grinch.cuts.tracking.growing_tree import GrowingTree
-from grinch.cuts.tracking.owners import ABOVE, NEW, Pieces
+from grinch.cuts.tracking.cut_nodes import Local, cut_into, cut_sizeable
+from grinch.cuts.tracking.follower import Follower, GrowingTree, Region
+from grinch.cuts.tracking.identity import ABOVE, NEW, Pieces
 
 # The automatic cut of fewer points than this says little: it is made again each time they have doubled.
 FEW_POINTS = 256
@@ -155,7 +153,7 @@ class TrackedCut:
             array[region.came] = NEW
             array[region.came[is_again]] = before[region.came_from[is_again]]
             was_above[region.nodes] = array[region.nodes] == ABOVE
-            owners.raise_owners(links, region.nodes, array)
+            identity.raise_owners(links, region.nodes, array)
         self._begin_leaves(region.came)
         is_removed = np.ones(len(region.left), np.bool_)
         is_removed[region.came_from[is_again]] = False
@@ -175,7 +173,7 @@ class TrackedCut:
         if not self.is_automatic:
             return []
         (ends, clusters), nothing = self._cut_again(tree), np.empty(0, np.int64)
-        changed = owners.without_same_clusters(tree.links, ends, clusters, self.owners, nothing)
+        changed = identity.without_same_clusters(tree.links, ends, clusters, self.owners, nothing)
         moved = self._move(tree, *changed, (nothing, nothing))
         self._choose_levels(tree, ends)
         return moved.changes(tree.links, self._follower.arrays["oldest"], version, self.name)
@@ -197,8 +195,8 @@ class TrackedCut:
         """Return the nodes of the clusters that may have changed; and their clusters, where several nodes are one."""
         ends, clusters = self._ends(tree, region)
         if clusters is not None:
-            return owners.without_same_clusters(tree.links, ends, clusters, self.owners, lost)
-        ends = owners.without_same(tree.links, ends, region, self._array(self._noted[-1]), was_above)
+            return identity.without_same_clusters(tree.links, ends, clusters, self.owners, lost)
+        ends = identity.without_same(tree.links, ends, region, self._array(self._noted[-1]), was_above)
         return self._follow_parts(tree, ends, lost) if self.is_automatic else (ends, None)
 
     def _ends(self, tree: GrowingTree, region: Region) -> tuple[Slots, Slots | None]:
@@ -218,10 +216,10 @@ class TrackedCut:
             return ends, None
         marks, by_end = self._array("marks"), self._array(self._noted[-1])
         if self.how.threshold is not None:
-            return by_height.cut_by_height(links, region, arrays, marks, by_end, float(self.how.threshold)), None
+            return cut_nodes.cut_by_height(links, region, arrays, marks, by_end, float(self.how.threshold)), None
         local = self._local()
-        by_height.raise_levels(links, region, arrays, local)
-        return by_height.cut_by_height(links, region, arrays, marks, by_end, 0.0, local), None
+        cut_nodes.raise_levels(links, region, arrays, local)
+        return cut_nodes.cut_by_height(links, region, arrays, marks, by_end, 0.0, local), None
 
     def _splits(self) -> Splits:
         lows, keys, best = (self._array(name) for name in ("lows", "keys", "best"))
@@ -238,10 +236,10 @@ class TrackedCut:
             return np.empty(0, np.intp), np.empty(0, np.intp)
         is_split, labels = tree.cut_automatically(self.how)
         is_split = is_split[tree.handed_out(np.arange(len(tree.links.table)))]
-        ends = by_height.mark_whole(tree.links, is_split, self._array("marks"))
+        ends = cut_nodes.mark_whole(tree.links, is_split, self._array("marks"))
         parts, some, clusters = self._array("parts"), np.arange(len(ends)), np.empty(len(ends), np.intp)
         parts[:] = NEW
-        owners.relabel(tree.links, ends, some, ends, some, parts)
+        identity.relabel(tree.links, ends, some, ends, some, parts)
         self.next_part = len(ends)
         clusters[parts[tree.slots()]] = labels
         return ends, clusters
@@ -252,8 +250,8 @@ class TrackedCut:
         ``lost`` are clusters that points were removed from.
         """
         arrays, parts, by_node = self._follower.arrays, self._array("parts"), self.owners
-        pieces, ids, self.next_part = owners.settle(tree.links, arrays, parts, changed, None, self.next_part)
-        others = by_height.other_ends(tree.links, self._array("marks"), changed)
+        pieces, ids, self.next_part = identity.settle(tree.links, arrays, parts, changed, None, self.next_part)
+        others = cut_nodes.other_ends(tree.links, self._array("marks"), changed)
         others = others[np.isin(by_node[others], np.unique(np.append(by_node[pieces.nodes], lost)))]
         # Numbers below 0 are for new parts.
         clusters = np.concatenate([-1 - np.arange(len(changed)), by_node[others]])
@@ -268,9 +266,9 @@ class TrackedCut:
         self.drift = Drift(len(slots), 0, 0, 0, 0)
         if not len(slots):
             return
-        local.levels[slots] = by_height.choose_levels(links, ends, arrays)[self._array("parts")[slots]]
-        by_height.raise_levels(links, region, arrays, local)
-        by_height.exempt_others(links, ends, arrays, self._array("marks"), local)
+        local.levels[slots] = cut_nodes.choose_levels(links, ends, arrays)[self._array("parts")[slots]]
+        cut_nodes.raise_levels(links, region, arrays, local)
+        cut_nodes.exempt_others(links, ends, arrays, self._array("marks"), local)
 
     # Ids ----------------------------------------------------------------------------------------------------------
 
@@ -283,7 +281,7 @@ class TrackedCut:
 
     def _settle(self, tree: GrowingTree, ends: Slots, clusters: Slots | None) -> tuple[Pieces, Labels]:
         arrays = self._follower.arrays
-        pieces, ids, self.next_id = owners.settle(tree.links, arrays, self.owners, ends, clusters, self.next_id)
+        pieces, ids, self.next_id = identity.settle(tree.links, arrays, self.owners, ends, clusters, self.next_id)
         return pieces, ids
 
     # Saving -------------------------------------------------------------------------------------------------------

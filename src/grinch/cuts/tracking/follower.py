@@ -1,24 +1,89 @@
-"""Arrays by node that follow a growing tree, and the part of it to look at after a change.
-
-A :class:`Follower` carries its arrays along when nodes get other numbers. After a change it brings up to date how many
-points are under each node and which of them is the oldest, and returns the :class:`Region` that changed: the nodes at
-or above those that moved. The work is in proportion to that region; only where nodes were numbered again, or more of
-them moved than there is room to write down, is it the whole tree.
-"""
+"""What a cut that follows a growing tree needs to know of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._compile import kernel
-from grinch._types import Counts, Floats, Ids, Slots, as_id
-from grinch.cuts.tracking.growing_tree import GrowingTree
+from grinch._types import Counts, Floats, Ids, Labels, Mask, Slots, as_id
+from grinch.cuts.choice import Choice
 from grinch.tree import walks
-from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, SIZE, Links, is_leaf, left, parent, right, size
+from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, SIZE, Links, is_leaf, left, nodes_in, parent, right, size
+from grinch.tree.move_log import MoveLog, TreeFollower
+
+
+class Builder(Protocol):
+    """Whatever builds the tree; Grinch's engine is one."""
+
+    @property
+    def links(self) -> Links:
+        """The tree under construction."""
+        ...
+
+    @property
+    def moves(self) -> MoveLog:
+        """The nodes that moved."""
+        ...
+
+    @property
+    def ceiling(self) -> float | None:
+        """The score of two identical points, if there is one; scores beyond it count as equal."""
+        ...
+
+    def sibling_scores(self, nodes: Slots) -> Floats:
+        """Return the scores of the children of these nodes."""
+        ...
+
+    def follow(self, follower: TreeFollower, is_current: bool = False) -> None:
+        """Write down moves for a follower; ``is_current`` if it knows the tree as it is now."""
+        ...
+
+
+class WholeCut(NamedTuple):
+    """A cut of the whole tree handed out: by node, whether it is split; and by leaf, the cluster of the point."""
+
+    is_split: Mask
+    labels: Labels
+
+
+@dataclass(frozen=True)
+class GrowingTree:
+    """A tree under construction and its points.
+
+    ``positions`` are those of the points by slot: the order in which they were given. ``cut_automatically`` makes the
+    automatic cut that is chosen.
+    """
+
+    builder: Builder
+    positions: Counts
+    cut_automatically: Callable[[Choice], WholeCut]
+
+    @property
+    def links(self) -> Links:
+        return self.builder.links
+
+    @property
+    def n_leaves(self) -> int:
+        return int(self.links.head[LEAVES])
+
+    def slots(self) -> Slots:
+        """Return the slots of the points, by position: leaf i of the tree handed out is in slot i of these."""
+        slots = nodes_in(self.links)[0]
+        positions = self.positions[slots]
+        return slots if (positions[1:] > positions[:-1]).all() else slots[np.argsort(positions, kind="stable")]
+
+    def handed_out(self, nodes: Slots) -> Slots:
+        """Return the ids that nodes have in the tree handed out; 0 for those that are not in the tree."""
+        ids, internal = np.zeros(len(self.links.table), np.intp), nodes_in(self.links)[1]
+        ids[self.slots()] = np.arange(self.n_leaves)
+        ids[internal] = self.n_leaves + 1 + np.arange(len(internal))
+        return ids[nodes]
+
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from grinch._types import Counts, Labels, Slots
+from grinch._compile import kernel
+from grinch._types import Counts, Flags, Ids, Labels, Slots
 from grinch.cuts.choice import Choice
 from grinch.cuts.tracking.changes import Change
 from grinch.cuts.tracking.cut import TrackedCut
-from grinch.cuts.tracking.follower import Arrays, Follower
-from grinch.cuts.tracking.growing_tree import GrowingTree
-from grinch.cuts.tracking.versions import add_versions, changed_nodes, update_versions
-from grinch.tree.links import OFFSET
+from grinch.cuts.tracking.follower import Arrays, Follower, GrowingTree, Region
+from grinch.tree.links import NONE, OFFSET, SIZE, Links, left, right, size
 
 FORMAT = 2
 
@@ -163,3 +163,145 @@ class Tracker:
             self._update(tree)
         elif not self._follower.is_up_to_date(tree):
             raise RuntimeError("the tree has changed since the last commit; call commit first")
+
+
+Keys = npt.NDArray[np.uint64]
+
+# By node: the key, and the version in which its points last changed.
+BY_NODE = {"keys": np.uint64, "changed_at": np.int64}
+
+
+def add_versions(follower: Follower) -> None:
+    """Let a follower note of nodes when their points changed."""
+    for name, dtype in BY_NODE.items():
+        if name not in follower.arrays:
+            follower.add(name, dtype)
+    follower.noted_of_nodes += BY_NODE
+
+
+def update_versions(links: Links, arrays: Arrays, region: Region, version: int) -> None:
+    """Note which nodes of a region have points that came, or other points than any node had before."""
+    keys, changed_at, nodes = arrays["keys"], arrays["changed_at"], region.nodes
+    keys[region.came], changed_at[region.came] = keys_of(arrays["oldest"][region.came]), version
+    before = keys[nodes]
+    has_new = np.zeros(len(keys), np.uint8)
+    has_new[region.came] = 1
+    _sum_keys(links, nodes, keys, has_new)
+    is_new = has_new[nodes] == 1
+    others = nodes[~is_new & (keys[nodes] != before)]
+    if len(others):
+        freed = region.freed_by
+        earlier = np.concatenate([freed["keys"], before]), np.concatenate([freed["changed_at"], changed_at[nodes]])
+        changed_at[others] = _when(keys[others], *earlier, version)
+    changed_at[nodes[is_new]] = version
+
+
+def _when(keys: Keys, earlier: Keys, changed_at: Counts, version: int) -> Counts:
+    """Return when the points of these keys last changed: now, unless a node had them all before."""
+    when = np.full(len(keys), version)
+    # Few of many: it is the few that are sorted.
+    order = np.argsort(keys)
+    match = order[np.minimum(np.searchsorted(keys, earlier, sorter=order), len(keys) - 1)]
+    is_match = keys[match] == earlier
+    when[match[is_match]] = changed_at[is_match]
+    return when
+
+
+def changed_nodes(links: Links, arrays: Arrays, since: int) -> Slots:
+    """Return the nodes of the tree whose points changed after a version: leaves that came, and internal nodes."""
+    return np.flatnonzero((arrays["changed_at"] > since) & (links.table[:, SIZE] != NONE))
+
+
+def keys_of(positions: Counts) -> Keys:
+    """Return a number for every position, which looks random: splitmix64.
+
+    The key of a group is the sum of those of its points, so the order in which they are added does not matter.
+
+    >>> keys_of(np.array([0, 1])).tolist()
+    [16294208416658607535, 7960286522194355700]
+    """
+    z = positions.astype(np.uint64) + np.uint64(1)
+    z *= np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def _sum_keys(tree: Links, nodes: Slots, keys: Keys, has_new: Flags) -> None:
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        a, b = left(tree, v), right(tree, v)
+        keys[v] = keys[a] + keys[b]
+        has_new[v] = has_new[a] | has_new[b]
+
+
+class LiveCut:
+    """A cut that is up to date whenever it is asked; what an update costs depends on what changed.
+
+    Parameters
+    ----------
+    tree : GrowingTree
+        The tree.
+    how : Choice
+        How to cut: into a number of clusters that the tree alone decides.
+    """
+
+    def __init__(self, tree: GrowingTree, how: Choice):
+        self._follower = Follower()
+        self._cut = TrackedCut("live", how, 0, self._follower)
+        self._follower.join(tree)
+        self._numbers: Labels = np.empty(0, np.int64)
+
+    @staticmethod
+    def can_follow(tree: GrowingTree, how: Choice) -> bool:
+        """Return whether a cut can be followed at a cost that depends on what changed.
+
+        Not one by sizeable splits where the score of two identical points is not known: heights count from the best
+        score in the tree then, and one change changes all.
+        """
+        return how.is_plain and (how.cut == "height" or tree.builder.ceiling is not None)
+
+    def is_like(self, tree: GrowingTree, how: Choice) -> bool:
+        """Return whether this is a cut of the same tree, of the same kind, into perhaps another number of clusters."""
+        mine = self._cut.how
+        is_same_kind = (mine.cut, mine.min_cluster_size) == (how.cut, how.min_cluster_size)
+        return is_same_kind and self._follower in tree.builder.moves
+
+    def update(self, tree: GrowingTree, how: Choice, order: Slots) -> None:
+        """Follow the tree to where it is, and number the clusters by their first points in this order of slots.
+
+        Empty slots are skipped. Whatever is raised, this cut is not to be used any more.
+        """
+        region, is_same = self._follower.update(tree), self._cut.how == how
+        self._cut.how = how
+        if not (is_same and region.is_empty):
+            self._cut.follow(tree, region)
+        owners = self._cut.owners
+        # Room for the marks of nodes that are in no cluster.
+        self._numbers = np.full(self._cut.next_id + 2, NONE, np.int64)
+        number_along(tree.links, order, owners, self._cut.n_clusters, self._numbers)
+        if self._cut.next_id > len(owners):
+            owners[:] = np.where(owners < 0, owners, self._numbers[owners])
+            self._cut.next_id = self._cut.n_clusters
+            self._numbers = np.append(np.arange(self._cut.n_clusters), [NONE, NONE])
+
+    def labels(self, slots: Slots | slice) -> Labels:
+        """Return the number of the cluster of each of these slots, which have points."""
+        return self._numbers[self._cut.owners[slots]]
+
+    def labels_of(self, nodes: Ids) -> Labels:
+        """Return the number of the cluster that each node is in; -1 above the cut, and for NONE."""
+        return np.where(nodes == NONE, NONE, self._numbers[self._cut.owners[nodes]])
+
+
+@kernel
+def number_along(tree: Links, order: Slots, owners: Labels, n_clusters: int, numbers: Labels) -> None:
+    """Number clusters, by their ids, in the order of their first points."""
+    n = 0
+    for i in range(order.shape[0]):
+        if n == n_clusters:
+            break
+        if size(tree, order[i]) != NONE and numbers[owners[order[i]]] == NONE:
+            numbers[owners[order[i]]] = n
+            n += 1

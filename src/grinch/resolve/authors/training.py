@@ -8,23 +8,116 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._checks import check_count
 from grinch.errors import unknown_name
-from grinch.resolve.authors.clustering.cutting import cut_by_precision, pair_counts
-from grinch.resolve.authors.groups.features import DIRECTIONS, RecordFeatures
-from grinch.resolve.authors.groups.statistics import Statistics
-from grinch.resolve.authors.learned.model import Model
-from grinch.resolve.authors.learned.predictors import PREDICTORS, Logistic
-from grinch.resolve.authors.merge_samples import Block, MergeSamples, sample_merges, sample_records, tree_of
-from grinch.resolve.authors.records.record import Record
+from grinch.resolve.authors.block_clustering import cut_by_precision, make_clusterer, pair_counts
+from grinch.resolve.authors.features import DIRECTIONS, RecordFeatures, Statistics
+from grinch.resolve.authors.model import CorefLinkage, Groups, Model
+from grinch.resolve.authors.predictors import PREDICTORS, Logistic
+from grinch.resolve.authors.record import Record
 from grinch.tree import Tree
 
 Matrix = npt.NDArray[np.float64]
+
+# After each merge: how many other groups the new one is compared with, and how many of those comparisons are kept, the
+# closest ones and random ones.
+N_COMPARED, N_CLOSEST, N_RANDOM = 48, 2, 1
+# Without a model, merges are random; this share of them stays within one author, where there is a choice.
+SHARE_WITHIN = 0.8
+
+
+class Block(NamedTuple):
+    """Records of one name, their authors (numbered from 0), and what makes an object that describes their groups."""
+
+    records: list[Any]
+    authors: npt.NDArray[np.int64]
+    new_groups: Callable[[], Groups]
+
+
+class MergeSamples(NamedTuple):
+    """Features of merges, a row each, and the precision of each: the share of its cross pairs that share an author."""
+
+    rows: Matrix
+    precision: Matrix
+
+    @classmethod
+    def concatenate(cls, parts: list[MergeSamples]) -> MergeSamples:
+        return cls(np.concatenate([part.rows for part in parts]), np.concatenate([part.precision for part in parts]))
+
+
+def tree_of(block: Block, model: Model, method: str = "hac") -> Tree:
+    """Return the tree that a method builds of a block under a model."""
+    return make_clusterer(method, CorefLinkage(model, block.new_groups()), block.records).fit(block.records).tree_
+
+
+def sample_records(block: Block, most: int, rng: np.random.Generator) -> Block:
+    """Return the block itself, or a random sample of ``most`` of its records if it has more."""
+    if len(block.records) <= most:
+        return block
+    chosen = np.sort(rng.choice(len(block.records), most, replace=False))
+    return Block([block.records[i] for i in chosen], block.authors[chosen], block.new_groups)
+
+
+def sample_merges(block: Block, model: Model | None, rng: np.random.Generator, method: str = "hac") -> MergeSamples:
+    """Collect the merges that a method makes under the model, and after each some that could come next.
+
+    Without a model: random merges, four of five of them within an author.
+    """
+    merges = _merges_of(tree_of(block, model, method)) if model is not None else _random_merges(block.authors, rng)
+    n, groups = len(block.records), block.new_groups()
+    summaries: dict[int, Any] = {i: groups.leaf(record) for i, record in enumerate(block.records)}
+    by_author = dict(enumerate(np.eye(int(block.authors.max()) + 1)[block.authors]))
+    rows: list[Matrix] = []
+    precision: list[float] = []
+
+    def add(node: int, others: list[int], features: Matrix) -> None:
+        rows.append(features)
+        size = by_author[node].sum()
+        precision.extend(float(by_author[node] @ by_author[b] / (size * by_author[b].sum())) for b in others)
+
+    for i, (left, right) in enumerate(merges):
+        add(left, [right], groups.features(summaries[left], [summaries[right]]))
+        new = n + i
+        summaries[new] = groups.merge(summaries.pop(left), summaries.pop(right))
+        by_author[new] = by_author.pop(left) + by_author.pop(right)
+        others = [node for node in summaries if node != new]
+        if others:
+            compared = rng.choice(others, min(N_COMPARED, len(others)), replace=False).tolist()
+            found = groups.features(summaries[new], [summaries[other] for other in compared])
+            closeness = model.score(found) if model is not None else rng.random(len(compared))
+            kept = [*np.argsort(-closeness)[:N_CLOSEST].tolist(), *rng.integers(len(compared), size=N_RANDOM).tolist()]
+            add(new, [compared[k] for k in kept], found[kept])
+    if not rows:
+        return MergeSamples(np.empty((0, len(groups.names))), np.empty(0))
+    return MergeSamples(np.concatenate(rows), np.array(precision))
+
+
+def _merges_of(tree: Tree) -> list[tuple[int, int]]:
+    """Return the merges of a tree from the bottom up; leaves are 0 to n - 1, and merge i makes node n + i."""
+    return [(int(a), int(b)) for a, b in tree.to_scipy()[:, :2]] if tree.n_leaves > 1 else []
+
+
+def _random_merges(authors: npt.NDArray[np.int64], rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Numbered as in :func:`_merges_of`. A group counts as its first record's author's."""
+    roots, author = list(range(len(authors))), dict(enumerate(authors.tolist()))
+    merges: list[tuple[int, int]] = []
+    while len(roots) > 1:
+        u = roots.pop(int(rng.integers(len(roots))))
+        same = [k for k, node in enumerate(roots) if author[node] == author[u]]
+        is_within = same and rng.random() < SHARE_WITHIN
+        v = roots.pop(int(rng.choice(same)) if is_within else int(rng.integers(len(roots))))
+        new = len(authors) + len(merges)
+        merges.append((u, v))
+        roots.append(new)
+        author[new] = author[u]
+    return merges
+
+
 Progress = Callable[[str], None]
 
 # A round learns from at most this many blocks, and from a sample of this size of each block that is larger.
@@ -92,7 +185,7 @@ def train_blocks(
     directions: Mapping[str, int] | None = None,
     statistics: Statistics | None = None,
 ) -> Model:
-    """As :func:`train`, for groups of any kind: see :class:`~grinch.resolve.authors.groups.pairs.PairFeatures`.
+    """Train as :func:`train` does, on groups of any kind; see :class:`~grinch.resolve.authors.kernels.PairFeatures`.
 
     ``directions`` says by the name of a feature whether larger values speak for a merge (1) or against it (-1).
     """
@@ -126,7 +219,7 @@ class _Trainer:
         self.statistics, self.progress = statistics, progress
 
     def cross_fit(self, blocks: Mapping[str, Block], random_state: int) -> Model:
-        """A model of all blocks; its threshold and calibration come from models that had not seen the names."""
+        """Return a model of all blocks; its threshold and calibration come from models that had not seen the names."""
         rng = np.random.default_rng(random_state)
         names = list(rng.permutation(sorted(blocks)))
         held_out = self._hold_out(blocks, names, rng)
@@ -165,7 +258,7 @@ class _Trainer:
         return found
 
     def _fit_rounds(self, blocks: Sequence[Block], rng: np.random.Generator) -> tuple[Model, list[dict[str, Any]]]:
-        """A model of all merges proposed so far, round after round; and the loss of each round on its new merges."""
+        """Fit a model, round after round, to all merges proposed so far; return it and the loss of each round."""
         model: Model | None = None
         seen: list[MergeSamples] = []
         report = []
@@ -208,7 +301,7 @@ class _HeldOut:
 
 
 def best_threshold(trees: Sequence[tuple[Tree, npt.NDArray[np.int64]]]) -> tuple[float, float]:
-    """The threshold with the greatest pairwise F1 over all trees together, and that F1."""
+    """Return the threshold with the greatest pairwise F1 over all trees together, and that F1."""
     steps = np.linspace(0.01, 0.99, 99)
     counts = np.zeros((len(steps), 3))
     for tree, authors in trees:
@@ -219,7 +312,7 @@ def best_threshold(trees: Sequence[tuple[Tree, npt.NDArray[np.int64]]]) -> tuple
 
 
 def _author_codes(records: Sequence[Record]) -> npt.NDArray[np.int64]:
-    """The authors, numbered from 0."""
+    """Return the authors, numbered from 0."""
     return np.unique(np.array([str(r.author) for r in records]), return_inverse=True)[1].astype(np.int64)
 
 

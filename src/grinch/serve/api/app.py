@@ -35,7 +35,7 @@ def make_app(viewer: Viewer, *, service: Service | None = None, settings: Settin
     app.state.closers = []
     app.state.max_connections = settings.max_connections
     if service is not None:
-        app.add_middleware(metrics.Counted, metrics=service.metrics)
+        app.add_middleware(metrics.RequestCounter, metrics=service.metrics)
         strict = [Depends(answers.refuse_unknown_parameters)]
         app.include_router(read.router(service, viewer), dependencies=strict)
         app.include_router(write.router(service), dependencies=strict)

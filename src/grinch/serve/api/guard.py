@@ -87,8 +87,8 @@ class Guard:
     """ASGI middleware around the whole application.
 
     It checks Host (against DNS rebinding), Origin and Sec-Fetch-Site (against pages of other sites), the token, and the
-    size of the body, also of one that comes in chunks; it adds security headers to every answer; and it answers internal
-    errors without showing them.
+    size of the body, also of one that comes in chunks; it adds security headers to every answer; and it hides internal
+    errors.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings):

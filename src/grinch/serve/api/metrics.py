@@ -92,7 +92,7 @@ def _gauge(name: str, what: str, value: float) -> Iterable[str]:
     return [*_head(name, "gauge", what), f"{name} {value:g}" if value != int(value) else f"{name} {int(value)}"]
 
 
-class Counted:
+class RequestCounter:
     """ASGI middleware that counts requests."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from grinch.cuts.tracking import Change
 from grinch.serve.backend import sampled
 from grinch.serve.views.icicle import title
-from grinch.store.net import net_changes
+from grinch.store.change_summary import summarize_changes
 
 if TYPE_CHECKING:
     from grinch.serve.views.viewer import Viewer
@@ -33,7 +33,7 @@ def changes(viewer: Viewer, since: int | None, day: str | None, cut: str | None)
     is_all = True
     if backend.has_versions:
         latest, is_all = backend.read(lambda view: view.latest_changes(start, tracked, MAX_SUMMED, scene.version))
-    net, named = net_changes(latest[::-1]).changes, scene.look.names.get(tracked, {})
+    net, named = summarize_changes(latest[::-1]).changes, scene.look.names.get(tracked, {})
     net.sort(key=lambda change: (change.cluster not in named, -max(change.count, 1), -change.version))
     chosen = scene.cut(f"cut:{tracked}") if scene.n and scene.look.cuts else None
     nodes = {} if chosen is None else dict(zip(chosen.clusters.tolist(), chosen.nodes.tolist(), strict=True))

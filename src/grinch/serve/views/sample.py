@@ -14,11 +14,12 @@ import scipy.sparse
 
 from grinch._types import Counts, Floats, Ids, Vectors32
 from grinch._vectors import scaled, unit_scale
-from grinch.cuts.words import ENGLISH, WORD
 from grinch.serve.backend import Backend, sampled
 from grinch.serve.views.fields import Fields
 from grinch.serve.views.scene import Scene
 from grinch.summaries.vectors import dense_rows
+from grinch.text.analysis import WORD
+from grinch.text.keywords import ENGLISH
 
 MAX_POINTS = 50_000
 # Numbers of all vectors together: long ones are fewer.

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
-from grinch.cuts.n_cluster_cut import Splits
-from grinch.cuts.sizeable import sizeable, sizeable_ends
+from grinch.cuts.n_cluster_cut import Splits, sizeable, sizeable_ends
 from grinch.plots.style import PALETTE, told_apart
 from grinch.store.queries import Look
 from grinch.tree.blocks import Blocks, blocks, commonest, display

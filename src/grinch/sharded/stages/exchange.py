@@ -13,10 +13,11 @@ import numpy as np
 
 from grinch._checks import count_rows
 from grinch._types import Floats, Labels
-from grinch.sharded.files import n_bytes, read_arrays, read_part, taken, write_arrays
+from grinch.io.rows import n_bytes, taken
+from grinch.sharded.files import read_arrays, read_part, write_arrays
 from grinch.sharded.job import Job, shard_name
 from grinch.sharded.stages import route, skeleton
-from grinch.sharded.stages.gather import Members, members_of, rows_at
+from grinch.sharded.stages.route import Members, members_of, rows_at
 
 ASKING, DECIDING = "neighbors", "moves"
 

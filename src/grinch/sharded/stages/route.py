@@ -16,10 +16,11 @@ from sklearn.base import clone
 from grinch._checks import count_rows
 from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
+from grinch.io.rows import joined, n_bytes, taken
 from grinch.neighbors.auto import AutoSearch
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.sources import ByKey, _as_keys
-from grinch.sharded.files import n_bytes, read_part, taken, write_arrays, write_rows
+from grinch.neighbors.sources import ByKey, as_keys
+from grinch.sharded.files import read_part, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
 from grinch.sharded.stages import skeleton
 from grinch.tree import NONE
@@ -105,7 +106,7 @@ def _path(job: Job, piece: int) -> Path:
 
 def new_engine(job: Job, rows: Any, n_neighbors: int) -> Engine:
     """An engine that knows these points and has no tree of them, to find neighbours."""
-    prepared = clone(job.model).set_params(n_neighbors=n_neighbors)._validate(rows, reset=True)
+    prepared = clone(job.model).set_params(n_neighbors=n_neighbors).prepare(rows, reset=True)
     engine: Engine = prepared.new_builder()
     if n_neighbors <= VOTES and isinstance(engine.search, AutoSearch) and count_rows(rows) > SEARCHED_WHOLE_UP_TO:
         # A few are found in smaller cells. As many cells as members are looked at, about.
@@ -129,7 +130,7 @@ def _router(job: Job) -> Engine:
 
 def _branches_near(job: Job, plan: skeleton.Skeleton, rows: Any) -> Labels:
     """The branches of the nearest sampled points, nearest first."""
-    points = clone(job.model)._validate(rows, reset=True).rows
+    points = clone(job.model).prepare(rows, reset=True).rows
     found = _router(job).look_up(points, limit=len(plan.branch_of)).slots
     near = np.where(found == NONE, -1, plan.branch_of[found])
     lost = np.flatnonzero(near[:, 0] < 0)
@@ -142,7 +143,7 @@ def _branch_by_key(job: Job, record: Any, n_branches: int) -> int:
     """The branch of a record that no sampled one is near: the same for all that share their first key."""
     search = job.model.search
     sources = search if isinstance(search, (list, tuple)) else [search]
-    keys = [key for source in sources if isinstance(source, ByKey) for key in _as_keys(source.keys(record))]
+    keys = [key for source in sources if isinstance(source, ByKey) for key in as_keys(source.keys(record))]
     return zlib.crc32(repr(keys[0]).encode()) % n_branches if keys else 0
 
 
@@ -171,3 +172,39 @@ def _alternatives(plan: skeleton.Skeleton, home: Labels, near: Labels) -> tuple[
     to = np.concatenate(branches).astype(np.int64)
     order = np.lexsort((to, at, plan.shard_of[to]))
     return at[order], to[order]
+
+
+class Members(NamedTuple):
+    """The points that were routed to a shard, in ascending order of their numbers, and where their rows are."""
+
+    numbers: Labels
+    branches: Labels
+    is_near_border: Mask
+    pieces: Labels
+    positions: Labels
+
+
+def members_of(job: Job, shard: int) -> Members:
+    """Who was routed to a shard."""
+    parts = []
+    for piece in range(job.n_pieces):
+        found = routed(job, piece, shard)
+        pieces = np.full(len(found.positions), piece)
+        parts.append((found.numbers, found.branches, found.is_near_border, pieces, found.positions))
+    return Members(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def rows_at(job: Job, pieces: Labels, positions: Labels) -> Any:
+    """The rows at these positions of the pieces; pieces in ascending order, positions in each as well."""
+    bounds = np.searchsorted(pieces, np.arange(job.n_pieces + 1))
+    parts = [
+        read_rows(rows_path(job, piece), _range_or_positions(positions[bounds[piece] : bounds[piece + 1]]))
+        for piece in range(job.n_pieces)
+        if bounds[piece] < bounds[piece + 1]
+    ]
+    return joined(parts)
+
+
+def _range_or_positions(positions: Labels) -> slice | Labels:
+    first, last = int(positions[0]), int(positions[-1])
+    return slice(first, last + 1) if last - first + 1 == len(positions) else positions

@@ -1,4 +1,4 @@
-"""The second stage: the tree of the sample, and its branches, dealt to shards.
+"""The first two stages: a sample of the points, read where they are, and its tree, with branches dealt to shards.
 
 The tree of the whole will have the upper part of this one, and below each of its branches a tree of all points that
 are nearest to one of the branch's points.
@@ -15,22 +15,47 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
+from grinch._checks import count_rows
 from grinch._types import Ids, Labels
 from grinch.cuts import collapse
-from grinch.estimators.advice import no_advice
-from grinch.estimators.automatic import near_by_leaf
+from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
+from grinch.io.rows import joined, n_bytes
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import Merges, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
-from grinch.sharded.job import Job, shard_name
-from grinch.sharded.stages.sample import sampled
+from grinch.sharded.job import BRANCHES_PER_SHARD, Job, piece_name, shard_name
 from grinch.tree import NONE, Tree
 
+SAMPLE = "sample"
+
+
+def sample_numbers(job: Job) -> npt.NDArray[np.int64]:
+    """The numbers of the sampled points, ascending: any is as likely as any other, whatever the order of the input."""
+    numbers = np.random.default_rng(job.seed).choice(job.rows.n_rows, job.sample_size, replace=False, shuffle=False)
+    return np.sort(numbers).astype(np.int64)
+
+
+def run_sample(job: Job, piece: int) -> dict[str, int]:
+    """Read the sampled points of a piece."""
+    first, last = job.rows.pieces[piece]
+    numbers = sample_numbers(job)
+    numbers = numbers[np.searchsorted(numbers, first) : np.searchsorted(numbers, last)]
+    rows = job.rows.take(numbers)
+    return {"points": len(numbers), "read": n_bytes(rows), "written": write_rows(_sample_path(job, piece), rows)}
+
+
+def sampled(job: Job) -> Any:
+    """The sampled points, once all pieces are read."""
+    parts = [read_rows(_sample_path(job, piece)) for piece in range(job.n_pieces)]
+    return joined([part for part in parts if count_rows(part)])
+
+
+def _sample_path(job: Job, piece: int) -> Any:
+    return job.path(SAMPLE, f"{piece_name(piece)}.rows")
+
+
 STAGE, NAME = "skeleton", "sample-tree"
-# Each shard has several branches: the more, the better the shards can be balanced and the more of the sample's tree is
-# kept, but also the more points near borders.
-BRANCHES_PER_SHARD = 4
 # What leaves a branch on the way down to where it divides is no branch of its own if it is this much smaller.
 CRUMB = 32
 # Without a pass, how good the upper part is depends more on the order of arrival: docs/development/sharded.md.
@@ -69,7 +94,7 @@ def run(job: Job) -> dict[str, int]:
         found[tree.leaves(node)] = number
     # Numbers of clusters as a tree numbers them: leaf i of the upper tree is branch i.
     top = merges_of(collapse(tree, found).tree)
-    branch_of = _without_crumbs(found, near_by_leaf(model._fitted, model._engine()))
+    branch_of = _without_crumbs(found, model.current_fit().neighbors())
     shard_of = _dealt(np.bincount(branch_of, minlength=len(branches)), job.n_shards)
     written = write_rows(job.path(STAGE, "rows"), rows)
     arrays = {"branch_of": branch_of, "shard_of": shard_of, "pairs": top.pairs, "scores": top.scores}

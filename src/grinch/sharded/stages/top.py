@@ -1,18 +1,33 @@
-"""The last stage: branches joined into one upper tree, that of the sample, scored by what the branches became."""
+"""The last stage: branches joined into one upper tree.
+
+By default that of the sample, scored by what the branches became. Where trees carry the guarantee of the paper's
+theorem, the whole carries it too. A linkage separates a graph if two groups whose union is connected score higher than
+two whose union is not. Then the tree of a branch has every connected part of the branch's own points as a node. If such
+a part goes on elsewhere, it is connected with a single point there, and not with its sibling; so it prefers that point,
+and all nodes above it are opened. What is left are connected groups, and unions of whole clusters: points of a
+graph that the linkage separates as well; so the same engine, by the same rules, brings together what belongs together.
+docs/development/sharded.md has the argument in full.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from grinch._types import Floats
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.vector import formula_score, merge_rows
-from grinch.sharded.compose import Merges, without
+from grinch._types import Floats, Mask
+from grinch.core.engine import Engine
+from grinch.core.rules import Rules
+from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.vector import COUNT, LENGTH, formula_score, merge_rows, score_others
+from grinch.linkage.weighted import VectorMeans
+from grinch.sharded.compose import Merges, merges_of, without
 from grinch.sharded.files import read_arrays, write_arrays
 from grinch.sharded.job import Job, RunFolder
-from grinch.sharded.stages import exact_top, skeleton, trees
+from grinch.sharded.stages import skeleton, trees
 
 STAGE, NAME = "top", "upper-tree"
 
@@ -24,7 +39,7 @@ def tasks(job: Job, sizes: list[int]) -> dict[str, tuple[Any, ...]]:
 def run(job: Job, sizes: list[int]) -> dict[str, int]:
     """Join the branches; ``sizes`` are their numbers of points."""
     if job.is_exact and job.repair and len(sizes) > 1:
-        return exact_top.run(job, [branch for branch, size in enumerate(sizes) if size])
+        return _run_exactly(job, [branch for branch, size in enumerate(sizes) if size])
     plan = skeleton.load(job.folder, job.stamp)
     kept = np.flatnonzero(np.array(sizes) > 0)
     top = without(plan.top, np.array(sizes) == 0)
@@ -60,3 +75,152 @@ def _scores(job: Job, top: Merges, branches: list[int]) -> Floats | None:
         scores[k] = formula_score(linkage.formula, means, moments, left, right)
         merge_rows(linkage.formula, means, moments, n + k, left, right)
     return scores
+
+
+@dataclass(frozen=True)
+class OfSummaries:
+    """A linkage whose records are summaries of groups already."""
+
+    linkage: Linkage
+
+    def leaf(self, record: Any) -> Any:
+        return record
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return self.linkage.merge(a, b)
+
+    def score(self, a: Any, b: Any) -> float:
+        return self.linkage.score(a, b)
+
+    def scores(self, a: Any, others: Sequence[Any]) -> Any:
+        if hasattr(self.linkage, "scores"):
+            return self.linkage.scores(a, others)
+        return [self.linkage.score(a, other) for other in others]
+
+
+class VectorGroups:
+    """A linkage on vectors for groups of them: a summary is a mean and its moments, as the formulas take them."""
+
+    def __init__(self, linkage: VectorLinkage):
+        self.linkage = linkage
+
+    def leaf(self, record: Any) -> tuple[np.ndarray, np.ndarray]:
+        wide = np.asarray(record, np.float64)
+        length = float(np.sqrt(wide @ wide))
+        if self.linkage.is_spherical and length > 0:
+            wide, length = wide / length, 1.0
+        moments = np.zeros(3)
+        moments[COUNT], moments[LENGTH] = 1.0, length
+        return wide.astype(np.float32), moments
+
+    def merge(self, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
+        means, moments = _stacked(a, b, np.zeros_like(a[0]), np.zeros(3))
+        merge_rows(self.linkage.formula, means, moments, 2, 0, 1)
+        return means[2], moments[2]
+
+    def score(self, a: Any, b: Any) -> float:
+        means, moments = _stacked(a, b)
+        return float(formula_score(self.linkage.formula, means, moments, 0, 1))
+
+    def scores(self, a: Any, others: Sequence[Any]) -> Floats:
+        means = np.stack([a[0], *(other[0] for other in others)])
+        moments = np.stack([a[1], *(other[1] for other in others)])
+        scores = np.empty(len(others))
+        score_others(self.linkage.formula, means, moments, scores)
+        return scores
+
+
+def _stacked(a: Any, b: Any, *more: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    means, moments = (a[0], b[0], *more[:1]), (a[1], b[1], *more[1:])
+    return np.stack(means), np.stack(moments)
+
+
+def _run_exactly(job: Job, branches: list[int]) -> dict[str, int]:
+    """Open what has to be opened, and join all."""
+    linkage = job.linkage
+    if isinstance(linkage, VectorLinkage):
+        if linkage.is_custom:
+            raise ValueError(
+                "mode='exact' on shards needs a linkage given by name, or an object with leaf, merge and score; got a"
+                " compiled function. Use mode='fast'"
+            )
+        is_sparse = scipy.sparse.issparse(trees.rows_of(job, branches[0]))
+        linkage = VectorMeans(linkage.name, linkage.metric) if is_sparse else VectorGroups(linkage)
+    forest = [BranchNodes(trees.load(job, branch).merges, trees.rows_of(job, branch), linkage) for branch in branches]
+    top, tops = join_exactly(forest, linkage, job.rules)
+    write_arrays(
+        job.path(STAGE, "top.npz"),
+        pairs=top.pairs,
+        scores=top.scores,
+        branches=np.array([branches[place] for place, _ in tops]),
+        nodes=np.array([node for _, node in tops]),
+    )
+    return {"branches": len(branches), "opened": len(tops) - len(branches)}
+
+
+class BranchNodes:
+    """The tree of a branch as its merges, with the summary of every node; node n + k is merge k."""
+
+    def __init__(self, merges: Merges, records: Any, linkage: Any):
+        self.merges = merges
+        self.leaves = [linkage.leaf(record) for record in records]
+        self.summaries = list(self.leaves)
+        for left, right in self.merges.pairs.tolist():
+            self.summaries.append(linkage.merge(self.summaries[left], self.summaries[right]))
+
+    @property
+    def root(self) -> int:
+        return len(self.summaries) - 1
+
+    def sides(self, node: int) -> list[int]:
+        """The two children of a node."""
+        return [int(side) for side in self.merges.pairs[node - len(self.leaves)]]
+
+    def above(self, is_merge: Mask) -> Mask:
+        """By node, whether it is one of these merges, or has one below it."""
+        n, found = len(self.leaves), np.zeros(len(self.summaries), np.bool_)
+        for k, (left, right) in enumerate(self.merges.pairs.tolist()):
+            found[n + k] = is_merge[k] or found[left] or found[right]
+        return found
+
+
+def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple[Merges, list[tuple[int, int]]]:
+    """The upper tree of some nodes of branches, and by leaf of it which these are: the branch and the node in it."""
+    tops = _opened(forest, linkage)
+    engine = Engine(OfSummaries(linkage), rules)
+    engine.insert([forest[place].summaries[node] for place, node in tops])
+    return merges_of(engine.tree()), tops
+
+
+def _opened(forest: list[BranchNodes], linkage: Any) -> list[tuple[int, int]]:
+    """Nodes to be joined, by branch: the highest with no node below that prefers a point elsewhere to its sibling."""
+    tops = []
+    for place, branch in enumerate(forest):
+        elsewhere = [leaf for other in forest if other is not branch for leaf in other.leaves]
+        is_open = branch.above(_prefer_others(branch, elsewhere, linkage))
+        stack = [branch.root]
+        while stack:
+            node = stack.pop()
+            if is_open[node]:
+                stack += branch.sides(node)[::-1]
+            else:
+                tops.append((place, node))
+    return tops
+
+
+def _prefer_others(branch: BranchNodes, elsewhere: list[Any], linkage: Any) -> Mask:
+    """By merge, whether one of its sides scores higher with a point elsewhere than with the other side."""
+    found = np.zeros(len(branch.merges.pairs), np.bool_)
+    if elsewhere:
+        for k, pair in enumerate(branch.merges.pairs.tolist()):
+            one, other = (branch.summaries[node] for node in pair)
+            held = linkage.score(one, other)
+            found[k] = any(_best(linkage, side, elsewhere) > held for side in (one, other))
+    return found
+
+
+def _best(linkage: Any, side: Any, elsewhere: list[Any]) -> float:
+    """The score with whatever it is nearest to."""
+    if hasattr(linkage, "scores"):
+        return float(np.max(linkage.scores(side, elsewhere)))
+    return max(float(linkage.score(side, point)) for point in elsewhere)

@@ -12,16 +12,17 @@ from sklearn.preprocessing import normalize
 
 from grinch._checks import count_rows
 from grinch._types import Floats, Labels
-from grinch.estimators.advice import no_advice
+from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
+from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
 from grinch.sharded.compose import Merges, merges_of
-from grinch.sharded.files import joined, mapped_rows, n_bytes, read_arrays, read_rows, taken, write_arrays, write_rows
+from grinch.sharded.files import mapped_rows, read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, RunFolder, branch_name
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
-from grinch.sharded.stages.gather import members_of, rows_at
+from grinch.sharded.stages.route import members_of, rows_at
 
 STAGE = "trees"
 

@@ -1,1 +1,0 @@
-"""Blocks of records into authors, at once or as records arrive."""

@@ -1,1 +1,0 @@
-"""What is kept of a group of records, and the features of two groups."""

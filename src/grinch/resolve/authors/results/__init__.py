@@ -1,1 +1,0 @@
-"""How good the found authors are, and which decisions were doubtful."""

@@ -1,1 +1,0 @@
-"""Many blocks: in parallel processes, on many machines, and continued after an interruption."""

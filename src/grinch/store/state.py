@@ -1,0 +1,470 @@
+"""A store in memory: a model, the cuts that follow its tree, and the number of the row of each point.
+
+It changes by operations alone, each of which makes a version; the same operations from the same beginning give the
+same state, bit by bit. So a snapshot and the operations since are enough on disk. For readers beside a writer there is
+a copy of it at one version.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+
+from grinch._types import Counts, Labels, Slots
+from grinch.cuts.tracking import Change
+from grinch.estimators.saved import model_from_state
+from grinch.saving import disk
+from grinch.saving.container import Container
+from grinch.saving.state import flatten, unflatten
+from grinch.store.cluster_tracking import ClusterTracking, how_of
+from grinch.store.database import Id, Operation
+from grinch.store.inputs import RowCheck
+from grinch.summaries import SparseSummaries
+from grinch.summaries.arrays import enlarged
+from grinch.summaries.sparse import enlarged_entries
+from grinch.tree import Tree
+
+if TYPE_CHECKING:
+    from grinch.core.view import EngineView
+
+
+from grinch._types import Mask
+from grinch.tree import NONE
+
+# Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
+MAPPED_BYTES = 2**26
+# Exemplars of a cluster.
+N_EXEMPLARS = 3
+# An automatic cut may be out of date when this share of the points came or went since it was made.
+RECUT_SHARE = 0.5
+
+
+class Placed(NamedTuple):
+    """Where rows would go: the node of the tree beside which, and the position of the nearest point (-1: unknown)."""
+
+    beside: Counts
+    nearest: Counts
+
+
+class AboutCut(NamedTuple):
+    """How a cut is made, and how much changed since it was made."""
+
+    kind: str
+    parameters: dict[str, Any]
+    points_changed: int
+    share_changed: float
+
+    @property
+    def is_recut_advised(self) -> bool:
+        return self.kind == "automatic" and self.share_changed >= RECUT_SHARE
+
+
+class StoreState:
+    """The tree over the points of a store and the cuts of it, at the last version.
+
+    ``store`` is a name that no other store has; ``row_of`` has the number of the row of each point, by position;
+    ``n_rows`` is the number of all rows, with those of removed points and the earlier ones of updated points.
+    """
+
+    def __init__(self, tracking: ClusterTracking, folder: Path, store: str):
+        self.model, self.tracking, self.folder, self.store = tracking.model, tracking, folder, store
+        self.version = self.n_rows = 0
+        self.n_begun = 0
+        """The number of changes that were begun: after one that failed, this state must not be used any more."""
+        self.verify_points: Callable[[Slots], None] = lambda slots: None
+        """Raises if the rows of these points, by their slots, are not as they were written."""
+        self._row_of: Counts = np.empty(0, np.int64)
+        self._is_row_of_shared = False
+        self.row_sums: dict[str, npt.NDArray[Any]] = {}
+        """The checksums of the blocks of the rows, as the snapshot had them."""
+        self._use_files()
+
+    def _use_files(self) -> None:
+        """Let large arrays grow in files of the store's folder."""
+        if self.is_fitted:
+            summaries = self.model.engine().summaries
+            summaries.enlarge = InFiles(self.folder)
+            if isinstance(summaries, SparseSummaries):
+                summaries.enlarge_entries = InFiles(self.folder).entries
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.model.__sklearn_is_fitted__()
+
+    @property
+    def n_points(self) -> int:
+        return self.model.engine().n_leaves if self.is_fitted else 0
+
+    @property
+    def n_given(self) -> int:
+        """The position of the next point."""
+        return self.model.current_fit().ids.n_given if self.is_fitted else 0
+
+    @property
+    def row_of(self) -> Counts:
+        return self._row_of[: self.n_given]
+
+    def positions(self) -> Counts:
+        """Return the positions of all points, in ascending order."""
+        if not self.is_fitted:
+            return np.empty(0, np.int64)
+        fitted = self.model.current_fit()
+        positions = fitted.ids.positions[fitted.builder.slots()]  # type: ignore[attr-defined]
+        return positions if fitted.ids.is_in_order else np.sort(positions)
+
+    def positions_by_row(self) -> Counts:
+        """Return the positions of all points, in the order of their rows."""
+        positions = self.positions()
+        return positions[np.argsort(self.row_of[positions])]
+
+    def has(self, positions: Counts) -> npt.NDArray[np.bool_]:
+        """Return which of these positions have a point."""
+        if not self.is_fitted:
+            return np.zeros(len(positions), np.bool_)
+        engine = self.model.engine()
+        slots = self.model.current_fit().ids.slots_at(positions, engine.slots)
+        return np.array([slot >= 0 and engine.has(slot) for slot in slots.tolist()], np.bool_)
+
+    # Queries ------------------------------------------------------------------------------------------------------
+
+    @property
+    def cut_names(self) -> list[str]:
+        return self.tracking.names
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters that the model was made with."""
+        parameters = self.model.get_params()
+        return {name: parameters[name] for name in ("linkage", "metric", "mode", "n_neighbors", "search")}
+
+    def tree(self) -> Tree:
+        return copy.copy(self.model.tree_) if self.n_points else Tree()
+
+    def labels(self, cut: str) -> Labels:
+        return self.tracking.labels(cut)
+
+    def about_cut(self, cut: str) -> AboutCut:
+        tracked = self.tracking[cut]
+        kind = "automatic" if tracked.is_automatic else "n_clusters" if tracked.how.threshold is None else "threshold"
+        return AboutCut(kind, tracked.parameters, tracked.drift.came + tracked.drift.left, tracked.drift.share)
+
+    def row_check(self) -> RowCheck:
+        return RowCheck.of(self.model)
+
+    def place(self, rows: Any) -> Placed:
+        fitted, engine = self.model.current_fit(), self.model.engine()
+        places = engine.place(self.model.prepare(rows, reset=False).rows)
+        self.verify_points(places.nearest.astype(np.intp))
+        nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest])
+        return Placed(fitted.public_ids(engine.numbered(places.sibling)), nearest)
+
+    def predict(self, cut: str, rows: Any) -> Labels:
+        return self.tracking.predict(cut, rows)
+
+    @property
+    def can_place(self) -> bool:
+        return True
+
+    @property
+    def n_features(self) -> int:
+        return int(getattr(self.model, "n_features_in_", 0))
+
+    def touched(self, since: int) -> Counts:
+        return self.tracking.touched(since) if self.n_points else np.empty(0, np.int64)
+
+    def layers(self) -> list[tuple[Labels, float]]:
+        """Return the layers of the automatic cut, and how long each lasts."""
+        if not self.n_points:
+            return []
+        return list(zip(self.model.layers_, self.model.layer_persistence_.tolist(), strict=True))
+
+    # For readers beside a change ----------------------------------------------------------------------------------
+
+    def engine_view(self) -> EngineView | None:
+        return self.model.engine().view() if self.n_points else None
+
+    def leaves(self) -> Counts:
+        """Return, by leaf of the engine's tree, the leaf of the tree handed out."""
+        return self.model.current_fit().leaves() if self.n_points else np.empty(0, np.int64)
+
+    def shared_row_of(self) -> Counts:
+        """Return :attr:`row_of` for a reader who keeps it while points come and go."""
+        self._is_row_of_shared = True
+        return self.row_of
+
+    # Operations ---------------------------------------------------------------------------------------------------
+
+    def apply(self, done: Operation, rows: Any = None) -> list[Change]:
+        """Make the change that an operation of the log stands for, now or again; ``rows`` are those that came with it.
+
+        Return what happened to clusters.
+        """
+        self.n_begun += 1
+        if done.kind == "insert":
+            # Of sparse rows, there may be more columns than before: the store has asked.
+            self.model.partial_fit(rows, new_columns=issparse(rows))
+            self._use_files()
+            self._note_rows(np.arange(self.n_given - done.n_rows, self.n_given), done.numbers)
+        elif done.kind == "remove":
+            self.model.remove(np.frombuffer(done.data or b"", "<i8"))
+        elif done.kind == "update":
+            if issparse(rows):
+                # As they are read again, they may have columns that came later.
+                self.model.n_features_in_ = max(self.n_features, rows.shape[1])
+            positions = np.frombuffer(done.data or b"", "<i8")
+            self.model.update(positions, rows)
+            self._note_rows(positions, done.numbers)
+        elif done.kind == "add_cut":
+            said = json.loads(done.data or b"")
+            self.tracking.add(said["name"], **how_of(said))
+            return [*self._committed(done.version), *self._born(done.version, said["name"])]
+        elif done.kind == "drop_cut":
+            self.tracking.drop(**json.loads(done.data or b""))
+        else:
+            # The model has no part in what is left, but for a recut.
+            self.version = done.version
+            return (
+                self.tracking.recut(version=done.version, **json.loads(done.data or b""))
+                if done.kind == "recut"
+                else []
+            )
+        return self._committed(done.version)
+
+    def adopt(self, version: int, rows: Any, tree: Tree) -> list[Change]:
+        """Take the first points with the tree that they have already; leaf i of it is row i."""
+        self.n_begun += 1
+        self.model.fit_tree(rows, tree)
+        self._use_files()
+        self._note_rows(np.arange(self.n_given), np.arange(self.n_given))
+        return self._committed(version)
+
+    def refine(self, version: int, passes: int) -> list[Change]:
+        self.n_begun += 1
+        self.model.refine(passes)
+        return self._committed(version)
+
+    def compact(self, version: int) -> Counts:
+        """Forget removed points, and renumber rows; return the old number of each row."""
+        self.n_begun += 1
+        if self.is_fitted:
+            self.model.close_gaps()
+            self._use_files()
+        positions = self.positions()
+        kept: Counts = np.sort(self.row_of[positions])
+        row_of = np.full(self.n_given, -1, np.int64)
+        row_of[positions] = np.searchsorted(kept, self.row_of[positions])
+        self._row_of, self.n_rows = row_of, len(kept)
+        self._committed(version)
+        return kept
+
+    def set_rows(self, numbers: Counts) -> None:
+        """Let these be the numbers of the rows, by position."""
+        self._row_of, self.n_rows = numbers, int(numbers.max(initial=-1)) + 1
+
+    def _born(self, version: int, name: str) -> list[Change]:
+        """Return the changes that are the beginning of a cut."""
+        members = sorted(self.tracking.members(name).items()) if self.n_points else []
+        return [
+            Change(version, name, "born", cluster, (), len(own), len(own), tuple(np.sort(own)[:N_EXEMPLARS].tolist()))
+            for cluster, own in members
+        ]
+
+    def _committed(self, version: int) -> list[Change]:
+        self.version = version
+        return self.tracking.commit(version)
+
+    def _note_rows(self, positions: Counts, numbers: Counts) -> None:
+        need = self.n_given
+        if need > len(self._row_of):
+            larger = np.full(max(need, len(self._row_of) * 3 // 2), -1, np.int64)
+            larger[: len(self._row_of)] = self._row_of
+            self._row_of, self._is_row_of_shared = larger, False
+        if self._is_row_of_shared and len(positions) and positions[0] < self.n_given - len(positions):
+            # Not only points that came, which nobody has looked at yet.
+            self._row_of, self._is_row_of_shared = self._row_of.copy(), False
+        self._row_of[positions] = numbers
+        self.n_rows = int(numbers[-1]) + 1
+
+    # On disk ------------------------------------------------------------------------------------------------------
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return all there is, as JSON and arrays; nothing is copied."""
+        model, own = flatten(self.model.to_state())
+        state, tracked = self.tracking.to_state()
+        header = {"store": self.store, "version": self.version, "rows": self.n_rows, "model": model, "followed": state}
+        arrays = {f"model/{name}": array for name, array in own.items()}
+        arrays |= {f"followed/{name}": array for name, array in tracked.items()}
+        return header, arrays | {"row_of": self._row_of}
+
+    @classmethod
+    def from_snapshot(cls, snapshot: Container, folder: Path, linkage: Any, search: Any) -> Self:
+        """Return what was written; arrays are used as they are mapped."""
+        header = snapshot.header
+
+        def under(name: str) -> dict[str, npt.NDArray[Any]]:
+            return {key.removeprefix(name): array for key, array in snapshot.arrays.items() if key.startswith(name)}
+
+        model = model_from_state(unflatten(header["model"], under("model/")), linkage=linkage, search=search)
+        tracking = ClusterTracking.from_state(model, header["followed"], under("followed/"))
+        state = cls(tracking, folder, header["store"])
+        state.version, state.n_rows = int(header["version"]), int(header["rows"])
+        state._row_of, state.row_sums = snapshot.arrays["row_of"], under("rows/")
+        return state
+
+
+def ids_as_arrays(ids: Sequence[Id]) -> dict[str, npt.NDArray[Any]]:
+    """Return ids as a snapshot holds them: numbers, or the text of all and where each ends."""
+    if not ids or not isinstance(ids[0], str):
+        return {"ids/numbers": np.array(ids, np.int64)}
+    texts = [str(name).encode() for name in ids]
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    return {"ids/text": np.frombuffer(b"".join(texts), np.uint8), "ids/ends": ends}
+
+
+def ids_of_arrays(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Id] | None:
+    """Return the ids in a snapshot, by position; None if it has none.
+
+    >>> ids_of_arrays(ids_as_arrays(["a", "", "bc"]))
+    ['a', '', 'bc']
+    """
+    if "ids/numbers" in arrays:
+        return list(arrays["ids/numbers"].tolist())
+    if "ids/ends" not in arrays:
+        return None
+    text, ends = arrays["ids/text"].tobytes(), arrays["ids/ends"].tolist()
+    return [text[start:end].decode() for start, end in pairwise([0, *ends])]
+
+
+class InFiles:
+    """Gives arrays more rows as :func:`~grinch.summaries.arrays.enlarged` does; large ones are mapped from files.
+
+    A file has no name any more once it is mapped, so nothing of it is left when the process ends, however it ends.
+    What is written to the array is not written to the file: pages that were read only can be dropped from memory.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.has_files = os.name != "nt" and not disk.is_in_memory(folder)
+
+    def __call__(self, old: npt.NDArray[Any], old_capacity: int, capacity: int, fill: float) -> npt.NDArray[Any]:
+        row_bytes = old.dtype.itemsize * int(np.prod(old.shape[1:], dtype=np.int64))
+        if fill != 0 or 2 * capacity * row_bytes < MAPPED_BYTES or not self.has_files:
+            return enlarged(old, old_capacity, capacity, fill)
+        pieces = {0: old[:old_capacity], capacity * row_bytes: old[old_capacity : 2 * old_capacity]}
+        return self._mapped(old.dtype, 2 * capacity * row_bytes, pieces).reshape(2 * capacity, *old.shape[1:])
+
+    def entries(self, old: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+        """Do the same for numbers without nodes, as :func:`~grinch.summaries.sparse.enlarged_entries`."""
+        if room * old.dtype.itemsize < MAPPED_BYTES or not self.has_files:
+            return enlarged_entries(old, room)
+        return self._mapped(old.dtype, room * old.dtype.itemsize, {0: old})
+
+    def _mapped(self, dtype: Any, size: int, pieces: Mapping[int, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return an array of ``size`` bytes, with these pieces at these bytes, mapped from a file."""
+        with tempfile.TemporaryFile(dir=self.folder, prefix=".growing-") as file:
+            os.ftruncate(file.fileno(), size)
+            for at, piece in pieces.items():
+                disk.write_at(file.fileno(), piece, at)
+            return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), dtype)
+
+
+class FrozenState:
+    """The state of a store at the moment this is made, with the queries of :class:`StoreState`.
+
+    It has a copy of the tree and the labels of each cut; points are found and placed by the engine's own view.
+    Without one, of linkages written in Python, nothing can be placed (``can_place``).
+    """
+
+    def __init__(self, state: StoreState):
+        self.version, self.n_points, self.n_given = state.version, state.n_points, state.n_given
+        self.n_rows, self.row_of, self.settings = state.n_rows, state.shared_row_of(), state.settings
+        self.cut_names = list(state.cut_names)
+        self._row_check, self._verify_points = state.row_check(), state.verify_points
+        self._positions = state.positions()
+        self._engine = state.engine_view()
+        # By leaf of the engine's tree, the leaf of the tree that is handed out.
+        self._leaves = state.leaves()
+        self._tree = state.tree() if self._engine is None else self._handed_out(self._engine.tree)
+        self._cuts = {
+            name: (state.about_cut(name), state.labels(name) if self.n_points else np.empty(0, np.int64))
+            for name in self.cut_names
+        }
+        self._owners: dict[str, Labels] = {}
+
+    @property
+    def can_place(self) -> bool:
+        return self._engine is not None or not self.n_points
+
+    def positions(self) -> Counts:
+        return self._positions
+
+    def has(self, positions: Counts) -> Mask:
+        at = np.searchsorted(self._positions, positions)
+        return np.append(self._positions, -1)[at] == positions
+
+    def tree(self) -> Tree:
+        return copy.copy(self._tree)
+
+    def labels(self, cut: str) -> Labels:
+        return self._cuts[cut][1].copy()
+
+    def about_cut(self, cut: str) -> AboutCut:
+        return self._cuts[cut][0]
+
+    def row_check(self) -> RowCheck:
+        return self._row_check
+
+    def place(self, rows: Any) -> Placed:
+        nearest, beside, _ = self._places(rows)
+        return Placed(beside, np.where(nearest == NONE, -1, np.append(self._positions, -1)[nearest]))
+
+    def predict(self, cut: str, rows: Any) -> Labels:
+        nearest, beside, scores = self._places(rows)
+        owners, threshold = self._owners_by_node(cut), self.about_cut(cut).parameters["threshold"]
+        joined = owners[beside]
+        if threshold is None:
+            near = np.where(nearest == NONE, -1, owners[nearest])
+            return np.where(joined < 0, near, joined)
+        parents = self._tree.parents()[beside]
+        is_whole = (joined >= 0) & ((parents < 0) | (owners[parents] < 0))
+        return np.where(is_whole & (scores < threshold), -1, joined)
+
+    def _places(self, rows: Any) -> tuple[Counts, Counts, Any]:
+        """Return the nearest leaf, the node beside which each row would go, and the score of the two."""
+        assert self._engine is not None
+        places = self._engine.place(self._row_check.as_inserted(rows))
+        self._verify_points(self._engine.slots[places.nearest[places.nearest != NONE]])
+        return self._public(places.nearest), self._public(places.sibling), places.score
+
+    def _public(self, nodes: Any) -> Counts:
+        is_leaf = (nodes >= 0) & (nodes < self.n_points)
+        return np.where(is_leaf, self._leaves[np.where(is_leaf, nodes, 0)], nodes)
+
+    def _handed_out(self, tree: Tree) -> Tree:
+        is_in_order = bool((self._leaves == np.arange(len(self._leaves))).all())
+        tree = copy.copy(tree) if is_in_order else tree.relabelled(self._leaves)
+        is_plain = bool((self._positions == np.arange(len(self._positions))).all())
+        tree.names = None if is_plain else self._positions.tolist()
+        return tree
+
+    def _owners_by_node(self, cut: str) -> Labels:
+        """Return the cluster of each node, -1 above the clusters."""
+        if cut not in self._owners:
+            labels, below = self._cuts[cut][1], np.full(self._tree.n_ids, -np.inf)
+            below[: len(labels)] = labels
+            highest = self._tree.max_upward(below)
+            below[: len(labels)] = -labels
+            # A node is in a cluster if all of its leaves are.
+            self._owners[cut] = np.where(highest == -self._tree.max_upward(below), highest, -1).astype(np.int64)
+        return self._owners[cut]
