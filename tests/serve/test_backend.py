@@ -92,13 +92,6 @@ def test_vectors_are_compared_as_their_linkage_does(name, metric, tmp_path):
         assert StoreBackend(store).metric() == expected
 
 
-@pytest.mark.parametrize("kind", ["average", "cosine", "single", "complete", "centroid", "ward"])
-@pytest.mark.parametrize("name", list(SYSTEMS))
-def test_vectors_are_compared_as_each_system_does(name, kind):
-    source = ModelBackend(cluster_with(name, np.eye(6) + 1, linkage=kind, **SMALL.get(name, {})))
-    assert source.metric() == ("cosine" if kind == "cosine" else "euclidean")
-
-
 def test_hac_compares_by_distance_unless_it_is_told_otherwise():
     X = np.eye(4) + 1
     found = [ModelBackend(HAC(metric=metric).fit(X)).metric() for metric in (None, "cosine", "hellinger")]

@@ -420,18 +420,6 @@ def test_what_goes_wrong_inside_is_in_the_log_alone(plain, monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_full_disk_is_said_without_a_path(plain, monkeypatch, caplog):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device", "/var/secret")
-
-    monkeypatch.setattr(plain.service.backend.store, "insert", full)
-    status, said = plain.post("/v1/insert", {"X": [[1, 2, 3, 4]], "ids": ["f"]})
-    assert status == 507
-    assert re.match("the disk of the service is full, .*; nothing was changed. Make room there", said["error"])
-    assert "secret" not in said["error"]
-    assert "No space left" in caplog.text
-
-
 def test_a_damaged_file_of_names_is_said_without_its_path(tmp_path):
     with serving(grinch.open(tmp_path)) as served:
         served.post("/v1/insert", {"X": some_rows(5).tolist(), "ids": list("abcde")})

@@ -13,7 +13,7 @@ from grinch.serve.views import icicle
 from grinch.serve.views.icicle import MORE, NAMED, POINT, TOP, WITHIN, unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from grinch.tree.blocks import covering
-from serve.looked import labels_of_cut, news, points, tree_of, view
+from serve.looked import labels_of_cut, news, tree_of, view
 
 N = 300
 
@@ -201,20 +201,3 @@ def test_a_chain_has_a_cut_to_begin_with():
     viewer = Viewer(ModelBackend(Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)))
     assert viewer.about()["cut"] == "k:1"
     assert view(viewer)[1]["node"][0] == viewer.scene.tree.root
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_few_points(n):
-    viewer = Viewer(ModelBackend(Grinch().fit(points(n)[0])))
-    header, arrays = view(viewer)
-    assert sorted(arrays["node"].tolist()) == sorted(viewer.scene.tree.nodes())
-    assert header["n"] == n
-    assert unpack_arrays(viewer.cut())[0]["clusters"] >= 1
-
-
-def test_no_points(tmp_path):
-    with grinch.open(tmp_path / "store") as store:
-        viewer = Viewer(StoreBackend(store))
-        header, arrays = view(viewer)
-        assert (header["n"], arrays) == (0, {})
-        assert unpack_arrays(viewer.cut())[0]["clusters"] == 0

@@ -195,16 +195,3 @@ def test_nodes_have_the_cluster_they_are_inside_of(tree, data):
     for v, found in zip(nodes.tolist(), scene.clusters_of(nodes, cut).tolist(), strict=True):
         inside = [i for i, top in enumerate(cut.nodes.tolist()) if tree.lca(v, top) == top]
         assert found == (inside[0] if inside else -1)
-
-
-def test_a_node_that_is_not_there_is_refused():
-    scene = scene_of(tree_of(5))
-    for v in (-1, 5, 10, 99):
-        with pytest.raises(KeyError, match=f"node {v} is not in the tree"):
-            scene.node(v)
-    assert scene.node(9) == 9
-
-
-def test_nothing_to_see():
-    scene = scene_of(Tree())
-    assert (scene.n, len(scene.order), len(scene.arrival)) == (0, 0, 0)

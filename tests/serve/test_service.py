@@ -294,40 +294,6 @@ def test_arrow_that_points_anywhere_is_refused(unchanging):
 # The other changes ----------------------------------------------------------------------------------------------------
 
 
-def test_changes_are_those_of_the_store(filled, tmp_path):
-    X = some_rows(30)
-    with grinch.open(tmp_path / "twin", n_clusters=3) as twin:
-        twin.insert(X, ids=[f"p{i}" for i in range(30)], payload=[{"i": i} for i in range(30)])
-        other = some_rows(2, seed=4)
-        for path, body, kind, change in [
-            ("remove", {"ids": ["p3", "p4"]}, "application/json", lambda: twin.remove(["p3", "p4"])),
-            ("remove", {"ids": ["p3"]}, "application/json", lambda: twin.remove(["p3"])),
-            (
-                "update",
-                {"ids": ["p5"], "payload": ["x"]},
-                "application/json",
-                lambda: twin.update(["p5"], payload=["x"]),
-            ),
-            (
-                "update",
-                npz(X=other, ids=np.array(["p6", "p7"])),
-                NPZ,
-                lambda: twin.update(["p6", "p7"], other),
-            ),
-            ("label", {"cluster": 0, "name": "first"}, "application/json", lambda: twin.label(0, "first")),
-            ("cuts", {"name": "five", "n_clusters": 5}, "application/json", lambda: twin.add_cut("five", n_clusters=5)),
-            ("recut", {"name": "default"}, "application/json", lambda: twin.recut()),
-            ("refine", {"passes": 1}, "application/json", lambda: twin.refine(1)),
-        ]:
-            assert filled.post(f"/v1/{path}", body, kind) == (200, {"version": change()}), path
-        clusters = {one["cluster"]: one["ids"] for one in filled.get("/v1/clusters?cut=five")[1]["clusters"]}
-        assert clusters == twin.clusters("five")
-        assert filled.get("/v1/names")[1]["names"] == {"0": "first"}
-        assert filled.post("/v1/cuts/drop", {"name": "five"})[1]["version"] == twin.drop_cut("five")
-        assert filled.post("/v1/payload", {"ids": ["p5", "p6"]})[1]["payload"] == twin.payload(["p5", "p6"])
-    store_of(filled).check()
-
-
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [
