@@ -1,4 +1,4 @@
-"""Checks of all indices in compiled code, for tests: with ``GRINCH_BOUNDS_CHECK=1`` none is out of bounds unnoticed.
+"""Bounds checks of all indices in compiled code, for tests: switched on by ``GRINCH_BOUNDS_CHECK=1``.
 
 numba's own checks let a negative index count from the end, which hides a ``NONE`` that nobody has tested. Here it is
 out of bounds as well, in arrays and in slices of them. Code that numba compiles for others is left as it is.
@@ -17,12 +17,12 @@ from numba.np import arrayobj
 
 IS_CHECKED = os.environ.get("GRINCH_BOUNDS_CHECK", "0") not in ("", "0")
 CHECKS: dict[str, bool] = {"boundscheck": True} if IS_CHECKED else {}
-# How a process ends that has only printed an error, in a function that C calls.
+# The exit code of a process that could only print the error, in a function that C calls.
 EXIT_CODE = 70
 
 
 class OutOfBounds(BaseException):
-    """An index that is not there. Not an ``Exception``: nobody may take it for an error of a file or a request."""
+    """An index out of bounds. Not an ``Exception``, so that nobody takes it for an error of a file or a request."""
 
 
 def refuse_what_is_out_of_bounds() -> None:

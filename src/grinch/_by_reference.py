@@ -47,7 +47,7 @@ class Reference(types.Type):  # type: ignore[misc]
 def by_reference(of: T) -> T:
     """Let compiled code take the tuples of this class by reference: it may read their fields, and nothing else.
 
-    That is for functions without reference counts, which are all but those marked ``compiled``.
+    That is for functions without reference counts: all except those marked ``compiled``.
     """
 
     @typeof_impl.register(of)  # type: ignore[untyped-decorator]
@@ -60,7 +60,7 @@ def by_reference(of: T) -> T:
 def narrowing(to: type) -> Callable[[Any], Any]:
     """Return a function that takes a tuple for its part with the fields of another class, which stand in one row.
 
-    What is called with the part is compiled once, whatever the whole is.
+    A function that takes the part is compiled once for all kinds of the whole.
     """
     names: tuple[str, ...] = to._fields  # type: ignore[attr-defined]
 

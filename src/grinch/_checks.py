@@ -15,35 +15,35 @@ _limits: list[int] = []
 
 
 def check_count(name: str, value: Any, least: int, otherwise: str = "") -> int:
-    """A whole number of at least ``least``; ``otherwise`` names what is accepted beside that."""
+    """Return a whole number of at least ``least``; ``otherwise`` names what else is accepted."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}{otherwise}; got {value!r}")
     return int(value)
 
 
 def check_positive(name: str, value: Any) -> float:
-    """A finite number above 0."""
+    """Return a finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
         raise ValueError(f"{name} must be a positive number; got {value!r}")
     return float(value)
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Return a flag, which must be True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False; got {value!r}")
     return bool(value)
 
 
 def check_number(name: str, value: Any, accepted: str) -> float:
-    """A number that is not nan; ``accepted`` says what it stands for."""
+    """Return a number that is not nan; ``accepted`` describes it."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or np.isnan(value):
         raise ValueError(f"{name} must be {accepted}; got {value!r}")
     return float(value)
 
 
 def check_room_for_pairs(n: int, bytes_per_pair: float, who: str, instead: str) -> None:
-    """Refuse before starting what would not fit into memory."""
+    """Refuse, before it starts, work whose table of all pairs would not fit into memory."""
     needed, room = int(bytes_per_pair * n * n), available_memory()
     if room is not None and needed > room:
         raise MemoryError(
@@ -52,7 +52,7 @@ def check_room_for_pairs(n: int, bytes_per_pair: float, who: str, instead: str) 
 
 
 def available_memory() -> int | None:
-    """Bytes that can be allocated without swapping, where the system says so."""
+    """Return the bytes that can be allocated without swapping; None where the system does not say."""
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:
@@ -64,12 +64,12 @@ def available_memory() -> int | None:
 
 
 def count_rows(rows: Any) -> int:
-    """How many rows an array, a sparse matrix or a list of records has."""
+    """Return the number of rows of an array, a sparse matrix or a list of records."""
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
 
 
 def cores() -> int:
-    """The cores of the machine, or fewer where somebody has said so."""
+    """Return the number of cores to use: those of the machine, or fewer within :func:`limited_cores`."""
     with _lock:
         return min([os.cpu_count() or 1, *_limits])
 

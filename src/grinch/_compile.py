@@ -126,7 +126,7 @@ class _LowerPart(NativeLowering):  # type: ignore[misc]
 
 
 class _Entry(JITCodeLibrary):  # type: ignore[misc]
-    """An entry with all its parts: nobody else calls these.
+    """An entry with all its parts, which only it calls.
 
     Otherwise every part takes a whole state, of some hundred and fifty words, that its callers put on the stack for it.
     """
@@ -296,8 +296,9 @@ class _PackageCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
 class _CacheFiles(IndexDataCacheFile):  # type: ignore[misc]
     """numba's files of a function, for processes that compile at the same time.
 
-    numba writes the index first, and numbers the file with the code as other processes do at that moment: whoever reads
-    in between runs the code of another signature, or of an earlier release. Here, code comes first, under a new name.
+    numba writes the index first, and numbers the file with the code as other processes do at that moment: a process
+    that reads in between runs the code of another signature, or of an earlier release. Here, code comes first, under a
+    new name.
     """
 
     def save(self, key: Any, data: Any) -> None:

@@ -1,4 +1,4 @@
-"""Steps that Ctrl-C must not cut in two."""
+"""Steps that Ctrl-C must not interrupt halfway."""
 
 from __future__ import annotations
 

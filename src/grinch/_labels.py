@@ -34,7 +34,7 @@ def label_codes(labels: npt.ArrayLike) -> Labels:
 
 
 def is_missing(label: object) -> bool:
-    """Whether a label is None, nan, or the NA of pandas."""
+    """Return whether a label is None, nan, or the NA of pandas."""
     try:
         return label is None or bool(label != label)
     except TypeError:  # the NA of pandas does not compare

@@ -22,7 +22,7 @@ ROUNDING = 1e-12
 
 
 def check_vectors(vectors: Any, n: int) -> Any:
-    """The vectors of ``n`` points, as a matrix of finite numbers (dense, or CSR with columns in ascending order)."""
+    """Return the vectors of ``n`` points as a matrix of finite numbers (dense, or CSR with ascending columns)."""
     matrix: Any = in_order(vectors.tocsr()) if scipy.sparse.issparse(vectors) else np.asarray(vectors)
     if matrix.ndim != 2 or matrix.shape[0] != n:
         raise ValueError(
@@ -38,13 +38,13 @@ def check_vectors(vectors: Any, n: int) -> Any:
 
 
 def columns(matrix: npt.NDArray[Any]) -> Iterator[npt.NDArray[np.float64]]:
-    """Each column of a dense matrix as an array of its own."""
+    """Yield each column of a dense matrix as an array of its own."""
     for j in range(matrix.shape[1]):
         yield matrix[:, j].astype(np.float64)
 
 
 def unit_scale(matrix: Any) -> npt.NDArray[np.float64]:
-    """By row, what makes it a unit vector; 0 for a zero vector, which is similar to nothing."""
+    """Return the factor that makes each row a unit vector; 0 for a zero vector, which is similar to nothing."""
     if scipy.sparse.issparse(matrix):
         squared = squared_lengths(matrix)
     else:
@@ -56,7 +56,7 @@ def unit_scale(matrix: Any) -> npt.NDArray[np.float64]:
 
 @jitable
 def product_of(columns: Columns, values: Values, other_columns: Columns, other_values: Values) -> float:
-    """The product of two rows, added column by column from the first on."""
+    """Return the product of two rows, added column by column from the first on."""
     if columns.shape[0] > other_columns.shape[0]:
         columns, other_columns = other_columns, columns
         values, other_values = other_values, values
@@ -81,7 +81,7 @@ def product_of(columns: Columns, values: Values, other_columns: Columns, other_v
 
 @jitable
 def first_not_below(columns: Columns, column: int, start: int) -> int:
-    """Where the columns reach this one, from ``start`` on."""
+    """Return the first place from ``start`` on whose column is not below this one."""
     step, low, high = 1, start, start
     while high < columns.shape[0] and columns[high] < column:
         low, high = high + 1, high + step
@@ -97,7 +97,7 @@ def first_not_below(columns: Columns, column: int, start: int) -> int:
 
 
 def paired_products(a: Any, b: Any, rows: npt.NDArray[Any], others: npt.NDArray[Any]) -> Floats:
-    """The product of row ``rows[i]`` of a CSR matrix with row ``others[i]`` of another, for each i.
+    """Return the product of row ``rows[i]`` of a CSR matrix with row ``others[i]`` of another, for each i.
 
     >>> import scipy.sparse
     >>> matrix = scipy.sparse.csr_matrix([[1.0, 0, 2], [0, 1, 3]])
@@ -111,14 +111,14 @@ def paired_products(a: Any, b: Any, rows: npt.NDArray[Any], others: npt.NDArray[
 
 
 def squared_distances(a: Any, b: Any, rows: npt.NDArray[Any], others: npt.NDArray[Any]) -> Floats:
-    """The squared Euclidean distances of the same pairs; what may be rounding is 0."""
+    """Return the squared Euclidean distances of the same pairs; what may be rounding is 0."""
     squares = squared_lengths(a)[rows] + squared_lengths(b)[others]
     found = squares - 2 * paired_products(a, b, rows, others)
     return np.where(found > ROUNDING * squares, found, 0.0)
 
 
 def squared_lengths(matrix: Any) -> Floats:
-    """By row of a CSR matrix, the sum of its squares."""
+    """Return the sum of squares of each row of a CSR matrix."""
     of_row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     squared = np.bincount(of_row, matrix.data.astype(np.float64) ** 2, matrix.shape[0])
     # Of no entries at all, these are whole numbers.
@@ -126,14 +126,14 @@ def squared_lengths(matrix: Any) -> Floats:
 
 
 def scaled(matrix: Any, factors: Floats) -> Any:
-    """A CSR matrix in float64, each row times its factor."""
+    """Return a CSR matrix in float64, each row times its factor."""
     matrix = matrix.astype(np.float64)
     matrix.data *= np.repeat(factors, np.diff(matrix.indptr))
     return matrix
 
 
 def in_order(matrix: Any) -> Any:
-    """The same CSR matrix with the columns of every row in ascending order, each once."""
+    """Return the same CSR matrix with the columns of every row in ascending order, each once."""
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -141,7 +141,7 @@ def in_order(matrix: Any) -> Any:
 
 
 def _parts(matrix: Any) -> tuple[Counts, Counts, Floats]:
-    """Where rows start, columns and values, in one form for all matrices, so that one kernel serves them."""
+    """Return row starts, columns and values in the same dtypes for all matrices, so that one kernel serves them."""
     starts, columns = (np.asarray(array, np.int64) for array in (matrix.indptr, matrix.indices))
     return starts, columns, np.asarray(matrix.data, np.float64)
 

@@ -1,4 +1,4 @@
-"""Messages that say which parameter, what is accepted, what came, and what to do."""
+"""Errors whose messages name the parameter, what is accepted, what was received, and the fix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_NAMES = 30
 
 
 def unknown_name(parameter: str, received: object, accepted: Iterable[str], more: str = "") -> ValueError:
-    """An unknown name, with the nearest known one."""
+    """Return the error for an unknown name, with the nearest known one."""
     names = list(accepted)
     close = difflib.get_close_matches(str(received), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -22,14 +22,14 @@ def unknown_name(parameter: str, received: object, accepted: Iterable[str], more
 
 
 def missing_extra(what: str, package: str, extra: str) -> ImportError:
-    """An optional dependency that is not installed, with the command that installs it."""
+    """Return the error for an optional dependency that is not installed, with the command that installs it."""
     return ImportError(
         f"{what} needs {package}, which is not installed; install it with: pip install 'grinch[{extra}]'"
     )
 
 
 def cause_of(error: BaseException) -> str:
-    """What was raised, by what it says and, if that is not where it was caught, the line that raised it.
+    """Return type and message of an error, and the line that raised it if that is not where it was caught.
 
     >>> cause_of(KeyError("speed"))
     "KeyError: 'speed'"
@@ -63,7 +63,7 @@ class LinkageError(ValueError):
         return self.message(lambda position: position)
 
     def message(self, name: Callable[[int], object]) -> str:
-        """The message, with each point by its name."""
+        """Return the message, with each point by its name."""
 
         def listed(group: list[int]) -> str:
             shown = ", ".join(repr(name(position)) for position in group[:5])

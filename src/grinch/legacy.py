@@ -160,7 +160,7 @@ def _section(file: Any, section: dict[str, Any], most: int) -> npt.NDArray[Any]:
 
 
 def _renewed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return what a manifest says in today's words: what it leaves out meant something when it was written."""
+    """Return a manifest in today's terms, with the defaults of its time for what it leaves out."""
     manifest = json.loads(json.dumps(manifest))
     first_metric = "euclidean" if manifest["class"] == "HAC" else "cosine"
     now, fitted = manifest["parameters"], manifest["fitted"]
@@ -259,7 +259,7 @@ def _table_of(children: Any, is_in: Any, head: Any) -> Ids:
 
 
 def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
-    """Means of nodes from how far their bits are from those of the mean of the children, children first."""
+    """Restore the means of nodes, stored as differences in bits from the mean of the children, children first."""
     n, leaves, off_by = len(table) // 2, arrays[f"{SUMMARIES}.means"], arrays.pop(f"{SUMMARIES}.off_by")
     moments, stale = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T), arrays[f"{SUMMARIES}.stale"]
     means = np.zeros((2 * n, leaves.shape[1]), np.float32)
@@ -362,7 +362,7 @@ def _cells_in(arrays: Arrays) -> list[str]:
 
 
 def _unpack_members(arrays: Arrays, prefix: str, means: Any, moments: Floats, is_cosine: bool) -> None:
-    """What cells keep of their members, from how far it is from what their vectors give."""
+    """Restore the codes of members of cells, stored as differences from those that their vectors give."""
     sizes, ids, centres = (arrays[f"{prefix}.{name}"] for name in ("sizes", "ids", "centres"))
     factors = np.ones(len(ids), np.float32)
     if is_cosine:

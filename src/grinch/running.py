@@ -506,17 +506,15 @@ class Here:
             else:
                 done[name] = found
         n_found = len(done)
-        bar = progress_bar(stage, len(tasks), "tasks") if self.verbose else nullcontext()
+        bar = progress_bar(stage, len(tasks), "tasks") if self.verbose else nullcontext(lambda steps: None)
         with bar as advance, closing(self._outcomes(stage, left, lambda: bool(failed))) as outcomes:
-            if advance is not None:
-                advance(n_found)
+            advance(n_found)
             for name, outcome in outcomes:
                 if isinstance(outcome, Failed):
                     failed[name] = outcome
                 else:
                     done[name] = outcome
-                    if advance is not None:
-                        advance(1)
+                    advance(1)
         spent, peak = sum(task.seconds for task in done.values()), [task.peak_memory for task in done.values()]
         self.stages[stage] = Stage(time.perf_counter() - start, spent, len(done), n_found, max(peak, default=0))
         if failed:

@@ -1,9 +1,10 @@
-"""Trees and clusters as files."""
+"""Trees and clusters as files: text, arrays and Parquet tables."""
 
 from __future__ import annotations
 
 import csv
 import os
+import sys
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,15 @@ import pytest
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
-from grinch.io.trees import write_clusters, write_clusters_parquet, write_layers, write_newick, write_scipy, write_tsv
+from grinch.io.trees import (
+    write_clusters,
+    write_clusters_parquet,
+    write_layers,
+    write_newick,
+    write_scipy,
+    write_tree_parquet,
+    write_tsv,
+)
 
 
 @pytest.fixture
@@ -81,3 +90,63 @@ def test_clusters_can_be_opened_in_a_spreadsheet(tmp_path):
         ["a, b", "0", ""],
         ["-3", "1", "-2.5"],
     ]
+
+
+def test_a_row_says_what_the_tree_says_of_a_node(tree, tmp_path):
+    write_tree_parquet(tree, tmp_path / "t.parquet", list("abcd"))
+    table = pd.read_parquet(tmp_path / "t.parquet", dtype_backend="numpy_nullable")
+    assert table["node"].tolist() == list(tree.nodes())
+    keys, heights = tree.keys(list("abcd")), tree.heights()
+    for row in table.itertuples():
+        v = row.node
+        assert (None if row.parent is pd.NA else row.parent) == tree.parent(v)
+        children = () if tree.is_leaf(v) else (row.left, row.right)
+        assert children == tree.children(v)
+        assert (row.size, row.height, row.key) == (tree.size(v), heights[v], int(keys[v]))
+        assert (row.id is pd.NA) == (not tree.is_leaf(v))
+        assert (row.score is pd.NA) == tree.is_leaf(v)
+        assert tree.is_leaf(v) or (row.score == tree.scores[v] and row.left is not pd.NA)
+    leaves = table[table["id"].notna()]
+    assert dict(zip(leaves["node"], leaves["id"], strict=True)) == dict(enumerate("abcd"))
+    assert os.listdir(tmp_path) == ["t.parquet"]
+
+
+def test_ids_are_positions_where_there_are_no_names_and_few_points_are_no_exception(tree, tmp_path):
+    write_tree_parquet(tree, tmp_path / "t.parquet")
+    table = pd.read_parquet(tmp_path / "t.parquet", dtype_backend="numpy_nullable")
+    assert table["id"].dtype == "Int64"
+    assert sorted(table["id"].dropna()) == [0, 1, 2, 3]
+    write_tree_parquet(Tree(), tmp_path / "none.parquet")
+    assert pd.read_parquet(tmp_path / "none.parquet").shape == (0, 9)
+    single = Tree()
+    single.attach()
+    write_tree_parquet(single, tmp_path / "single.parquet", ["only"])
+    assert pd.read_parquet(tmp_path / "single.parquet")["id"].tolist() == ["only"]
+    with pytest.raises(ValueError, match="one entry for each of the 4 leaves; got 2"):
+        write_tree_parquet(tree, tmp_path / "t.parquet", ["a", "b"])
+
+
+def test_clusters_keep_the_types_of_their_columns(tmp_path):
+    clusters = np.array([5, 5, 2])
+    path = tmp_path / "c.parquet"
+    write_clusters_parquet(path, clusters, [7, 8, 9], {"name": ["cats", None, "dogs"], "seen": [1.5, 2.5, None]})
+    table = pd.read_parquet(path)
+    assert table.columns.tolist() == ["id", "cluster", "name", "seen"]
+    assert table["id"].tolist() == [7, 8, 9]
+    assert table["cluster"].tolist() == [5, 5, 2]
+    assert table["name"].fillna("none").tolist() == ["cats", "none", "dogs"]
+    assert table["seen"].tolist()[:2] == [1.5, 2.5]
+    write_clusters_parquet(path, clusters, [7, "x", (1, 2)])
+    assert pd.read_parquet(path)["id"].tolist() == ["7", "x", "(1, 2)"]
+    write_clusters_parquet(path, clusters, [2**70, 1, 2])
+    assert pd.read_parquet(path)["id"].tolist() == [str(2**70), "1", "2"]
+    with pytest.raises(ValueError, match="name must have one entry for each of the 3 points; got 1"):
+        write_clusters_parquet(path, clusters, None, {"name": ["cats"]})
+    assert len(pd.read_parquet(path)) == 3, "what was there stays"
+
+
+def test_without_pyarrow_the_message_says_how_to_get_it(tree, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"writing .parquet needs pyarrow.*pip install 'grinch\[parquet\]'"):
+        write_tree_parquet(tree, tmp_path / "t.parquet")
+    assert os.listdir(tmp_path) == []

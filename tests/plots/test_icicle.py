@@ -12,10 +12,10 @@ from effort import by_turns
 from grinch import Tree
 from grinch.cuts import cut_n_clusters
 from grinch.plots import plot_icicle
-from grinch.plots.dendrogram import default_size
+from grinch.plots.groups import default_size
 from grinch.plots.style import PALER, PALETTE
 from grinch.tree.blocks import blocks, display
-from pictures import chain, linkage_on_a_line, outside, overlapping, texts
+from pictures import linkage_on_a_line, outside, overlapping, texts
 
 
 def test_without_gaps_every_row_of_an_icicle_is_full():
@@ -48,28 +48,6 @@ def test_blocks_have_the_sizes_of_the_nodes_and_the_color_of_their_commonest_lab
     assert texts(ax) == ["a\n(10)", "a\n(6)", "b\n(4)"]
     assert to_hex(ax.patches[1].get_facecolor()) == PALETTE[0].lower()
     assert to_hex(ax.patches[2].get_facecolor()) != PALETTE[1].lower()  # mixed, so paler
-
-
-def test_a_tree_as_deep_as_it_has_points_is_one_block():
-    ax = plot_icicle(chain(100_000))
-    assert [p.get_width() for p in ax.patches] == [1]
-    assert texts(ax) == ["100,000"]
-    assert "no split into two groups" in ax.get_title(loc="left")
-
-
-def test_two_groups_at_the_bottom_of_a_deep_tree_are_found():
-    rows = linkage(
-        np.r_[np.arange(40.0) / 40, 5 + np.arange(60.0) / 60, 10.0 * 1.3 ** np.arange(1, 60)][:, None], "single"
-    )
-    ax = plot_icicle(Tree.from_scipy(rows), max_nodes=3)
-    assert [p.get_width() for p in ax.patches] == pytest.approx([1, 60 / 159, 40 / 159])
-    assert max(p.get_y() for p in ax.patches) == 1
-
-
-def test_a_single_point_is_a_block():
-    tree = Tree()
-    tree.attach()
-    assert texts(plot_icicle(tree, ["x"])) == ["x\n(1)"]
 
 
 def test_texts_of_an_icicle_never_overlap_and_stay_inside_their_blocks(tree, blobs):
@@ -161,12 +139,6 @@ def test_an_icicle_of_a_million_points(rng):
     ax = plot_icicle(tree, clusters=centres, max_nodes=100)
     assert len(ax.collections[0].get_paths()) == 40
     assert overlapping(ax) == []
-
-
-@pytest.mark.parametrize("wrong", [0, -3, 2.5, True])
-def test_max_nodes_must_be_a_count(tree, wrong):
-    with pytest.raises(ValueError, match="max_nodes must be a whole number of at least 1; got"):
-        plot_icicle(tree, max_nodes=wrong)
 
 
 def test_blocks_are_called_by_labels_that_most_have_and_else_by_keywords():

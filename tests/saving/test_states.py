@@ -1,15 +1,11 @@
-"""States: all of an object is in its state or made again from it, and nobody reads what is private to others."""
+"""States: all of an object is in its state or made again from it."""
 
 from __future__ import annotations
-
-import ast
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
 
-import grinch.saving
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch
 from grinch.datasets import gaussian_mixture
 from grinch.errors import SavedModelError
@@ -103,18 +99,3 @@ STATE = {"n": 3, "flag": True, "rows": np.zeros((2, 3), np.float32), "turned": n
 def test_wrong_types_are_refused(wrong):
     with pytest.raises(SavedModelError):
         wrong()
-
-
-def private_reads(path: Path) -> list[str]:
-    """Attributes with a leading underscore, of anything but ``self`` and ``cls``."""
-    return [
-        f"{path.name}:{node.lineno} {node.attr}"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
-        if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
-    ]
-
-
-def test_saving_reads_nothing_private():
-    for path in Path(grinch.saving.__file__).parent.glob("*.py"):
-        assert private_reads(path) == []

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Grinch, Tree, cuts
-from grinch.plots.style import told_apart
+from grinch.plots.style import color_slots
 from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.scene import MAX_PATH, SLOTS, known_range
 from serve.looked import groups_of, labels_of_cut, points, scene_of, tree_of
@@ -99,7 +99,7 @@ def test_all_noise_is_a_cut_without_clusters():
 
 @given(st.lists(st.integers(0, 10**9), max_size=60, unique=True))
 def test_neighbours_have_other_colors(ids):
-    slots = told_apart(np.array(ids, np.int64))
+    slots = color_slots(np.array(ids, np.int64))
     assert slots.dtype == np.uint8
     assert (slots < SLOTS).all()
     assert (slots[1:] != slots[:-1]).all()
@@ -107,8 +107,8 @@ def test_neighbours_have_other_colors(ids):
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60, unique=True))
 def test_a_color_goes_with_the_id_unless_a_neighbour_has_it(ids):
-    alone = [int(told_apart(np.array([i]))[0]) for i in ids]
-    slots = told_apart(np.array(ids)).tolist()
+    alone = [int(color_slots(np.array([i]))[0]) for i in ids]
+    slots = color_slots(np.array(ids)).tolist()
     for i in range(len(ids)):
         if i == 0 or alone[i] != alone[i - 1]:
             assert slots[i] == alone[i]
@@ -118,7 +118,7 @@ def test_colors_of_a_cut_go_with_the_oldest_point():
     scene = scene_of(tree_of(200))
     cut = scene.cut("k:12")
     oldest = np.array([scene.tree.leaves(v).min() for v in cut.nodes.tolist()])
-    np.testing.assert_array_equal(cut.slots, told_apart(oldest))
+    np.testing.assert_array_equal(cut.slots, color_slots(oldest))
 
 
 # Labels and arrival ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Tree
-from grinch.sharded.compose import Merges, compose_merges, merges_of, subtree, without
+from grinch.sharded.compose import MergeList, compose_merges, merges_of, subtree, without
 
 
 def random_tree(rng, n):
@@ -74,5 +74,5 @@ def test_leaves_without_points_leave_no_trace(seed, n, data):
 
 
 def test_one_leaf_is_a_tree():
-    alone = Merges(np.empty((0, 2), np.int64), np.empty(0))
+    alone = MergeList(np.empty((0, 2), np.int64), np.empty(0))
     assert compose_merges(alone, [alone], [np.array([0])]).tree().n_leaves == 1

@@ -8,7 +8,7 @@ import scipy.sparse
 
 from grinch.io.points import FileError
 from grinch.running import Here
-from grinch.sharded.files import mapped_rows, read_arrays, read_part, read_rows, write_arrays, write_rows
+from grinch.sharded.files import read_arrays, read_part, read_rows, write_arrays, write_rows
 
 STARTS = np.array([0, 3, 3, 7])
 
@@ -42,8 +42,8 @@ def reads(path):
             lambda: read_arrays(path / "part.npz", "n"),
             lambda: read_part(path / "part.npz", "s", 0, "n"),
         ],
-        "dense.npy": [lambda: read_rows(path / "dense"), lambda: mapped_rows(path / "dense")],
-        "sparse.csr.npz": [lambda: read_rows(path / "sparse"), lambda: mapped_rows(path / "sparse")],
+        "dense.npy": [lambda: read_rows(path / "dense"), lambda: read_rows(path / "dense", is_mapped=True)],
+        "sparse.csr.npz": [lambda: read_rows(path / "sparse"), lambda: read_rows(path / "sparse", is_mapped=True)],
         "records.pickle": [lambda: read_rows(path / "records")],
     }
 

@@ -7,7 +7,7 @@ import numpy as np
 from grinch.datasets import gaussian_mixture
 from grinch.io.inputs import open_rows
 from grinch.sharded import ShardedGrinch
-from grinch.sharded.compose import Merges
+from grinch.sharded.compose import MergeList
 from grinch.sharded.stages import route
 from grinch.sharded.stages.skeleton import Skeleton
 
@@ -28,7 +28,7 @@ def test_few_neighbours_are_found_in_small_cells(tmp_path):
 def test_a_point_goes_where_most_of_its_neighbours_are_and_the_nearest_others_are_asked():
     near = np.random.default_rng(0).integers(0, 4, (500, route.VOTES))
     home = route._most_voted(near)
-    plan = Skeleton(np.arange(4), np.array([0, 1, 0, 1]), Merges(np.empty((0, 2), np.int64), np.empty(0)))
+    plan = Skeleton(np.arange(4), np.array([0, 1, 0, 1]), MergeList(np.empty((0, 2), np.int64), np.empty(0)))
     at, to = route._alternatives(plan, home, near[:, : route.LOOKED_AT])
     expected = set()
     for i, row in enumerate(near.tolist()):

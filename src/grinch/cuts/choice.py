@@ -1,4 +1,4 @@
-"""How a tree is to be cut into flat clusters, and the clusters."""
+"""How a tree is cut into flat clusters, and the labels of such a cut."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Choice:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a cut into a number of clusters that the tree alone decides."""
+        """Whether it is a cut into a number of clusters that depends on the tree alone."""
         is_by_tree = self.cut == "sizeable" or self.min_cluster_size == 1
         return self.n_clusters is not None and not self.noise and is_by_tree
 
     def layer_of(self, found: AutomaticCut, rows: Any, *, or_coarsest: bool = False) -> Layer:
-        """The layer that is meant, with small groups joined to clusters; with fewer layers, perhaps the coarsest."""
+        """Return the chosen layer, small groups joined to clusters; ``or_coarsest`` where there are fewer layers."""
         if self.layer == "auto":
             return found.best_joined(rows, self.min_cluster_size)
         layers = found.joined(rows, self.min_cluster_size)
@@ -85,31 +85,31 @@ def flat_labels(
     rows: Callable[[], Any],
     splits: Splits = splits_n_clusters,
 ) -> Labels:
-    """Cluster numbers by node id, -1 above the cut and for points that belong nowhere.
+    """Return cluster numbers by node id, -1 above the cut and for points that belong nowhere.
 
-    ``rows`` are the points, as from :func:`grinch.cuts.graph.comparable`; None for records. ``splits`` is how a cut by
-    height is made.
+    ``rows`` are the points, as from :func:`grinch.cuts.graph.comparable`; None for records. ``splits`` makes the cut by
+    height.
     """
-    n_clusters, threshold, least = choice.n_clusters, choice.threshold, choice.min_cluster_size
+    n_clusters, threshold, min_size = choice.n_clusters, choice.threshold, choice.min_cluster_size
     becomes: Labels | None = None
     if choice.is_automatic:
         layer = choice.layer_of(automatic(), rows())
         is_split, becomes = layer.is_split, layer.becomes
     elif n_clusters is not None and choice.cut == "sizeable":
-        is_split, becomes = splits_sizeable(tree, n_clusters, least)
+        is_split, becomes = splits_sizeable(tree, n_clusters, min_size)
     else:
         is_split = splits_threshold(tree, float(threshold)) if threshold is not None else splits(tree, n_clusters or 1)
-        if least > 1:
-            is_split, becomes = joined(tree, is_split, rows(), None, least)
+        if min_size > 1:
+            is_split, becomes = joined(tree, is_split, rows(), None, min_size)
     if choice.noise and becomes is not None:
         sizes = np.bincount(tree.number_subtrees(is_split)[: tree.n_leaves], minlength=len(becomes))
-        becomes = np.where(sizes < least, -1, becomes)
+        becomes = np.where(sizes < min_size, -1, becomes)
     labels = node_labels(tree, is_split, becomes)
-    return without_noise(tree, labels, automatic().graph, rows(), max(least, 2)) if choice.noise else labels
+    return without_noise(tree, labels, automatic().graph, rows(), max(min_size, 2)) if choice.noise else labels
 
 
 def check_cut(n_clusters: object, threshold: object) -> None:
-    """At most one way to cut, and a sound one."""
+    """Refuse two ways to cut at once, and values that none of them takes."""
     if n_clusters is not None:
         check_n_clusters(n_clusters)
     if threshold is not None:

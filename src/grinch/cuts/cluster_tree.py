@@ -1,4 +1,4 @@
-"""The tree of the clusters of a cut: what is above them, without what is in them."""
+"""The tree above the clusters of a cut, without what is below them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grinch.tree import Tree
 if TYPE_CHECKING:
     import networkx
 
-# What is under a node: points of no cluster only, or of several clusters; otherwise the number of the one cluster.
+# States of nodes: points of no cluster only, or of several; otherwise the number of the one cluster.
 NOWHERE, SEVERAL = -1, -2
 
 
@@ -36,17 +36,17 @@ class ClusterTree:
     nodes : array
         The node of the whole tree that each node stands for.
     sizes : array
-        How many points are in the clusters at or below each node.
+        The number of points in the clusters at or below each node.
     heights, scores : array
         The height of the node in the whole tree, and the linkage of its two children (nan where unknown).
     n_points : int
-        How many points the whole tree has, those that belong nowhere included.
+        The number of points of the whole tree, those that belong nowhere included.
     names : list of str
-        What the clusters are called, by leaf.
+        The names of the clusters, by leaf.
     keywords : list of lists of str, optional
         The keywords of each cluster, by leaf.
     sure : array, optional
-        How sure each cluster is, by leaf, from 0 to 1.
+        The confidence in each cluster, by leaf, from 0 to 1.
     """
 
     tree: Tree
@@ -73,24 +73,20 @@ class ClusterTree:
         keywords: Sequence[Sequence[str]] | None = None,
         sure: npt.ArrayLike | None = None,
     ) -> ClusterTree:
-        """The same tree with other names, keywords or sureness, one for each cluster in the order of ``clusters``."""
-        given: dict[str, Any] = {"names": names, "keywords": keywords, "sure": sure}
-        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        """Return the tree with other names, keywords or confidences, one per cluster in the order of ``clusters``."""
+        given: dict[str, Any] = {
+            "names": None if names is None else [str(name) for name in names],
+            "keywords": None if keywords is None else [list(words) for words in keywords],
+            "sure": None if sure is None else np.asarray(sure, np.float64),
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
         for name, value in changes.items():
-            if len(value) != self.n_clusters:
-                raise ValueError(
-                    f"{name} must have one entry for each of the {self.n_clusters} clusters; got {len(value)}"
-                )
-        if names is not None:
-            changes["names"] = [str(name) for name in names]
-        if keywords is not None:
-            changes["keywords"] = [list(words) for words in keywords]
-        if sure is not None:
-            changes["sure"] = np.asarray(sure, np.float64)
+            if len(value) != (n := self.n_clusters):
+                raise ValueError(f"{name} must have one entry for each of the {n} clusters; got {len(value)}")
         return replace(self, **changes)
 
     def to_networkx(self) -> networkx.DiGraph:
-        """A ``networkx.DiGraph`` from parent to child, whose nodes are nodes of the whole tree.
+        """Return a ``networkx.DiGraph`` from parent to child, whose nodes are nodes of the whole tree.
 
         All nodes have ``size``, ``share`` (of all points) and ``height``, and those with a known one ``score``; the
         leaves have ``cluster`` and ``name``, and ``keywords`` and ``sure`` where these are known.
@@ -128,7 +124,7 @@ class ClusterTree:
 
 
 def collapse(tree: Tree, labels: npt.ArrayLike) -> ClusterTree:
-    """The tree above a cut, whose leaves are the clusters.
+    """Return the tree above a cut, whose leaves are the clusters.
 
     Parameters
     ----------
@@ -155,26 +151,42 @@ def collapse(tree: Tree, labels: npt.ArrayLike) -> ClusterTree:
     numbers = check_cut_labels(tree, labels)
     tops = _tops(tree, numbers)
     states, _ = _under(tree, _at_home(tree, numbers, tops))
-    clusters = np.flatnonzero(tops >= 0)
-    children = tree.child_pairs()
+    clusters, children = np.flatnonzero(tops >= 0), tree.child_pairs()
     # Where clusters meet: with some on both sides. Children come first.
     internal = tree.internal_nodes()[::-1]
     meetings = internal[(states[internal] == SEVERAL) & (states[children[internal]] != NOWHERE).all(axis=1)]
-    k = len(clusters)
-    place = np.full(tree.n_ids, -1, np.int64)
-    place[tops[clusters]] = np.arange(k)
-    place[meetings] = k + np.arange(len(meetings))
-    pairs = np.empty((len(meetings), 2), np.int64)
+    k, nodes = len(clusters), np.concatenate([tops[clusters], meetings]).astype(np.int64)
+    place, pairs = np.full(tree.n_ids, -1, np.int64), np.empty((len(meetings), 2), np.int64)
+    place[nodes] = np.arange(len(nodes))
     _find_sides(tree.internal_nodes(), children, states, place, pairs, k)
-    found = np.concatenate([tops[clusters], meetings]).astype(np.int64)
-    return _built(tree, clusters, found, pairs, cluster_sizes(numbers)[clusters])
+    heights = tree.heights()
+    small = Tree.from_merges(pairs, -heights[meetings], 0.0) if k else Tree()
+    sizes = np.zeros(small.n_ids, np.int64)
+    sizes[:k] = cluster_sizes(numbers)[clusters]
+
+    def by_id(values: npt.NDArray[Any], fill: float) -> npt.NDArray[Any]:
+        # A tree of n leaves leaves id n free.
+        full = np.full(small.n_ids, fill, values.dtype)
+        full[np.arange(len(nodes)) + (np.arange(len(nodes)) >= k)] = values
+        return full
+
+    return ClusterTree(
+        tree=small,
+        clusters=clusters,
+        nodes=by_id(nodes, -1),
+        sizes=small.sum_upward(sizes) if k else sizes,
+        heights=by_id(heights[nodes], np.nan),
+        scores=by_id(tree.scores[nodes], np.nan),
+        n_points=tree.n_leaves,
+        names=[f"cluster {number}" for number in clusters.tolist()],
+    )
 
 
 def central_leaves(tree: Tree, labels: npt.ArrayLike, n: int = 3) -> list[Labels]:
-    """The most central points of each cluster as far as the tree tells, for points that are no vectors.
+    """Return the most central points of each cluster by the tree alone, for points that are no vectors.
 
-    Those whose heights of meeting the other points of their cluster have the smallest sum (the medoids by cophenetic
-    distance).
+    These are the medoids by cophenetic distance: the heights at which they meet the other points of their cluster have
+    the smallest sums.
 
     >>> from scipy.cluster.hierarchy import linkage
     >>> from grinch import Tree
@@ -191,7 +203,7 @@ def central_leaves(tree: Tree, labels: npt.ArrayLike, n: int = 3) -> list[Labels
 
 
 def check_cut_labels(tree: Tree, labels: npt.ArrayLike) -> Labels:
-    """A cluster number for each leaf of a tree."""
+    """Return a cluster number for each leaf of a tree."""
     numbers = check_labels(labels)
     if len(numbers) != tree.n_leaves:
         raise ValueError(
@@ -201,18 +213,17 @@ def check_cut_labels(tree: Tree, labels: npt.ArrayLike) -> Labels:
 
 
 def cluster_nodes(tree: Tree, labels: npt.ArrayLike) -> Labels:
-    """By cluster number, the lowest node with most of its points and none of another; -1 for a number without points.
+    """Return, by cluster number, the lowest node with most of its points and none of another; -1 without points.
 
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
     >>> cluster_nodes(tree, [0, 0, 1]).tolist() == [tree.parent(0), 2]
     True
     """
-    numbers = check_cut_labels(tree, labels)
-    return _tops(tree, numbers)
+    return _tops(tree, check_cut_labels(tree, labels))
 
 
 def _under(tree: Tree, numbers: Labels) -> tuple[Labels, Labels]:
-    """By node id, which cluster is under it (or NOWHERE, or SEVERAL), and how many points of clusters."""
+    """Return, by node id, which cluster is under it (or NOWHERE, or SEVERAL), and how many points of clusters."""
     states, members = np.full(tree.n_ids, NOWHERE, np.int64), np.zeros(tree.n_ids, np.int64)
     states[: tree.n_leaves], members[: tree.n_leaves] = numbers, numbers >= 0
     _join_upward(tree.internal_nodes(), tree.child_pairs(), states, members)
@@ -231,39 +242,13 @@ def _tops(tree: Tree, numbers: Labels) -> Labels:
 
 
 def _at_home(tree: Tree, numbers: Labels, tops: Labels) -> Labels:
-    """The clusters of points, -1 for those that are not under the node that their cluster stands for."""
+    """Return the clusters of points, -1 for those that are not under the node that their cluster stands for."""
     order, places = tree.preorder(), np.zeros(tree.n_ids, np.int64)
     places[order] = np.arange(len(order))
     tops = np.append(tops, tree.root)[numbers]  # one more, where -1 points
     first = places[tops]
     own = places[: tree.n_leaves]
     return np.where((own >= first) & (own < first + 2 * tree.sizes()[tops].astype(np.int64) - 1), numbers, NOWHERE)
-
-
-def _built(tree: Tree, clusters: Labels, found: Labels, pairs: Labels, counts: Labels) -> ClusterTree:
-    """The tree of nodes ``found``: clusters first, of so many points, then where they meet, children before parents."""
-    k, heights = len(clusters), tree.heights()
-    small = Tree.from_merges(pairs, -heights[found[k:]], 0.0) if k else Tree()
-    sizes = np.zeros(small.n_ids, np.int64)
-    sizes[:k] = counts
-    # A tree of n leaves leaves id n free.
-    ids = np.arange(len(found)) + (np.arange(len(found)) >= k)
-
-    def by_id(values: npt.NDArray[Any], fill: float) -> npt.NDArray[Any]:
-        full = np.full(small.n_ids, fill, values.dtype)
-        full[ids] = values
-        return full
-
-    return ClusterTree(
-        tree=small,
-        clusters=clusters,
-        nodes=by_id(found, -1),
-        sizes=small.sum_upward(sizes) if k else sizes,
-        heights=by_id(heights[found], np.nan),
-        scores=by_id(tree.scores[found], np.nan),
-        n_points=tree.n_leaves,
-        names=[f"cluster {number}" for number in clusters.tolist()],
-    )
 
 
 @kernel
@@ -279,7 +264,7 @@ def _join_upward(nodes: Ids, children: Ids, states: Labels, members: Labels) -> 
 
 @kernel
 def _find_sides(nodes: Ids, children: Ids, states: Labels, place: Labels, pairs: Labels, k: int) -> None:
-    """By meeting, the places of its two sides; a node that is none has the place of the one below it that is."""
+    """Fill in, by meeting, the places of its two sides; another node has the place of the meeting below it."""
     for i in range(nodes.shape[0] - 1, -1, -1):
         v, left, right = nodes[i], children[nodes[i], 0], children[nodes[i], 1]
         if states[v] == SEVERAL and place[v] >= k:

@@ -55,7 +55,7 @@ def cut_by_cost(tree: Tree, vectors: Any, n_clusters: int, cost: str = "half_dia
 
 
 def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") -> Floats:
-    """What each node costs, by node id; leaves cost 0.
+    """Return the cost of each node, by node id; leaves cost 0.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def node_costs(tree: Tree, vectors: Any, cost: str = "half_diameter_times_n") ->
 
 
 def splits_by_cost(tree: Tree, costs: npt.ArrayLike, n_clusters: int) -> Mask:
-    """By node id, whether it is split in the cut into ``n_clusters`` that splits the costliest cluster each time.
+    """Return, by node id, whether the cut into ``n_clusters`` that splits the costliest cluster each time splits it.
 
     ``costs`` is by node id, as from :func:`node_costs`, or a cost of your own. Leaves are never split.
     """
@@ -96,9 +96,7 @@ def splits_by_cost(tree: Tree, costs: npt.ArrayLike, n_clusters: int) -> Mask:
         raise ValueError(f"costs must have one entry for each of the {tree.n_ids} node ids; got shape {values.shape}")
     is_split = np.zeros(len(values), dtype=np.bool_)
     frontier = [(-values[tree.root], tree.root)] if tree.n_leaves > 1 else []
-    for _ in range(n_clusters - 1):
-        if not frontier:
-            break
+    for _ in range(min(n_clusters, tree.n_leaves) - 1):
         _, v = heapq.heappop(frontier)
         is_split[v] = True
         for child in tree.children(v):
@@ -140,7 +138,7 @@ def _kmeans(tree: Tree, vectors: Any) -> Floats:
 
 
 def _sparse_spread(tree: Tree, matrix: Any, sizes: Floats) -> Floats:
-    """By node id, the squared distances of its points to their mean: Q - |S|² / n."""
+    """Return, by node id, the squared distances of its points to their mean: Q - |S|² / n."""
     squares = np.zeros(tree.n_ids)
     squares[: tree.n_leaves] = squared_lengths(matrix)
     squares = tree.sum_upward(squares)
@@ -151,7 +149,7 @@ def _sparse_spread(tree: Tree, matrix: Any, sizes: Floats) -> Floats:
 
 
 def _squared_diagonals(tree: Tree, matrix: Any) -> Floats:
-    """By node id, the squared diagonal of the box around its points.
+    """Return, by node id, the squared diagonal of the box around its points.
 
     Between two nodes at which entries of a column meet, the side of the box is the same: it reaches to 0, for some
     points there have no entry. So what a column adds is put down where it changes, and summed upward.

@@ -1,4 +1,4 @@
-"""Cuts by height or by score, and labels from any cut."""
+"""Cuts by height, by score, or where heights jump."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cut_threshold(tree: Tree, threshold: float) -> Labels:
 
 
 def splits(tree: Tree, n_clusters: int | None, threshold: float | None) -> Mask:
-    """By node id, whether the cut goes through it: by ``threshold`` if there is one, else by ``n_clusters``."""
+    """Return, by node id, whether the cut goes through it: by ``threshold`` if there is one, else by ``n_clusters``."""
     if threshold is not None:
         return splits_threshold(tree, threshold)
     return splits_n_clusters(tree, n_clusters or 1)
@@ -53,39 +53,36 @@ def check_threshold(threshold: object) -> None:
 
 
 def split_order(tree: Tree) -> Ids:
-    """Internal nodes in the order in which cuts into 2, 3, 4 … clusters split them."""
+    """Return internal nodes in the order in which cuts into 2, 3, 4 … clusters split them."""
     internal = tree.internal_nodes()
     # Preorder puts parents first among equals, and keys never fall upwards: what is split is a top of the tree.
     return internal[np.argsort(-tree.split_keys()[internal], kind="stable")]
 
 
 def splits_n_clusters(tree: Tree, n_clusters: int) -> Mask:
-    """By node id, whether the cut into ``n_clusters`` goes through it."""
+    """Return, by node id, whether the cut into ``n_clusters`` goes through it."""
     is_split = np.zeros(tree.n_ids, dtype=np.bool_)
     is_split[split_order(tree)[: n_clusters - 1]] = True
     return is_split
 
 
 def splits_threshold(tree: Tree, threshold: float) -> Mask:
-    """By node id, whether its children score below the threshold."""
+    """Return, by node id, whether its children score below the threshold."""
     with np.errstate(invalid="ignore"):
         return np.asarray(known_scores(tree) < threshold)
 
 
 def known_scores(tree: Tree) -> Floats:
-    """The scores of a tree that has them."""
+    """Return the scores of a tree that has them."""
     if tree.n_leaves > 1 and np.isnan(tree.scores[tree.root]):
         raise ValueError("threshold needs a tree that knows its scores; this one does not: cut by n_clusters")
     return tree.scores
 
 
-Moments = tuple[Floats, Floats, Floats]
-
-
 def cut_inconsistency(tree: Tree, depth: int = 2, factor: float = 1.15) -> Labels:
-    """Cut where heights jump: a cluster is kept whole if no merge in it is far above those just below it.
+    """Cut where heights jump: a cluster stays whole if no merge in it is far above those just below it.
 
-    The inconsistency of a merge is how many standard deviations its height is above the mean of the heights down to
+    The inconsistency of a merge is its height above the mean of the heights, in standard deviations, down to
     ``depth`` levels, itself included; scipy's ``fcluster(Z, factor, "inconsistent", depth)`` is the same cut. It takes
     O(n · depth).
 
@@ -118,26 +115,24 @@ def cut_inconsistency(tree: Tree, depth: int = 2, factor: float = 1.15) -> Label
 
 
 def inconsistencies(tree: Tree, depth: int = 2) -> Floats:
-    """By node id, how many standard deviations its height is above the mean down to ``depth`` levels; leaves have 0."""
+    """Return, by node id, its height above the mean of ``depth`` levels, in standard deviations; 0 for leaves."""
     nodes, heights = tree.internal_nodes(), tree.heights()
     left, right = tree.child_pairs()[nodes].T
     # Number, mean and squares of heights, level by level; merged and not summed, because equal heights must give 0.
-    count, mean, squares = np.zeros((3, len(heights)))
+    moments, result = np.zeros((3, len(heights))), np.zeros(len(heights))
+    own = np.array([np.ones(len(nodes)), heights[nodes], np.zeros(len(nodes))])
     for _ in range(depth):
-        below = _merged((count[left], mean[left], squares[left]), (count[right], mean[right], squares[right]))
-        own = np.ones(len(nodes)), heights[nodes], np.zeros(len(nodes))
-        count[nodes], mean[nodes], squares[nodes] = _merged(own, below)
-    deviation = np.sqrt(squares[nodes] / np.maximum(count[nodes] - 1, 1))
-    result = np.zeros(len(heights))
-    np.divide(heights[nodes] - mean[nodes], deviation, out=deviation, where=deviation > 0)
+        moments[:, nodes] = _merged(own, _merged(moments[:, left], moments[:, right]))
+    count, mean, squares = moments[:, nodes]
+    deviation = np.sqrt(squares / np.maximum(count - 1, 1))
+    np.divide(heights[nodes] - mean, deviation, out=deviation, where=deviation > 0)
     result[nodes] = deviation
     return result
 
 
-def _merged(a: Moments, b: Moments) -> Moments:
-    """Number, mean and summed squared deviations of two groups taken together."""
+def _merged(a: Floats, b: Floats) -> Floats:
+    """Return number, mean and summed squared deviations of two groups taken together."""
     (n_a, mean_a, squares_a), (n_b, mean_b, squares_b) = a, b
     count = n_a + n_b
-    share = n_b / np.maximum(count, 1)
-    apart = mean_b - mean_a
-    return count, mean_a + share * apart, squares_a + squares_b + apart**2 * share * n_a
+    share, apart = n_b / np.maximum(count, 1), mean_b - mean_a
+    return np.array([count, mean_a + share * apart, squares_a + squares_b + apart**2 * share * n_a])

@@ -1,4 +1,4 @@
-"""The graph of neighbours by which a tree is cut: who is near whom, and how much that says."""
+"""The graph of nearest neighbours by which a tree is cut, with a weight for each edge."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from grinch.tree import NONE
 
 METRICS = ("cosine", "euclidean", "sqeuclidean")
 N_NEIGHBORS = 25
-# What an edge counts that only one end names, against 1 for an edge that both name.
+# The weight of an edge that only one end names, against 1 for an edge that both name.
 ONE_SIDED = 0.1
-# An edge that is twice as short as the edges beside it counts 2 ** 1.5 times as much; but at most ten times.
+# An edge that is half as long as the edges beside it weighs 2 ** 1.5 times as much; at most ten times.
 LOCAL = 1.5
-MOST_LOCAL = 10.0
+MAX_LOCAL = 10.0
 # Rows of similarities that are looked at together.
 BLOCK = 512
 
@@ -36,10 +36,10 @@ class NeighborGraph(NamedTuple):
 
 
 def neighbor_graph(vectors: Any, metric: str = "cosine", n_neighbors: int = N_NEIGHBORS) -> NeighborGraph:
-    """The graph of the nearest neighbours of each point, found exactly by comparing all with all.
+    """Return the graph of the nearest neighbours of each point, found exactly by comparing all with all.
 
-    An edge that both ends name counts ten times as much as one that only one end names; an edge counts more the
-    closer its ends are, compared with two points of the set at random, and compared with their other neighbours.
+    An edge that both ends name weighs ten times as much as one that only one end names; an edge weighs more the closer
+    its ends are, compared with two random points of the set, and with their other neighbours.
 
     Parameters
     ----------
@@ -61,8 +61,14 @@ def neighbor_graph(vectors: Any, metric: str = "cosine", n_neighbors: int = N_NE
     return weighted(_nearest(rows, min(n_neighbors, rows.shape[0] - 1)), rows)
 
 
+def check_metric(metric: str) -> None:
+    """Refuse a metric that there is not."""
+    if metric not in METRICS:
+        raise unknown_name("metric", metric, METRICS)
+
+
 def check_graph(graph: Any, n: int) -> NeighborGraph:
-    """A graph of ``n`` points."""
+    """Return a graph of ``n`` points, checked."""
     near, weights = np.asarray(graph[0]), np.asarray(graph[1])
     if near.ndim != 2 or len(near) != n or weights.shape != near.shape or near.dtype.kind not in "iu":
         raise ValueError(
@@ -79,24 +85,22 @@ def check_graph(graph: Any, n: int) -> NeighborGraph:
 
 
 def comparable(vectors: Any, metric: str) -> Any:
-    """The points as rows whose Euclidean distances are those that count: of length 1 by cosine, else centred.
+    """Return rows whose Euclidean distances are those of the metric: unit vectors by cosine, else centred points.
 
-    Sparse rows stay sparse (CSR), where they are: that changes no distance.
+    Sparse rows stay sparse (CSR), and are not centred: that changes no distance.
     """
-    if metric not in METRICS:
-        raise unknown_name("metric", metric, METRICS)
+    check_metric(metric)
     matrix = check_vectors(vectors, vectors.shape[0] if hasattr(vectors, "shape") else len(vectors))
     if scipy.sparse.issparse(matrix):
         return (scaled(matrix, unit_scale(matrix)) if metric == "cosine" else matrix).astype(np.float32)
-    rows = matrix
     if metric != "cosine":
-        return np.asarray(rows - rows.mean(axis=0, dtype=np.float64), np.float32)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0)[:, None], np.float32)
+        return np.asarray(matrix - matrix.mean(axis=0, dtype=np.float64), np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64))
+    return np.asarray(matrix / np.where(lengths > 0, lengths, 1.0)[:, None], np.float32)
 
 
 def weighted(near: Ids, rows: Any = None) -> NeighborGraph:
-    """A graph of these neighbours, nearest first; ``rows`` are the points, as from :func:`comparable`, if known."""
+    """Return the graph of these neighbours, nearest first; ``rows`` are as from :func:`comparable`, if known."""
     near = np.ascontiguousarray(near, np.int32)
     if rows is None:
         return weighted_by(near, None, 0.0)
@@ -105,7 +109,7 @@ def weighted(near: Ids, rows: Any = None) -> NeighborGraph:
 
 
 def weighted_by(near: Ids, squared: Weights | None, typical: float) -> NeighborGraph:
-    """A graph of these neighbours, with the squared distance of each, and the mean squared distance of all pairs."""
+    """Return the graph of these neighbours, by the squared distance of each and the mean one of all pairs."""
     weights = np.empty(near.shape, np.float32)
     _weigh_by_naming(near, weights)
     if squared is not None and near.shape[1] and typical > 0:
@@ -114,7 +118,7 @@ def weighted_by(near: Ids, squared: Weights | None, typical: float) -> NeighborG
 
 
 def distances_of(near: Ids, rows: Any) -> Weights:
-    """By point, the squared distance of each neighbour; 0 where there is none.
+    """Return, by point, the squared distance of each neighbour; 0 where there is none.
 
     >>> distances_of(np.array([[1], [0], [-1]], np.int32), np.array([[0], [2], [9]], np.float32)).tolist()
     [[4.0], [4.0], [0.0]]
@@ -129,7 +133,7 @@ def distances_of(near: Ids, rows: Any) -> Weights:
 
 
 def _variance(rows: Any) -> float:
-    """The mean squared distance of rows to their mean."""
+    """Return the mean squared distance of rows to their mean."""
     if not scipy.sparse.issparse(rows):
         return float(np.var(rows, axis=0, dtype=np.float64).sum())
     mean = np.bincount(rows.indices, rows.data, rows.shape[1]) / max(rows.shape[0], 1)
@@ -139,7 +143,7 @@ def _variance(rows: Any) -> float:
 
 
 def _nearest(rows: Any, k: int) -> Ids:
-    """By point, the k others nearest to it, nearest first."""
+    """Return, by point, the k others nearest to it, nearest first."""
     n = rows.shape[0]
     found = np.empty((n, max(k, 0)), np.int32)
     is_sparse = scipy.sparse.issparse(rows)
@@ -159,7 +163,7 @@ def _nearest(rows: Any, k: int) -> Ids:
 
 @kernel
 def _weigh_by_naming(near: Ids, weights: Weights) -> None:
-    """An edge that both ends name is there twice, and each counts half."""
+    """Return weigh edges by whether both ends name each other: such an edge is there twice, and each counts half."""
     for i in range(near.shape[0]):
         for j in range(near.shape[1]):
             weights[i, j] = 0.0 if near[i, j] == NONE else ONE_SIDED
@@ -183,7 +187,7 @@ def _fill_squared_distances(near: Ids, rows: Vectors32, squared: Weights) -> Non
 
 @kernel
 def _weigh_by_distance(near: Ids, squared: Weights, typical: float, weights: Weights) -> None:
-    """Let edges count more that are short, against two points at random and against the edges beside them."""
+    """Let edges weigh more that are short, compared with two random points and with the edges beside them."""
     least = 1e-9 * typical
     for i in range(near.shape[0]):
         for j in range(near.shape[1]):
@@ -192,12 +196,12 @@ def _weigh_by_distance(near: Ids, squared: Weights, typical: float, weights: Wei
             apart = max(squared[i, j], least)
             close = max(1 - apart / typical, 1e-3)
             around = max(_middle(near, squared, i), least) * max(_middle(near, squared, near[i, j]), least)
-            weights[i, j] *= close * close * min((around / (apart * apart)) ** (LOCAL / 4), MOST_LOCAL)
+            weights[i, j] *= close * close * min((around / (apart * apart)) ** (LOCAL / 4), MAX_LOCAL)
 
 
 @jitable
 def _middle(near: Ids, squared: Weights, i: int) -> float:
-    """The squared distance of a point from the neighbour in the middle of its list."""
+    """Return the squared distance of a point from the neighbour in the middle of its list."""
     known = near.shape[1]
     while known > 1 and near[i, known - 1] == NONE:
         known -= 1

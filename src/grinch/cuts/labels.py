@@ -1,7 +1,8 @@
-"""Let small groups join clusters: by default those that lie within a cluster many times their size.
+"""Labels from a cut: clusters numbered by arrival, small groups that join clusters, and points that belong nowhere.
 
-A group is a subtree that a cut leaves whole. ``becomes`` says which group each one is in, by the numbers of
-:meth:`grinch.Tree.number_subtrees`: itself, or the one it joins.
+A group is a subtree that a cut leaves whole. ``becomes`` has, by the number of a group
+(:meth:`grinch.Tree.number_subtrees`), the group whose cluster it is in: itself, or the one it joins. By default those
+groups join that lie within a cluster many times their size.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def _squares(rows: Any) -> Floats:
 
 
 def node_labels(tree: Tree, is_split: Mask, becomes: Labels | None = None) -> Labels:
-    """Cluster numbers by node id, -1 above the cut; clusters count up in the order their first points arrived.
+    """Return cluster numbers by node id, -1 above the cut; clusters count up in the order their first points arrived.
 
     ``becomes`` has, by the number of a subtree that is left whole, that of the one whose cluster it is in, or -1.
     """
@@ -200,7 +201,7 @@ def node_labels(tree: Tree, is_split: Mask, becomes: Labels | None = None) -> La
 
 
 def numbered_by_arrival(labels: Labels, n: int) -> Labels:
-    """The same clusters numbered from 0 on in the order of their first points among the first ``n``; -1 stays -1."""
+    """Number clusters from 0 on in the order of their first points among the first ``n``; -1 stays -1."""
     points = np.flatnonzero(labels[:n] >= 0)[::-1]
     firsts = np.full(labels.max(initial=-1) + 1, n, dtype=np.int64)
     # Of several points of a cluster the one that is written last stays: the first.
@@ -212,7 +213,7 @@ def numbered_by_arrival(labels: Labels, n: int) -> Labels:
 
 
 def labels_of(tree: Tree, is_split: Mask, becomes: Labels | None = None) -> Labels:
-    """Cluster numbers by point."""
+    """Return cluster numbers by point."""
     return node_labels(tree, is_split, becomes)[: tree.n_leaves]
 
 
@@ -229,7 +230,7 @@ LOWER = 0.16
 def without_noise(
     tree: Tree, labels: Labels, graph: NeighborGraph | None, rows: Any = None, min_size: int = 2
 ) -> Labels:
-    """Cluster numbers by node id, as from :func:`grinch.cuts.node_labels`, with -1 for points that belong nowhere.
+    """Return cluster numbers by node id, as :func:`node_labels` does, with -1 for points that belong nowhere.
 
     Those are the points that are alone in their cluster; those with less than a quarter of their neighbours (by the
     weights of ``graph``) in their own cluster, or of as many neighbours as it can hold; and, where ``rows`` are known
@@ -262,7 +263,7 @@ def without_noise(
 
 
 def share_inside(graph: NeighborGraph, labels: Labels) -> Floats:
-    """By point, which share of its edges, by weight, stays in its own cluster; 1 without any."""
+    """Return, by point, which share of its edges, by weight, stays in its own cluster; 1 without any."""
     points, places = np.nonzero(graph.near != NONE)
     others, weights = graph.near[points, places], graph.weights[points, places]
     inside = weights * (labels[points] == labels[others])
@@ -273,7 +274,7 @@ def share_inside(graph: NeighborGraph, labels: Labels) -> Floats:
 
 
 def _is_sparse(tree: Tree, own: Labels, graph: NeighborGraph, rows: Any) -> Mask:
-    """By point, whether it is much farther from its neighbours than is usual."""
+    """Return, by point, whether it is much farther from its neighbours than is usual."""
     clustered = np.flatnonzero(own >= 0)
     labels, sizes = own[clustered], np.bincount(own[clustered])
     far = _reach(graph, rows)[clustered]
@@ -296,7 +297,7 @@ def _is_sparse(tree: Tree, own: Labels, graph: NeighborGraph, rows: Any) -> Mask
 
 
 def _reach(graph: NeighborGraph, rows: Any) -> Floats:
-    """By point, the logarithm of the distance of the neighbour in the middle of its list."""
+    """Return, by point, the logarithm of the distance of the neighbour in the middle of its list."""
     known = np.maximum((graph.near != NONE).sum(axis=1), 1)
     squared = distances_of(graph.near, rows)[np.arange(len(known)), (known - 1) // 2].astype(np.float64)
     least = squared[squared > 0].min(initial=1.0)
@@ -304,7 +305,7 @@ def _reach(graph: NeighborGraph, rows: Any) -> Floats:
 
 
 def _quantile(values: Floats, labels: Labels, sizes: Labels, q: float) -> Floats:
-    """By label, a quantile of the values that have it."""
+    """Return, by label, a quantile of the values that have it."""
     order = np.lexsort((values, labels))
     starts = np.cumsum(sizes) - sizes
     return values[order][starts + np.floor(q * (sizes - 1)).astype(np.int64)]

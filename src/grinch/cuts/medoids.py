@@ -1,4 +1,4 @@
-"""What stands for a cluster: its size, and its most central points."""
+"""The sizes of clusters, and their most central points."""
 
 from __future__ import annotations
 
@@ -7,30 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
+from scipy.spatial.distance import cdist
 
+from grinch import _vectors
 from grinch._checks import check_count
 from grinch._labels import check_labels
 from grinch._types import Floats, Labels
-from grinch._vectors import (
-    ROUNDING,
-    check_vectors,
-    columns,
-    paired_products,
-    scaled,
-    squared_distances,
-    squared_lengths,
-    unit_scale,
-)
-from grinch.errors import unknown_name
+from grinch.cuts.graph import check_metric
 
-METRICS = ("cosine", "euclidean", "sqeuclidean")
 # Above this many points, the medoid by plain Euclidean distance is taken to be that by the squared one.
 ALL_PAIRS_UP_TO = 4096
 ROWS_AT_ONCE = 512
 
 
 def cluster_sizes(labels: npt.ArrayLike) -> Labels:
-    """How many points each cluster has, by its number; -1 (noise) is left out.
+    """Return the number of points of each cluster, by its number; -1 (noise) is left out.
 
     >>> cluster_sizes([0, 2, 0, -1, 2, 2]).tolist()
     [2, 0, 3]
@@ -40,7 +31,7 @@ def cluster_sizes(labels: npt.ArrayLike) -> Labels:
 
 
 def exemplars(vectors: Any, labels: npt.ArrayLike, metric: str = "cosine") -> Labels:
-    """The medoid of each cluster: the point whose distances to all others of it have the smallest sum.
+    """Return the medoid of each cluster: the point whose distances to all others of it have the smallest sum.
 
     By cosine and by squared Euclidean distance it is exact in O(n d): Σ (1 - u_i·u_j) over j is smallest where u_i is
     nearest to the summed unit vectors, and Σ |x_i - x_j|² = m |x_i - mean|² + what is the same for all i. By Euclidean
@@ -69,9 +60,9 @@ def exemplars(vectors: Any, labels: npt.ArrayLike, metric: str = "cosine") -> La
 
 
 def central_points(vectors: Any, labels: npt.ArrayLike, n: int = 3, metric: str = "cosine") -> list[Labels]:
-    """The most central points of each cluster: those whose distances to all others of it have the smallest sums.
+    """Return the most central points of each cluster: those whose distances to all others of it have the smallest sums.
 
-    Parameters are those of :func:`exemplars`; ``n`` is how many are wanted of each cluster.
+    Parameters are those of :func:`exemplars`; ``n`` is the number of points of each cluster.
 
     Returns
     -------
@@ -84,20 +75,22 @@ def central_points(vectors: Any, labels: npt.ArrayLike, n: int = 3, metric: str 
     >>> [points.tolist() for points in central_points(vectors, [0, 0, 0, 1, -1], n=2, metric="euclidean")]
     [[1, 0], [3]]
     """
-    if metric not in METRICS:
-        raise unknown_name("metric", metric, METRICS)
+    check_metric(metric)
     numbers = check_labels(labels)
-    matrix = check_vectors(vectors, len(numbers))
+    matrix = _vectors.check_vectors(vectors, len(numbers))
     # Noise is one more cluster, whose points are dropped at the end.
     own = np.where(numbers < 0, numbers.max(initial=-1) + 1, numbers)
     remoteness = _from_sums(matrix, own) if metric == "cosine" else _from_means(matrix, own)
     if metric == "euclidean":
-        _replace_in_small_clusters(remoteness, matrix, numbers)
+        points = np.argsort(numbers, kind="stable")[(numbers < 0).sum() :]
+        for members in np.split(points, np.cumsum(cluster_sizes(numbers))[:-1]):
+            if 2 < len(members) <= ALL_PAIRS_UP_TO:
+                remoteness[members] = _summed_distances(matrix[members].astype(np.float64))
     return nearest_first(remoteness, numbers, check_count("n", n, 1))
 
 
 def nearest_first(remoteness: Floats, numbers: Labels, n: int) -> list[Labels]:
-    """By cluster, up to ``n`` points of the smallest remoteness, the smallest first."""
+    """Return, by cluster, up to ``n`` points of the smallest remoteness, the smallest first."""
     order = np.lexsort((remoteness, numbers))
     sizes = cluster_sizes(numbers)
     starts = int((numbers < 0).sum()) + np.cumsum(sizes) - sizes
@@ -106,58 +99,45 @@ def nearest_first(remoteness: Floats, numbers: Labels, n: int) -> list[Labels]:
 
 
 def _from_sums(matrix: Any, own: Labels) -> Floats:
-    """Minus the dot product of each unit vector with the sum of the others of its cluster."""
-    scale, remoteness = unit_scale(matrix), np.zeros(len(own))
+    """Return minus the dot product of each unit vector with the sum of the others of its cluster."""
+    scale, remoteness = _vectors.unit_scale(matrix), np.zeros(len(own))
     if scipy.sparse.issparse(matrix):
-        units = scaled(matrix, scale)
-        return squared_lengths(units) - paired_products(units, _sums(units, own), np.arange(len(own)), own)
-    for column in columns(matrix):
+        units = _vectors.scaled(matrix, scale)
+        products = _vectors.paired_products(units, _sums(units, own), np.arange(len(own)), own)
+        return _vectors.squared_lengths(units) - products
+    for column in _vectors.columns(matrix):
         unit = column * scale
         remoteness -= unit * (np.bincount(own, unit)[own] - unit)
     return remoteness
 
 
 def _from_means(matrix: Any, own: Labels) -> Floats:
-    """The squared distance of each vector to the mean of its cluster."""
+    """Return the squared distance of each vector to the mean of its cluster."""
     remoteness, counts = np.zeros(len(own)), np.maximum(np.bincount(own), 1)
     if scipy.sparse.issparse(matrix):
-        return squared_distances(matrix, scaled(_sums(matrix, own), 1 / counts), np.arange(len(own)), own)
-    for column in columns(matrix):
+        means = _vectors.scaled(_sums(matrix, own), 1 / counts)
+        return _vectors.squared_distances(matrix, means, np.arange(len(own)), own)
+    for column in _vectors.columns(matrix):
         remoteness += (column - (np.bincount(own, column) / counts)[own]) ** 2
     return remoteness
 
 
 def _sums(matrix: Any, own: Labels) -> Any:
-    """The sum of each cluster's rows, as a CSR matrix."""
+    """Return the sum of each cluster's rows, as a CSR matrix."""
     ones = scipy.sparse.csr_array((np.ones(len(own)), (own, np.arange(len(own)))))
     return scipy.sparse.csr_array(ones @ matrix)
 
 
-def _replace_in_small_clusters(remoteness: Floats, matrix: Any, numbers: Labels) -> None:
-    """Summed distances instead, where there are few enough pairs to take them all."""
-    points = np.argsort(numbers, kind="stable")[(numbers < 0).sum() :]
-    for members in np.split(points, np.cumsum(cluster_sizes(numbers))[:-1]):
-        if 2 < len(members) <= ALL_PAIRS_UP_TO:
-            remoteness[members] = _summed_distances(matrix[members])
-
-
 def _summed_distances(matrix: Any) -> Floats:
-    """Of each vector to all others, a few rows at a time."""
-    from scipy.spatial.distance import cdist
-
-    if scipy.sparse.issparse(matrix):
-        return _sparse_summed_distances(matrix.astype(np.float64))
-    dense = matrix.astype(np.float64)
-    return np.concatenate(
-        [cdist(dense[i : i + ROWS_AT_ONCE], dense).sum(axis=1) for i in range(0, len(dense), ROWS_AT_ONCE)]
-    )
-
-
-def _sparse_summed_distances(matrix: Any) -> Floats:
-    squares, sums = squared_lengths(matrix), np.empty(matrix.shape[0])
+    """Return the sum of the distances of each vector to all others, a few rows at a time."""
+    is_sparse = scipy.sparse.issparse(matrix)
+    squares, sums = _vectors.squared_lengths(matrix) if is_sparse else np.empty(0), np.empty(matrix.shape[0])
     for start in range(0, len(sums), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        both = squares[part, None] + squares
-        apart = both - 2 * (matrix[part] @ matrix.T).toarray()
-        sums[part] = np.sqrt(np.where(apart > ROUNDING * both, apart, 0.0)).sum(axis=1)
+        if is_sparse:
+            both = squares[part, None] + squares
+            squared = both - 2 * (matrix[part] @ matrix.T).toarray()
+            sums[part] = np.sqrt(np.where(squared > _vectors.ROUNDING * both, squared, 0.0)).sum(axis=1)
+        else:
+            sums[part] = cdist(matrix[part], matrix).sum(axis=1)
     return sums

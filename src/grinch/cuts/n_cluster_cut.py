@@ -46,7 +46,7 @@ class Splits(NamedTuple):
 
 
 def new_splits(n: int) -> Splits:
-    """Room for ``n`` nodes, all of them leaves for now."""
+    """Return room for ``n`` nodes, all of them leaves for now."""
     return Splits(np.full(n, -np.inf), np.ones(n, np.int64), np.full(n, NEVER), np.full(n, NEVER))
 
 
@@ -72,7 +72,7 @@ class Ends(NamedTuple):
 
 
 def new_ends(n_leaves: int, n_ids: int) -> Ends:
-    """Room for the ends of a tree; what is not needed of it costs nothing."""
+    """Return room for the ends of a tree; what is not needed of it costs nothing."""
     nodes, clusters = np.empty(n_leaves, np.int32), np.empty(n_leaves, np.int32)
     most = 3 * n_leaves + 1
     found, after, heap = (np.empty(most, np.int32) for _ in range(3))

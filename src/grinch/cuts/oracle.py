@@ -1,4 +1,4 @@
-"""Cuts that know the labels: how well could this tree be cut?"""
+"""Cuts that know the labels: the best that a tree offers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from grinch._compile import kernel
 from grinch._types import Floats, Ids, Labels, Mask
 from grinch.cuts.flat import known_scores
 from grinch.cuts.labels import labels_of
+from grinch.cuts.persistence import totals_by_step
 from grinch.tree import Tree
 from grinch.tree.class_meetings import class_codes, class_meetings, labelled_sizes, pairs_under
 
 
 def cut_best_f1(tree: Tree, labels: npt.ArrayLike) -> Labels:
-    """The clusters, each a node of the tree, that have the greatest :func:`~grinch.metrics.pairwise_f1` of all such.
+    """Return the clusters, each a node of the tree, with the greatest :func:`~grinch.metrics.pairwise_f1` of all such.
 
     Exact. It measures what a tree offers, apart from where it is cut. F1 is a ratio of two sums over the
     clusters, 2·TP / (pairs found + true pairs); Dinkelbach's method maximises it: for the best ratio r so far, find
@@ -47,7 +48,7 @@ def cut_best_f1(tree: Tree, labels: npt.ArrayLike) -> Labels:
 
 
 def splits_best_f1(tree: Tree, labels: npt.ArrayLike) -> Mask:
-    """By node id, whether the cut with the greatest pairwise F1 goes through it."""
+    """Return, by node id, whether the cut with the greatest pairwise F1 goes through it."""
     together = pairs_under(tree, class_meetings(tree, class_codes(labels, tree.n_leaves)))
     sizes = tree.sizes().astype(np.float64)
     found = sizes * (sizes - 1) / 2
@@ -71,7 +72,7 @@ def splits_best_f1(tree: Tree, labels: npt.ArrayLike) -> Mask:
 def _split_for_ratio(
     nodes: Ids, children: Ids, together: Floats, found: Floats, ratio: float, gathered: Floats, is_split: Mask
 ) -> None:
-    """Clusters under each node that maximise the sum of 2·together - ratio·found; ``gathered`` has both sums, apart.
+    """Find clusters under each node that maximise the sum of 2·together - ratio·found; ``gathered`` has both sums.
 
     The sums are of whole numbers, so that they are exact and only the comparison is rounded.
     """
@@ -92,7 +93,7 @@ class BestThreshold(NamedTuple):
 
 
 def best_threshold(tree: Tree, labels: npt.ArrayLike) -> BestThreshold:
-    """The threshold whose cut has the greatest pairwise F1 on the labelled points: learn it here, use it elsewhere.
+    """Return the threshold whose cut has the greatest pairwise F1 on the labelled points, to be used elsewhere.
 
     A node is a cluster of the cut for thresholds above the scores of all its ancestors and up to its own, so one sweep
     over the sorted scores counts every cut there is, in O(n log n).
@@ -133,8 +134,8 @@ def best_threshold(tree: Tree, labels: npt.ArrayLike) -> BestThreshold:
     begin, end = np.searchsorted(steps, above[nodes], side="right"), np.searchsorted(steps, scores[nodes], side="right")
     begin[0] = 0
     counted = labelled_sizes(tree, codes)[nodes].astype(np.float64)
-    together = _by_cut(begin, end, pairs_under(tree, meetings)[nodes], len(steps))
-    found = _by_cut(begin, end, counted * (counted - 1) / 2, len(steps))
+    together = totals_by_step(begin, end, pairs_under(tree, meetings)[nodes], len(steps))
+    found = totals_by_step(begin, end, counted * (counted - 1) / 2, len(steps))
     f1 = 2 * together / (found + meetings.pairs.sum())
     first = int(np.argmax(f1))
     # The cut into single points has an F1 of 0, so that the best one ends before it.
@@ -142,16 +143,8 @@ def best_threshold(tree: Tree, labels: npt.ArrayLike) -> BestThreshold:
     return BestThreshold(_middle(steps, first, last), float(f1[first]))
 
 
-def _by_cut(begin: npt.NDArray[np.intp], end: npt.NDArray[np.intp], values: Floats, n_steps: int) -> Floats:
-    """The sum of the values of each cut's clusters, which are the nodes with begin <= cut < end."""
-    is_ever = begin < end
-    begins = np.bincount(begin[is_ever], values[is_ever], minlength=n_steps + 1)
-    ends = np.bincount(end[is_ever], values[is_ever], minlength=n_steps + 1)
-    return np.cumsum(begins - ends)
-
-
 def _middle(steps: Floats, first: int, last: int) -> float:
-    """The middle of the thresholds of cuts first to last."""
+    """Return the middle of the thresholds of cuts first to last."""
     low, high = float(steps[first - 1]) if first else -np.inf, float(steps[last])
     # Beyond the scores, and beside an infinite one, there is no middle; and none between neighbouring numbers.
     middle = low / 2 + high / 2
@@ -160,7 +153,7 @@ def _middle(steps: Floats, first: int, last: int) -> float:
 
 @kernel
 def _fill_best_above(preorder: Ids, parents: Ids, scores: Floats, above: Floats) -> None:
-    """By node, the highest score among its ancestors; ``above`` starts out as -inf."""
+    """Fill in, by node, the highest score among its ancestors; ``above`` starts out as -inf."""
     for i in range(1, preorder.shape[0]):
         v = preorder[i]
         p = parents[v]

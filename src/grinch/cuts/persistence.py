@@ -1,4 +1,4 @@
-"""How long clusters last: over the resolutions of a graph of neighbours, and over the heights of a tree.
+"""Measures of nodes as clusters: their persistence over resolutions and heights, and their isolation in a graph.
 
 At a resolution g, the best cut is the one with the largest modularity, Σ over clusters of (share of the edges inside) -
 g · (share of the edge ends)². It is a sum over clusters, so one pass from the leaves up finds the best of all cuts of a
@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from grinch._compile import kernel
@@ -44,15 +45,20 @@ class Family(NamedTuple):
     n_steps: int
 
     def is_split(self, step: int) -> Mask:
-        """By node id, whether the cut of this step goes through it."""
+        """Return, by node id, whether the cut of this step goes through it."""
         return np.asarray((self.born <= step) & (self.split <= step))
 
     def totals(self, values: Floats) -> Floats:
-        """By step, the sum of these values of nodes over the clusters of its cut."""
-        is_ever = self.born < self.split
-        begin = np.bincount(self.born[is_ever], values[is_ever], self.n_steps + 1)
-        end = np.bincount(self.split[is_ever], values[is_ever], self.n_steps + 1)
-        return np.asarray(np.cumsum(begin - end)[: self.n_steps], np.float64)
+        """Return, by step, the sum of these values of nodes over the clusters of its cut."""
+        return totals_by_step(self.born, self.split, values, self.n_steps)[: self.n_steps]
+
+
+def totals_by_step(begin: npt.NDArray[Any], end: npt.NDArray[Any], values: Floats, n_steps: int) -> Floats:
+    """Return, by step, the sum of the values of nodes that are clusters from step ``begin`` until before ``end``."""
+    is_ever = begin < end
+    begins = np.bincount(begin[is_ever], values[is_ever], n_steps + 1)
+    ends = np.bincount(end[is_ever], values[is_ever], n_steps + 1)
+    return np.asarray(np.cumsum(begins - ends), np.float64)
 
 
 class Edges(NamedTuple):
@@ -62,12 +68,12 @@ class Edges(NamedTuple):
     ends: Floats
 
     def shares(self) -> Floats:
-        """By node id, which share of the edges of its points stays inside; 0 without any."""
+        """Return, by node id, which share of the edges of its points stays inside; 0 without any."""
         return np.divide(2 * self.inside, self.ends, out=np.zeros(len(self.ends)), where=self.ends > 0)
 
 
 def edges_under(tree: Tree, graph: NeighborGraph) -> Edges:
-    """The edges of a graph of the points, by node of the tree."""
+    """Return the edges of a graph of the points, by node of the tree."""
     inside, ends = np.zeros(tree.n_ids), np.zeros(tree.n_ids)
     for first in range(0, len(graph.near), TOGETHER):
         near, weighed = graph.near[first : first + TOGETHER], graph.weights[first : first + TOGETHER]
@@ -80,7 +86,7 @@ def edges_under(tree: Tree, graph: NeighborGraph) -> Edges:
 
 
 def by_resolution(tree: Tree, edges: Edges, heights: Floats) -> Family:
-    """The best cuts by modularity, one for each of ``RESOLUTIONS``; lives are in decades. Copies stay together."""
+    """Return the best cuts by modularity at each of ``RESOLUTIONS``; lives are in decades. Copies stay together."""
     total = edges.inside[tree.root] or 1.0
     split = np.full(tree.n_ids, len(RESOLUTIONS), np.int32)
     nodes, children = tree.internal_nodes(), tree.child_pairs()
@@ -90,7 +96,7 @@ def by_resolution(tree: Tree, edges: Edges, heights: Floats) -> Family:
 
 
 def by_height(tree: Tree, heights: Floats) -> Family:
-    """The cuts at all heights, a step for each height of a node above 0: copies stay together.
+    """Return the cuts at all heights, a step for each height of a node above 0: copies stay together.
 
     ``heights`` are squared distances or the like, none below 0, and must not fall towards the root.
     """
@@ -103,7 +109,7 @@ def by_height(tree: Tree, heights: Floats) -> Family:
 
 
 def mean_gaps(tree: Tree, vectors: Any, metric: str = "cosine") -> Floats:
-    """By node id, the mean squared distance of two points, one under each child, nowhere less than further down.
+    """Return, by node id, the mean squared distance of points under its two children, or a greater one from below.
 
     By cosine, of the directions; O(n d) time, and O(n) memory beside the vectors; of sparse vectors with z entries,
     O(z log n) and O(z).
@@ -129,7 +135,7 @@ def mean_gaps(tree: Tree, vectors: Any, metric: str = "cosine") -> Floats:
 
 
 def _sparse_gaps(tree: Tree, matrix: Any) -> Floats:
-    """By node id, Q_A / n_A + Q_B / n_B - 2 S_A·S_B / (n_A n_B), with Q the squared lengths and S the sum of a side."""
+    """Return Q_A / n_A + Q_B / n_B - 2 S_A·S_B / (n_A n_B) by node id; Q: squared lengths, S: sum of a side."""
     nodes, sizes = tree.internal_nodes(), tree.sizes().astype(np.float64)
     left, right = tree.child_pairs()[nodes].T
     squares = np.zeros(tree.n_ids)

@@ -1,4 +1,4 @@
-"""How far points are from clusters: from the centre of each, as k-means has it, by what the linkage measures with.
+"""Distances of points to clusters: to the centre of each, as in k-means, by the metric of the linkage.
 
 The score of a point and a cluster under the linkage itself would not do for vectors. It prefers small clusters
 (``"ward"``), dense ones (``"average"``, by the spread of the points in them) or narrow ones (``"complete"``), and so it
@@ -36,7 +36,7 @@ Measure = Callable[[Any], Floats]
 
 
 def distances_to_clusters(rows: Any, kept: Kept, labels: Labels, tree: Tree) -> Floats:
-    """The distance of each row to each cluster, of shape (n_rows, n_clusters).
+    """Return the distance of each row to each cluster, of shape (n_rows, n_clusters).
 
     ``rows`` are as the linkage takes them; ``labels`` are by node id of the tree, whose leaves are the points kept.
     """
@@ -53,13 +53,13 @@ def distances_to_clusters(rows: Any, kept: Kept, labels: Labels, tree: Tree) -> 
 
 
 def _as_kept(rows: Any, kept: Kept) -> Any:
-    """Rows as they are measured: sparse where the points are, and their roots where those count."""
+    """Return rows as they are measured: sparse where the points are, and their roots where those count."""
     wide = sparse_rows(rows).astype(np.float64) if scipy.sparse.issparse(kept.rows) else _vectors(rows)
     return np.sqrt(wide) if isinstance(kept.linkage, VectorLinkage) and kept.linkage.is_of_roots else wide
 
 
 def _measure(kept: Kept, labels: Labels, tree: Tree, k: int) -> Measure:
-    """What measures some rows."""
+    """Return the function that measures rows."""
     linkage, of_points = kept.linkage, labels[: tree.n_leaves]
     if not isinstance(linkage, VectorLinkage):
         if not kept.is_vectors:
@@ -83,7 +83,7 @@ def _measure(kept: Kept, labels: Labels, tree: Tree, k: int) -> Measure:
 
 
 def _by_direction(kept: Kept, labels: Labels, k: int) -> Measure:
-    """1 minus the cosine with the mean direction; with the mean vector for ``"cosine"``, in which lengths count."""
+    """Return 1 minus the cosine with the mean direction, or with the mean vector (``"cosine"``), as a measure."""
     linkage: Any = kept.linkage
     is_of_sums = isinstance(linkage, VectorLinkage) and linkage.name == "cosine"
     centres = _units(_means(kept.rows, labels, k, _unchanged if is_of_sums else _units))
@@ -91,26 +91,26 @@ def _by_direction(kept: Kept, labels: Labels, k: int) -> Measure:
 
 
 def _by_product(kept: Kept, labels: Labels, k: int) -> Measure:
-    """Minus the mean dot product."""
+    """Return minus the mean dot product as a measure."""
     centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
     return lambda rows: -_products(rows, centres)
 
 
 def _by_tanimoto(kept: Kept, labels: Labels, k: int) -> Measure:
-    """1 minus the Tanimoto coefficient with the mean, x·m / (|x|² + |m|² - x·m)."""
+    """Return 1 minus the Tanimoto coefficient with the mean, x·m / (|x|² + |m|² - x·m), as a measure."""
     centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
     lengths = _squares(centres)
     return lambda rows: _one_minus_tanimoto(_products(rows, centres), _squares(rows)[:, None] + lengths)
 
 
 def _one_minus_tanimoto(products: Floats, squares: Floats) -> Floats:
-    """From products, and the sum of both squared lengths; of two zero vectors, 1."""
+    """Return it from products and the sum of both squared lengths; 1 for two zero vectors."""
     union = squares - products
     return 1.0 - np.divide(products, union, out=np.zeros_like(products), where=union > 0)
 
 
 def tanimoto_to_own(kept: Kept, labels: Labels) -> Floats:
-    """1 minus the Tanimoto coefficient of each point with the mean of its cluster; points with -1 are one more."""
+    """Return 1 minus the Tanimoto coefficient of each point with the mean of its cluster; noise is one more."""
     rows = sparse_rows(kept.rows).astype(np.float64)
     k = int(labels.max(initial=-1)) + 1
     own = np.where(labels < 0, k, labels)
@@ -120,7 +120,7 @@ def tanimoto_to_own(kept: Kept, labels: Labels) -> Floats:
 
 
 def _euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
-    """The distance to the mean."""
+    """Return the distance to the mean as a measure."""
     if scipy.sparse.issparse(kept.rows):
         return _sparse_euclidean(kept, labels, k)
     origin = 0.0 if kept.origin is None else kept.origin
@@ -151,13 +151,13 @@ def _sparse_euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
 
 
 def _products(rows: Any, centres: Any) -> Floats:
-    """Of all rows with all centres, dense."""
+    """Return the products of all rows with all centres, dense."""
     found = rows @ centres.T
     return np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
 
 
 def _squares(rows: Any) -> Floats:
-    """The squared lengths of rows."""
+    """Return the squared lengths of rows."""
     return squared_lengths(rows) if scipy.sparse.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
 
 
@@ -168,7 +168,7 @@ def _pieces(rows: Any) -> Iterator[tuple[slice, Floats]]:
 
 
 def _means(rows: Any, labels: Labels, k: int, change: Measure) -> Any:
-    """The mean of each cluster's rows, changed first; sparse if the rows are."""
+    """Return the mean of each cluster's rows, changed first; sparse if the rows are."""
     counts = np.maximum(np.bincount(labels[labels >= 0], minlength=k), 1)
     if scipy.sparse.issparse(rows):
         own = np.flatnonzero(labels >= 0)
@@ -183,7 +183,7 @@ def _means(rows: Any, labels: Labels, k: int, change: Measure) -> Any:
 
 
 def _spreads(rows: Any, labels: Labels, means: Floats) -> Floats:
-    """The mean squared distance of each cluster's rows to their mean."""
+    """Return the mean squared distance of each cluster's rows to their mean."""
     sums = np.zeros(len(means))
     for part, piece in _pieces(rows):
         own = labels[part] >= 0
@@ -201,7 +201,7 @@ def _unchanged(rows: Any) -> Any:
 
 
 def _units(rows: Any) -> Any:
-    """Rows of length 1; a zero vector stays, and is similar to nothing."""
+    """Return rows of length 1; a zero vector stays, and is similar to nothing."""
     if scipy.sparse.issparse(rows):
         return scaled(rows, unit_scale(rows))
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -212,7 +212,7 @@ def _units(rows: Any) -> Any:
 
 
 def _to_exemplars(kept: Kept, labels: Labels, tree: Tree, distance: str) -> Measure:
-    """The distance to the most central point of each cluster, where means mean nothing."""
+    """Return the distance to the most central point of each cluster as a measure, where means mean nothing."""
     from scipy.spatial.distance import cdist
 
     points = np.concatenate(cuts.central_leaves(tree, labels, 1))
@@ -221,7 +221,7 @@ def _to_exemplars(kept: Kept, labels: Labels, tree: Tree, distance: str) -> Meas
 
 
 def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
-    """Minus the score under a compiled function of the user's own."""
+    """Return minus the score under a compiled function of the user's own as a measure."""
     linkage: Any = kept.linkage
     means = _vectors(_means(kept.rows, labels, k, _unchanged))
     arrays = new_arrays(means.shape[1], CUSTOM)
@@ -252,7 +252,7 @@ def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
 
 
 def _by_linkage(linkage: Linkage, groups: list[Any]) -> Measure:
-    """Minus the score under a linkage written in Python, counted from the score of two identical records."""
+    """Return minus the score under a linkage written in Python, from its ceiling on, as a measure."""
     batched, ceiling = getattr(linkage, "scores", None), getattr(linkage, "ceiling", None)
 
     def scores(record: Any) -> Any:
@@ -276,7 +276,7 @@ def _by_linkage(linkage: Linkage, groups: list[Any]) -> Measure:
 
 
 def _merged(linkage: Linkage, leaves: list[Any], labels: Labels, tree: Tree, k: int) -> list[Any]:
-    """The summary of each cluster, merged as the tree is."""
+    """Return the summary of each cluster, merged as the tree is."""
     summaries: dict[int, Any] = dict(enumerate(leaves))
     children = tree.child_pairs()
     for v in tree.internal_nodes()[::-1].tolist():

@@ -34,7 +34,7 @@ ROUNDING = 1e-6
 
 
 class Builder(Protocol):
-    """What inserts points and builds a tree of them: Grinch's engine, or that of another system.
+    """A builder of trees that inserts points: Grinch's engine, or that of another system.
 
     All but the engine also have ``kept()``, the points in the order they came with the linkage that compares them.
     """

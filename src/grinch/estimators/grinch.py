@@ -47,8 +47,8 @@ class Grinch(IncrementalClusterer):
     """Incremental hierarchical clustering under any linkage function.
 
     Points are inserted one by one into a binary cluster tree that repairs itself as they come, by rotating, grafting
-    and restructuring (Monath, Kobren et al., KDD 2019). The same order of points gives the same tree, in whatever
-    batches they come.
+    and restructuring (Monath, Kobren et al., KDD 2019). The same order of points gives the same tree, in
+    batches of any size.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""All systems by name, made and run in one way."""
+"""All clustering systems by name, created and run in one way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grinch.linkage.named import linkage_of
 
 
 class System(NamedTuple):
-    """A way to build a tree: what it is, the estimator, its settings, and whether it takes a linkage."""
+    """A way to build a tree: a description, the estimator, its settings, and whether it takes a linkage."""
 
     what: str
     estimator: Callable[..., TreeClusterer]
@@ -44,7 +44,7 @@ SYSTEMS: dict[str, System] = {
 
 
 def make_system(name: str, *, linkage: Any = "average", metric: str | None = None, **settings: Any) -> TreeClusterer:
-    """An estimator by the name of its method, not fitted yet.
+    """Return an estimator by the name of its method, not fitted yet.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def make_system(name: str, *, linkage: Any = "average", metric: str | None = Non
 
 
 def _with_rules(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with single rules gathered into the mode."""
+    """Return settings with single rules gathered into the mode."""
     rules = {key: value for key, value in settings.items() if key in (*Rules._fields, "cap")}
     if not rules:
         return settings
@@ -106,7 +106,7 @@ def _with_rules(settings: dict[str, Any]) -> dict[str, Any]:
 def cluster_with(
     name: str, X: Any, *, linkage: Any = "average", metric: str | None = None, ids: Any = None, **settings: Any
 ) -> TreeClusterer:
-    """Cluster X by the method of that name; the fitted estimator.
+    """Cluster X by the method of that name, and return the fitted estimator.
 
     Parameters are those of :func:`~grinch.estimators.registry.make_system`; ``ids`` name the points.
 

@@ -1,4 +1,4 @@
-"""Models in files: one file for a model, which is opened without running anything that is in it."""
+"""Saving and loading models: one file for a model, opened without running anything in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grinch.saving import container
 from grinch.saving.json_values import decode, encode
 from grinch.saving.state import State, flatten, item, unflatten
 
-# What the file of a model is called inside.
+# The kind of contents of a model file.
 KIND = "model"
 
 
@@ -95,21 +95,24 @@ def model_from_state(state: State, *, linkage: Any = None, search: Any = None) -
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let whatever is wrong with a saved model say which file it is."""
+    """Add the path to errors about a saved model."""
     try:
         yield
-    except SavedModelError as error:
-        raise SavedModelError(f"{os.fspath(path)}: {error}") from None
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        AssertionError,
+    ) as error:
+        why = f"the saved model is damaged ({type(error).__name__}: {error})"
+        if isinstance(error, SavedModelError) or type(error) is ValueError:
+            why = str(error)
+        raise SavedModelError(f"{os.fspath(path)}: {why}") from error
     except MemoryError as error:
         raise SavedModelError(f"{os.fspath(path)}: the saved model does not fit into memory ({error})") from error
-    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError) as error:
-        raise SavedModelError(
-            f"{os.fspath(path)}: the saved model is damaged ({type(error).__name__}: {error})"
-        ) from error
-    except ValueError as error:
-        if isinstance(error, UnicodeError) or type(error) is not ValueError:
-            raise SavedModelError(f"{os.fspath(path)}: the saved model is damaged ({error})") from error
-        raise SavedModelError(f"{os.fspath(path)}: {error}") from error
 
 
 # Parameters ---------------------------------------------------------------------------------------------------------

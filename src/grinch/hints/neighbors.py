@@ -18,7 +18,7 @@ BLOCK = 512
 
 
 def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
-    """By point, those that are among its nearest by distance and by angle, padded with NONE.
+    """Return, by point, those that are among its nearest by distance and by angle, padded with NONE.
 
     Ten nearest by each; more where fewer than one a point is in both.
 
@@ -45,7 +45,7 @@ def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
 
 
 def _nearest(points: Floats, shift: Floats, k: int) -> Ids:
-    """By point, the k others for which the product with it, and the other's shift, are largest."""
+    """Return, by point, the k others for which the product with it, and the other's shift, are largest."""
     found = np.empty((len(points), k), np.int32)
     for start in range(0, len(points), BLOCK):
         values = points[start : start + BLOCK] @ points.T + shift
@@ -60,7 +60,7 @@ def _is_in(a: Ids, b: Ids) -> Mask:
 
 
 def neighbor_cost(tree: Tree, near: Ids) -> float:
-    """The mean number of points under the common ancestor of two neighbours.
+    """Return the mean number of points under the common ancestor of two neighbours.
 
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
     >>> neighbor_cost(tree, np.array([[1, 2], [0, NONE], [NONE, NONE]]))

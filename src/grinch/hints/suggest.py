@@ -161,7 +161,7 @@ def _closest_pairs(tree: Tree, triplets: npt.NDArray[np.integer]) -> npt.NDArray
 
 
 def _chosen(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
-    """The suggested candidate, and why."""
+    """Return the suggested candidate, and why."""
     first, best = candidates[0], min(candidates, key=lambda c: c.cost)
     if len(candidates) == 1:
         return first, f"{first} is the only linkage given."

@@ -74,7 +74,7 @@ class Columns(NamedTuple):
     dtype: str
 
     def shown(self) -> str:
-        """Return names and types, for a message."""
+        """Return a value as Python writes it, cut short."""
         pairs = [f"{name}: {kind}" for name, kind in zip(self.names, self.types, strict=True)]
         more = f" and {len(pairs) - MOST_NAMES} more" if len(pairs) > MOST_NAMES else ""
         return ", ".join(pairs[:MOST_NAMES]) + more

@@ -91,7 +91,7 @@ class Asked(NamedTuple):
 
 
 def check_names(names: Collection[str], asked: Asked) -> None:
-    """The columns, or arrays, that are asked for must be there."""
+    """Refuse columns, or arrays, that are asked for and not there."""
     several = [*(("--drop", name) for name in sorted(asked.drop)), *((asked.keep_option, name) for name in asked.keep)]
     for option, name in (("--label", asked.label), ("--id", asked.id), *several):
         if name is not None and name not in names:
@@ -99,7 +99,7 @@ def check_names(names: Collection[str], asked: Asked) -> None:
 
 
 def choose_features(names: list[str], asked: Asked) -> list[str]:
-    """The columns that are left when those that are no features are taken away."""
+    """Return the columns that are left when those that are no features are taken away."""
     check_names(names, asked)
     beside = {*asked.beside, *asked.drop}
     features = [name for name in names if name not in beside]
@@ -111,7 +111,7 @@ def choose_features(names: list[str], asked: Asked) -> list[str]:
 
 
 def shown(value: object) -> str:
-    """A value as Python writes it, cut short."""
+    """Return a value as Python writes it, cut short."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
@@ -149,7 +149,7 @@ class Bounded(io.RawIOBase):
 
 
 def float_type(*dtypes: npt.DTypeLike) -> np.dtype[Any]:
-    """float32 if it holds all values of these types, else float64.
+    """Return float32 if it holds all values of these types, else float64.
 
     >>> float_type("uint8", "float16"), float_type("int64")
     (dtype('float32'), dtype('float64'))

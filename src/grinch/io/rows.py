@@ -290,7 +290,7 @@ def _part_path(path: str, part: str) -> str:
 # Parquet --------------------------------------------------------------------------------------------------------------
 
 
-class Part(NamedTuple):
+class RowGroups(NamedTuple):
     """Rows of a file that are read in one go: row groups from ``first`` to ``last``, or a part of one."""
 
     file: int
@@ -306,7 +306,7 @@ class ParquetRows(Rows):
     """The rows of one Parquet file after the other."""
 
     paths: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[RowGroups, ...]
     columns: Columns
     n_features: int
     stamp: str
@@ -332,7 +332,7 @@ class ParquetRows(Rows):
         check_values(rows, before, f" of file {path!r}")
         return rows
 
-    def _batches(self, part: Part, names: tuple[str, ...]) -> Iterator[Any]:
+    def _batches(self, part: RowGroups, names: tuple[str, ...]) -> Iterator[Any]:
         """Yield the rows of a part, in batches."""
         size = min(max(1, BATCH_BYTES // (4 * self.n_features)), part.n_rows)
         before, left = part.skip, part.n_rows
@@ -369,9 +369,9 @@ def parquet_rows(paths: Sequence[Path], columns: Sequence[str] | str | None) -> 
     return ParquetRows(resolved, tuple(parts), chosen, n_features, stamp_of_files(resolved, chosen))
 
 
-def _parts(file: int, sizes: list[int], n_features: int) -> list[Part]:
+def _parts(file: int, sizes: list[int], n_features: int) -> list[RowGroups]:
     """Put small row groups together, and cut large ones."""
-    longest, parts = rows_per_piece(n_features), list[Part]()
+    longest, parts = rows_per_piece(n_features), list[RowGroups]()
     for group, size in enumerate(sizes):
         last = parts[-1] if parts else None
         if not size:
@@ -380,7 +380,7 @@ def _parts(file: int, sizes: list[int], n_features: int) -> list[Part]:
             parts[-1] = last._replace(last=group, n_rows=last.n_rows + size)
             continue
         most = max(longest, min(-(-size // MOST_CUTS), LARGEST_CUT // (4 * n_features)))
-        parts += [Part(file, group, group, skip, min(most, size - skip)) for skip in range(0, size, most)]
+        parts += [RowGroups(file, group, group, skip, min(most, size - skip)) for skip in range(0, size, most)]
     return parts
 
 

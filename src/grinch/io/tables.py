@@ -108,17 +108,15 @@ def read_rows(path: str | Path) -> list[Any]:
     """
     path = Path(path)
     ending = check_file(path, (*ROW_FORMATS, ".txt"), "the table")
-    try:
-        with blaming(path, ending, "the table"):
+    with blaming(path, ending, "the table"):
+        try:
             if ending == ".txt":
                 with open_text(path) as lines:
                     return [line.rstrip("\r\n") for line in lines]
             with closing(_rows(path, ending, "strict")) as rows:
                 return [_whole(row, path) for row in rows]
-    except FileError as error:
-        if isinstance(error.__cause__, UnicodeDecodeError):
-            raise not_utf8(f"the table {str(path)!r}", path, error.__cause__) from None
-        raise
+        except UnicodeDecodeError as error:
+            raise not_utf8(f"the table {str(path)!r}", path, error) from None
 
 
 def _whole(row: Row, path: Path) -> dict[str, Any]:
@@ -226,7 +224,7 @@ def _table_row(line: int, columns: list[str], cells: list[str]) -> Row:
 # Points ---------------------------------------------------------------------------------------------------------------
 
 
-class Columns(NamedTuple):
+class TextColumns(NamedTuple):
     """The names of all columns, which of them are no features, and whether the first line holds the names."""
 
     names: list[str]
@@ -276,7 +274,7 @@ def _read_points(rows: Iterator[NumberedRow], name: str, asked: Asked) -> Points
     return Points(vectors, _as_array(ids), _as_array(labels, missing=""), kept, names, is_text=True)
 
 
-def _columns(name: str, first: list[str], asked: Asked) -> Columns:
+def _columns(name: str, first: list[str], asked: Asked) -> TextColumns:
     if not first:
         raise FileError(f"FILE {name!r} is empty, or its first line is")
     if first[0].lstrip()[:1] in ("{", "["):
@@ -284,12 +282,12 @@ def _columns(name: str, first: list[str], asked: Asked) -> Columns:
     if len(first) == 1 and ";" in first[0]:
         raise FileError(f"FILE {name!r} seems to be separated by ';'; .csv is read by ',' and .tsv by tabs")
     if all(map(_is_number, first)):
-        return Columns([str(i) for i in range(len(first))], asked, False)
+        return TextColumns([str(i) for i in range(len(first))], asked, False)
     if len(first) > 2 and all(map(_is_number, first[2:])) and not (asked.beside or asked.drop):
         # The list of id, label, vector that PERCH and the authors' code read.
-        return Columns(["id", "label", *map(str, range(len(first) - 2))], Asked("label", "id"), False)
+        return TextColumns(["id", "label", *map(str, range(len(first) - 2))], Asked("label", "id"), False)
     _check_columns(first, name)
-    return Columns(first, asked, True)
+    return TextColumns(first, asked, True)
 
 
 def _numbers(texts: list[str]) -> Iterator[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from grinch.tree import Tree
 
 
 def write_newick(tree: Tree, path: Path, names: Sequence[object] | None = None) -> None:
-    """One line of Newick, with heights as branch lengths."""
+    """Write one line of Newick, with heights as branch lengths."""
     with replacing(path) as out:
         out.write(tree.to_newick(names) + "\n")
 
 
 def write_scipy(tree: Tree, path: Path) -> None:
-    """Scipy's linkage matrix as .npy."""
+    """Write scipy's linkage matrix as .npy."""
     with replacing(path, "wb") as out:
         np.save(out, tree.to_scipy())
 
@@ -54,26 +54,27 @@ def write_clusters(
     labels: Sequence[object] | None = None,
     columns: Mapping[str, Sequence[object]] | None = None,
 ) -> None:
-    """The flat clusters as CSV: id, cluster, where it is known label, and any further columns.
+    """Write flat clusters as CSV: id, cluster, label where it is known, and any further columns.
 
     It is for people: text that a spreadsheet would run as a formula gets a single quote in front.
     """
     further = {**({"label": labels} if labels is not None else {}), **(columns or {})}
-    with replacing(path) as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["id", "cluster", *further])
-        for i, cluster in enumerate(clusters.tolist()):
-            cells = [_cell(values[i]) for values in further.values()]
-            writer.writerow(harmless([i if names is None else _cell(names[i]), cluster, *cells]))
+    ids = range(len(clusters)) if names is None else names
+    _write_csv(path, ["id", "cluster", *further], zip(ids, clusters.tolist(), *further.values(), strict=True))
 
 
 def write_layers(path: Path, layers: Sequence[npt.NDArray[np.int64]], names: Sequence[object] | None = None) -> None:
-    """The flat clusters of several layers as CSV: id, and a column for each layer, called by its number of clusters."""
+    """Write the flat clusters of layers as CSV: id, and a column for each layer, named by its number of clusters."""
+    header = ["id", *(f"of_{int(layer.max(initial=-1)) + 1}" for layer in layers)]
+    ids = range(len(layers[0]) if layers else 0) if names is None else names
+    _write_csv(path, header, zip(ids, *(layer.tolist() for layer in layers), strict=True) if layers else ())
+
+
+def _write_csv(path: Path, header: list[str], rows: Iterable[Sequence[object]]) -> None:
     with replacing(path) as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["id", *(f"of_{int(layer.max(initial=-1)) + 1}" for layer in layers)])
-        for i, clusters in enumerate(zip(*(layer.tolist() for layer in layers), strict=True)):
-            writer.writerow(harmless([i if names is None else _cell(names[i]), *clusters]))
+        writer.writerow(header)
+        writer.writerows(harmless(map(_cell, row)) for row in rows)
 
 
 def _cell(value: object) -> object:
@@ -82,7 +83,7 @@ def _cell(value: object) -> object:
 
 
 def write_tree_parquet(tree: Tree, path: Path, names: Sequence[object] | None = None) -> None:
-    """One row a node, parents before children: node, parent, left, right, size, height, score, key and id.
+    """Write one row a node, parents before children: node, parent, left, right, size, height, score, key and id.
 
     ``key`` is that of :meth:`Tree.keys <grinch.tree.Tree.keys>`. ``id`` is the name of a leaf (by default those of the
     tree, or the positions of the points). Where there is nothing to say, such as for the parent of the root, a cell is
@@ -116,7 +117,7 @@ def write_clusters_parquet(
     names: Sequence[object] | None = None,
     columns: Mapping[str, Sequence[object]] | None = None,
 ) -> None:
-    """One row a point: id, cluster, and any further columns.
+    """Write one row a point: id, cluster, and any further columns.
 
     Values of one kind keep their type; those of several kinds in one column are written as text.
     """
@@ -140,12 +141,12 @@ def _pyarrow() -> Any:
 
 
 def _where(pa: Any, values: npt.NDArray[Any], there: npt.NDArray[np.bool_]) -> Any:
-    """A column that is null where there is nothing to say."""
+    """Return a column that is null where there is no value."""
     return pa.array(values, mask=~there)
 
 
 def _column(pa: Any, values: Sequence[object]) -> Any:
-    """A column of what Python has: of one type if it can be, as text otherwise."""
+    """Return a column of Python values: of one type if possible, as text otherwise."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):

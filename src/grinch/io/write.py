@@ -35,7 +35,7 @@ def replacing(path: str | Path, mode: Literal["w"] = ...) -> AbstractContextMana
 def replacing(path: str | Path, mode: Literal["wb"]) -> AbstractContextManager[IO[bytes]]: ...
 @contextmanager
 def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """A file to write to that takes the place of ``path`` when all of it is on disk, and not before.
+    """Open a file that takes the place of ``path`` when all of it is on disk, and not before.
 
     It is written under another name in the same folder. If anything fails, ``path`` is as it was and the other file is
     gone. Text is UTF-8, and line ends are written as they are.
@@ -84,7 +84,7 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Let the new name of a file survive a crash, where folders can be synced."""
+    """Sync a folder, where that is possible, so that the new name of a file survives a crash."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -98,7 +98,7 @@ def _open(path: Path, mode: str) -> IO[Any]:
 
 
 def harmless(cells: Iterable[object]) -> list[object]:
-    """The cells of a row for a spreadsheet: text that it would run as a formula gets a single quote in front.
+    """Return the cells of a row for a spreadsheet: text that it would run as a formula gets a single quote in front.
 
     >>> harmless(["=1+1", "-1", -1, "@SUM(A1)", "plain"])
     ["'=1+1", '-1', -1, "'@SUM(A1)", 'plain']
@@ -118,7 +118,7 @@ def _is_formula(text: str) -> bool:
 
 
 def digest(content: str | bytes) -> str:
-    """A short name of a content: the same for the same content, and different for any other.
+    """Return a short name of a content: the same for the same content, and different for any other.
 
     >>> digest("a") == digest(b"a"), digest("a") == digest("b"), len(digest("a"))
     (True, False, 32)

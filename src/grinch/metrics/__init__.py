@@ -1,4 +1,4 @@
-"""How good a tree or a flat clustering is, given labels or similarities, and what a tree looks like."""
+"""Measures of trees and of flat clusterings, given labels or similarities, and of the shape of a tree."""
 
 from grinch.metrics.costs import dasgupta_cost, moseley_wang_revenue
 from grinch.metrics.pairs import (
@@ -9,8 +9,7 @@ from grinch.metrics.pairs import (
     pairwise_f1,
     pairwise_scores,
 )
-from grinch.metrics.purity import RunningPurity, dendrogram_purity, expected_purity
-from grinch.metrics.sampled import SampledPurity, sampled_purity
+from grinch.metrics.purity import RunningPurity, SampledPurity, dendrogram_purity, expected_purity, sampled_purity
 from grinch.metrics.shape import TreeProfile, tree_profile
 
 __all__ = [

@@ -22,7 +22,7 @@ SIMILARITIES = ("dot", "cosine")
 
 
 def dasgupta_cost(tree: Tree, vectors: Any, similarity: str = "dot") -> float:
-    """Dasgupta's cost (STOC 2016): over all pairs, their similarity times the points under their common ancestor.
+    """Return Dasgupta's cost (STOC 2016): the sum over pairs of similarity times points under their common ancestor.
 
     Lower is better. For similarities of at least 0. O(n d) time, O(n) memory; of sparse vectors with z entries,
     O(z log n) and O(z).
@@ -50,7 +50,7 @@ def dasgupta_cost(tree: Tree, vectors: Any, similarity: str = "dot") -> float:
 
 
 def moseley_wang_revenue(tree: Tree, vectors: Any, similarity: str = "dot", *, normalized: bool = False) -> float:
-    """Moseley and Wang's revenue (NeurIPS 2017): over all pairs, their similarity times the points outside theirs.
+    """Return Moseley and Wang's revenue (NeurIPS 2017): the sum over pairs of similarity times points outside theirs.
 
     The dual of :func:`dasgupta_cost`: the two add up to n times the sum of all similarities. Higher is better.
 
@@ -84,7 +84,7 @@ def moseley_wang_revenue(tree: Tree, vectors: Any, similarity: str = "dot", *, n
 
 
 def _similarity_across(tree: Tree, vectors: Any, similarity: str) -> tuple[Ids, Floats]:
-    """Internal nodes, and for each the summed similarity of all pairs that part there."""
+    """Return internal nodes, and for each the summed similarity of all pairs that part there."""
     if similarity not in SIMILARITIES:
         raise unknown_name("similarity", similarity, SIMILARITIES)
     matrix = check_vectors(vectors, tree.n_leaves)

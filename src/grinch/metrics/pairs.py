@@ -1,4 +1,4 @@
-"""How good a flat clustering is, given labels."""
+"""Measures of a flat clustering, given labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Scores(NamedTuple):
 
 
 def pairwise_scores(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> Scores:
-    """Precision, recall and F1 of the pairs put together.
+    """Return precision, recall and F1 of the pairs put together.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def pairwise_scores(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> Scores:
 
 
 def pairwise_f1(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """F1 of the pairs put together: see :func:`pairwise_scores`.
+    """Return F1 of the pairs put together: see :func:`pairwise_scores`.
 
     >>> from grinch.metrics import pairwise_f1
     >>> pairwise_f1([0, 0, 1, 1], [5, 5, 5, 7])
@@ -63,7 +63,7 @@ def pairwise_f1(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
 
 def bcubed(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> Scores:
-    """B-cubed: the mean over points of how much of their cluster is their class, and of their class their cluster.
+    """Return B-cubed: the mean over points of the share of their cluster that is of their class, and the reverse.
 
     Points without a true class (None or nan) are left out; a point without a cluster is a cluster of its own.
     ``nan`` if no point is left.
@@ -83,7 +83,7 @@ def bcubed(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> Scores:
 
 
 def adjusted_rand(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """The adjusted Rand index of scikit-learn, over the points that have a true class.
+    """Return the adjusted Rand index of scikit-learn, over the points that have a true class.
 
     >>> from grinch.metrics import adjusted_rand
     >>> adjusted_rand(["a", "a", "b", None], [1, 1, 0, 0])
@@ -95,7 +95,7 @@ def adjusted_rand(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
 
 def normalized_mutual_information(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
-    """The normalised mutual information of scikit-learn (arithmetic mean), over the points that have a true class.
+    """Return scikit-learn's normalised mutual information (arithmetic mean), over the points that have a true class.
 
     >>> from grinch.metrics import normalized_mutual_information
     >>> normalized_mutual_information(["a", "a", "b", None], [1, 1, 0, 0])
@@ -107,24 +107,22 @@ def normalized_mutual_information(labels: npt.ArrayLike, predicted: npt.ArrayLik
 
 
 def _codes(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Labels, Labels]:
-    """Both as numbers, -1 where there is none."""
-    shapes = np.shape(np.asarray(labels)), np.shape(np.asarray(predicted))
-    if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
-        raise ValueError(
-            f"labels and predicted must be one-dimensional and of one length; got shapes {shapes[0]} and {shapes[1]}"
-        )
-    return class_codes(labels, shapes[0][0]), class_codes(predicted, shapes[0][0])
+    """Return both as numbers, -1 where there is none."""
+    one, two = np.shape(np.asarray(labels)), np.shape(np.asarray(predicted))
+    if len(one) != 1 or one != two:
+        raise ValueError(f"labels and predicted must be one-dimensional and of one length; got shapes {one} and {two}")
+    return class_codes(labels, one[0]), class_codes(predicted, one[0])
 
 
 def _labelled(labels: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[Labels, Labels]:
-    """Both for the points that have a true class, where each point without a cluster is one of its own."""
+    """Return both for the points that have a true class, where each point without a cluster is one of its own."""
     true, found = _codes(labels, predicted)
     is_known = true >= 0
     return true[is_known], each_alone(found[is_known])
 
 
 def _shared(true: Labels, found: Labels) -> tuple[Labels, Labels, Labels]:
-    """Class, cluster and number of points, for each class and cluster that share any."""
+    """Return class, cluster and number of points, for each class and cluster that share any."""
     n_found = int(found.max(initial=0)) + 1
     both, counts = np.unique(true * n_found + found, return_counts=True)
     return both // n_found, both % n_found, counts

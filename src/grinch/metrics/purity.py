@@ -1,9 +1,9 @@
-"""Dendrogram purity: whether the classes are nodes of the tree."""
+"""Dendrogram purity, exact, running or sampled, and the purity of cuts: are the classes nodes of the tree?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,11 @@ from grinch._types import Floats, Labels
 from grinch.cuts.flat import check_n_clusters, split_order
 from grinch.tree import Tree
 from grinch.tree.class_meetings import check_unlabelled, class_codes, class_meetings, labelled_sizes
+from grinch.tree.paths import common_ancestors
 
 
 def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "count") -> float:
-    """Dendrogram purity of a tree: over all pairs of points of one class, the mean purity of their common ancestor.
+    """Return the dendrogram purity: over all pairs of points of one class, the mean purity of their common ancestor.
 
     Exact, in O(n log depth).
 
@@ -53,7 +54,7 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
 
 
 def purity_of_codes(tree: Tree, codes: Labels, ignore_unlabelled: bool = False) -> float:
-    """Dendrogram purity for classes given as numbers, -1 for none."""
+    """Return the dendrogram purity for classes given as numbers, -1 for none."""
     meetings = class_meetings(tree, codes)
     pairs = meetings.pairs
     if not len(pairs):
@@ -100,7 +101,7 @@ class RunningPurity:
         self.history: list[tuple[int, float]] = []
 
     def update(self, tree: Tree) -> float | None:
-        """The purity of the tree so far, over the first ``tree.n_leaves`` labels; None where it was not yet due."""
+        """Return the purity of the tree so far, by the first ``tree.n_leaves`` labels; None where it is not yet due."""
         n = tree.n_leaves
         if n > len(self._codes):
             raise ValueError(
@@ -125,7 +126,7 @@ def expected_purity(
 def expected_purity(
     tree: Tree, labels: npt.ArrayLike, n_clusters: int | Sequence[int], *, unlabelled: str = "count"
 ) -> float | Floats:
-    """Mean purity of the clusters of a cut, by their sizes: how many points are of their cluster's largest class.
+    """Return the purity of the clusters of a cut: the share of points that are of their cluster's largest class.
 
     All cuts together take O(n log n), so that a whole curve costs no more than one point of it.
 
@@ -154,26 +155,106 @@ def expected_purity(
     >>> expected_purity(tree, ["a", "a", "b", "c"], [1, 2, 3]).tolist()
     [0.5, 0.75, 1.0]
     """
-    ignore = check_unlabelled(unlabelled)
-    wanted = [n_clusters] if np.ndim(n_clusters) == 0 else list(n_clusters)  # type: ignore[arg-type]
+    ignore, is_one = check_unlabelled(unlabelled), np.ndim(n_clusters) == 0
+    wanted = [n_clusters] if is_one else list(n_clusters)  # type: ignore[arg-type]
     for k in wanted:
         check_n_clusters(k)
-    codes = class_codes(labels, tree.n_leaves)
-    counted = int((codes >= 0).sum()) if ignore else tree.n_leaves
-    if not counted:
-        return float("nan") if np.ndim(n_clusters) == 0 else np.full(len(wanted), np.nan)
-    largest, splits = _largest_class(tree, codes), split_order(tree)
-    left, right = tree.child_pairs()[splits].T
-    gains = largest[left] + largest[right] - largest[splits]
-    curve = np.cumsum(np.concatenate([[largest[tree.root]], gains])) / counted
-    values = curve[np.minimum(wanted, tree.n_leaves) - 1]
-    return float(values[0]) if np.ndim(n_clusters) == 0 else values
+    codes, values = class_codes(labels, tree.n_leaves), np.full(len(wanted), np.nan)
+    if counted := int((codes >= 0).sum()) if ignore else tree.n_leaves:
+        largest, splits = _largest_class(tree, codes), split_order(tree)
+        left, right = tree.child_pairs()[splits].T
+        gains = largest[left] + largest[right] - largest[splits]
+        curve = np.cumsum(np.concatenate([[largest[tree.root]], gains])) / counted
+        values = curve[np.minimum(wanted, tree.n_leaves) - 1]
+    return float(values[0]) if is_one else values
 
 
 def _largest_class(tree: Tree, codes: Labels) -> Floats:
-    """By node id, how many of its points are of its largest class."""
+    """Return, by node id, how many of its points are of its largest class."""
     largest = np.zeros(tree.n_ids)
     largest[: tree.n_leaves] = codes >= 0
     meetings = class_meetings(tree, codes)
     np.maximum.at(largest, meetings.nodes, meetings.left + meetings.right)
     return tree.max_upward(largest)
+
+
+class SampledPurity(NamedTuple):
+    """An estimate and the interval that holds the exact value with the given confidence."""
+
+    purity: float
+    low: float
+    high: float
+
+
+def sampled_purity(
+    tree: Tree,
+    labels: npt.ArrayLike,
+    n_pairs: int = 100_000,
+    confidence: float = 0.95,
+    random_state: int | np.random.Generator | None = None,
+) -> SampledPurity:
+    """Return the dendrogram purity estimated from pairs of one class, drawn at random; each pair's own purity is exact.
+
+    The exact :func:`~grinch.metrics.dendrogram_purity` takes under a second for a million points as well; this is an
+    estimate by other means, for figures to be compared with sampled ones.
+
+    Parameters
+    ----------
+    tree : Tree
+        The cluster tree.
+    labels : array-like of shape (n_leaves,)
+        The true class of each point; None or nan for a point without one, which counts in the nodes it is in.
+    n_pairs : int
+        Pairs to draw, with replacement.
+    confidence : float
+        How often the interval holds the exact value, at least. It is Hoeffding's, which needs no assumption: with
+        100,000 pairs and 0.95 it is ± 0.0043 wide, cut off at 0 and 1.
+    random_state : int, numpy Generator or None
+        Where the draws come from.
+
+    Returns
+    -------
+    SampledPurity
+        ``purity``, ``low`` and ``high``; all ``nan`` if no class has two points.
+
+    Examples
+    --------
+    >>> from grinch import Tree
+    >>> from grinch.metrics import sampled_purity
+    >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+    >>> purity, low, high = sampled_purity(tree, ["a", "a", "b"], n_pairs=500, random_state=0)
+    >>> purity, round(low, 2), high
+    (1.0, 0.94, 1.0)
+    """
+    n_pairs = check_count("n_pairs", n_pairs, 1)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r}")
+    purities = _purities_of_pairs(tree, labels, n_pairs, np.random.default_rng(random_state))
+    if not len(purities):
+        return SampledPurity(np.nan, np.nan, np.nan)
+    mean = float(purities.mean())
+    margin = float(np.sqrt(np.log(2 / (1 - confidence)) / (2 * n_pairs)))
+    return SampledPurity(mean, max(mean - margin, 0.0), min(mean + margin, 1.0))
+
+
+def _purities_of_pairs(tree: Tree, labels: npt.ArrayLike, n_pairs: int, rng: np.random.Generator) -> Floats:
+    """Return the purity of the common ancestor of each pair drawn."""
+    codes, n, preorder = class_codes(labels, tree.n_leaves), tree.n_leaves, tree.preorder()
+    leaves = preorder[preorder < tree.offset]
+    # By class, then from left to right: what a class has under a node is a range of these keys.
+    keys = np.sort((codes[leaves] * n + np.arange(n))[codes[leaves] >= 0])
+    counts = np.bincount(keys // max(n, 1))
+    weights = counts.astype(np.float64) * (counts - 1)
+    if not weights.any():
+        return np.empty(0)
+    classes = rng.choice(len(counts), n_pairs, p=weights / weights.sum())
+    first = rng.integers(0, counts[classes])
+    second = rng.integers(0, counts[classes] - 1)
+    second += second >= first
+    start = (np.cumsum(counts) - counts)[classes]
+    u, v = (leaves[keys[start + member] % n] for member in (first, second))
+    nodes = common_ancestors(tree, u, v)
+    before = np.empty(tree.n_ids, dtype=np.int64)
+    before[preorder] = np.cumsum(preorder < tree.offset) - (preorder < tree.offset)
+    left_end, sizes = classes * n + before[nodes], tree.sizes()[nodes]
+    return (np.searchsorted(keys, left_end + sizes) - np.searchsorted(keys, left_end)) / sizes

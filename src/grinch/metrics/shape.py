@@ -31,7 +31,7 @@ class TreeProfile(NamedTuple):
 
 
 def tree_profile(tree: Tree) -> TreeProfile:
-    """Depths, balance and sizes of a tree; means are ``nan`` where there are no values.
+    """Return depths, balance and sizes of a tree; means are ``nan`` where there are no values.
 
     >>> from grinch import Tree
     >>> from grinch.metrics import tree_profile

@@ -10,43 +10,31 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.cuts import ClusterTree, collapse, labels_of, splits_by_cost
-from grinch.plots.style import (
-    AS_IT_IS,
-    GREY,
-    INK,
-    LETTER,
-    PALE,
-    PALETTE,
-    hide_spines,
-    lines_in,
-    new_axes,
-    settle,
-    shortened,
-    wrapped,
-)
+from grinch.plots import style
+from grinch.plots.style import AS_IT_IS, GREY, INK, PALE, PALETTE
 from grinch.tree import Tree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FONT = 8.5
-# Branches that get a colour of their own, once there are more rows than colours: more would look like confetti.
-MOST_BRANCHES = 7
-# Where the parts are, in shares of the width: the tree, the bars, the end of how sure, and the names.
+# Branches with a color of their own, once there are more rows than colors: more would look like confetti.
+MAX_BRANCHES = 7
+# The places of the parts, in shares of the width: the tree, the bars, the end of the confidence, and the names.
 TREE, BARS, SURE, NAMES = (0.0, 0.36), (0.37, 0.17), 0.632, 0.65
 
 
 class Rows(NamedTuple):
-    """What is drawn: a tree with a leaf for each row, and for its nodes those of the tree of the clusters."""
+    """A tree with a leaf for each row, its nodes in the tree of the clusters, its leaves from top to bottom, colors."""
 
     tree: Tree
     nodes: Labels
     order: list[int]
-    """The leaves from top to bottom."""
+    colors: list[str]
 
 
 def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax: Axes | None = None) -> Axes:
-    """Draw the tree above a cut: a row for each cluster, with its size, how sure it is, and its name or keywords.
+    """Draw the tree above a cut: a row for each cluster, with its size, its confidence, and its name or keywords.
 
     A line is drawn in full from where a cluster meets another back to where it comes together itself: the longer, the
     more it is a cluster of its own. Colours are those of the branches.
@@ -80,46 +68,43 @@ def plot_clusters(clusters: ClusterTree, max_rows: int = 60, title: str = "", ax
         )
     if clusters.n_clusters == 0:
         raise ValueError("clusters must have at least one cluster; all points of this cut belong nowhere (-1)")
-    room = max_rows if ax is None else lines_in(ax, FONT)
+    room = max_rows if ax is None else style.lines_in(ax, FONT)
     rows = _rows(clusters, min(check_count("max_rows", max_rows, 1), room))
-    colors = _colors(rows.tree)
     n = len(rows.order)
-    ax = ax or new_axes(11, 1.3 + 0.235 * _room(n))
-    ax.set_title(title or _title(clusters, n), loc="left", fontsize=11, color=INK, pad=18, **AS_IT_IS)
+    ax = ax or style.new_axes(11, 1.3 + 0.235 * _room(n))
+    style.set_title(ax, title or _title(clusters, n), color=INK, pad=18)
     ax.axis("off")
-    settle(ax)
-    spots = _spots(rows)
-    _draw_tree(ax.inset_axes((TREE[0], 0, TREE[1], 1)), clusters, rows, spots, colors)
-    _draw_bars(ax.inset_axes((BARS[0], 0, BARS[1], 1)), clusters, rows, colors, _longest(ax, clusters))
+    style.settle(ax)
+    _draw_tree(ax.inset_axes((TREE[0], 0, TREE[1], 1)), clusters, rows)
+    _draw_bars(ax.inset_axes((BARS[0], 0, BARS[1], 1)), clusters, rows, _longest(ax, clusters))
     _write(ax, clusters, rows)
     return ax
 
 
-# What is drawn ----------------------------------------------------------------------------------------------------
-
-
 def _rows(clusters: ClusterTree, max_rows: int) -> Rows:
-    """A row for each cluster, or for each branch: split first is what has many points and is wide."""
+    """Return a row for each cluster, or for each branch: those with many points and great heights are split first."""
     tree = clusters.tree
     costs = np.where(np.arange(tree.n_ids) >= tree.offset, clusters.sizes * (1e-9 + np.nan_to_num(clusters.heights)), 0)
     drawn = collapse(tree, labels_of(tree, splits_by_cost(tree, costs, max_rows)))
-    return Rows(drawn.tree, drawn.nodes, _order(drawn.tree, clusters.sizes[drawn.nodes]))
-
-
-def _order(tree: Tree, sizes: Labels) -> list[int]:
-    """The leaves from top to bottom, the larger side first."""
-    waiting, order = [tree.root], []
+    sizes, waiting, order = clusters.sizes[drawn.nodes], [drawn.tree.root], []
     while waiting:
         v = waiting.pop()
-        if tree.is_leaf(v):
+        if drawn.tree.is_leaf(v):
             order.append(v)
-        else:
-            waiting += sorted(tree.children(v), key=lambda child: int(sizes[child]))
-    return order
+        else:  # the larger side first
+            waiting += sorted(drawn.tree.children(v), key=lambda child: int(sizes[child]))
+    return Rows(drawn.tree, drawn.nodes, order, _colors(drawn.tree))
+
+
+def _colors(tree: Tree) -> list[str]:
+    """Return the color of every node: that of its branch, grey above the branches."""
+    n_branches = tree.n_leaves if tree.n_leaves <= len(PALETTE) else MAX_BRANCHES
+    branches = tree.number_subtrees(splits_by_cost(tree, tree.sizes() * tree.heights(), n_branches))
+    return [GREY if branch < 0 else style.label_color(branch) for branch in branches.tolist()]
 
 
 def _spots(rows: Rows) -> Floats:
-    """The vertical place of every node."""
+    """Return the vertical place of every node."""
     spots = np.zeros(rows.tree.n_ids)
     spots[rows.order] = np.arange(len(rows.order))
     for v in rows.tree.internal_nodes()[::-1].tolist():
@@ -127,34 +112,24 @@ def _spots(rows: Rows) -> Floats:
     return spots
 
 
-def _colors(tree: Tree) -> list[str]:
-    """The colour of every node: that of its branch, grey above the branches."""
-    n = tree.n_leaves
-    most = n if n <= len(PALETTE) else MOST_BRANCHES
-    branches = tree.number_subtrees(splits_by_cost(tree, tree.sizes() * tree.heights(), most))
-    return [GREY if branch < 0 else PALETTE[branch % len(PALETTE)] for branch in branches.tolist()]
-
-
 def _title(clusters: ClusterTree, n_rows: int) -> str:
     outside = clusters.n_points - int(clusters.sizes[clusters.tree.root])
-    in_none = f"; {outside:,} {'point belongs' if outside == 1 else 'points belong'} nowhere" if outside else ""
+    in_none = f"; {style.counted(outside, 'point')} belong{'s' * (outside == 1)} nowhere" if outside else ""
     drawn = f" in {n_rows} rows" if n_rows < clusters.n_clusters else ""
-    word = "cluster" if clusters.n_clusters == 1 else "clusters"
-    return f"{clusters.n_points:,} points, {clusters.n_clusters:,} {word}{drawn}{in_none}"
+    counts = style.counted(clusters.n_points, "point"), style.counted(clusters.n_clusters, "cluster")
+    return f"{', '.join(counts)}{drawn}{in_none}"
 
 
 def _room(n: int) -> int:
-    """Rows there is room for: a few at least, so that a single bar is no block."""
+    """Return the number of rows there is room for: a few at least, so that a single bar is no block."""
     return max(n, 3)
 
 
-# Drawing ----------------------------------------------------------------------------------------------------------
-
-
-def _draw_tree(ax: Axes, clusters: ClusterTree, rows: Rows, spots: Floats, colors: list[str]) -> None:
+def _draw_tree(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
     from matplotlib.collections import LineCollection
 
-    tree, heights = rows.tree, np.nan_to_num(clusters.heights[rows.nodes])
+    tree, colors, spots = rows.tree, rows.colors, _spots(rows)
+    heights = np.nan_to_num(clusters.heights[rows.nodes])
     top = float(heights[tree.root])
     low = float(heights[rows.order].min())
     span = (top - low) or abs(top) or 1.0
@@ -176,35 +151,34 @@ def _draw_tree(ax: Axes, clusters: ClusterTree, rows: Rows, spots: Floats, color
     ax.set_ylim(_room(len(rows.order)) - 0.4, -0.6)
     ax.set_yticks([])
     ax.tick_params(axis="x", labelsize=8, colors=GREY)
-    ax.set_xlabel(wrapped("height (dissimilarity where clusters meet)", ax, FONT), fontsize=FONT, color=GREY)
-    hide_spines(ax, ("top", "left", "right"))
+    ax.set_xlabel(style.wrapped("height (dissimilarity where clusters meet)", ax, FONT), fontsize=FONT, color=GREY)
+    style.hide_spines(ax, ("top", "left", "right"))
     ax.spines["bottom"].set_color(PALE)
     if tree.n_leaves == 1:
         ax.axis("off")  # nothing meets
 
 
 def _longest(ax: Axes, clusters: ClusterTree) -> float:
-    """The longest bar as a share of the room for bars, so that figures fit beside it."""
-    letter = LETTER * FONT * ax.figure.dpi / 72 / ax.bbox.width
+    """Return the longest bar as a share of the room for bars, so that figures fit beside it."""
+    letter = style.LETTER * style.em(ax, FONT) / ax.bbox.width
     figures = letter * (len(f"{int(clusters.sizes.max()):,}") + 1)
     end = SURE - 5 * letter if clusters.sure is not None else NAMES
     return float(np.clip((end - BARS[0] - figures) / BARS[1], 0.1, 1))
 
 
-def _draw_bars(ax: Axes, clusters: ClusterTree, rows: Rows, colors: list[str], longest: float) -> None:
+def _draw_bars(ax: Axes, clusters: ClusterTree, rows: Rows, longest: float) -> None:
     sizes = clusters.sizes[rows.nodes[rows.order]]
-    ax.barh(range(len(sizes)), sizes, color=[colors[v] for v in rows.order], height=0.66)
+    ax.barh(range(len(sizes)), sizes, color=[rows.colors[v] for v in rows.order], height=0.66)
+    look: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": FONT, "color": INK}
     for place, size in enumerate(sizes.tolist()):
-        ax.annotate(
-            f"{size:,}", (size, place), (4, 0), textcoords="offset points", va="center", fontsize=FONT, color=INK
-        )
+        ax.annotate(f"{size:,}", (size, place), (4, 0), **look)
     ax.set_xlim(0, float(sizes.max()) / longest)
     ax.set_ylim(_room(len(sizes)) - 0.4, -0.6)
     ax.axis("off")
 
 
 def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
-    """Headings, names, and how sure each cluster is."""
+    """Write headings, names, and the confidence of each cluster."""
     n = _room(len(rows.order))
 
     def place(i: float) -> float:
@@ -213,7 +187,7 @@ def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
     def write(x: float, y: float, text: str, **style: Any) -> None:
         ax.text(x, y, text, transform=ax.transAxes, fontsize=FONT, va="center", **style, **AS_IT_IS)
 
-    letters = int((1 - NAMES) * ax.bbox.width / (LETTER * FONT * ax.figure.dpi / 72))
+    letters = style.letters_in(ax, FONT, 1 - NAMES)
     # Above the first row by as much as rows are apart.
     heading = 1 + 0.35 / (n + 0.2)
     write(BARS[0], heading, "points", color=GREY)
@@ -223,7 +197,7 @@ def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
         node = int(rows.nodes[v])
         if clusters.sure is not None and node < clusters.n_clusters and not np.isnan(clusters.sure[node]):
             write(SURE, place(i), f"{clusters.sure[node]:.2f}", color=GREY, ha="right")
-        write(NAMES, place(i), shortened(_caption(clusters, node), letters), color=INK)
+        write(NAMES, place(i), style.shortened(_caption(clusters, node), letters), color=INK)
 
 
 def _caption(clusters: ClusterTree, node: int) -> str:
@@ -234,15 +208,9 @@ def _caption(clusters: ClusterTree, node: int) -> str:
     largest = leaves[np.argsort(-clusters.sizes[leaves], kind="stable")].tolist()
     if clusters.keywords is None:
         named = [str(clusters.clusters[leaf]) for leaf in largest]
-    else:
-        named = _shared_words(clusters, largest)
+    else:  # the keywords of the most points
+        points: Counter[str] = Counter()
+        for leaf in largest:
+            points.update(dict.fromkeys(clusters.keywords[leaf], int(clusters.sizes[leaf])))
+        named = [word for word, _ in points.most_common(5)]
     return f"{len(leaves)} clusters: {', '.join(named)}"
-
-
-def _shared_words(clusters: ClusterTree, leaves: list[int]) -> list[str]:
-    """The keywords of several clusters, first those of the most points."""
-    assert clusters.keywords is not None
-    points: Counter[str] = Counter()
-    for leaf in leaves:
-        points.update(dict.fromkeys(clusters.keywords[leaf], int(clusters.sizes[leaf])))
-    return [word for word, _ in points.most_common(5)]

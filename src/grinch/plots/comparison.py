@@ -1,4 +1,4 @@
-"""Methods side by side."""
+"""Bars that compare methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from grinch.plots.style import ACCENT, AS_IT_IS, GREY, INK, PALE, hide_spines, new_axes, plain_number
+from grinch.plots import style
+from grinch.plots.style import ACCENT, AS_IT_IS, GREY, INK, PALE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ class Measured(NamedTuple):
     reason: str
 
     def text(self) -> str:
-        """What is written beside the bar."""
+        """Return the figures beside the bar."""
         if self.reason:
             return self.reason
         size = max(abs(self.mean), abs(self.deviation))
@@ -73,26 +74,18 @@ def plot_comparison(
             raise ValueError(f"rows[{i}] must have a name under {method!r}; it has {', '.join(map(repr, row))}")
     names = [str(row[method]) for row in rows]
     values = [_measured(name, metric, row.get(metric), missing) for name, row in zip(names, rows, strict=True)]
-    ax = ax or new_axes(7.5, 1.1 + 0.36 * len(rows))
+    ax = ax or style.new_axes(7.5, 1.1 + 0.36 * len(rows))
     colors = [ACCENT if not highlight or name in highlight else PALE for name in names]
     places = range(len(rows))
     ax.barh(places, [value.mean for value in values], color=colors, height=0.62)
+    look: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8.5, **AS_IT_IS}
     for place, value in enumerate(values):
         if value.deviation > 0:
             ax.errorbar(value.mean, place, xerr=value.deviation, color=INK, linewidth=1, capsize=2.5, capthick=1)
         # Beside the whisker, on the far side of the bar.
         end = max(value.mean + value.deviation, 0.0)
-        ax.annotate(
-            value.text(),
-            (end, place),
-            (5, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-            color=GREY if value.reason else INK,
-            style="italic" if value.reason else "normal",
-            **AS_IT_IS,
-        )
+        color, slant = (GREY, "italic") if value.reason else (INK, "normal")
+        ax.annotate(value.text(), (end, place), (5, 0), color=color, style=slant, **look)
     low = min(0.0, *(value.mean - value.deviation for value in values))
     high = max(0.0, *(value.mean + value.deviation for value in values)) or 1.0
     # A fifth of the width is for the figures.
@@ -101,18 +94,16 @@ def plot_comparison(
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.axvline(0, color=PALE, linewidth=1)
-    ax.xaxis.set_major_formatter(plain_number)
+    ax.xaxis.set_major_formatter(style.plain_number)
     ax.set_xlabel(xlabel or metric, **AS_IT_IS)
-    ax.set_title(title, loc="left", fontsize=11, **AS_IT_IS)
-    hide_spines(ax, ("top", "left", "right"))
+    style.set_title(ax, title)
+    style.hide_spines(ax, ("top", "left", "right"))
     return ax
 
 
 def _measured(name: str, metric: str, value: Any, missing: str) -> Measured:
-    if value is None:
-        return Measured(0.0, 0.0, missing)
-    if isinstance(value, str):
-        return Measured(0.0, 0.0, value)
+    if value is None or isinstance(value, str):
+        return Measured(0.0, 0.0, missing if value is None else value)
     try:
         numbers = np.asarray(value, np.float64).ravel()
     except (TypeError, ValueError):

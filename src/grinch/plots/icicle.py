@@ -10,34 +10,9 @@ import numpy as np
 
 from grinch._checks import check_count
 from grinch._types import Labels
-from grinch.plots.names import (
-    MOST,
-    NEARLY_ALL,
-    GivenLabels,
-    LabelGroups,
-    Naming,
-    Shares,
-    default_size,
-    groups,
-    whole_nodes,
-)
-from grinch.plots.style import (
-    AS_IT_IS,
-    INK,
-    LETTER,
-    PALE,
-    PALER,
-    PALETTE,
-    cluster_slots,
-    counted,
-    hide_spines,
-    ink_on,
-    mixed_with,
-    new_axes,
-    settle,
-    shortened,
-    wrapped,
-)
+from grinch.plots import groups, style
+from grinch.plots.groups import GivenLabels, LabelGroups, Naming
+from grinch.plots.style import AS_IT_IS, INK, PALE, PALER
 from grinch.tree import Tree
 from grinch.tree.blocks import Blocks, Display, blocks, display
 
@@ -46,12 +21,12 @@ if TYPE_CHECKING:
 
 FONT = 8.0
 # Inches of a row, and rows by which the last groups are longer: that is where most names are.
-ROW, MORE_ROWS = 0.36, 3.0
-MOST_ROWS = 64
+ROW, EXTRA_ROWS = 0.36, 3.0
+MAX_ROWS = 64
 # The width of a letter and the height of a line, in ems, with a little to spare.
-LETTER_WIDTH, LINE_HEIGHT = 1.08 * LETTER, 1.25
-# Part of a name of fewer letters says nothing.
-FEWEST_LETTERS = 7
+LETTER_WIDTH, LINE_HEIGHT = 1.08 * style.LETTER, 1.25
+# Fewer letters of a name say nothing.
+MIN_LETTERS = 7
 
 
 class Block(NamedTuple):
@@ -113,42 +88,42 @@ def plot_icicle(
         raise ValueError("tree must have at least one leaf; got an empty tree")
     check_count("max_nodes", max_nodes, 1)
     shown = display(tree)
-    classes, cut = groups("labels", labels, tree, shown), groups("clusters", clusters, tree, shown)
-    naming = Naming(tree, shown, classes, cut, names, texts, Shares(MOST, NEARLY_ALL))
-    tops = np.empty(0, np.int64) if cut is None else whole_nodes(tree, cut)
+    classes = groups.group_labels("labels", labels, tree, shown)
+    cut = groups.group_labels("clusters", clusters, tree, shown)
+    naming = Naming(tree, shown, classes, cut, names, texts, min_label_share=groups.MOST)
+    tops = np.empty(0, np.int64) if cut is None else groups.whole_nodes(tree, cut)
     found = _placed(tree, shown, _largest(tree, shown, tops, max_nodes))
     rows = max(block.row + block.n_rows for block in found)
-    ax = ax or new_axes(10, 0.95 + ROW * rows)
+    ax = ax or style.new_axes(10, 0.95 + ROW * rows)
     ax.set(xlim=(0, 1), ylim=(rows, 0), yticks=[])
     ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
     ax.tick_params(axis="x", labelsize=FONT)
     faces, is_by_cluster = _faces(found, cut, classes)
     outlined = [block for block in found if is_by_cluster and block.node in set(tops.tolist())]
-    settle(ax)
+    style.settle(ax)
     legend = _legend(found, bool(outlined), classes is not None and not is_by_cluster)
-    ax.set_xlabel(wrapped(legend, ax, FONT), fontsize=FONT, **AS_IT_IS)
-    ax.set_title(title or _title(tree, found, cut), loc="left", fontsize=11, color=INK, **AS_IT_IS)
-    hide_spines(ax, ("top", "left", "right", "bottom"))
-    settle(ax)
-    _draw(ax, found, faces)
-    _outline(ax, outlined, rows)
+    ax.set_xlabel(style.wrapped(legend, ax, FONT), fontsize=FONT, **AS_IT_IS)
+    style.set_title(ax, title or groups.default_title(tree, cut, len(found), "groups"), color=INK)
+    style.hide_spines(ax, ("top", "left", "right", "bottom"))
+    style.settle(ax)
+    _draw(ax, found, faces, outlined, rows)
     for block, face, name in zip(found, faces, _names(found, naming), strict=True):
         _write(ax, block, name, tree.size(block.node), face)
     return ax
 
 
-# What is drawn ----------------------------------------------------------------------------------------------------
+# What is drawn ------------------------------------------------------------------------------------------------------
 
 
 def _largest(tree: Tree, shown: Display, tops: Labels, max_nodes: int) -> Blocks:
-    """As many blocks as may be: those of the smallest least size that gives few enough, or of fewer rows."""
+    """Return as many blocks as may be: those of the smallest least size that gives few enough, or of fewer rows."""
     is_kept = np.zeros(tree.n_ids, np.bool_)
     is_kept[tops[tops >= 0]] = True
 
-    def found(least: int, rows: int = MOST_ROWS) -> Blocks:
-        return blocks(tree, shown.starts, 0, tree.n_leaves, least, is_kept, rows)
+    def found(min_size: int, rows: int = MAX_ROWS) -> Blocks:
+        return blocks(tree, shown.starts, 0, tree.n_leaves, min_size, is_kept, rows)
 
-    low, high = default_size(tree.n_leaves), tree.n_leaves + 1
+    low, high = groups.default_size(tree.n_leaves), tree.n_leaves + 1
     if len(found(low).nodes) <= max_nodes:
         return found(low)
     while high - low > 1:
@@ -157,29 +132,29 @@ def _largest(tree: Tree, shown: Display, tops: Labels, max_nodes: int) -> Blocks
     # Where many groups are of one size, the next smaller one gives far too many; its upper rows may be more than these.
     per_row = np.cumsum(np.bincount(found(low).rows))
     upper = found(low, int((per_row <= max_nodes).sum()))
-    return max(found(high), upper, key=lambda shown_ones: len(shown_ones.nodes))
+    return max(found(high), upper, key=lambda some: len(some.nodes))
 
 
 def _placed(tree: Tree, shown: Display, found: Blocks) -> list[Block]:
-    """Blocks with their places; the last ones reach down to the bottom."""
+    """Return blocks with their places; the last ones reach down to the bottom."""
     n, rows = tree.n_leaves, int(found.rows.max()) + 1
     is_last = np.ones(len(found.nodes), np.bool_)
     is_last[found.parents[1:]] = False
     starts, sizes = shown.starts[found.nodes] / n, tree.sizes()[found.nodes] / n
-    heights = np.where(is_last, rows - found.rows + MORE_ROWS, 1.0)
+    heights = np.where(is_last, rows - found.rows + EXTRA_ROWS, 1.0)
     columns = (found.nodes, found.rows, heights, starts, sizes, is_last)
     return [Block(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _faces(found: list[Block], cut: LabelGroups | None, classes: LabelGroups | None) -> tuple[list[Any], bool]:
-    """The color of each block, and whether it is that of its cluster."""
+    """Return the color of each block, and whether it is that of its cluster."""
     if cut is not None:
-        codes = [cut.code(block.node) if cut.share(block.node) >= NEARLY_ALL else -1 for block in found]
+        codes = [cut.code(block.node, groups.NEARLY_ALL) for block in found]
         # A cut far below what is drawn colors nothing.
         if max(codes) >= 0:
-            slots = cluster_slots(cut.named.values, [code for code in codes if code >= 0])
+            colors = style.cluster_colors(cut.values, codes)
             mixed = [PALE if block.is_last else PALER for block in found]
-            return [PALETTE[slots[code]] if code >= 0 else mixed[i] for i, code in enumerate(codes)], True
+            return [colors.get(code, other) for code, other in zip(codes, mixed, strict=True)], True
     if classes is None:
         return ["#88AACC" if block.is_last else "#CCDDEE" for block in found], False
     return [_by_label(classes, block.node) for block in found], False
@@ -187,14 +162,27 @@ def _faces(found: list[Block], cut: LabelGroups | None, classes: LabelGroups | N
 
 def _by_label(classes: LabelGroups, node: int) -> Any:
     code = classes.code(node)
-    return PALER if code < 0 else mixed_with(PALETTE[code % len(PALETTE)], PALER, classes.share(node))
+    return PALER if code < 0 else style.mixed_with(style.label_color(code), PALER, classes.share(node))
 
 
-# Words ------------------------------------------------------------------------------------------------------------
+def _draw(ax: Axes, found: list[Block], faces: list[Any], outlined: list[Block], rows: float) -> None:
+    """Draw all blocks, and outlines of some with all that is in them."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.patches import Rectangle
+
+    for block, face in zip(found, faces, strict=True):
+        corner = (block.start, block.row)
+        ax.add_patch(Rectangle(corner, block.width, block.n_rows, facecolor=face, edgecolor="white", linewidth=0.8))
+    corners = [(b.start, b.row, b.start + b.width) for b in outlined]
+    boxes = [[(left, top), (right, top), (right, rows), (left, rows)] for left, top, right in corners]
+    ax.add_collection(PolyCollection(boxes, facecolors="none", edgecolors=INK, linewidths=1.2), autolim=False)
+
+
+# Words --------------------------------------------------------------------------------------------------------------
 
 
 def _names(found: list[Block], naming: Naming) -> list[str]:
-    """A name for each block: those of a row have no points in common."""
+    """Return a name for each block, row by row: blocks of a row have no points in common."""
     names = [""] * len(found)
     for row in {block.row for block in found}:
         places = [i for i, block in enumerate(found) if block.row == row]
@@ -203,16 +191,8 @@ def _names(found: list[Block], naming: Naming) -> list[str]:
     return names
 
 
-def _title(tree: Tree, found: list[Block], cut: LabelGroups | None) -> str:
-    n_clusters = 0 if cut is None else len(cut.named.names)
-    said = counted(tree.n_leaves, "point") + (f" in {counted(n_clusters, 'cluster')}" if n_clusters else "")
-    if len(found) > 1:
-        return f"{said}, {len(found)} groups"
-    return said if tree.n_leaves == 1 else f"{said}, no split into two groups of some size"
-
-
 def _legend(found: list[Block], has_outlines: bool, is_paler: bool) -> str:
-    """What can be seen, and what it means."""
+    """Return the meaning of what can be seen."""
     signs = {
         "gaps: single points and groups too small to draw": sum(b.width for b in found if b.is_last) < 1 - 1e-9,
         "outlined: the clusters": has_outlines,
@@ -223,28 +203,19 @@ def _legend(found: list[Block], has_outlines: bool, is_paler: bool) -> str:
 
 
 def _write(ax: Axes, block: Block, name: str, size: int, face: Any) -> None:
-    """Name and size inside the block: across if there is room, upright if there is that way, otherwise nothing."""
-    em = FONT * ax.figure.dpi / 72
+    """Write name and size inside the block: across if there is room, else upright, else not at all."""
+    em = style.em(ax, FONT)
     wide = block.width * ax.bbox.width - 0.25 * em
     high = block.n_rows * ax.bbox.height / abs(np.diff(ax.get_ylim())[0]) - 0.25 * em
     text, turned = _fitting(name, f"{size:,}", wide / em, high / em)
     if text:
-        middle = block.start + block.width / 2, block.row + block.n_rows / 2
-        ax.text(
-            *middle,
-            text,
-            ha="center",
-            va="center",
-            rotation=turned,
-            fontsize=FONT,
-            color=ink_on(face),
-            linespacing=1.1,
-            **AS_IT_IS,
-        )
+        x, y = block.start + block.width / 2, block.row + block.n_rows / 2
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": FONT, "linespacing": 1.1}
+        ax.text(x, y, text, rotation=turned, color=style.ink_on(face), **look, **AS_IT_IS)
 
 
 def _fitting(name: str, size: str, wide: float, high: float) -> tuple[str, int]:
-    r"""What fits into a block of a width and a height, in ems, and how it is turned.
+    r"""Return what fits into a block of a width and a height, in ems, and its rotation.
 
     >>> _fitting("cats", "12", 6, 3), _fitting("cats", "12", 1.5, 7), _fitting("cats", "12", 1.5, 1)
     (('cats\n(12)', 0), ('cats  (12)', 90), ('', 0))
@@ -259,33 +230,13 @@ def _fitting(name: str, size: str, wide: float, high: float) -> tuple[str, int]:
     # Nothing fits as a whole: the direction that shows more of the name.
     across, along, turned = max((wide, high, 0), (high, wide, 90))
     letters = int(across / LETTER_WIDTH)
-    has_room = name and letters >= FEWEST_LETTERS and along >= LINE_HEIGHT
-    return (shortened(name, letters), turned) if has_room else ("", 0)
+    has_room = name and letters >= MIN_LETTERS and along >= LINE_HEIGHT
+    return (style.shortened(name, letters), turned) if has_room else ("", 0)
 
 
 def _ways(name: str, size: str, letters: int) -> list[str]:
-    """Ways to write a name and a size, the best first."""
+    """Return ways to write a name and a size, the best first."""
     if not name:
         return [size]
     wrapped = "\n".join(textwrap.wrap(name, max(letters, 1), break_long_words=False, break_on_hyphens=False))
     return [f"{name}\n({size})", f"{name}  ({size})", f"{wrapped}\n({size})", name, wrapped]
-
-
-# Drawing ----------------------------------------------------------------------------------------------------------
-
-
-def _draw(ax: Axes, found: list[Block], faces: list[Any]) -> None:
-    from matplotlib.patches import Rectangle
-
-    for block, face in zip(found, faces, strict=True):
-        corner = (block.start, block.row)
-        ax.add_patch(Rectangle(corner, block.width, block.n_rows, facecolor=face, edgecolor="white", linewidth=0.8))
-
-
-def _outline(ax: Axes, found: list[Block], rows: float) -> None:
-    """Around each cluster and all that is in it."""
-    from matplotlib.collections import PolyCollection
-
-    corners = [(b.start, b.row, b.start + b.width) for b in found]
-    boxes = [[(left, top), (right, top), (right, rows), (left, rows)] for left, top, right in corners]
-    ax.add_collection(PolyCollection(boxes, facecolors="none", edgecolors=INK, linewidths=1.2), autolim=False)

@@ -2,10 +2,9 @@
 
 A file begins with eight bytes that say what it is. Then come the arrays, each at the beginning of a page (those
 smaller than a page at a multiple of 64), so that they can be memory-mapped; blocks of zeros are not written, and the
-file has holes there. Last is the header: JSON
-that names the kind of contents, the arrays in their order with dtype, shape and a CRC-32 for each block of 1 MiB, and
-whatever the contents need. The final bytes say where the header begins, its length, the number of the format and a
-CRC-32 of all that.
+file has holes there. Last is the header: JSON that names the kind of contents, the arrays in their order with dtype,
+shape and a CRC-32 for each block of 1 MiB, and further data of the contents. The final bytes say where the header
+begins, its length, the number of the format and a CRC-32 of all that.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ class Container:
     """The contents of a file.
 
     ``arrays`` are private to this process: they can be written to, and the file stays as it is. They are read from
-    disk when they are used. Checksums are compared when somebody asks, with the bytes in the file.
+    disk when they are used. Checksums are compared on request (:meth:`verify`), with the bytes in the file.
     """
 
     def __init__(self, path: Path, kind: str, header: dict[str, Any], file: int):

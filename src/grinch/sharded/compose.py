@@ -14,7 +14,7 @@ from grinch.tree import Tree
 Numbers = npt.NDArray[np.int64]
 
 
-class Merges(NamedTuple):
+class MergeList(NamedTuple):
     """A tree as its merges: ``pairs[k]`` become node n + k, at ``scores[k]``; nodes 0 to n - 1 are the leaves."""
 
     pairs: Labels
@@ -28,8 +28,8 @@ class Merges(NamedTuple):
         return Tree.from_merges(self.pairs, self.scores, ceiling)
 
 
-def merges_of(tree: Tree) -> Merges:
-    """The merges of a tree, children before parents.
+def merges_of(tree: Tree) -> MergeList:
+    """Return the merges of a tree, children before parents.
 
     >>> merges_of(Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])).pairs.tolist()
     [[0, 1], [2, 3]]
@@ -37,13 +37,13 @@ def merges_of(tree: Tree) -> Merges:
     nodes = tree.internal_nodes()[::-1]
     number = np.arange(tree.n_ids)
     number[nodes] = tree.n_leaves + np.arange(len(nodes))
-    return Merges(number[tree.child_pairs()[nodes]].reshape(-1, 2).astype(np.int64), tree.scores[nodes])
+    return MergeList(number[tree.child_pairs()[nodes]].reshape(-1, 2).astype(np.int64), tree.scores[nodes])
 
 
-def compose_merges(top: Merges, parts: Sequence[Merges], rows: Sequence[Numbers]) -> Merges:
+def compose_merges(top: MergeList, parts: Sequence[MergeList], rows: Sequence[Numbers]) -> MergeList:
     """Return the tree in which each leaf i of ``top`` is ``parts[i]``, whose leaf j is called ``rows[i][j]``.
 
-    >>> pair, top = Merges(np.array([[0, 1]]), np.array([0.9])), Merges(np.array([[0, 1]]), np.array([0.1]))
+    >>> pair, top = MergeList(np.array([[0, 1]]), np.array([0.9])), MergeList(np.array([[0, 1]]), np.array([0.1]))
     >>> compose_merges(top, [pair, pair], [np.array([0, 3]), np.array([1, 2])]).tree().to_newick(lengths=False)
     '((0,3),(1,2));'
     """
@@ -56,16 +56,16 @@ def compose_merges(top: Merges, parts: Sequence[Merges], rows: Sequence[Numbers]
         roots[i] = number[-1]
         done += len(part.pairs)
     number = np.concatenate([roots, n + done + np.arange(len(top.pairs))])
-    return Merges(
+    return MergeList(
         np.concatenate([*pairs, number[top.pairs]]).reshape(-1, 2).astype(np.int64),
         np.concatenate([*(part.scores for part in parts), top.scores]),
     )
 
 
-def without(top: Merges, is_empty: npt.NDArray[np.bool_]) -> Merges:
-    """The merges of the leaves that are not empty, counted from 0 in their order.
+def without(top: MergeList, is_empty: npt.NDArray[np.bool_]) -> MergeList:
+    """Return the merges of the leaves that are not empty, counted from 0 in their order.
 
-    >>> top = Merges(np.array([[0, 1], [2, 3]]), np.array([0.9, 0.1]))
+    >>> top = MergeList(np.array([[0, 1], [2, 3]]), np.array([0.9, 0.1]))
     >>> without(top, np.array([False, True, False])).pairs.tolist()
     [[1, 0]]
     """
@@ -83,11 +83,11 @@ def without(top: Merges, is_empty: npt.NDArray[np.bool_]) -> Merges:
             place[n + k] = len(kept) + len(pairs)
             pairs.append(sides)
             scores.append(float(top.scores[k]))
-    return Merges(np.array(pairs, np.int64).reshape(-1, 2), np.array(scores, np.float64))
+    return MergeList(np.array(pairs, np.int64).reshape(-1, 2), np.array(scores, np.float64))
 
 
-def subtree(tree: Tree, node: int) -> tuple[Merges, Numbers]:
-    """The tree under a node, and which leaves of the whole its leaves are, in their order."""
+def subtree(tree: Tree, node: int) -> tuple[MergeList, Numbers]:
+    """Return the tree under a node, and the leaves of the whole that its leaves are, in their order."""
     stack, internal = [int(node)], []
     children, offset = tree.child_pairs(), tree.offset
     while stack:
@@ -100,4 +100,4 @@ def subtree(tree: Tree, node: int) -> tuple[Merges, Numbers]:
     number[leaves] = np.arange(len(leaves))
     nodes = np.array(internal[::-1], np.int64)
     number[nodes] = len(leaves) + np.arange(len(nodes))
-    return Merges(number[children[nodes]].reshape(-1, 2), tree.scores[nodes]), leaves
+    return MergeList(number[children[nodes]].reshape(-1, 2), tree.scores[nodes]), leaves

@@ -182,7 +182,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return self.fit_and_cut(X, ids)
 
     def fit_and_cut(self, X: Any, ids: Any, is_cut: bool = False) -> Self:
-        """Fit; ``is_cut`` if neighbours are to be found as well, by the same workers."""
+        """Fit, and with ``is_cut`` also find the neighbours that the automatic cut needs, by the same workers."""
         model = self._checked_model()
         folder = check_folder(Path(tempfile.mkdtemp(prefix="grinch-") if self.folder is None else self.folder))
         # A folder of our own goes with the model, or with a fit that fails.
@@ -230,7 +230,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
             return run, names
 
     def fit_predict(self, X: Any, y: Any = None, *, ids: Any = None) -> Labels:
-        """The flat clusters of X; those of the automatic cut are found by the same workers as the tree."""
+        """Fit X and return its flat clusters; the same workers find the neighbours for the automatic cut."""
         is_automatic = self.n_clusters is None and self.threshold is None
         return self.fit_and_cut(X, ids, is_cut=is_automatic or bool(self.noise)).labels_
 
@@ -332,7 +332,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return self._automatic().joined(None, self.min_cluster_size)
 
     def _automatic(self) -> cuts.AutomaticCut:
-        """The cut whose clusters last longest. Who is near whom is found by workers, as the tree was."""
+        """Return the cut whose clusters persist longest; workers find the neighbours it needs, once."""
         run = self._check_fitted()
         if self._cut is None and is_opened(run):
             # The upper tree has nodes of which no summary is kept.
@@ -358,7 +358,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
             run_graph(run, workers)
 
     def branch(self, i: int) -> tuple[Tree, Labels, Any]:
-        """The tree of branch ``i``, the numbers of its points in the whole by leaf, and their rows, read from disk."""
+        """Return the tree of branch ``i``, the numbers of its points in the whole by leaf, and their rows."""
         run = self._check_kept()
         if not 0 <= i < len(run.sizes) or not run.sizes[i]:
             raise ValueError(f"i must be the number of a branch with points, 0 to {len(run.sizes) - 1}; got {i!r}")
@@ -366,7 +366,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return found.merges.tree(self._ceiling()), found.numbers, trees.rows_of(run.job, i)
 
     def to_grinch(self) -> Grinch:
-        """The same tree as a model in memory, which can do all that :class:`~grinch.Grinch` can.
+        """Return the same tree as a model in memory, which can do all that :class:`~grinch.Grinch` can.
 
         It takes about three times as much memory as the vectors.
         """
@@ -440,7 +440,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return self._run
 
     def _check_kept(self) -> Run:
-        """The run, whose files must still be there."""
+        """Return the run, whose files must still be there."""
         run = self._check_fitted()
         if not is_kept(run):
             raise FileNotFoundError(
@@ -475,7 +475,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         return whole
 
     def _misses_memory(self) -> tuple[int, int] | None:
-        """What the model would take and what there is, in bytes, if that is not enough."""
+        """Return the bytes that the model would take and those that are free, if these are not enough."""
         room = available_memory()
         rows = self._run.job.rows
         # An entry of a sparse row takes as much as two numbers of a dense one.
@@ -493,7 +493,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
 
 
 def _named(parameters: dict[str, Any]) -> list[tuple[str, str]]:
-    """Parameters as texts that are the same in another process; functions by their names."""
+    """Return parameters as texts that are the same in another process; functions by their names."""
     return [(name, _name_of(value)) for name, value in sorted(parameters.items())]
 
 

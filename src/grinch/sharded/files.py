@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.io.points import FileError
+from grinch.io.rows import taken
 from grinch.io.write import replacing
 
 ARRAY, SPARSE, RECORDS = ".npy", ".csr.npz", ".pickle"
@@ -39,7 +40,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def write_rows(path: Path, rows: Any) -> int:
-    """Write a matrix, or a list of records, to ``path`` with an ending of its own; how many bytes that were."""
+    """Write a matrix, or a list of records, to ``path`` with an ending of its own; return the bytes."""
     is_array, is_sparse = isinstance(rows, np.ndarray), scipy.sparse.issparse(rows)
     target = path.with_name(path.name + (ARRAY if is_array else SPARSE if is_sparse else RECORDS))
     with replacing(target, "wb") as out:
@@ -52,48 +53,41 @@ def write_rows(path: Path, rows: Any) -> int:
     return target.stat().st_size
 
 
-def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None)) -> Any:
-    """Some of the rows that were written to ``path``: a range, or those at ascending positions."""
-    array = path.with_name(path.name + ARRAY)
+def read_rows(path: Path, part: slice | npt.NDArray[np.int64] = slice(None), is_mapped: bool = False) -> Any:
+    """Read some of the rows that were written to ``path``: a range, or those at ascending positions.
+
+    With ``is_mapped``, all of a matrix, which is then read from disk on access.
+    """
+    array, sparse, records = (path.with_name(path.name + ending) for ending in (ARRAY, SPARSE, RECORDS))
     if array.exists():
         # What is mapped counts as memory of the process, so it is mapped no longer than it takes to copy.
         with _reading(array):
-            return np.array(np.load(array, mmap_mode="r")[part])
-    sparse = path.with_name(path.name + SPARSE)
+            rows = np.load(array, mmap_mode="r")
+            return rows if is_mapped else np.array(rows[part])
     if sparse.exists():
         with _reading(sparse), open(sparse, "rb") as file:
             return scipy.sparse.load_npz(file)[part]
-    kept = path.with_name(path.name + RECORDS)
-    with _reading(kept), open(kept, "rb") as file:
-        records = pickle.load(file)
-    return records[part] if isinstance(part, slice) else [records[i] for i in part.tolist()]
-
-
-def mapped_rows(path: Path) -> Any:
-    """The rows that were written to ``path``; a matrix is read as it is looked at."""
-    array = path.with_name(path.name + ARRAY)
-    if not array.exists():
-        return read_rows(path)
-    with _reading(array):
-        return np.load(array, mmap_mode="r")
+    with _reading(records), open(records, "rb") as file:
+        found = pickle.load(file)
+    return found[part] if isinstance(part, slice) else taken(found, part)
 
 
 def write_arrays(path: Path, **arrays: npt.NDArray[Any]) -> int:
-    """Write arrays under their names; how many bytes that were."""
+    """Write arrays under their names; return the bytes."""
     with replacing(path, "wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]
     return path.stat().st_size
 
 
 def read_arrays(path: Path, *names: str) -> list[npt.NDArray[Any]]:
-    """The arrays of these names."""
+    """Read the arrays of these names."""
     # numpy would leave the file open if it is damaged.
     with _reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
         return [found[name] for name in names]
 
 
 def read_part(path: Path, starts: str, i: int, *names: str) -> tuple[int, list[npt.NDArray[Any]]]:
-    """Of the arrays of these names, what belongs to ``i``, from ``starts[i]`` on; nothing else of the file is read.
+    """Read of the arrays of these names what belongs to ``i``, from ``starts[i]`` on, and nothing else of the file.
 
     Returns where that begins, and the parts.
     """
@@ -104,7 +98,7 @@ def read_part(path: Path, starts: str, i: int, *names: str) -> tuple[int, list[n
 
 
 def _read_range(archive: zipfile.ZipFile, file: BinaryIO, name: str, first: int, count: int) -> npt.NDArray[Any]:
-    """Some of an array of one dimension. It is stored as it is, so its values are found by their place."""
+    """Read some of an array of one dimension, which is stored as it is, so that values are found by their place."""
     info = archive.getinfo(f"{name}.npy")
     file.seek(info.header_offset + 26)
     file.seek(sum(struct.unpack("<HH", file.read(4))), 1)  # the lengths of its name and of what else is there

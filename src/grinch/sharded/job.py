@@ -33,7 +33,7 @@ class RunFolder:
         return self.folder.parent
 
     def path(self, stage: str, name: str) -> Path:
-        """The file of a stage."""
+        """Return the file of a stage."""
         return self.folder / stage / name
 
 
@@ -71,7 +71,7 @@ class Job(RunFolder):
 
 
 def piece_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    """A task for each piece of the input, of the stages that go piece by piece."""
+    """Return a task for each piece of the input, of the stages that go piece by piece."""
     return {piece_name(piece): (job, piece) for piece in range(job.n_pieces)}
 
 
@@ -96,7 +96,7 @@ _held: dict[Path, int] = {}
 
 
 def check_folder(folder: Path) -> Path:
-    """A folder to work in; made if there is none."""
+    """Return a folder to work in; make it if there is none."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,7 +105,7 @@ def check_folder(folder: Path) -> Path:
 
 
 def stages_folder(home: Path, stamp: str) -> Path:
-    """Where the stages of a run are, by all that it depends on: files of two runs never get mixed."""
+    """Return the folder of the stages of a run, by all that it depends on: files of two runs never get mixed."""
     return home / f"{STAGES}{stamp[:16]}"
 
 
@@ -165,7 +165,7 @@ SAMPLE_PER_BRANCH = 64
 
 
 def choose_n_shards(given: Any, n_points: int) -> int:
-    """The number of shards asked for, or one that suits the data.
+    """Return the number of shards asked for, or one that suits the data.
 
     >>> choose_n_shards("auto", 1_000_000), choose_n_shards("auto", 10**9), choose_n_shards(5, 1_000_000)
     (8, 1024, 5)
@@ -176,7 +176,7 @@ def choose_n_shards(given: Any, n_points: int) -> int:
 
 
 def choose_sample_size(given: Any, n_points: int, n_shards: int) -> int:
-    """The size of the sample asked for, or one that suits the number of points.
+    """Return the size of the sample asked for, or one that suits the number of points.
 
     >>> [choose_sample_size("auto", n, choose_n_shards("auto", n)) for n in (10**5, 10**6, 10**7, 10**8)]
     [31600, 100000, 316200, 400000]

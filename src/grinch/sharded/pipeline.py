@@ -23,11 +23,11 @@ class Run:
 
 
 def run_stages(job: Job, workers: Workers) -> Run:
-    """Everything from the sample to the upper tree; what is finished already is not done again."""
+    """Run everything from the sample to the upper tree; what is finished already is not done again."""
     stages: dict[str, Stage] = {}
     run = _runner(job, workers, stages)
     run(skeleton.SAMPLE, skeleton.run_sample, piece_tasks(job))
-    run(skeleton.STAGE, skeleton.run, skeleton.tasks(job))
+    run(skeleton.STAGE, skeleton.run, {skeleton.NAME: (job,)})
     plan = skeleton.load(job.folder, job.stamp)
     run(route.STAGE, route.run, piece_tasks(job))
     moved = 0
@@ -38,12 +38,12 @@ def run_stages(job: Job, workers: Workers) -> Run:
     built = run(trees.STAGE, trees.run, skeleton.shard_tasks(job))
     by_branch = {int(branch): size for result in built.values() for branch, size in result["sizes"].items()}
     sizes = [by_branch[branch] for branch in range(plan.n_branches)]
-    run(top.STAGE, top.run, top.tasks(job, sizes))
+    run(top.STAGE, top.run, {top.NAME: (job, sizes)})
     return Run(job, stages, sizes, moved)
 
 
 def run_graph(run: Run, workers: Workers | Here) -> None:
-    """Who is near whom, for cuts that look at neighbours; what each stage took is added to the run."""
+    """Find the neighbour graph for the automatic cut; what each stage took is added to the run."""
     go = _runner(run.job, workers, run.stages)
     asked = go(graph.ASKING, graph.ask, graph.asking_tasks(run.job, run.sizes))
     k = max(int(result["k"]) for result in asked.values())
@@ -51,17 +51,17 @@ def run_graph(run: Run, workers: Workers | Here) -> None:
 
 
 def has_graph(run: Run) -> bool:
-    """Whether it is known who is near whom."""
+    """Tell whether the neighbour graph is known."""
     return graph.JOINING in run.stages
 
 
 def is_kept(run: Run) -> bool:
-    """Whether the trees of a run are still in its folder, and not those of another."""
+    """Tell whether the trees of a run are still in its folder, and not those of another."""
     return are_trees_there(run.job, run.job.stamp, skeleton.load(run.job.folder, run.job.stamp).n_shards)
 
 
 def are_trees_there(run: RunFolder, stamp: str, n_shards: int) -> bool:
-    """Whether the trees of a run are in its folder; ``stamp`` is that of its job."""
+    """Tell whether the trees of a run are in its folder; ``stamp`` is that of its job."""
     stages: list[tuple[str, Callable[..., Any], list[str]]]
     shards = [shard_name(shard) for shard in range(n_shards)]
     stages = [(trees.STAGE, trees.run, shards), (top.STAGE, top.run, [top.NAME])]
@@ -73,12 +73,12 @@ def are_trees_there(run: RunFolder, stamp: str, n_shards: int) -> bool:
 
 
 def is_opened(run: Run) -> bool:
-    """Whether branches were opened, so that leaves of the upper tree may be parts of them."""
+    """Tell whether branches were opened, so that leaves of the upper tree may be parts of them."""
     return run.job.is_exact and run.job.repair and len(run.sizes) > 1
 
 
 def _runner(job: Job, workers: Workers | Here, stages: dict[str, Stage]) -> Callable[..., dict[str, Any]]:
-    """What runs a stage, and writes down what it took."""
+    """Return a function that runs a stage and records what it took."""
 
     def run(stage: str, task: Callable[..., Any], tasks: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
         begun = time.perf_counter()

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 import grinch
 from grinch import cuts
 from grinch._types import Ids, Labels
 from grinch.io.read import FileError
-from grinch.io.rows import taken
+from grinch.io.rows import joined, taken
 from grinch.io.write import replacing
 from grinch.linkage.base import VectorLinkage
 from grinch.sharded.compose import compose_merges, subtree
@@ -61,7 +60,7 @@ class Record:
 
 
 def read_record(folder: Path) -> Record | None:
-    """What is known of the run in a folder; None if nothing is."""
+    """Return what is known of the run in a folder; None if nothing is."""
     path = folder / FILE
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -130,19 +129,19 @@ def _read_ids(path: Path, kind: str) -> list[Any]:
 
 
 def write_mark(folder: Path, command: str | None) -> None:
-    """Say of a folder that it is one of runs, and by which command."""
+    """Mark a folder as one of runs, with the command that goes on."""
     with replacing(folder / MARK) as file:
         file.write("Stages of a run of grinch cluster with many workers. Remove the folder to begin again.\n")
         file.write(f"{command}\n" if command else "")
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a run, finished or not."""
+    """Tell whether a folder is that of a run, finished or not."""
     return (folder / FILE).exists() or (folder / MARK).exists()
 
 
 def whole_tree(run: RunFolder, ceiling: float | None) -> Tree:
-    """The tree of all points of a run, of its branches and the upper tree."""
+    """Return the tree of all points of a run, of its branches and the upper tree."""
     merges, branches, nodes = top.load(run)
     parts, numbers = [], []
     for branch, node in zip(branches.tolist(), nodes.tolist(), strict=True):
@@ -206,7 +205,7 @@ class FinishedRun:
         return owners, leaves
 
     def rows_at(self, numbers: Any) -> Any:
-        """The rows of these points, dense or CSR; None for records."""
+        """Return the rows of these points, dense or CSR; None for records."""
         if self.metric is None:
             return None
         owners, leaves = (some[numbers] for some in self._places)
@@ -217,14 +216,11 @@ class FinishedRun:
             order.append(at)
         if not parts:
             return np.empty((0, self._about.n_features), np.float32)
-        back = np.argsort(np.concatenate(order))
-        if scipy.sparse.issparse(parts[0]):
-            return scipy.sparse.vstack(parts, format="csr")[back]
-        return np.concatenate(parts)[back]
+        return taken(joined(parts), np.argsort(np.concatenate(order)))
 
 
 def _going_on(folder: Path) -> str:
-    """How the run in a folder goes on."""
+    """Say how the run in a folder goes on."""
     try:
         lines = (folder / MARK).read_text(encoding="utf-8").splitlines()[1:]
     except OSError:

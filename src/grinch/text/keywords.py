@@ -176,7 +176,7 @@ class _Rows(NamedTuple):
 
 
 def cluster_terms(X: Any, labels: npt.ArrayLike, names: NamesOrColumns, n: int = 10) -> Keywords:
-    """The columns that weigh more in a cluster than in all rows, from the sums of its rows.
+    """Return the columns that weigh more in a cluster than in all rows, from the sums of its rows.
 
     A column with mean m in the cluster and M in all rows weighs m log(1 + m / M).
 

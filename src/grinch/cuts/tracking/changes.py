@@ -1,20 +1,20 @@
-"""What happened to clusters from one version to the next.
+"""Changes of clusters from one version to the next.
 
-Four kinds of change say, together, whose points changed and how:
+Four kinds of change together say which clusters have other points:
 
 =========  =========================================================================================================
 born       a cluster with an id that was never given before; ``count`` is its size, ``others`` the clusters that its
            points were in
 dissolved  a cluster that is no more; ``count`` is how many points it had, ``others`` the clusters they went to
-grew       ``count`` points came to a cluster that lives on; ``others`` are the clusters they were in
-shrank     ``count`` points left a cluster that lives on; ``others`` are the clusters they went to
+grew       ``count`` points came to a cluster that continues; ``others`` are the clusters they were in
+shrank     ``count`` points left a cluster that continues; ``others`` are the clusters they went to
 =========  =========================================================================================================
 
-A cluster can have grown and shrunk at once; one that has none of the four has the same points as before. Two more kinds
-say what else there was to it:
+A cluster can have grown and shrunk at once; one with none of the four has the same points as before. Two more kinds add
+to these:
 
 =========  =========================================================================================================
-split      part of a cluster that lives on is a cluster of its own now: ``others`` are those that were born of it, and
+split      part of a cluster that continues is a cluster of its own now: ``others`` are those that were born of it, and
            ``count`` how many of its points they have
 merged     clusters that are no more went into this one, more of each than into any other: ``others`` are these, and
            ``count`` is how many points came from them
@@ -42,17 +42,18 @@ from grinch.tree.links import NONE, Links, is_leaf, left, right
 KINDS = ("born", "dissolved", "split", "merged", "grew", "shrank")
 # Points that were in no cluster before.
 NOWHERE = -1
-# How many points a change shows.
+# The number of points that a change shows.
 N_EXEMPLARS = 3
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something that happened to a cluster.
+    """A change of a cluster.
 
     ``version``: the version in which it happened; ``cut``: the name of the cut; ``kind``: one of :data:`KINDS`;
-    ``cluster``: its id; ``others``: ids of the clusters that had to do with it; ``size``: how many points it has now;
-    ``count``: how many points it is about; ``exemplars``: the positions of a few of these points, the oldest first.
+    ``cluster``: its id; ``others``: ids of the other clusters involved; ``size``: the number of its points now;
+    ``count``: the number of points that the change is about; ``exemplars``: the positions of a few of them, the
+    oldest first.
 
     >>> Change(3, "news", "split", cluster=7, others=(12,), size=40, count=9, exemplars=(4, 17, 20)).kind
     'split'
@@ -69,10 +70,10 @@ class Change:
 
 
 class Parts(NamedTuple):
-    """Where points were and where they are: ``counts[i]`` points of cluster ``old[i]`` are in cluster ``new[i]`` now.
+    """Moves of points: ``counts[i]`` points of cluster ``old[i]`` are in cluster ``new[i]`` now.
 
     Both are ids; NOWHERE as the old one for new points. Each pair is there at most once. ``removed``: by old cluster,
-    how many points were removed.
+    the number of points that were removed.
     """
 
     old: Labels
@@ -82,7 +83,7 @@ class Parts(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A change, and which of the parts it is about; ``removed``: whether points that were removed are among them."""
+    """A change, and the parts it is about; ``removed``: whether removed points are among them."""
 
     kind: str
     cluster: int
@@ -157,7 +158,7 @@ def find_changes(parts: Parts) -> list[Found]:
 
 
 class Moved(NamedTuple):
-    """Where the points of clusters that changed were before, in groups that moved together.
+    """The points of clusters that changed, in groups that moved together.
 
     By group: the cluster it was in (NOWHERE for new points), the one it is in, how many points it has, and the node
     above them. By point that was removed: the cluster it was in, and its position.

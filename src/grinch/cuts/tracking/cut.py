@@ -1,4 +1,4 @@
-"""A cut that follows a growing tree: which nodes are its clusters, and the ids that stay with them.
+"""A cut that follows a growing tree: its clusters, and the ids that stay with them.
 
 A cluster of an automatic cut may have several parts, each of which is a node: small groups join clusters when the cut
 is made. As the tree changes, parts stay in their cluster, and a new part is a cluster of its own.
@@ -11,26 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import Counts, Labels, Slots
+from grinch._types import Counts, Flags, Labels, Slots
 from grinch.cuts.choice import Choice
 from grinch.cuts.n_cluster_cut import NEVER, Splits
 from grinch.cuts.tracking import cut_nodes, identity
 from grinch.cuts.tracking.changes import NOWHERE, Change, Moved
-from grinch.cuts.tracking.cut_nodes import Local, cut_into, cut_sizeable
 from grinch.cuts.tracking.follower import Follower, GrowingTree, Region
-from grinch.cuts.tracking.identity import ABOVE, NEW, Pieces
+from grinch.cuts.tracking.identity import ABOVE, NEW
 
-# The automatic cut of fewer points than this says little: it is made again each time they have doubled.
+# The automatic cut of fewer points than this is uncertain: it is made again each time they have doubled.
 FEW_POINTS = 256
-# What says how a cut is made.
+# The fields of a choice that a tracked cut has.
 CUT_BY = ("n_clusters", "threshold", "cut", "layer")
 
 
 class Drift(NamedTuple):
-    """How far a cut is from its last recut.
+    """The distance of a cut from its last recut.
 
-    ``points``: how many points there were then; ``came`` and ``left``: how many came and left since; ``born`` and
-    ``ended``: how many clusters were made and ended since.
+    ``points``: the points that there were then; ``came`` and ``left``: those that came and left since; ``born`` and
+    ``ended``: the clusters that were made and ended since.
     """
 
     points: int
@@ -51,20 +50,20 @@ class TrackedCut:
     Parameters
     ----------
     name : str
-        What it is called.
+        Its name.
     how : Choice
         How to cut, as :class:`grinch.Grinch` does.
     number : int
-        By which its arrays are called.
+        A number for the names of its arrays.
     follower : Follower
-        What has its arrays.
+        The follower that has its arrays.
     """
 
     def __init__(self, name: str, how: Choice, number: int, follower: Follower):
         self.name, self.how, self.number = name, how, number
         self.next_id = self.next_part = 0
         self.n_clusters = 0
-        """How many clusters there are, of a cut into a number of them."""
+        """The number of clusters, of a cut into a number of them."""
         self.drift = Drift(0, 0, 0, 0, 0)
         self._follower = follower
         for array, dtype in self._by_node().items():
@@ -77,19 +76,20 @@ class TrackedCut:
         for array in self._noted:
             self._follower.noted.remove(self._called(array))
         for array in self._by_node():
-            self._follower.drop(self._called(array))
+            del self._follower.arrays[self._called(array)]
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """How it is made, as it is written."""
+        """The fields of the choice, as they are written."""
         return {name: getattr(self.how, name) for name in CUT_BY}
 
     @property
     def is_automatic(self) -> bool:
+        """Whether it is an automatic cut."""
         return self.how.is_automatic
 
     @property
-    def is_sizeable(self) -> bool:
+    def _is_sizeable(self) -> bool:
         return self.how.n_clusters is not None and self.how.cut == "sizeable"
 
     @property
@@ -105,7 +105,7 @@ class TrackedCut:
 
     def _by_node(self) -> dict[str, Any]:
         """Return the names and types of its arrays by node."""
-        if self.is_sizeable:
+        if self._is_sizeable:
             return {"owners": np.int64, "lows": np.float64, "keys": np.float64, "best": np.float64}
         if self.how.n_clusters is not None:
             return {"owners": np.int64, "keys": np.float64}
@@ -115,7 +115,7 @@ class TrackedCut:
 
     @property
     def _noted(self) -> list[str]:
-        """Which of its arrays have ids of what points are in; the last one is by the nodes of the cut."""
+        """The arrays with the ids of what points are in; the last one is by the nodes of the cut."""
         return ["owners", "parts"] if self.is_automatic else ["owners"]
 
     # Following the tree -------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class TrackedCut:
         self.owners[:] = NEW
         self._begin_leaves(region.came)
         ends, clusters = self._cut_again(tree) if self.is_automatic else self._ends(tree, region)
-        self._settle(tree, ends, clusters)
+        self._move(tree, ends, clusters)
         if self.is_automatic:
             self._choose_levels(tree, ends)
 
@@ -138,10 +138,8 @@ class TrackedCut:
         if self.drift is since:
             kinds = [change.kind for change in changes]
             came, left = len(region.came) - int((region.came_from >= 0).sum()), len(moved.removed)
-            born, ended = kinds.count("born"), kinds.count("dissolved")
-            self.drift = Drift(
-                since.points, since.came + came, since.left + left, since.born + born, since.ended + ended
-            )
+            more = 0, came, left, kinds.count("born"), kinds.count("dissolved")
+            self.drift = Drift(*(a + b for a, b in zip(since, more, strict=True)))
         return changes
 
     def follow(self, tree: GrowingTree, region: Region) -> Moved:
@@ -172,14 +170,14 @@ class TrackedCut:
         """Make the automatic cut again; other cuts are always as if they had just been made."""
         if not self.is_automatic:
             return []
-        (ends, clusters), nothing = self._cut_again(tree), np.empty(0, np.int64)
-        changed = identity.without_same_clusters(tree.links, ends, clusters, self.owners, nothing)
-        moved = self._move(tree, *changed, (nothing, nothing))
+        ends, clusters = self._cut_again(tree)
+        nothing = np.empty(0, np.int64)
+        moved = self._move(tree, *identity.without_same_clusters(tree.links, ends, clusters, self.owners, nothing))
         self._choose_levels(tree, ends)
         return moved.changes(tree.links, self._follower.arrays["oldest"], version, self.name)
 
     def _begin_leaves(self, slots: Slots) -> None:
-        if self.is_sizeable:
+        if self._is_sizeable:
             splits = self._splits()
             splits.lows[slots], splits.keys[slots], splits.best[slots] = -np.inf, NEVER, NEVER
         elif self.how.n_clusters is not None:
@@ -189,9 +187,7 @@ class TrackedCut:
 
     # Which nodes are clusters -------------------------------------------------------------------------------------
 
-    def _changed(
-        self, tree: GrowingTree, region: Region, was_above: npt.NDArray[np.uint8], lost: Labels
-    ) -> tuple[Slots, Slots | None]:
+    def _changed(self, tree: GrowingTree, region: Region, was_above: Flags, lost: Labels) -> tuple[Slots, Slots | None]:
         """Return the nodes of the clusters that may have changed; and their clusters, where several nodes are one."""
         ends, clusters = self._ends(tree, region)
         if clusters is not None:
@@ -204,31 +200,29 @@ class TrackedCut:
 
         Of a cut by height, only those that are in the region or at its edge.
         """
-        links, ceiling, arrays = tree.links, tree.builder.ceiling, self._follower.arrays
-        if self.is_sizeable:
-            assert self.how.n_clusters is not None
-            numbers = int(self.how.n_clusters), int(self.how.min_cluster_size)
-            ends, clusters, self.n_clusters = cut_sizeable(links, region, arrays, self._splits(), ceiling, *numbers)
+        links, ceiling, arrays, how = tree.links, tree.builder.ceiling, self._follower.arrays, self.how
+        if how.n_clusters is not None and self._is_sizeable:
+            k, min_size = int(how.n_clusters), int(how.min_cluster_size)
+            sizeable = cut_nodes.cut_sizeable(links, region, arrays, self._splits(), ceiling, k, min_size)
+            ends, clusters, self.n_clusters = sizeable
             return ends, clusters
-        if self.how.n_clusters is not None:
-            ends = cut_into(links, region, arrays["counts"], self._array("keys"), ceiling, int(self.how.n_clusters))
+        if how.n_clusters is not None:
+            keys, k = self._array("keys"), int(how.n_clusters)
+            ends = cut_nodes.cut_by_key(links, region, arrays["counts"], keys, ceiling, k)
             self.n_clusters = len(ends)
             return ends, None
+        local, threshold = None if how.threshold is not None else self._local(), float(how.threshold or 0.0)
+        if local is not None:
+            cut_nodes.raise_levels(links, region, arrays, local.levels)
         marks, by_end = self._array("marks"), self._array(self._noted[-1])
-        if self.how.threshold is not None:
-            return cut_nodes.cut_by_height(links, region, arrays, marks, by_end, float(self.how.threshold)), None
-        local = self._local()
-        cut_nodes.raise_levels(links, region, arrays, local)
-        return cut_nodes.cut_by_height(links, region, arrays, marks, by_end, 0.0, local), None
+        return cut_nodes.cut_by_height(links, region, arrays, marks, by_end, threshold, local), None
 
     def _splits(self) -> Splits:
         lows, keys, best = (self._array(name) for name in ("lows", "keys", "best"))
         return Splits(lows, self._follower.arrays["counts"], keys, best)
 
-    def _local(self) -> Local:
-        # Only where it is written to does memory cost anything.
-        below = np.zeros(2 * self._follower.capacity, np.uint8)
-        return Local(self._array("levels"), self._array("exempt"), below)
+    def _local(self) -> cut_nodes.Local:
+        return cut_nodes.Local(self._array("levels"), self._array("exempt"))
 
     def _cut_again(self, tree: GrowingTree) -> tuple[Slots, Slots]:
         """Mark the nodes of the automatic cut; return its parts, numbered from 0, and their clusters."""
@@ -236,7 +230,8 @@ class TrackedCut:
             return np.empty(0, np.intp), np.empty(0, np.intp)
         is_split, labels = tree.cut_automatically(self.how)
         is_split = is_split[tree.handed_out(np.arange(len(tree.links.table)))]
-        ends = cut_nodes.mark_whole(tree.links, is_split, self._array("marks"))
+        cut_nodes.mark_whole(tree.links, is_split, self._array("marks"))
+        ends = cut_nodes.whole_nodes(tree.links, self._array("marks"))
         parts, some, clusters = self._array("parts"), np.arange(len(ends)), np.empty(len(ends), np.intp)
         parts[:] = NEW
         identity.relabel(tree.links, ends, some, ends, some, parts)
@@ -251,7 +246,7 @@ class TrackedCut:
         """
         arrays, parts, by_node = self._follower.arrays, self._array("parts"), self.owners
         pieces, ids, self.next_part = identity.settle(tree.links, arrays, parts, changed, None, self.next_part)
-        others = cut_nodes.other_ends(tree.links, self._array("marks"), changed)
+        others = cut_nodes.whole_nodes(tree.links, self._array("marks"), changed)
         others = others[np.isin(by_node[others], np.unique(np.append(by_node[pieces.nodes], lost)))]
         # Numbers below 0 are for new parts.
         clusters = np.concatenate([-1 - np.arange(len(changed)), by_node[others]])
@@ -267,27 +262,25 @@ class TrackedCut:
         if not len(slots):
             return
         local.levels[slots] = cut_nodes.choose_levels(links, ends, arrays)[self._array("parts")[slots]]
-        cut_nodes.raise_levels(links, region, arrays, local)
+        cut_nodes.raise_levels(links, region, arrays, local.levels)
         cut_nodes.exempt_others(links, ends, arrays, self._array("marks"), local)
 
     # Ids ----------------------------------------------------------------------------------------------------------
 
-    def _move(self, tree: GrowingTree, ends: Slots, clusters: Slots | None, removed: tuple[Labels, Counts]) -> Moved:
+    def _move(
+        self, tree: GrowingTree, ends: Slots, clusters: Slots | None, removed: tuple[Labels, Counts] | None = None
+    ) -> Moved:
         """Give the clusters of these nodes their ids; return where their points were."""
-        pieces, ids = self._settle(tree, ends, clusters)
-        counts = self._follower.arrays["counts"][pieces.nodes].astype(np.int64)
-        old = np.where(pieces.owners == NEW, NOWHERE, pieces.owners)
-        return Moved(old, ids[pieces.ends], counts, pieces.nodes, *removed)
-
-    def _settle(self, tree: GrowingTree, ends: Slots, clusters: Slots | None) -> tuple[Pieces, Labels]:
-        arrays = self._follower.arrays
+        arrays, nothing = self._follower.arrays, np.empty(0, np.int64)
         pieces, ids, self.next_id = identity.settle(tree.links, arrays, self.owners, ends, clusters, self.next_id)
-        return pieces, ids
+        counts = arrays["counts"][pieces.nodes].astype(np.int64)
+        old = np.where(pieces.owners == NEW, NOWHERE, pieces.owners)
+        return Moved(old, ids[pieces.ends], counts, pieces.nodes, *(removed or (nothing, nothing)))
 
     # Saving -------------------------------------------------------------------------------------------------------
 
     def to_state(self) -> dict[str, Any]:
-        """Return what is known besides the arrays of the follower, as JSON can hold it."""
+        """Return its state besides the arrays of the follower, as JSON can hold it."""
         return {
             "name": self.name,
             **self.parameters,

@@ -1,7 +1,8 @@
-"""Cuts of a tree by height: at a threshold, or each cluster at a level of its own.
+"""The nodes that a cut leaves whole, found again after a change of a part of the tree.
 
-``marks`` has 1 for the nodes that are split: those above the cut, and no others. Only the region that changed is looked
-at.
+By height, at a threshold or with a level for each cluster: ``marks`` has 1 for the nodes that are split, those above
+the cut, and only the region that changed is visited. Into a number of clusters: by the keys of
+:mod:`grinch.cuts.n_cluster_cut`.
 """
 
 from __future__ import annotations
@@ -17,20 +18,43 @@ from grinch.cuts.tracking.follower import Arrays, Region, all_internal
 from grinch.cuts.tracking.identity import ABOVE
 from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, is_leaf, left, parent, right
 
-# Where between its own node and the one above a cluster should end.
+# The level of a cluster, between the height of its own node (0) and that of the node above (1).
 HALFWAY = 0.5
 
 
 class Local(NamedTuple):
-    """What a cut by levels needs beside the marks: ``levels``, ``exempt``, and ``below``, which is scratch space.
-
-    ``levels`` has, by node, the sum over its points of the height at which the cluster of each should end. ``exempt``
-    has 1 for nodes that are not as their level says, and are left alone.
-    """
+    """By node, the sum of the levels of its points, and 1 for nodes that are not as their level says, and stay so."""
 
     levels: Floats
     exempt: Flags
+
+
+class Work(NamedTuple):
+    """A cut by height and the region that it is made again in.
+
+    By node: ``marks``, 1 for those above the cut; ``owners``, the cluster that all points under it were in; ``scores``
+    and ``counts``. The limit of a node is ``limit`` or, if ``is_local``, the mean level of its points: see
+    :class:`Local`. ``nodes`` are those of the region, children first, and ``met`` is ``now`` for them; they are the
+    same as before where ``oldest`` equals ``oldest_before``. ``below`` and ``stack`` are scratch space, and ``found``
+    takes the clusters.
+    """
+
+    marks: Flags
+    owners: Labels
+    scores: Floats
+    counts: Ids
+    limit: float
+    is_local: bool
+    levels: Floats
+    exempt: Flags
+    nodes: Slots
+    met: Ids
+    now: int
+    oldest: Counts
+    oldest_before: Counts
     below: Flags
+    stack: Slots
+    found: Slots
 
 
 def cut_by_height(
@@ -49,168 +73,149 @@ def cut_by_height(
     n = int(links.head[LEAVES])
     if n == 0:
         return np.empty(0, np.intp)
-    stack, found = np.empty(n + 1, np.intp), np.empty(n, np.intp)
-    is_local = local is not None
-    local = local or Local(np.empty(0), np.empty(0, np.uint8), np.empty(0, np.uint8))
-    scale = Scale(arrays["scores"], arrays["counts"], local.levels, local.exempt, -threshold, is_local)
-    region_marks = InRegion(region.met, region.now, arrays["oldest"], region.oldest_before, local.below)
-    count = _cut(links, region.nodes, region_marks, scale, marks, owners, stack, found)
-    return found[:count]
-
-
-class Scale(NamedTuple):
-    """How high a node may be: its height is minus its score, its limit the mean level of its points, or one number."""
-
-    scores: Floats
-    counts: Ids
-    levels: Floats
-    exempt: Flags
-    limit: float
-    is_local: bool
-
-
-class InRegion(NamedTuple):
-    """Which nodes are in the region, which of them are the same as before, and scratch space."""
-
-    met: Ids
-    now: int
-    oldest: Counts
-    oldest_before: Counts
-    below: Flags
+    is_local, (levels, exempt) = local is not None, local or Local(np.empty(0), np.empty(0, np.uint8))
+    around = region.nodes, region.met, region.now, arrays["oldest"], region.oldest_before
+    # Memory costs nothing where it is not written to.
+    scratch = np.zeros(len(marks) if is_local else 0, np.uint8), np.empty(n + 1, np.intp), np.empty(n, np.intp)
+    scores, counts = arrays["scores"], arrays["counts"]
+    work = Work(marks, owners, scores, counts, -threshold, is_local, levels, exempt, *around, *scratch)
+    return work.found[: _cut(links, work)]
 
 
 @jitable
-def _is_high(scale: Scale, v: int) -> bool:
-    """Return whether a node is above its limit."""
-    limit = scale.levels[v] / scale.counts[v] if scale.is_local else scale.limit
-    return -scale.scores[v] > limit
+def _is_high(work: Work, v: int) -> bool:
+    """Return whether the height of a node, minus its score, is above its limit."""
+    limit = work.levels[v] / work.counts[v] if work.is_local else work.limit
+    return -work.scores[v] > limit
 
 
 @jitable
-def _wants_split(scale: Scale, v: int) -> bool:
-    return _is_high(scale, v) and not (scale.is_local and scale.exempt[v] == 1)
+def _wants_split(work: Work, v: int) -> bool:
+    return _is_high(work, v) and not (work.is_local and work.exempt[v] == 1)
+
+
+@jitable
+def _is_split(tree: Links, marks: Flags, v: int) -> bool:
+    return not is_leaf(tree, v) and marks[v] == 1
 
 
 @kernel
-def _cut(
-    tree: Links, nodes: Slots, region: InRegion, scale: Scale, marks: Flags, owners: Labels, stack: Slots, found: Slots
-) -> int:
-    if scale.is_local:
-        _look_below(tree, nodes, region, scale, marks)
-    _split_down(tree, nodes, region, scale, marks, stack)
-    if scale.is_local:
-        _join_up(tree, nodes, scale, marks)
+def _cut(tree: Links, work: Work) -> int:
+    if work.is_local:
+        _look_below(tree, work)
+    _split_down(tree, work)
+    if work.is_local:
+        _join_up(tree, work)
     if is_leaf(tree, tree.head[ROOT]):
-        found[0] = tree.head[ROOT]
+        work.found[0] = tree.head[ROOT]
         return 1
-    return _collect(tree, nodes, region, marks, owners, stack, found)
+    return _collect(tree, work)
 
 
 @jitable
-def _look_below(tree: Links, nodes: Slots, region: InRegion, scale: Scale, marks: Flags) -> None:
-    """Forget the marks of nodes that are not the same any more; ``below``: whether a split node is at or below one."""
-    for i in range(nodes.shape[0]):
-        v = nodes[i]
-        if region.oldest[v] == region.oldest_before[i]:
-            region.below[v] = marks[v]
+def _look_below(tree: Links, work: Work) -> None:
+    """Clear the marks of nodes that are not the same any more; ``below``: whether a split node is at or below one."""
+    for i in range(work.nodes.shape[0]):
+        v = work.nodes[i]
+        if work.oldest[v] == work.oldest_before[i]:
+            work.below[v] = work.marks[v]
             continue
-        marks[v] = scale.exempt[v] = 0
-        region.below[v] = 0
+        work.marks[v] = work.exempt[v] = work.below[v] = 0
         for child in (left(tree, v), right(tree, v)):
             if not is_leaf(tree, child):
-                is_in = region.met[child] == region.now
-                region.below[v] |= region.below[child] if is_in else marks[child]
+                is_in = work.met[child] == work.now
+                work.below[v] |= work.below[child] if is_in else work.marks[child]
 
 
 @jitable
-def _split_down(tree: Links, nodes: Slots, region: InRegion, scale: Scale, marks: Flags, stack: Slots) -> None:
+def _split_down(tree: Links, work: Work) -> None:
     """Decide from the top which nodes of the region are split, and which of the others come above the cut."""
-    for i in range(nodes.shape[0] - 1, -1, -1):
-        v = nodes[i]
+    marks = work.marks
+    for i in range(work.nodes.shape[0] - 1, -1, -1):
+        v = work.nodes[i]
         p = parent(tree, v)
         if p != NONE and marks[p] == 0:
             marks[v] = 0
-        elif scale.is_local and region.below[v] == 1:
+        elif work.is_local and work.below[v] == 1:
             marks[v] = 1
         else:
-            marks[v] = 1 if _wants_split(scale, v) else 0
+            marks[v] = 1 if _wants_split(work, v) else 0
         for child in (left(tree, v), right(tree, v)):
-            if is_leaf(tree, child) or region.met[child] == region.now:
+            if is_leaf(tree, child) or work.met[child] == work.now:
                 continue
             if marks[v] == 0 and marks[child] == 1:
-                _unmark(tree, marks, child, stack)
+                _unmark(tree, marks, child, work.stack)
             elif marks[v] == 1 and marks[child] == 0:
-                _split_further(tree, scale, marks, child, stack)
+                _split_further(tree, work, child)
 
 
 @jitable
 def _unmark(tree: Links, marks: Flags, v: int, stack: Slots) -> None:
-    """What is split at or below v came into a cluster."""
+    """Unmark what is split at or below v, which came into a cluster."""
     stack[0], n = v, 1
     while n > 0:
         n -= 1
         v = stack[n]
         marks[v] = 0
         for child in (left(tree, v), right(tree, v)):
-            if not is_leaf(tree, child) and marks[child] == 1:
+            if _is_split(tree, marks, child):
                 stack[n] = child
                 n += 1
 
 
 @jitable
-def _split_further(tree: Links, scale: Scale, marks: Flags, v: int, stack: Slots) -> None:
-    """Node v was in a cluster, or is one; if it is too high it is split, and so on below it."""
-    stack[0], n = v, 1
+def _split_further(tree: Links, work: Work, v: int) -> None:
+    """Split node v, which was in a cluster or is one, if it is too high, and so on below it."""
+    stack, n = work.stack, 1
+    stack[0] = v
     while n > 0:
         n -= 1
         v = stack[n]
-        if not is_leaf(tree, v) and marks[v] == 0 and _wants_split(scale, v):
-            marks[v] = 1
+        if not is_leaf(tree, v) and work.marks[v] == 0 and _wants_split(work, v):
+            work.marks[v] = 1
             stack[n], stack[n + 1] = left(tree, v), right(tree, v)
             n += 2
 
 
 @jitable
-def _join_up(tree: Links, nodes: Slots, scale: Scale, marks: Flags) -> None:
-    """Two clusters side by side become one where their node is low enough."""
-    for i in range(nodes.shape[0]):
-        v = nodes[i]
-        is_high = _is_high(scale, v)
-        if marks[v] == 1 and not is_high and scale.exempt[v] == 0:
-            a, b = left(tree, v), right(tree, v)
-            if (is_leaf(tree, a) or marks[a] == 0) and (is_leaf(tree, b) or marks[b] == 0):
-                marks[v] = 0
+def _join_up(tree: Links, work: Work) -> None:
+    """Make two clusters side by side one where their node is low enough."""
+    marks, exempt = work.marks, work.exempt
+    for i in range(work.nodes.shape[0]):
+        v = work.nodes[i]
+        is_high = _is_high(work, v)
+        has_parts = _is_split(tree, marks, left(tree, v)) or _is_split(tree, marks, right(tree, v))
+        if marks[v] == 1 and not is_high and exempt[v] == 0 and not has_parts:
+            marks[v] = 0
         if is_high == (marks[v] == 1):
-            scale.exempt[v] = 0
+            exempt[v] = 0
 
 
 @jitable
-def _collect(
-    tree: Links, nodes: Slots, region: InRegion, marks: Flags, owners: Labels, stack: Slots, found: Slots
-) -> int:
+def _collect(tree: Links, work: Work) -> int:
     """Find the clusters of the region, those at its lower edge among them."""
-    n_found = 0
-    for i in range(nodes.shape[0] - 1, -1, -1):
-        v = nodes[i]
+    stack, found, n_found = work.stack, work.found, 0
+    for i in range(work.nodes.shape[0] - 1, -1, -1):
+        v = work.nodes[i]
         p = parent(tree, v)
-        if p != NONE and marks[p] == 0:
+        if p != NONE and work.marks[p] == 0:
             continue
         n = 0
-        if marks[v] == 0:
+        if work.marks[v] == 0:
             found[n_found] = v
             n_found += 1
             continue
         for child in (left(tree, v), right(tree, v)):
-            if is_leaf(tree, child) or region.met[child] != region.now:
+            if is_leaf(tree, child) or work.met[child] != work.now:
                 stack[n] = child
                 n += 1
         while n > 0:
             n -= 1
             u = stack[n]
-            if is_leaf(tree, u) or marks[u] == 0:
+            if not _is_split(tree, work.marks, u):
                 found[n_found] = u
                 n_found += 1
-            elif owners[u] != ABOVE:
+            elif work.owners[u] != ABOVE:
                 # It was in a cluster before, and is split now.
                 stack[n], stack[n + 1] = left(tree, u), right(tree, u)
                 n += 2
@@ -220,14 +225,14 @@ def _collect(
 # Levels -------------------------------------------------------------------------------------------------------------
 
 
-def raise_levels(links: Links, region: Region, arrays: Arrays, local: Local) -> None:
+def raise_levels(links: Links, region: Region, arrays: Arrays, levels: Floats) -> None:
     """Sum up the levels of points. A point without one (nan) gets the mean of the smallest group that has any."""
-    _raise_levels(links, region.nodes, region.met, region.now, arrays["counts"], local.levels)
+    _raise_levels(links, region.nodes, region.met, region.now, arrays["counts"], levels)
 
 
 @kernel
 def _raise_levels(tree: Links, nodes: Slots, met: Ids, now: int, counts: Ids, levels: Floats) -> None:
-    """Sums over nodes without any level are nan, until their points have got one from above."""
+    """Sum up; sums over nodes without any level are nan, until their points have got one from above."""
     for i in range(nodes.shape[0]):
         v = nodes[i]
         known, total = 0, 0.0
@@ -283,88 +288,68 @@ def _median(values: Floats, weights: Floats) -> float:
 
 
 def exempt_others(links: Links, ends: Slots, arrays: Arrays, marks: Flags, local: Local) -> None:
-    """Let the nodes of the cut that are not as their levels say be left alone."""
+    """Exempt the nodes of the cut that are not as their levels say."""
     nodes = np.concatenate([np.flatnonzero(marks), ends[ends >= links.head[OFFSET]]])
     is_high = -arrays["scores"][nodes] > local.levels[nodes] / arrays["counts"][nodes]
     local.exempt[:] = 0
     local.exempt[nodes] = is_high != (marks[nodes] == 1)
 
 
-# A cut of the whole tree ----------------------------------------------------------------------------------------------
+# A cut of the whole tree --------------------------------------------------------------------------------------------
 
 
-def mark_whole(links: Links, is_split: Mask, marks: Flags) -> Slots:
-    """Mark the nodes that a cut of the whole tree splits; return those that it leaves whole."""
+def mark_whole(links: Links, is_split: Mask, marks: Flags) -> None:
+    """Mark the nodes that a cut of the whole tree splits; with a node, its ancestors are split."""
     marks[:] = 0
-    if links.head[LEAVES] == 0:
-        return np.empty(0, np.intp)
-    found, root = np.empty(int(links.head[LEAVES]), np.intp), int(links.head[ROOT])
     nodes = all_internal(links)
     marks[nodes] = is_split[nodes]
-    return found[: _ends_of(links, nodes, marks, found)] if len(nodes) else np.array([root])
 
 
-def other_ends(links: Links, marks: Flags, some: Slots) -> Slots:
-    """Return the nodes that a cut leaves whole, by the marks of those above it; without some of them."""
+def whole_nodes(links: Links, marks: Flags, others: Slots | None = None) -> Slots:
+    """Return the nodes that a cut leaves whole, by the marks of those above it; without some others."""
     n, is_known = int(links.head[LEAVES]), np.zeros(len(links.table), np.uint8)
-    found, is_known[some] = np.empty(n, np.intp), 1
-    return found[: _fill_others(links, marks, is_known, np.empty(n + 1, np.intp), found) if n else 0]
+    if others is not None:
+        is_known[others] = 1
+    found = np.empty(n, np.intp)
+    return found[: _fill_whole(links, marks, is_known, np.empty(n + 1, np.intp), found) if n else 0]
 
 
 @kernel
-def _fill_others(tree: Links, marks: Flags, is_known: Flags, stack: Slots, found: Slots) -> int:
-    stack[0], n, count = tree.head[ROOT], 1, 0
+def _fill_whole(tree: Links, marks: Flags, is_known: Flags, stack: Slots, found: Slots) -> int:
+    """Fill in the nodes in the order of their parents, which are visited from above and from the left."""
+    root, n, count = tree.head[ROOT], 0, 0
+    if _is_split(tree, marks, root):
+        stack[0], n = root, 1
+    elif is_known[root] == 0:
+        found[0], count = root, 1
     while n > 0:
         n -= 1
         v = stack[n]
-        if not is_leaf(tree, v) and marks[v] == 1:
-            stack[n], stack[n + 1] = right(tree, v), left(tree, v)
-            n += 2
-        elif is_known[v] == 0:
-            found[count] = v
-            count += 1
+        for child in (left(tree, v), right(tree, v)):
+            if not _is_split(tree, marks, child) and is_known[child] == 0:
+                found[count] = child
+                count += 1
+        for child in (right(tree, v), left(tree, v)):
+            if _is_split(tree, marks, child):
+                stack[n] = child
+                n += 1
     return count
 
 
-@kernel
-def _ends_of(tree: Links, nodes: Slots, marks: Flags, found: Slots) -> int:
-    """Find the clusters by the marks of all nodes, and unmark those below the cut."""
-    n = 0
-    if marks[tree.head[ROOT]] == 0:
-        found[0] = tree.head[ROOT]
-        n = 1
-    for i in range(nodes.shape[0] - 1, -1, -1):
-        v = nodes[i]
-        p = parent(tree, v)
-        if p != NONE and marks[p] == 0:
-            marks[v] = 0
-        if marks[v] == 1:
-            for child in (left(tree, v), right(tree, v)):
-                if is_leaf(tree, child) or marks[child] == 0:
-                    found[n] = child
-                    n += 1
-    return n
+# Into a number of clusters ------------------------------------------------------------------------------------------
 
 
-class CutNodes(NamedTuple):
-    """The nodes that a cut leaves whole, the number of the cluster of each, and how many clusters there are."""
-
-    ends: Slots
-    clusters: Slots
-    n_clusters: int
-
-
-def cut_into(links: Links, region: Region, counts: Ids, keys: Floats, ceiling: float | None, n_clusters: int) -> Slots:
-    """Return the nodes that the cut by height leaves whole; ``keys`` are by node."""
+def cut_by_key(links: Links, region: Region, counts: Ids, keys: Floats, ceiling: float | None, k: int) -> Slots:
+    """Return the nodes that the cut by height into ``k`` clusters leaves whole; ``keys`` are by node."""
     _raise_keys(links, region.scores, np.inf if ceiling is None else float(ceiling), region.nodes, keys)
     ends = new_ends(int(links.head[LEAVES]), len(links.table))
-    return ends.nodes[: _find_ends(links, keys, counts, n_clusters, ends) if len(ends.nodes) else 0].astype(np.intp)
+    return ends.nodes[: _find_ends(links, keys, counts, k, ends) if len(ends.nodes) else 0].astype(np.intp)
 
 
 def cut_sizeable(
     links: Links, region: Region, arrays: Arrays, splits: Splits, ceiling: float | None, n_clusters: int, min_size: int
-) -> CutNodes:
-    """Return the nodes that the cut by sizeable splits leaves whole.
+) -> tuple[Slots, Slots, int]:
+    """Return the nodes that the cut by sizeable splits leaves whole, the cluster of each, and the number of clusters.
 
     Without a ceiling, heights count from the best score in the tree: one change changes all keys, and the scores of all
     nodes are needed.
@@ -380,7 +365,7 @@ def cut_sizeable(
     raise_splits(links, scores, highest, base, min_size, nodes, splits)
     ends = new_ends(int(links.head[LEAVES]), len(links.table))
     n, n_ends = find_sizeable_ends(links, splits, n_clusters, ends) if len(ends.nodes) else (0, 0)
-    return CutNodes(ends.nodes[:n_ends].astype(np.intp), ends.clusters[:n_ends].astype(np.intp), n)
+    return ends.nodes[:n_ends].astype(np.intp), ends.clusters[:n_ends].astype(np.intp), n
 
 
 @kernel

@@ -1,4 +1,10 @@
-"""What a cut that follows a growing tree needs to know of it."""
+"""A growing tree, arrays by node that follow it, and the part of it to visit after a change.
+
+A :class:`Follower` carries its arrays along when nodes get other numbers. After a change it brings up to date the
+number of points under each node and which of them is the oldest, and returns the :class:`Region` that changed: the
+nodes at or above those that moved. The work is in proportion to that region; only where nodes were numbered again, or
+more of them moved than there is room to write down, is it the whole tree.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,7 @@ from grinch.tree.move_log import MoveLog, TreeFollower
 
 
 class Builder(Protocol):
-    """Whatever builds the tree; Grinch's engine is one."""
+    """What builds the tree, such as the engine of Grinch."""
 
     @property
     def links(self) -> Links:
@@ -92,12 +98,12 @@ BY_NODE: dict[str, Any] = {"counts": np.int32, "oldest": np.int64}
 
 
 class Region(NamedTuple):
-    """What a change left to look at.
+    """The part of a tree that a change left to visit.
 
     ``nodes``: the internal nodes at or above those that moved, children first; ``scores`` and ``oldest_before``: by
     these nodes, the scores of their children, and the oldest point that each had. ``came``: leaf slots that were
     filled; ``came_from``: for each of them the number, in ``left``, of the point that it is a new version of, or -1.
-    ``left``: the positions of the points that left their slots; ``left_by`` and ``freed_by``: what was noted of them,
+    ``left``: the positions of the points that left their slots; ``left_by`` and ``freed_by``: what was noted of them
     and of internal nodes that are no longer in the tree. ``met``: by node, ``now`` if it is in the region, or a leaf
     that moved.
     """
@@ -119,7 +125,7 @@ class Region(NamedTuple):
 
 
 class Follower:
-    """Follows the tree of one builder.
+    """Arrays that follow the tree of one builder.
 
     ``arrays`` are by node; whoever needs more adds them (:meth:`add`). Of points that leave, ``left_by`` of the region
     has what the arrays in ``noted`` had; of internal nodes, ``freed_by`` what those in ``noted_of_nodes`` had.
@@ -143,9 +149,6 @@ class Follower:
         """Add an array by node, of zeros."""
         self.arrays[name] = np.zeros(2 * self.capacity, dtype)
 
-    def drop(self, name: str) -> None:
-        del self.arrays[name]
-
     # Nodes get other numbers --------------------------------------------------------------------------------------
 
     def join(self, tree: GrowingTree, is_current: bool = False) -> None:
@@ -157,14 +160,8 @@ class Follower:
 
     def grown(self, capacity: int) -> None:
         """Make room for more leaves; internal nodes move to the new offset."""
-        old = self.capacity
-
-        def moved(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            new = np.zeros(2 * capacity, array.dtype)
-            new[:old], new[capacity : capacity + old] = array[:old], array[old:]
-            return new
-
-        self._carry(moved, capacity)
+        leaves = np.arange(self.capacity)
+        self._carry(leaves, self.capacity + leaves, capacity, capacity)
 
     def reordered(self, source: Ids) -> None:
         """Let internal row i be what row ``source[i]`` was."""
@@ -176,22 +173,17 @@ class Follower:
         is_gone = self.arrays["counts"] > 0
         is_gone[leaves] = is_gone[internal] = False
         self._let_go(np.flatnonzero(is_gone))
+        self._carry(leaves, internal, capacity, capacity + 1)
 
-        def rest(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            new = np.zeros(2 * capacity, array.dtype)
-            new[: len(leaves)], new[capacity + 1 : capacity + 1 + len(internal)] = array[leaves], array[internal]
-            return new
-
-        self._carry(rest, capacity)
-
-    def _carry(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], capacity: int) -> None:
+    def _carry(self, leaves: Slots, internal: Slots, capacity: int, first: int) -> None:
+        """Move leaves to the slots from 0 on and internal nodes to those from ``first`` on."""
         for name, array in self.arrays.items():
-            self.arrays[name] = change(array)
-        self._met, self._now = np.zeros(2 * capacity, np.int32), 0
-        self.capacity = capacity
+            self.arrays[name] = new = np.zeros(2 * capacity, array.dtype)
+            new[: len(leaves)], new[first : first + len(internal)] = array[leaves], array[internal]
+        self._met, self._now, self.capacity = np.zeros(2 * capacity, np.int32), 0, capacity
 
     def _let_go(self, gone: Slots) -> None:
-        """Note what is to be known of nodes that are no longer in the tree."""
+        """Note the arrays of nodes that are no longer in the tree."""
         leaves, internal = gone[gone < self.capacity], gone[gone >= self.capacity]
         self._left.append({name: self.arrays[name][leaves] for name in ("oldest", *self.noted)})
         self._freed.append({name: self.arrays[name][internal] for name in self.noted_of_nodes})
@@ -209,7 +201,9 @@ class Follower:
         links, moves = tree.links, tree.builder.moves
         moved = moves.unread(links, self)
         self._now += 1
-        nodes = self._meet_all(links) if moved is None else self._meet_above(links, moved)
+        if moved is None:
+            self._met[:] = self._now
+        nodes = all_internal(links) if moved is None else self._meet_above(links, moved)
         scores = tree.builder.sibling_scores(nodes)
         some = np.arange(len(links.table)) if moved is None else np.unique(moved).astype(np.intp)
         is_in, was_in = links.table[some, SIZE] != NONE, self.arrays["counts"][some] > 0
@@ -223,18 +217,8 @@ class Follower:
         sum_up(links, nodes, counts, oldest)
         moves.mark_read(links, self)
         left = left_by.pop("oldest")
-        return Region(
-            nodes=nodes,
-            scores=scores,
-            oldest_before=oldest_before,
-            came=came,
-            came_from=_places(oldest[came], left),
-            left=left,
-            left_by=left_by,
-            freed_by=freed_by,
-            met=self._met,
-            now=self._now,
-        )
+        came_from = _places(oldest[came], left)
+        return Region(nodes, scores, oldest_before, came, came_from, left, left_by, freed_by, self._met, self._now)
 
     def whole(self, tree: GrowingTree) -> Region:
         """Return the whole tree as a region in which all points are new, for a cut that begins."""
@@ -244,15 +228,11 @@ class Follower:
         return Region(nodes, scores, oldest, slots, from_nowhere, nothing, {}, {}, met, 1)
 
     def _meet_above(self, links: Links, moved: Ids) -> Slots:
-        most = max(int(links.head[LEAVES]), 1)
-        room = [np.empty(n, np.intp) for n in (most, len(moved) + 1, most)]
+        max_nodes = max(int(links.head[LEAVES]), 1)
+        room = [np.empty(n, np.intp) for n in (max_nodes, len(moved) + 1, max_nodes)]
         n = gather_above(links, moved, self._met, self._now, *room)
         self._met[moved[moved < self.capacity]] = self._now
         return room[-1][:n]
-
-    def _meet_all(self, links: Links) -> Slots:
-        self._met[:] = self._now
-        return all_internal(links)
 
 
 def _joined(parts: list[Arrays]) -> Arrays:
@@ -280,7 +260,7 @@ def all_internal(links: Links) -> Slots:
 def gather_above(tree: Links, moved: Ids, met: Ids, now: int, found: Slots, starts: Slots, above: Slots) -> int:
     """Fill in the internal nodes at or above the moved ones, each once, children first; return how many there are.
 
-    A path ends where it meets one found before it, which therefore has to come after it.
+    A path ends where it meets an earlier one, which therefore has to come after it.
     """
     n, n_paths = 0, 0
     for i in range(moved.shape[0]):

@@ -1,6 +1,6 @@
-"""Which cluster after a change is which before it.
+"""Ids of clusters that stay from one version of a cut to the next.
 
-The rule: cluster B after is cluster A before if
+The rule: cluster B after a change is cluster A before it if
 
 1. of all clusters before, A has the most of the points of B that were there before (of equals, the one with the
    smallest id),
@@ -8,9 +8,13 @@ The rule: cluster B after is cluster A before if
    point), and
 3. B has at least a third of the points of A that are still there.
 
-Then B has the id of A; every other cluster gets an id that was never given. So a cluster that is split lives on in its
+Then B has the id of A; every other cluster gets an id that was never given. So a cluster that is split continues in its
 largest part, one that was merged has the id of the part with the most points, a cluster that falls into more than three
 even parts ends, and to remove points gives no cluster another id.
+
+``owners`` has, by node, the cluster that all points under the node are in; above the cut it is ABOVE. So where a change
+puts a large group under another node, one look at the group says where all its points were before, and if they stay in
+the same cluster nothing is written to any of them.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from grinch._types import Counts, Flags, Ids, Labels, Slots, as_id
 from grinch.cuts.tracking.follower import Arrays, Region
 from grinch.tree.links import LEAVES, NONE, PARENT, Links, is_leaf, left, parent, right
 
-# A cluster lives on only in one that has at least this share of its points: one over this number.
+# A cluster continues only in one that has at least this share of its points: one over this number.
 MIN_SHARE = 3
 NO_CLUSTER = -1
 
@@ -68,24 +72,20 @@ def match(old: Labels, new: Slots, counts: Counts, oldest: Counts) -> Labels:
 
 def _first_of_each(groups: Labels, order: Slots) -> Slots:
     """Return the first of each group in this order, in which groups are in one piece."""
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = groups[order][1:] != groups[order][:-1]
-    return order[is_first]
+    return order[np.append(True, groups[order][1:] != groups[order][:-1])]
 
 
 def pair_starts(old: Labels, new: Labels) -> Slots:
-    """Return where each pair of an old and a new cluster begins, of pairs in order."""
+    """Return the positions at which each pair of an old and a new cluster begins, of pairs in order."""
     return np.flatnonzero(np.append(len(old) > 0, (old[1:] != old[:-1]) | (new[1:] != new[:-1]))[: len(old)])
 
 
 def summed(old: Labels, new: Slots, counts: Counts) -> tuple[Labels, Slots, Counts]:
     """Return each pair of an old and a new cluster once, with the sum of its counts."""
-    if not len(old):
-        return old, new, counts
     order = np.lexsort((new, old))
     old, new = old[order], new[order]
     starts = pair_starts(old, new)
-    return old[starts], new[starts], np.add.reduceat(counts[order], starts)
+    return old[starts], new[starts], np.add.reduceat(counts[order], starts) if len(starts) else counts
 
 
 # Owners: of nodes above the cut, whose points are in several clusters; and of points that are new.
@@ -105,7 +105,7 @@ class Pieces(NamedTuple):
 
 @kernel
 def raise_owners(tree: Links, nodes: Slots, owners: Labels) -> None:
-    """Find the cluster that all points under these nodes were in, children first; ABOVE where there are several."""
+    """Fill in the cluster that all points under these nodes were in, children first; ABOVE where there are several."""
     for i in range(nodes.shape[0]):
         a, b = owners[left(tree, nodes[i])], owners[right(tree, nodes[i])]
         owners[nodes[i]] = a if a == b else ABOVE
@@ -178,7 +178,7 @@ def _fill_pieces(tree: Links, ends: Slots, owners: Labels, stack: Slots, nodes: 
 
 @kernel
 def relabel(tree: Links, ends: Slots, ids: Labels, nodes: Slots, numbers: Slots, owners: Labels) -> None:
-    """Give clusters their ids, by their pieces, and say of what is above them that it is."""
+    """Give clusters their ids, by their pieces, and mark what is above them as ABOVE."""
     for i in range(nodes.shape[0]):
         v, end = nodes[i], ends[numbers[i]]
         new = ids[numbers[i]]

@@ -1,11 +1,10 @@
-"""Named cuts of one growing tree from version to version: clusters with ids that stay, and what changed."""
+"""Named cuts of one growing tree from version to version, with ids that stay; and the cut that ``labels_`` shows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from grinch._compile import kernel
 from grinch._types import Counts, Flags, Ids, Labels, Slots
@@ -13,17 +12,21 @@ from grinch.cuts.choice import Choice
 from grinch.cuts.tracking.changes import Change
 from grinch.cuts.tracking.cut import TrackedCut
 from grinch.cuts.tracking.follower import Arrays, Follower, GrowingTree, Region
+from grinch.tree.keys import GAMMA, Keys, leaf_keys
 from grinch.tree.links import NONE, OFFSET, SIZE, Links, left, right, size
 
 FORMAT = 2
+# By node: a key, the sum of a pseudo-random number for each of its points, and the version in which they last changed.
+# Where a node has other points than before, the key says whether another node had just these.
+BY_NODE = {"keys": np.uint64, "changed_at": np.int64}
 
 
 class Tracker:
     """All named cuts of one tree.
 
-    Points have no names: positions say who is who. After every change of the tree :meth:`commit` has to be called
-    before anything else is asked. A tree that has never had points is None. ``to_state`` and ``from_state`` are for
-    what outlives the process; a tracker that goes on from a state gives the same ids as one that was not interrupted.
+    Points have no names but their positions. After every change of the tree :meth:`commit` has to be called
+    before anything else. A tree that has never had points is None. ``to_state`` and ``from_state`` are for
+    saving; a tracker that goes on from a state gives the same ids as one that was not interrupted.
     """
 
     def __init__(self, arrays: Arrays | None = None) -> None:
@@ -32,7 +35,10 @@ class Tracker:
         self._follower = Follower(arrays)
         if arrays is None:
             self._follower.add("scores", np.float64)
-        add_versions(self._follower)
+        for name, dtype in BY_NODE.items():
+            if name not in self._follower.arrays:
+                self._follower.add(name, dtype)
+        self._follower.noted_of_nodes += BY_NODE
         self._next_number = 0
         # Of cuts that were dropped, the next id: it is not given again if a cut of this name comes back.
         self._retired: dict[str, int] = {}
@@ -66,7 +72,7 @@ class Tracker:
         self._cuts.pop(name).leave()
 
     def commit(self, tree: GrowingTree | None, version: int) -> list[Change]:
-        """Follow the tree to where it is after a change; return what happened to the clusters of all cuts."""
+        """Follow the tree after a change; return the changes of the clusters of all cuts."""
         self.version = version
         if tree is None:
             return []
@@ -113,12 +119,12 @@ class Tracker:
     def changed_nodes(self, tree: GrowingTree, since: int) -> Slots:
         """Return the nodes whose points changed after a version, and the leaves that came since."""
         self._check_current(tree)
-        return changed_nodes(tree.links, self._follower.arrays, since)
+        return np.flatnonzero((self._follower.arrays["changed_at"] > since) & (tree.links.table[:, SIZE] != NONE))
 
     # Saving -------------------------------------------------------------------------------------------------------
 
     def to_state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return what is known, as something that JSON can hold and arrays, which are those in use and no copies."""
+        """Return the state as JSON can hold it, and arrays, which are those in use and no copies."""
         state = {
             "format": FORMAT,
             "version": self.version,
@@ -130,7 +136,7 @@ class Tracker:
 
     @classmethod
     def from_state(cls, state: dict[str, Any], arrays: Arrays) -> Tracker:
-        """Go on with these arrays, which are written to from now on; :meth:`attach` says which tree they are of."""
+        """Continue with these arrays, which are written to from now on; :meth:`attach` gives their tree."""
         if state["format"] != FORMAT:
             raise ValueError(f"this was saved in format {state['format']!r}; this version reads format {FORMAT}")
         tracker = cls(dict(arrays) or None)
@@ -140,7 +146,7 @@ class Tracker:
         return tracker
 
     def attach(self, tree: GrowingTree | None) -> None:
-        """Go on with this tree, which has to be as it was at the last commit."""
+        """Continue with this tree, which has to be as it was at the last commit."""
         if tree is None or not self._follower.capacity:
             return
         if int(tree.links.head[OFFSET]) != self._follower.capacity:
@@ -153,7 +159,7 @@ class Tracker:
         if not self._follower.capacity:
             self._follower.join(tree)
         elif self._follower not in tree.builder.moves:
-            raise RuntimeError("this tree is not the one that is tracked; attach says to go on with another copy")
+            raise RuntimeError("this tree is not the one that is tracked; call attach to continue with another copy")
 
     def _check_current(self, tree: GrowingTree) -> None:
         """Refuse a tree that has changed since the last commit; track one without cuts from now on."""
@@ -163,20 +169,6 @@ class Tracker:
             self._update(tree)
         elif not self._follower.is_up_to_date(tree):
             raise RuntimeError("the tree has changed since the last commit; call commit first")
-
-
-Keys = npt.NDArray[np.uint64]
-
-# By node: the key, and the version in which its points last changed.
-BY_NODE = {"keys": np.uint64, "changed_at": np.int64}
-
-
-def add_versions(follower: Follower) -> None:
-    """Let a follower note of nodes when their points changed."""
-    for name, dtype in BY_NODE.items():
-        if name not in follower.arrays:
-            follower.add(name, dtype)
-    follower.noted_of_nodes += BY_NODE
 
 
 def update_versions(links: Links, arrays: Arrays, region: Region, version: int) -> None:
@@ -197,7 +189,7 @@ def update_versions(links: Links, arrays: Arrays, region: Region, version: int) 
 
 
 def _when(keys: Keys, earlier: Keys, changed_at: Counts, version: int) -> Counts:
-    """Return when the points of these keys last changed: now, unless a node had them all before."""
+    """Return the version in which the points of these keys last changed: now, unless a node had them all before."""
     when = np.full(len(keys), version)
     # Few of many: it is the few that are sorted.
     order = np.argsort(keys)
@@ -205,11 +197,6 @@ def _when(keys: Keys, earlier: Keys, changed_at: Counts, version: int) -> Counts
     is_match = keys[match] == earlier
     when[match[is_match]] = changed_at[is_match]
     return when
-
-
-def changed_nodes(links: Links, arrays: Arrays, since: int) -> Slots:
-    """Return the nodes of the tree whose points changed after a version: leaves that came, and internal nodes."""
-    return np.flatnonzero((arrays["changed_at"] > since) & (links.table[:, SIZE] != NONE))
 
 
 def keys_of(positions: Counts) -> Keys:
@@ -220,11 +207,7 @@ def keys_of(positions: Counts) -> Keys:
     >>> keys_of(np.array([0, 1])).tolist()
     [16294208416658607535, 7960286522194355700]
     """
-    z = positions.astype(np.uint64) + np.uint64(1)
-    z *= np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return leaf_keys((positions.astype(np.uint64) * GAMMA).view(np.int64))
 
 
 @kernel
@@ -237,7 +220,9 @@ def _sum_keys(tree: Links, nodes: Slots, keys: Keys, has_new: Flags) -> None:
 
 
 class LiveCut:
-    """A cut that is up to date whenever it is asked; what an update costs depends on what changed.
+    """The cut of a growing tree into a number of clusters, numbered by their first points.
+
+    What an update costs depends on what changed.
 
     Parameters
     ----------

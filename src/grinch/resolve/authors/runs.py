@@ -202,7 +202,7 @@ def resolve(
     checkpoint: str | Path | None = None,
     stamp: str = "",
 ) -> Resolution:
-    """An author id for each record: the name of its block and a number.
+    """Return an author id for each record: the name of its block and a number.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def _with_authors(doubt: dict[str, Any], block: str) -> dict[str, Any]:
 
 
 def _resolve_block(records: Sequence[Record], model: Model, method: str, review: int) -> dict[str, Any]:
-    """The cluster of each record and the doubts, as plain data that a checkpoint can hold."""
+    """Return the cluster of each record and the doubts, as plain data that a checkpoint can hold."""
     from grinch.resolve.authors.block_clustering import cluster_block
     from grinch.resolve.authors.evaluation import doubts
     from grinch.resolve.authors.model import CorefLinkage

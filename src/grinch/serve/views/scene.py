@@ -13,7 +13,7 @@ import numpy.typing as npt
 from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
 from grinch.cuts.n_cluster_cut import Splits, sizeable, sizeable_ends
-from grinch.plots.style import PALETTE, told_apart
+from grinch.plots.style import PALETTE, color_slots
 from grinch.store.queries import Look
 from grinch.tree.blocks import Blocks, blocks, commonest, display
 
@@ -187,7 +187,7 @@ class Scene:
         tops = tops[order]
         clusters = np.arange(len(tops)) if ids is None else ids[order]
         # The color follows the oldest point, which stays when clusters grow, or another cut is taken.
-        slots = told_apart(self._oldest(tops) if ids is None else clusters)
+        slots = color_slots(self._oldest(tops) if ids is None else clusters)
         return Cut(name, tops, self.starts[tops], self.sizes[tops], clusters, slots)
 
     def _oldest(self, tops: Ids) -> Labels:

@@ -49,7 +49,7 @@ class Moves(NamedTuple):
 
 
 def ask(job: Job, shard: int) -> dict[str, int]:
-    """How near the points of a shard are to each other where it matters, and to the guests that may belong here."""
+    """Find how near the points of a shard are to each other where it matters, and to guests that may belong here."""
     plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
     rows = rows_at(job, members.pieces, members.positions)
     guests, guest_rows, guest_branches, guest_shards = guests_of_shard(job, plan, shard)
@@ -68,7 +68,7 @@ def ask(job: Job, shard: int) -> dict[str, int]:
 def _ask_branch(
     job: Job, rows: Any, members: Members, inside: Labels, guests: Any, own: Floats
 ) -> tuple[Floats, Labels]:
-    """Of each guest, the nearest point of a branch and its score; fills ``own`` where it will be looked at."""
+    """Return of each guest the nearest point of a branch and its score; fill ``own`` where it will be looked at."""
     engine, count = route.new_engine(job, taken(rows, inside), 1), len(inside)
     scores, neighbors = np.empty(0), np.empty(0, np.int64)
     if count_rows(guests):
@@ -82,17 +82,11 @@ def _ask_branch(
 
 
 def guests_of_shard(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any, Labels, Labels]:
-    """Points of other branches that may belong to this shard: numbers, rows, the branch in question, their shards."""
-    numbers, branches, shards, pieces, positions = [], [], [], [], []
-    for piece in range(job.n_pieces):
-        found = route.guests_of(job, piece, shard)
-        numbers.append(found.numbers)
-        branches.append(found.branches)
-        shards.append(plan.shard_of[found.homes])
-        pieces.append(np.full(len(found.positions), piece))
-        positions.append(found.positions)
-    rows = rows_at(job, np.concatenate(pieces), np.concatenate(positions))
-    return np.concatenate(numbers), rows, np.concatenate(branches), np.concatenate(shards)
+    """Return points of other branches that may belong here: numbers, rows, the branch in question, their shards."""
+    found = [route.guests_of(job, piece, shard) for piece in range(job.n_pieces)]
+    positions, numbers, branches, homes = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    pieces = np.repeat(np.arange(job.n_pieces), [len(part.positions) for part in found])
+    return numbers, rows_at(job, pieces, positions), branches, plan.shard_of[homes]
 
 
 def _write_answers(
@@ -130,7 +124,7 @@ def _answers_path(job: Job, shard: int) -> Path:
 
 
 def decide(job: Job, shard: int) -> dict[str, int]:
-    """Which points of a shard go to another branch: those with a nearer neighbour there."""
+    """Choose the points of a shard that go to another branch: those with a nearer neighbour there."""
     plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
     (own,) = read_arrays(_answers_path(job, shard), "own")
     answers = _answers_about(job, plan.n_shards, shard)
@@ -157,17 +151,17 @@ def decide(job: Job, shard: int) -> dict[str, int]:
 
 
 def moves_from(job: Job, shard: int) -> Moves:
-    """Who leaves a shard."""
+    """Return the points that leave a shard."""
     return Moves(*read_arrays(_moves_path(job, shard), *Moves._fields))
 
 
 def moves_between(job: Job, shard: int, goal: int) -> Moves:
-    """Who leaves a shard for another."""
+    """Return the points that leave a shard for another."""
     return Moves(*read_part(_moves_path(job, shard), "shard_starts", goal, *Moves._fields)[1])
 
 
 def _answers_about(job: Job, n_shards: int, shard: int) -> Answers:
-    """What all shards say of the points of one."""
+    """Return the answers of all shards about the points of one."""
     parts = [
         read_part(_answers_path(job, other), "shard_starts", shard, *Answers._fields)[1] for other in range(n_shards)
     ]

@@ -22,7 +22,7 @@ from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.fit import LEAST_NEIGHBORS, is_cut_by_heights, known_heights
 from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.base import VectorLinkage
-from grinch.sharded.compose import Merges
+from grinch.sharded.compose import MergeList
 from grinch.sharded.files import read_arrays, read_part, write_arrays
 from grinch.sharded.job import Job, branch_name, shard_name
 from grinch.sharded.stages import route, skeleton, top, trees
@@ -34,7 +34,7 @@ ASKING, JOINING = "near", "graph"
 
 
 def asking_tasks(job: Job, sizes: list[int]) -> dict[str, tuple[Any, ...]]:
-    """A task for each shard; ``sizes`` are the numbers of points of the branches."""
+    """Return a task for each shard; ``sizes`` are the numbers of points of the branches."""
     shard_of = skeleton.load(job.folder, job.stamp).shard_of
     there = [branch for branch, size in enumerate(sizes) if size]
     return {
@@ -44,7 +44,7 @@ def asking_tasks(job: Job, sizes: list[int]) -> dict[str, tuple[Any, ...]]:
 
 
 def joining_tasks(job: Job, k: int) -> dict[str, tuple[Any, ...]]:
-    """A task for each shard, for lists of k neighbours."""
+    """Return a task for each shard, for lists of k neighbours."""
     return {name: (*args, k) for name, args in skeleton.shard_tasks(job).items()}
 
 
@@ -80,7 +80,7 @@ class Spread(NamedTuple):
 
 
 def ask(job: Job, shard: int, branches: list[int]) -> dict[str, Any]:
-    """The neighbours in each of these branches of a shard, of its points and of those that may belong there."""
+    """Find the neighbours in each of these branches, of the shard's points and of those that may belong there."""
     plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
     guests, came_from = _guests(job, plan, shard), _came_from(job, plan, shard)
     found, read = [], 0
@@ -95,7 +95,7 @@ def ask(job: Job, shard: int, branches: list[int]) -> dict[str, Any]:
 
 
 def load_spread(job: Job, branch: int) -> Spread:
-    """What was written of a branch of vectors that has points."""
+    """Return the spread of a branch of vectors that has points."""
     mean, spread, gaps = read_arrays(_spread_path(job, branch), "mean", "spread", "gaps")
     return Spread(mean, float(spread), gaps)
 
@@ -108,7 +108,7 @@ def _guests(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Any,
 
 
 def _came_from(job: Job, plan: skeleton.Skeleton, shard: int) -> dict[int, int]:
-    """By number, the shard that a point was routed to, of those that were routed to another one than this."""
+    """Return by number the shard that a point was routed to, of those that were routed to another one than this."""
     if not job.repair or plan.n_branches == 1:
         return {}
     others = (other for other in range(plan.n_shards) if other != shard)
@@ -118,7 +118,7 @@ def _came_from(job: Job, plan: skeleton.Skeleton, shard: int) -> dict[int, int]:
 def _from_elsewhere(
     job: Job, guests: tuple[Labels, Any, Labels, Labels], members: Members, branch: int, shard: int, inside: Labels
 ) -> Asking:
-    """Who is asked about in a branch and is not in it: guests that did not come, and who was routed here and left."""
+    """Return the points that a branch is searched for though they are not in it: guests and leavers."""
     numbers, rows, branches, shards = guests
     came = np.flatnonzero((branches == branch) & ~np.isin(numbers, inside))
     left = np.flatnonzero((members.branches == branch) & ~np.isin(members.numbers, inside))
@@ -132,7 +132,7 @@ def _from_elsewhere(
 
 
 def _search(job: Job, branch: int, own: Asking, asking: Asking) -> Lists:
-    """The nearest points of a branch, for each of its own and for those from elsewhere."""
+    """Return the nearest points of a branch, for each of its own and for those from elsewhere."""
     engine, count = _engine(job, own.rows), len(own.numbers)
     slots = np.full((count + len(asking.numbers), engine.search.k), NONE, np.int32)
     if count > 1:
@@ -149,7 +149,7 @@ def _search(job: Job, branch: int, own: Asking, asking: Asking) -> Lists:
 
 
 def _turned(slots: Ids, numbers: Labels, apart: Weights, count: int) -> tuple[Ids, Weights]:
-    """Lists the other way round: by slot, the nearest of those that name it, and how far they are.
+    """Return lists the other way round: by slot, the nearest of those that name it, and their distances.
 
     >>> named = _turned(np.array([[1, 0], [1, -1]], np.int32), np.array([7, 8]), np.array([[1, 2], [0.5, np.inf]]), 2)
     >>> named[0].tolist()
@@ -168,13 +168,13 @@ def _turned(slots: Ids, numbers: Labels, apart: Weights, count: int) -> tuple[Id
 
 
 def _engine(job: Job, rows: Any) -> Engine:
-    """An engine that looks for enough neighbours, as :mod:`grinch.estimators.fit` wants them."""
+    """Return an engine that looks for as many neighbours as :mod:`grinch.estimators.fit` needs."""
     is_few = isinstance(job.linkage, VectorLinkage) and job.model.n_neighbors < LEAST_NEIGHBORS
     return route.new_engine(job, rows, N_NEIGHBORS if is_few else job.model.n_neighbors)
 
 
 def _apart(job: Job, branch: int, slots: Ids, own: Any, asking: Any) -> Weights:
-    """Squared distances, as cuts compare vectors; of records, which is the nearest, the second nearest and so on."""
+    """Return squared distances, as cuts compare vectors; of records, ranks by nearness."""
     linkage, count = job.linkage, count_rows(own)
     apart: Weights = np.empty(slots.shape, np.float32)
     if isinstance(linkage, VectorLinkage):
@@ -202,7 +202,7 @@ def _write_spread(job: Job, branch: int, own: Any, rows: Any, metric: str) -> No
 
 
 def _write_lists(job: Job, shard: int, n_shards: int, found: list[Lists]) -> int:
-    """By the shard that points were routed to: there, lists are joined."""
+    """Write lists by the shard that points were routed to, where they are joined."""
     if not found:
         found = [
             Lists(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 0), np.int32), np.empty((0, 0), "f4"))
@@ -232,7 +232,7 @@ def _spread_path(job: Job, branch: int) -> Path:
 
 
 def join(job: Job, shard: int, k: int) -> dict[str, int]:
-    """Of all lists of each point that was routed to a shard, the k nearest."""
+    """Keep the k nearest of all lists of each point that was routed to a shard."""
     n_shards, numbers = skeleton.load(job.folder, job.stamp).n_shards, members_of(job, shard).numbers
     near, apart = np.full((len(numbers), k), NONE, np.int32), np.full((len(numbers), k), np.inf, np.float32)
     for other in range(n_shards):
@@ -249,7 +249,7 @@ def join(job: Job, shard: int, k: int) -> dict[str, int]:
 
 
 def _nearest(near: Ids, apart: Weights, more: Ids, further: Weights) -> tuple[Ids, Weights]:
-    """The nearest of two lists, each point once.
+    """Return the nearest of two lists, each point once.
 
     >>> near, apart = _nearest(np.array([[4, 2]]), np.array([[1.0, 3.0]]), np.array([[4, 7]]), np.array([[1.0, 2.0]]))
     >>> near.tolist(), apart.tolist()
@@ -266,7 +266,7 @@ def _nearest(near: Ids, apart: Weights, more: Ids, further: Weights) -> tuple[Id
 
 
 def load(job: Job, shard: int) -> tuple[Labels, Ids, Weights]:
-    """The numbers of the points that were routed to a shard, their neighbours, and how far these are."""
+    """Return the numbers of the points that were routed to a shard, their neighbours, and how far these are."""
     numbers, near, apart = read_arrays(_graph_path(job, shard), "numbers", "near", "apart")
     return numbers, near, apart
 
@@ -276,7 +276,7 @@ def _graph_path(job: Job, shard: int) -> Path:
 
 
 def cut_whole(job: Job, tree: Tree, sizes: list[int]) -> AutomaticCut:
-    """The cut whose clusters last longest, of the tree put together; ``sizes`` are those of the branches."""
+    """Return the cut of the whole tree whose clusters persist longest; ``sizes`` are those of the branches."""
     if tree.n_leaves < 3:
         return automatic_cut(tree, None, tree.heights())
     if not isinstance(job.linkage, VectorLinkage):
@@ -295,7 +295,7 @@ def cut_whole(job: Job, tree: Tree, sizes: list[int]) -> AutomaticCut:
 
 
 def _graph(job: Job, n: int, typical: float | None) -> NeighborGraph:
-    """Who is near whom; ``typical`` is the mean squared distance of two points, of vectors."""
+    """Return the neighbour graph; ``typical`` is the mean squared distance of two points, of vectors."""
     found, apart = None, None
     for shard in range(skeleton.load(job.folder, job.stamp).n_shards):
         numbers, some, distances = load(job, shard)
@@ -309,8 +309,8 @@ def _graph(job: Job, n: int, typical: float | None) -> NeighborGraph:
     return weighted_by(found, None if typical is None else apart, typical or 0.0)
 
 
-def _joined(top: Merges, spreads: list[Spread], counts: Floats) -> tuple[Floats, float]:
-    """By merge of the upper tree, the mean squared distance of its two sides; and the variance of all points."""
+def _joined(top: MergeList, spreads: list[Spread], counts: Floats) -> tuple[Floats, float]:
+    """Return by merge of the upper tree the mean squared distance of its sides, and the variance of all points."""
     n = len(spreads)
     means, within = [one.mean for one in spreads], [one.spread for one in spreads]
     sizes, gaps = counts.tolist(), np.empty(len(top.pairs))

@@ -85,13 +85,13 @@ def run(job: Job, piece: int) -> dict[str, int]:
 
 
 def routed(job: Job, piece: int, shard: int) -> Routed:
-    """The points of a piece that go to a shard."""
+    """Return the points of a piece that go to a shard."""
     start, parts = read_part(_path(job, piece), "shard_starts", shard, *Routed._fields[1:])
     return Routed(np.arange(start, start + len(parts[0])), *parts)
 
 
 def guests_of(job: Job, piece: int, shard: int) -> Guests:
-    """The points of a piece that a shard is asked about."""
+    """Return the points of a piece that a shard is asked about."""
     names = (f"guest_{name}" for name in Guests._fields)
     return Guests(*read_part(_path(job, piece), "guest_starts", shard, *names)[1])
 
@@ -105,7 +105,7 @@ def _path(job: Job, piece: int) -> Path:
 
 
 def new_engine(job: Job, rows: Any, n_neighbors: int) -> Engine:
-    """An engine that knows these points and has no tree of them, to find neighbours."""
+    """Return an engine that knows these points and has no tree of them, to find neighbours."""
     prepared = clone(job.model).set_params(n_neighbors=n_neighbors).prepare(rows, reset=True)
     engine: Engine = prepared.new_builder()
     if n_neighbors <= VOTES and isinstance(engine.search, AutoSearch) and count_rows(rows) > SEARCHED_WHOLE_UP_TO:
@@ -129,7 +129,7 @@ def _router(job: Job) -> Engine:
 
 
 def _branches_near(job: Job, plan: skeleton.Skeleton, rows: Any) -> Labels:
-    """The branches of the nearest sampled points, nearest first."""
+    """Return the branches of the nearest sampled points, nearest first."""
     points = clone(job.model).prepare(rows, reset=True).rows
     found = _router(job).look_up(points, limit=len(plan.branch_of)).slots
     near = np.where(found == NONE, -1, plan.branch_of[found])
@@ -140,7 +140,7 @@ def _branches_near(job: Job, plan: skeleton.Skeleton, rows: Any) -> Labels:
 
 
 def _branch_by_key(job: Job, record: Any, n_branches: int) -> int:
-    """The branch of a record that no sampled one is near: the same for all that share their first key."""
+    """Return the branch of a record that no sampled one is near: the same for all that share their first key."""
     search = job.model.search
     sources = search if isinstance(search, (list, tuple)) else [search]
     keys = [key for source in sources if isinstance(source, ByKey) for key in as_keys(source.keys(record))]
@@ -148,7 +148,7 @@ def _branch_by_key(job: Job, record: Any, n_branches: int) -> int:
 
 
 def _most_voted(near: Labels) -> Labels:
-    """By point, the branch that comes up most often; of equals, the nearest.
+    """Return by point the branch that comes up most often; of equals, the nearest.
 
     >>> _most_voted(np.array([[0, 1, 1], [0, 1, 2]])).tolist()
     [1, 0]
@@ -159,7 +159,7 @@ def _most_voted(near: Labels) -> Labels:
 
 
 def _alternatives(plan: skeleton.Skeleton, home: Labels, near: Labels) -> tuple[Labels, Labels]:
-    """The other branches near each point, by their shards: positions of points, and branches."""
+    """Return the other branches near each point, by their shards: positions of points, and branches."""
     positions, branches = [], []
     seen = home[:, None]
     for column in range(near.shape[1]):
@@ -185,17 +185,15 @@ class Members(NamedTuple):
 
 
 def members_of(job: Job, shard: int) -> Members:
-    """Who was routed to a shard."""
-    parts = []
-    for piece in range(job.n_pieces):
-        found = routed(job, piece, shard)
-        pieces = np.full(len(found.positions), piece)
-        parts.append((found.numbers, found.branches, found.is_near_border, pieces, found.positions))
-    return Members(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    """Return the points that were routed to a shard."""
+    found = [routed(job, piece, shard) for piece in range(job.n_pieces)]
+    positions, numbers, branches, is_near_border = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    pieces = np.repeat(np.arange(job.n_pieces), [len(part.positions) for part in found])
+    return Members(numbers, branches, is_near_border, pieces, positions)
 
 
 def rows_at(job: Job, pieces: Labels, positions: Labels) -> Any:
-    """The rows at these positions of the pieces; pieces in ascending order, positions in each as well."""
+    """Return the rows at these positions of the pieces; pieces in ascending order, positions in each as well."""
     bounds = np.searchsorted(pieces, np.arange(job.n_pieces + 1))
     parts = [
         read_rows(rows_path(job, piece), _range_or_positions(positions[bounds[piece] : bounds[piece + 1]]))

@@ -22,7 +22,7 @@ from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.io.rows import joined, n_bytes
 from grinch.linkage.base import VectorLinkage
-from grinch.sharded.compose import Merges, merges_of
+from grinch.sharded.compose import MergeList, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import BRANCHES_PER_SHARD, Job, piece_name, shard_name
 from grinch.tree import NONE, Tree
@@ -31,7 +31,7 @@ SAMPLE = "sample"
 
 
 def sample_numbers(job: Job) -> npt.NDArray[np.int64]:
-    """The numbers of the sampled points, ascending: any is as likely as any other, whatever the order of the input."""
+    """Return the sampled numbers, ascending: any is as likely as any other, whatever the order of the input."""
     numbers = np.random.default_rng(job.seed).choice(job.rows.n_rows, job.sample_size, replace=False, shuffle=False)
     return np.sort(numbers).astype(np.int64)
 
@@ -46,7 +46,7 @@ def run_sample(job: Job, piece: int) -> dict[str, int]:
 
 
 def sampled(job: Job) -> Any:
-    """The sampled points, once all pieces are read."""
+    """Return the sampled points, once all pieces are read."""
     parts = [read_rows(_sample_path(job, piece)) for piece in range(job.n_pieces)]
     return joined([part for part in parts if count_rows(part)])
 
@@ -67,7 +67,7 @@ class Skeleton(NamedTuple):
 
     branch_of: Labels
     shard_of: Labels
-    top: Merges
+    top: MergeList
 
     @property
     def n_branches(self) -> int:
@@ -76,10 +76,6 @@ class Skeleton(NamedTuple):
     @property
     def n_shards(self) -> int:
         return int(self.shard_of.max()) + 1
-
-
-def tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    return {NAME: (job,)}
 
 
 def run(job: Job) -> dict[str, int]:
@@ -104,25 +100,25 @@ def run(job: Job) -> dict[str, int]:
 
 @lru_cache(maxsize=2)
 def load(folder: Path, stamp: str) -> Skeleton:
-    """What the stage has found; ``stamp`` is that of the job."""
+    """Return the skeleton of a run; ``stamp`` is that of the job."""
     branch_of, shard_of, pairs, scores = read_arrays(
         folder / STAGE / "skeleton.npz", "branch_of", "shard_of", "pairs", "scores"
     )
-    return Skeleton(branch_of, shard_of, Merges(pairs, scores))
+    return Skeleton(branch_of, shard_of, MergeList(pairs, scores))
 
 
 def shard_tasks(job: Job) -> dict[str, tuple[Any, ...]]:
-    """A task for each shard, of the stages that go shard by shard."""
+    """Return a task for each shard, of the stages that go shard by shard."""
     return {shard_name(shard): (job, shard) for shard in range(load(job.folder, job.stamp).n_shards)}
 
 
 def sample_of(job: Job) -> Any:
-    """The sampled points, in the order of ``branch_of``."""
+    """Return the sampled points, in the order of ``branch_of``."""
     return read_rows(job.path(STAGE, "rows"))
 
 
 def _model(job: Job) -> Grinch:
-    """What builds the tree of the sample: of vectors a refined one, since the upper part of the whole comes from it."""
+    """Return the model of the sample: of vectors a refined one, since the upper part of the whole comes from it."""
     passes = job.model.refine_passes
     if isinstance(job.linkage, VectorLinkage):
         passes = max(passes, REFINE_PASSES)
@@ -131,7 +127,7 @@ def _model(job: Job) -> Grinch:
 
 
 def _branches(tree: Tree, n_shards: int) -> list[int]:
-    """Nodes with at most a certain number of points each; the few that leave on the way down are in none of them."""
+    """Return nodes with at most a certain number of points each; the few that leave on the way down are in none."""
     if n_shards == 1:
         return [tree.root]
     limit = max(tree.n_leaves // (n_shards * BRANCHES_PER_SHARD), 1)
@@ -150,7 +146,7 @@ def _branches(tree: Tree, n_shards: int) -> list[int]:
 
 
 def _without_crumbs(found: Labels, near: Ids) -> Labels:
-    """Points of no branch go to that of their nearest neighbour, or of its nearest neighbour, and so on."""
+    """Put points of no branch into that of their nearest neighbour, or of its nearest neighbour, and so on."""
     branch_of = found.copy()
     while (lost := np.flatnonzero(branch_of < 0)).size:
         of_neighbors = np.where(near[lost] == NONE, -1, branch_of[near[lost]])
@@ -164,7 +160,7 @@ def _without_crumbs(found: Labels, near: Ids) -> Labels:
 
 
 def _dealt(sizes: npt.NDArray[np.int64], n_shards: int) -> Labels:
-    """By branch, its shard: the largest branches first, each to the shard with the fewest points."""
+    """Return the shard of each branch: the largest branches first, each to the shard with the fewest points."""
     shard_of = np.empty(len(sizes), np.int64)
     heap = [(0, shard) for shard in range(min(n_shards, len(sizes)))]
     for branch in np.argsort(-sizes, kind="stable").tolist():

@@ -24,16 +24,12 @@ from grinch.core.rules import Rules
 from grinch.linkage.base import Linkage, VectorLinkage
 from grinch.linkage.vector import COUNT, LENGTH, formula_score, merge_rows, score_others
 from grinch.linkage.weighted import VectorMeans
-from grinch.sharded.compose import Merges, merges_of, without
+from grinch.sharded.compose import MergeList, merges_of, without
 from grinch.sharded.files import read_arrays, write_arrays
 from grinch.sharded.job import Job, RunFolder
 from grinch.sharded.stages import skeleton, trees
 
 STAGE, NAME = "top", "upper-tree"
-
-
-def tasks(job: Job, sizes: list[int]) -> dict[str, tuple[Any, ...]]:
-    return {NAME: (job, sizes)}
 
 
 def run(job: Job, sizes: list[int]) -> dict[str, int]:
@@ -54,14 +50,14 @@ def run(job: Job, sizes: list[int]) -> dict[str, int]:
     return {"branches": len(kept)}
 
 
-def load(run: RunFolder) -> tuple[Merges, np.ndarray, np.ndarray]:
-    """The upper tree; by leaf of it, the branch, and the node in the branch's tree (-1: all of it)."""
+def load(run: RunFolder) -> tuple[MergeList, np.ndarray, np.ndarray]:
+    """Return the upper tree, and by leaf the branch and the node in the branch's tree (-1: all of it)."""
     pairs, scores, branches, nodes = read_arrays(run.path(STAGE, "top.npz"), "pairs", "scores", "branches", "nodes")
-    return Merges(pairs, scores), branches, nodes
+    return MergeList(pairs, scores), branches, nodes
 
 
-def _scores(job: Job, top: Merges, branches: list[int]) -> Floats | None:
-    """How near the two sides of each merge are, by their summaries; None where only the sample's word is known."""
+def _scores(job: Job, top: MergeList, branches: list[int]) -> Floats | None:
+    """Return the score of each merge by the summaries of its sides; None where only the sample's is known."""
     linkage = job.linkage
     if not isinstance(linkage, VectorLinkage) or linkage.is_custom or len(branches) < 2:
         return None
@@ -161,7 +157,7 @@ def _run_exactly(job: Job, branches: list[int]) -> dict[str, int]:
 class BranchNodes:
     """The tree of a branch as its merges, with the summary of every node; node n + k is merge k."""
 
-    def __init__(self, merges: Merges, records: Any, linkage: Any):
+    def __init__(self, merges: MergeList, records: Any, linkage: Any):
         self.merges = merges
         self.leaves = [linkage.leaf(record) for record in records]
         self.summaries = list(self.leaves)
@@ -173,19 +169,19 @@ class BranchNodes:
         return len(self.summaries) - 1
 
     def sides(self, node: int) -> list[int]:
-        """The two children of a node."""
+        """Return the two children of a node."""
         return [int(side) for side in self.merges.pairs[node - len(self.leaves)]]
 
     def above(self, is_merge: Mask) -> Mask:
-        """By node, whether it is one of these merges, or has one below it."""
+        """Tell by node whether it is one of these merges, or has one below it."""
         n, found = len(self.leaves), np.zeros(len(self.summaries), np.bool_)
         for k, (left, right) in enumerate(self.merges.pairs.tolist()):
             found[n + k] = is_merge[k] or found[left] or found[right]
         return found
 
 
-def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple[Merges, list[tuple[int, int]]]:
-    """The upper tree of some nodes of branches, and by leaf of it which these are: the branch and the node in it."""
+def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple[MergeList, list[tuple[int, int]]]:
+    """Return the upper tree of some nodes of branches, and by leaf the branch and the node in it."""
     tops = _opened(forest, linkage)
     engine = Engine(OfSummaries(linkage), rules)
     engine.insert([forest[place].summaries[node] for place, node in tops])
@@ -193,7 +189,7 @@ def join_exactly(forest: list[BranchNodes], linkage: Any, rules: Rules) -> tuple
 
 
 def _opened(forest: list[BranchNodes], linkage: Any) -> list[tuple[int, int]]:
-    """Nodes to be joined, by branch: the highest with no node below that prefers a point elsewhere to its sibling."""
+    """Return nodes to be joined, by branch: the highest with no node below that prefers a point elsewhere."""
     tops = []
     for place, branch in enumerate(forest):
         elsewhere = [leaf for other in forest if other is not branch for leaf in other.leaves]
@@ -209,7 +205,7 @@ def _opened(forest: list[BranchNodes], linkage: Any) -> list[tuple[int, int]]:
 
 
 def _prefer_others(branch: BranchNodes, elsewhere: list[Any], linkage: Any) -> Mask:
-    """By merge, whether one of its sides scores higher with a point elsewhere than with the other side."""
+    """Tell by merge whether one of its sides scores higher with a point elsewhere than with the other side."""
     found = np.zeros(len(branch.merges.pairs), np.bool_)
     if elsewhere:
         for k, pair in enumerate(branch.merges.pairs.tolist()):
@@ -220,7 +216,7 @@ def _prefer_others(branch: BranchNodes, elsewhere: list[Any], linkage: Any) -> M
 
 
 def _best(linkage: Any, side: Any, elsewhere: list[Any]) -> float:
-    """The score with whatever it is nearest to."""
+    """Return the highest score with a point elsewhere."""
     if hasattr(linkage, "scores"):
         return float(np.max(linkage.scores(side, elsewhere)))
     return max(float(linkage.score(side, point)) for point in elsewhere)

@@ -17,8 +17,8 @@ from grinch.estimators.grinch import Grinch
 from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.base import VectorLinkage
 from grinch.refine.polish import POLISHED_UP_TO
-from grinch.sharded.compose import Merges, merges_of
-from grinch.sharded.files import mapped_rows, read_arrays, read_rows, write_arrays, write_rows
+from grinch.sharded.compose import MergeList, merges_of
+from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, RunFolder, branch_name
 from grinch.sharded.stages import skeleton
 from grinch.sharded.stages.exchange import moves_between, moves_from
@@ -27,11 +27,11 @@ from grinch.sharded.stages.route import members_of, rows_at
 STAGE = "trees"
 
 
-class Branch(NamedTuple):
+class BranchTree(NamedTuple):
     """The tree of a branch: the numbers of its points, by leaf, its merges, and the summary of all of them."""
 
     numbers: Labels
-    merges: Merges
+    merges: MergeList
     mean: Floats
     moments: Floats
 
@@ -49,28 +49,28 @@ def run(job: Job, shard: int) -> dict[str, Any]:
     return {"sizes": sizes, "read": n_bytes(rows), "written": written}
 
 
-def load(run: RunFolder, branch: int) -> Branch:
-    """The tree of a branch that has points."""
+def load(run: RunFolder, branch: int) -> BranchTree:
+    """Return the tree of a branch that has points."""
     numbers, pairs, scores, mean, moments = read_arrays(
         _path(run, branch), "numbers", "pairs", "scores", "mean", "moments"
     )
-    return Branch(numbers, Merges(pairs.astype(np.int64), scores), mean, moments)
+    return BranchTree(numbers, MergeList(pairs.astype(np.int64), scores), mean, moments)
 
 
 def load_summary(job: Job, branch: int) -> tuple[Floats, Floats]:
-    """Mean and moments of a branch that has points."""
+    """Return mean and moments of a branch that has points."""
     mean, moments = read_arrays(_path(job, branch), "mean", "moments")
     return mean, moments
 
 
 def rows_of(run: RunFolder, branch: int, is_mapped: bool = False) -> Any:
-    """The points of a branch, by leaf; ``is_mapped`` if vectors are to be read as they are looked at."""
+    """Return the points of a branch, by leaf; with ``is_mapped``, vectors are read from disk on access."""
     path = run.path(STAGE, f"{branch_name(branch)}.rows")
-    return mapped_rows(path) if is_mapped else read_rows(path)
+    return read_rows(path, is_mapped=is_mapped)
 
 
 def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Labels, Any]:
-    """The points of a shard after all moves: numbers in ascending order, branches, rows."""
+    """Return the points of a shard after all moves: numbers in ascending order, branches, rows."""
     members = members_of(job, shard)
     if not job.repair or plan.n_branches == 1:
         return members.numbers, members.branches, rows_at(job, members.pieces, members.positions)
@@ -89,7 +89,7 @@ def _settled(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labels, Lab
 
 
 def _model(job: Job, plan: skeleton.Skeleton) -> Grinch:
-    """What builds the trees of branches. One tree is polished as long as it is small: here the sample's tree was."""
+    """Return the model of branches. One tree is polished as long as it is small: here the sample's tree was."""
     is_one_of_many = plan.n_branches > 1 and job.rows.n_rows > POLISHED_UP_TO
     mode = job.rules._replace(polish=False) if is_one_of_many else job.model.mode
     found: Grinch = clone(job.model).set_params(mode=mode, n_clusters=None, threshold=None, layer="auto", noise=False)
@@ -112,7 +112,7 @@ def _build(job: Job, model: Grinch, branch: int, numbers: Labels, rows: Any) -> 
 
 
 def _summary(job: Job, rows: Any) -> tuple[Floats, Floats]:
-    """Mean, and count, spread and length, of vectors as the linkage sees them; nothing of records."""
+    """Return mean, and count, spread and length, of vectors as the linkage sees them; nothing of records."""
     linkage = job.linkage
     if not isinstance(linkage, VectorLinkage):
         return np.empty(0), np.empty(0)
