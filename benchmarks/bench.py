@@ -30,8 +30,8 @@ import linkages
 import page
 import systems
 from grinch import Grinch, __version__
-from grinch.core import entries
 from grinch.core.engine import Engine
+from grinch.core.moves import insert_all
 from grinch.core.rules import FAST, MODES
 from grinch.datasets import Labelled, gaussian_mixture
 from grinch.linkage.named import linkage_of
@@ -61,7 +61,7 @@ def tree_part(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     batches = list(engine.search.stream(0, len(X)))
     start = time.perf_counter()
     for first, found in batches:
-        engine.change(entries.insert_all, np.arange(first, first + len(found)), found)
+        engine.change(insert_all, np.arange(first, first + len(found)), found)
     seconds = time.perf_counter() - start
     result = {"us_per_insert": seconds / len(X) * 1e6, **stages(X, mode, k)}
     result["us_rest"] = result["us_per_insert"] - sum(

@@ -71,7 +71,7 @@ def tree_part(n: int) -> dict[str, float]:
     from grinch.refine.polish import Polisher
 
     X, y = mixture(n)
-    engine = Engine(linkage_of("average", "cosine"), FAST, "auto", N_NEIGHBORS, X.shape[1], gardener=Polisher())
+    engine = Engine(linkage_of("average", "cosine"), FAST, "auto", N_NEIGHBORS, X.shape[1], hook=Polisher())
     engine.reserve(n)
     engine.summaries.write(0, X)
     began = time.process_time()

@@ -29,10 +29,8 @@ from grinch.core.rules import FAST
 from grinch.datasets import Labelled, available, load
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.metrics import dendrogram_purity
-from grinch.neighbors import topk
-from grinch.neighbors.base import BATCH, Neighbors, batches
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.exact import ExactSearch
+from grinch.neighbors.exact import BATCH, ExactSearch, Neighbors, batches, rank
 from grinch.summaries.vectors import VectorSummaries
 
 K, EXTRA = 25, 16
@@ -78,7 +76,7 @@ class Library:
             recent = np.where(recent < queries[:, None], recent, -1).astype(np.int32)
             proposed = np.hstack([self.ask(self.summaries.arrays.means[lo:hi]), recent])
             found = np.empty((hi - lo, self.k), np.int32)
-            topk.rank(self.summaries.arrays, queries, proposed, found, np.empty((hi - lo, self.k)))
+            rank(self.summaries.arrays, queries, proposed, found, np.empty((hi - lo, self.k)))
             if hi % BATCH == 0:
                 started = time.thread_time()
                 self.add(self.entered, hi)

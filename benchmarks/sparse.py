@@ -251,7 +251,7 @@ def _engine(X: Any, y: np.ndarray, most_entries: int | None = None, most_points:
 
     rules = FAST if most_entries is None else FAST._replace(most_entries=most_entries)
     engine: Any = Engine(
-        linkage_of("average", "cosine"), rules, "auto", 25, X.shape[1], gardener=Polisher(), is_sparse=True
+        linkage_of("average", "cosine"), rules, "auto", 25, X.shape[1], hook=Polisher(), is_sparse=True
     )
     if most_points is not None:
         engine.search.most_points = most_points

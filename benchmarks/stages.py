@@ -18,12 +18,13 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from grinch._compile import jitable
-from grinch.core import entries, moves
+from grinch.core import moves
 from grinch.core.engine import Engine
+from grinch.core.moves import insert_all
 from grinch.core.rules import MODES
 from grinch.linkage.named import linkage_of
 from grinch.summaries import upkeep
-from grinch.summaries.counters import COUNTERS
+from grinch.summaries.arrays import COUNTERS
 
 # Graft contains restructure; none of the others contains upkeep, which is counted by itself.
 STAGES = ("rotate", "pull", "graft", "restructure", "upkeep")
@@ -90,7 +91,7 @@ def measure(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     engine.summaries.arrays = engine.summaries.arrays._replace(counts=np.zeros(FIRST + len(STAGES), np.int64))
     batches = list(engine.search.stream(0, len(X)))
     for first, found in batches:
-        engine.change(entries.insert_all, np.arange(first, first + len(found)), found)
+        engine.change(insert_all, np.arange(first, first + len(found)), found)
     spent = engine.summaries.arrays.counts[FIRST:] / ticks_per_second() / len(X) * 1e6
     stages = dict(zip(STAGES, spent.tolist(), strict=True))
     stages["graft"] -= stages["restructure"]

@@ -12,8 +12,8 @@ import numpy as np
 from grinch._bounds import EXIT_CODE
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT
-from grinch.core.state import State
 from grinch.linkage.named import linkage_of
+from grinch.summaries.arrays import State
 from pages import ROOT
 
 READ, WRITE, ROW, START, STOP, BLOCK = range(6)
@@ -23,9 +23,9 @@ import numpy as np
 from numba import njit
 from grinch._bounds import OutOfBounds
 from grinch._compile import compiled, entry, jitable, kernel
-from grinch.linkage.compiled import Formula
+from grinch.linkage.named import Formula
 from grinch.summaries.callbacks import call_float
-from grinch.summaries.memory import int32_at
+from grinch.summaries.callbacks import int32_at
 
 @jitable
 def part(values, table, i, what):

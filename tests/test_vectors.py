@@ -14,8 +14,8 @@ from grinch.cuts import central_points, neighbor_graph, node_costs
 from grinch.cuts.graph import comparable, weighted
 from grinch.cuts.persistence import mean_gaps
 from grinch.metrics import dasgupta_cost
-from grinch.neighbors.among import nearest_among
-from grinch.tree.column_meetings import products_across
+from grinch.neighbors import nearest_among
+from grinch.tree.lca import products_across
 from trees import random_trees
 
 METRICS = ("cosine", "euclidean", "sqeuclidean")

@@ -34,6 +34,7 @@ COMPILED = (
     "_bounds.py",
     "_by_reference.py",
     "_compile.py",
+    "_top_k.py",
     "_vectors.py",
     "sharded/",
     "baselines/",

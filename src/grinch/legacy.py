@@ -28,13 +28,13 @@ from grinch._checks import available_memory
 from grinch._compile import entry
 from grinch._types import Counts, Floats, Ids, Vectors32
 from grinch._vectors import product_of
-from grinch.core.places import SPARE
 from grinch.core.rules import MODES, NEED_GRAFTS, ONLINE, ROTATE, Rules
+from grinch.core.view import SPARE
 from grinch.errors import SavedModelError
 from grinch.io.arrays import read_header
 from grinch.io.points import check_unpacked_size
+from grinch.linkage.named import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
 from grinch.linkage.sparse import formula_of_product
-from grinch.linkage.vector import AVERAGE_DOT, CENTROID, COSINE, COUNT, FORMULAS, LENGTH, SPREAD, WARD
 from grinch.neighbors.cell_kernels import TILE
 from grinch.saving import container, disk
 from grinch.saving.state import USUAL_MEMORY, are_within, flatten, require, unflatten
@@ -45,10 +45,9 @@ from grinch.store.lock import StoreLocked, describe, holder, is_held
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.row_files import block_sums, checksum_rows, in_pieces, open_rows
 from grinch.store.rows import files_of
-from grinch.summaries.saved_sparse import rows_kept, starts_of
-from grinch.tree import walks
-from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED
-from grinch.tree.saved import check_structure, preorder_of
+from grinch.summaries.sparse import rows_kept, starts_of
+from grinch.tree.checks import check_structure
+from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED, fill_sizes, new_links
 
 MODEL, SNAPSHOT = container.OLD_MODEL, container.OLD_SNAPSHOT
 Arrays = dict[str, npt.NDArray[Any]]
@@ -253,7 +252,7 @@ def _table_of(children: Any, is_in: Any, head: Any) -> Ids:
     preorder = check_structure(table, int(head[ROOT]), n, int(head[USED]), int(head[LEAVES]))
     sizes = np.zeros(2 * n, np.int64)
     if len(preorder):
-        walks.fill_sizes(table, preorder, n, sizes)
+        fill_sizes(table, preorder, n, sizes)
     table[preorder, SIZE] = np.minimum(sizes[preorder], int(head[LIMIT]) + 1)
     return table
 
@@ -264,7 +263,7 @@ def _unpack_vectors(data: Any, arrays: Arrays, table: Ids, head: Any) -> None:
     moments, stale = np.ascontiguousarray(arrays[f"{SUMMARIES}.moments"].T), arrays[f"{SUMMARIES}.stale"]
     means = np.zeros((2 * n, leaves.shape[1]), np.float32)
     means[:n], kept = leaves, rows_kept(table, stale)
-    for v in preorder_of(table, head)[::-1].tolist():
+    for v in new_links(0)._replace(table=table, head=head).preorder()[::-1].tolist():
         if v >= n and kept[v - n]:
             a, b = table[v, LEFT], table[v, RIGHT]
             if moments[a, COUNT] < moments[b, COUNT]:

@@ -15,18 +15,17 @@ from hypothesis.extra import numpy as hnp
 
 from dense_linkages import DENSE
 from effort import at_night, trials
+from engines import Raises
 from grinch.core.engine import ENGINE, Engine
 from grinch.core.rules import EXACT, FAST, ONLINE, Rules
-from grinch.core.state import State
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.refine.polish import Polisher
 from grinch.summaries import RecordSummaries, VectorSummaries
-from grinch.summaries.arrays import LARGE, STALE
-from grinch.summaries.upkeep import is_large, merge, score, settle
+from grinch.summaries.arrays import LARGE, STALE, State, is_large, merge, score, settle
 from grinch.tree.checks import check_links
-from grinch.tree.links import LEFT, NO_LIMIT, RIGHT, nodes_in
+from grinch.tree.links import LEFT, NO_LIMIT, RIGHT
 
 # Drawn numbers may be too small for float32 to square, which is said.
 pytestmark = pytest.mark.filterwarnings("ignore:.*count as zero vectors")
@@ -65,8 +64,8 @@ rules = st.builds(
 
 
 def engine_of(X, linkage, rules, k=5, compiled=True):
-    gardener = Polisher() if rules.polish else None
-    return Engine(linkage, rules, n_neighbors=k, n_features=X.shape[1], gardener=gardener, compiled=compiled)
+    hook = Polisher() if rules.polish else None
+    return Engine(linkage, rules, n_neighbors=k, n_features=X.shape[1], hook=hook, compiled=compiled)
 
 
 def newick(engine):
@@ -79,7 +78,7 @@ def check_summaries(engine):
     state = State(*links, *sums, engine.rules)
     spare = engine.summaries.capacity + engine.n_slots
     settle(state)
-    for v in nodes_in(links)[1].tolist():
+    for v in links.nodes()[1].tolist():
         left, right = links.table[v, LEFT], links.table[v, RIGHT]
         p = links.table[v, 0]
         if sums.stale[v] & STALE:
@@ -242,19 +241,6 @@ def test_place_does_not_change_the_tree(blobs):
     assert newick(engine) == newick(whole)
 
 
-class Raises:
-    """Mean negative distance of numbers, that fails at its nth call."""
-
-    def __init__(self, at, error):
-        self.calls, self.at, self.error = 0, at, error
-
-    def __call__(self, a, b):
-        self.calls += 1
-        if self.calls == self.at:
-            raise self.error
-        return -abs(sum(a) / len(a) - sum(b) / len(b))
-
-
 @pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
 def test_whatever_is_raised_the_tree_is_that_of_the_points_before(rng, error):
     records = rng.normal(size=40).tolist()
@@ -376,7 +362,7 @@ def test_neighbours_in_the_tree_are_neighbours_in_memory():
     engine.insert(np.random.default_rng(6).normal(size=(500, 3)))
 
     def steps():
-        internal = nodes_in(engine.links)[1]
+        internal = engine.links.nodes()[1]
         return np.abs(internal - engine.links.table[internal, 0])[internal != engine.links.head[0]].mean()
 
     before = steps()

@@ -19,10 +19,10 @@ from grinch.core.rules import EXACT, FAST, PAPER, Rules
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.linkage.sparse import DROPPED
 from grinch.refine.polish import Polisher
-from grinch.summaries import memory
 from grinch.summaries.arrays import STALE
+from grinch.summaries.callbacks import ALLOCATE, addresses
 from grinch.tree.checks import check_links
-from grinch.tree.links import NO_LIMIT, leaves_under, nodes_in
+from grinch.tree.links import NO_LIMIT
 
 LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
 WHOLE = FAST._replace(most_entries=NO_LIMIT)
@@ -33,8 +33,8 @@ counts = hnp.arrays(
 
 
 def engine(linkage, rules, n_features, is_sparse=True, search="exact", **options):
-    gardener = Polisher() if rules.polish else None
-    return Engine(linkage, rules, search, 10, n_features, gardener=gardener, is_sparse=is_sparse, **options)
+    hook = Polisher() if rules.polish else None
+    return Engine(linkage, rules, search, 10, n_features, hook=hook, is_sparse=is_sparse, **options)
 
 
 def built(linkage, rules, X, chunks=(), **options):
@@ -88,12 +88,12 @@ def means_of(tree, X):
     columns, values = summaries.internal_rows()
     sizes = summaries.arrays.row_sizes[summaries.capacity :]
     ends = np.cumsum(sizes)
-    fresh = nodes_in(tree.links)[1]
+    fresh = tree.links.nodes()[1]
     for node in fresh[summaries.arrays.stale[fresh] & STALE == 0].tolist():  # nobody asked for the root's
         i = node - summaries.capacity
         kept = np.zeros(X.shape[1])
         kept[columns[ends[i] - sizes[i] : ends[i]]] = values[ends[i] - sizes[i] : ends[i]]
-        yield node, X[leaves_under(tree.links, node)].mean(axis=0), kept, int(sizes[i])
+        yield node, X[tree.links.leaves_under(node)].mean(axis=0), kept, int(sizes[i])
 
 
 @pytest.mark.parametrize("linkage", LINKAGES[:5], ids=lambda linkage: f"{linkage.name}-{linkage.metric}")
@@ -163,16 +163,17 @@ def test_no_memory_for_a_summary_is_said_and_changes_nothing(monkeypatch):
     X = random_rows(60, 40, 0.1, seed=7)
     tree = built(LINKAGES[1], FAST, X[:50])
     before = tree.tree().keys().tolist()
-    addresses = memory.addresses()
     import ctypes
 
+    calls = addresses()
+
     nothing = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(lambda n: 0)
-    addresses[memory.ALLOCATE] = ctypes.cast(nothing, ctypes.c_void_p).value
-    calls = tree.summaries.arrays.calls
-    tree.summaries.arrays = tree.summaries.arrays._replace(calls=addresses)
+    calls[ALLOCATE] = ctypes.cast(nothing, ctypes.c_void_p).value
+    before_calls = tree.summaries.arrays.calls
+    tree.summaries.arrays = tree.summaries.arrays._replace(calls=calls)
     with pytest.raises(MemoryError, match="no memory is left"):
         tree.insert(X[50:])
-    tree.summaries.arrays = tree.summaries.arrays._replace(calls=calls)
+    tree.summaries.arrays = tree.summaries.arrays._replace(calls=before_calls)
     check_links(tree.links)
     assert tree.tree().keys().tolist()[:50] == before[:50]
     tree.insert(X[tree.n_leaves :])

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import at_night, trials
+from engines import engine_in
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core.rules import MODES
-from grinch.neighbors import auto
 from sparse_data import sparse_groups
 
 
@@ -30,7 +30,7 @@ def furthest_mean(a, b):
 
 
 def engine_of(model):
-    return model.current_fit().builder
+    return engine_in(model)
 
 
 class Expected:
@@ -134,7 +134,7 @@ def test_a_view_of_sparse_rows_stays_right(rng, linkage, metric, search):
 @pytest.mark.parametrize("search", ["index", "auto"])
 @pytest.mark.parametrize("linkage", ["average", *map(at_night, ["cosine", "ward"])])
 def test_a_view_searches_the_cells_of_its_time(rng, monkeypatch, linkage, search):
-    monkeypatch.setattr(auto, "EXACT_UP_TO", 512)
+    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 512)
     X = rng.normal(size=(6000, 6))
     model = Grinch(linkage, search=search).fit(X[:3000])
     made = [Expected(engine_of(model), queries_for(X, rng))]
@@ -230,7 +230,7 @@ def test_views_with_caps_of_any_size(seed, cap, mode):
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_many_threads_place_beside_a_writer(rng, monkeypatch, is_sparse):
-    monkeypatch.setattr(auto, "EXACT_UP_TO", 1024)
+    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 1024)
     X = sparse_groups(2500) if is_sparse else rng.normal(size=(6000, 5))
     model = Grinch().fit(X[:1500])
     made, failures, stop = [Expected(engine_of(model), queries_for(X, rng))], [], threading.Event()

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from effort import at_night, trials
+from engines import engine_in
 from grinch import Grinch, Rules
 from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST
@@ -248,7 +249,7 @@ def test_siblings_are_asked_about_once():
     model = Grinch(linkage=linkage).fit(np.random.default_rng(0).normal(size=100).tolist())
     model.tree_
     before = linkage.calls
-    model.current_fit().builder.tree()
+    engine_in(model).tree()
     assert linkage.calls == before
 
 
@@ -360,7 +361,7 @@ def test_bad_answers_name_the_groups_and_leave_the_tree(kind, batched):
     assert "record " in str(caught.value)
     assert "The tree is as it was before that point" in str(caught.value)
     assert model.ids_ == names[:n]
-    check_links(model.current_fit().builder.links)
+    check_links(engine_in(model).links)
 
 
 def test_the_tree_before_the_point_is_the_calm_tree():
@@ -396,7 +397,7 @@ def test_a_compiled_linkage_that_returns_nan(blobs):
     assert sum(map(len, caught.value.groups)) == 7
     n = model.n_leaves_
     assert 6 <= n < 300
-    check_links(model.current_fit().builder.links)
+    check_links(engine_in(model).links)
     smaller = Grinch(linkage=nan_for_seven, metric="dot", mode="exact").fit(X[:n])
     assert smaller.n_leaves_ == n
 

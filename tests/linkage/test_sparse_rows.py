@@ -9,6 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 from effort import trials
 from grinch._vectors import first_not_below, product_of
+from grinch.linkage.named import COUNT, FORMULAS, LENGTH, SPREAD, formula_score, merge_rows
 from grinch.linkage.sparse import (
     DROPPED,
     N_MOMENTS,
@@ -20,7 +21,6 @@ from grinch.linkage.sparse import (
     product_with,
     unite,
 )
-from grinch.linkage.vector import COUNT, FORMULAS, LENGTH, SPREAD, formula_score, merge_rows
 
 WIDTH = 60
 vectors = hnp.arrays(np.float32, WIDTH, elements=st.sampled_from([0.0, 0.0, 0.0, 0.5, -1.5, 3.0, 0.1]))

@@ -11,10 +11,9 @@ from numba import njit
 from dense_linkages import DENSE_NAMES
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
-from grinch.linkage.named import linkage_of
-from grinch.linkage.vector import WARD, merge_rows
+from grinch.linkage.named import WARD, linkage_of, merge_rows
 from grinch.summaries import VectorSummaries
-from grinch.summaries.upkeep import vector_score
+from grinch.summaries.arrays import vector_score
 
 NAMED = DENSE_NAMES
 

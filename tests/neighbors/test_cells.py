@@ -17,10 +17,9 @@ from hypothesis.extra import numpy as hnp
 
 from dense_linkages import DENSE, OF_EACH_METRIC
 from grinch.linkage.named import linkage_of
-from grinch.neighbors.auto import AutoSearch
-from grinch.neighbors.base import BATCH
+from grinch.neighbors import AutoSearch
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.exact import ExactSearch
+from grinch.neighbors.exact import BATCH, ExactSearch
 from grinch.summaries import VectorSummaries
 
 NAMES = [f"{linkage.name}-{linkage.metric}" for linkage in DENSE]
@@ -275,7 +274,7 @@ def test_find_beside_a_stream(rng, kind):
 
 
 def test_auto_turns_to_cells_where_positions_say(rng, monkeypatch):
-    monkeypatch.setattr("grinch.neighbors.auto.EXACT_UP_TO", 1024)
+    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 1024)
     store = store_of(blobs(rng, 3000))
     exact, cells = ExactSearch(store, 5), CellSearch(store, 5)
     expected = np.vstack([stream(exact, 0, 1024), stream(cells, 0, 3000)[1024:]])
@@ -291,7 +290,7 @@ def test_auto_turns_to_cells_where_positions_say(rng, monkeypatch):
 
 
 def test_auto_enters_points_before_the_turn_a_few_at_a_time(rng, monkeypatch):
-    monkeypatch.setattr("grinch.neighbors.auto.EXACT_UP_TO", 2048)
+    monkeypatch.setattr("grinch.neighbors.EXACT_UP_TO", 2048)
     search = AutoSearch(store_of(blobs(rng, 2500)), 5)
     entered = [search._cells.entered for i in range(2500) for _ in search.stream(i, i + 1)]
     assert entered[1024] == 0

@@ -12,12 +12,10 @@ from dense_linkages import DENSE, OF_EACH_METRIC
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.neighbors import make_search
-from grinch.neighbors.base import batches
-from grinch.neighbors.exact import ExactSearch
+from grinch.neighbors.exact import ExactSearch, batches
 from grinch.neighbors.scan import ScanSearch
 from grinch.summaries import RecordSummaries, VectorSummaries
-from grinch.summaries.counters import SCORES
-from grinch.summaries.upkeep import vector_score
+from grinch.summaries.arrays import SCORES, vector_score
 
 
 def store_of(X, linkage):

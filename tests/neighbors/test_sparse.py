@@ -1,4 +1,4 @@
-"""Search by an inverted index, against all scores by brute force."""
+"""Search on sparse vectors, against brute force."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import trials
+from engines import engine_in
+from grinch import Grinch, neighbors
 from grinch.linkage.named import VECTOR_LINKAGES
-from grinch.neighbors.postings import Postings
-from grinch.neighbors.sparse import AT_ONCE, SparseSearch
+from grinch.neighbors.sparse import AT_ONCE, Postings, SparseSearch
 from grinch.summaries import SparseSummaries
-from grinch.summaries.upkeep import vector_score
+from grinch.summaries.arrays import vector_score
 from grinch.tree.links import NONE
+from sparse_data import sparse_groups
+from twins import assert_same, reopened
 
 MEAN_COSINE = VECTOR_LINKAGES["average"]["cosine"]
 LINKAGES = [linkage for metrics in VECTOR_LINKAGES.values() for linkage in metrics.values()]
@@ -141,3 +144,16 @@ def test_segments_become_fewer_and_hold_every_point_once():
     for column in range(30):
         parts = [segment.slots[slice(*segment.starts[column : column + 2])] for segment in index.segments]
         assert np.concatenate(parts).tolist() == X[:, [column]].nonzero()[0].tolist()
+
+
+@pytest.mark.parametrize("most_points", [1, 200])
+def test_a_search_by_few_columns_in_any_batches(most_points, tmp_path, monkeypatch):
+    monkeypatch.setattr(neighbors, "MOST_POINTS", most_points)
+    X = sparse_groups(850)
+    whole, parts = Grinch().fit(X), Grinch()
+    assert engine_in(whole).search.most_points == most_points
+    for start, stop in ((0, 300), (300, 301), (301, 550), (550, 700), (700, 850)):
+        parts = reopened(parts.partial_fit(X[start:stop]), tmp_path)
+    assert parts.tree_.to_newick() == whole.tree_.to_newick()
+    assert (parts.predict(X[:50]) == whole.predict(X[:50])).all()
+    assert_same(whole, reopened(whole, tmp_path))

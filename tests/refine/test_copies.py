@@ -7,7 +7,7 @@ import numpy as np
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
 from grinch.linkage.named import linkage_of
-from grinch.refine.copies import copies_in_order, is_full_of_copies
+from grinch.refine.polish import duplicates_in_order, is_full_of_duplicates
 from grinch.tree.links import NONE
 
 
@@ -27,11 +27,11 @@ def test_who_looks_the_same():
 
 
 def test_full_of_copies():
-    assert not is_full_of_copies(None)
-    assert not is_full_of_copies(np.arange(100))
-    assert not is_full_of_copies(np.repeat(np.arange(50), 2)), "pairs are no crowd"
-    assert not is_full_of_copies(np.append(np.zeros(3, int), 1 + np.arange(97)))
-    assert is_full_of_copies(np.append(np.zeros(30, int), 1 + np.arange(70)))
+    assert not is_full_of_duplicates(None)
+    assert not is_full_of_duplicates(np.arange(100))
+    assert not is_full_of_duplicates(np.repeat(np.arange(50), 2)), "pairs are no crowd"
+    assert not is_full_of_duplicates(np.append(np.zeros(3, int), 1 + np.arange(97)))
+    assert is_full_of_duplicates(np.append(np.zeros(30, int), 1 + np.arange(70)))
 
 
 def test_a_copy_has_the_next_ones_in_the_tree_as_neighbours():
@@ -40,7 +40,7 @@ def test_a_copy_has_the_next_ones_in_the_tree_as_neighbours():
     near = np.full((len(X), 5), NONE, np.int32)
     for first, found in engine.search.nearest(engine.slots(), len(X)):
         near[first : first + len(found)] = found
-    ordered = copies_in_order(near, engine.summaries.look(len(X)), engine.links)
+    ordered = duplicates_in_order(near, engine.summaries.look(len(X)), engine.links)
     leaves = [leaf for leaf in engine.tree().preorder().tolist() if leaf < 6]
     for before, copy, after in zip([None, *leaves], leaves, [*leaves[1:], None], strict=False):
         assert set(ordered[copy][ordered[copy] != NONE].tolist()) <= {before, after, *range(6, len(X))}
@@ -55,4 +55,4 @@ def test_pairs_are_left_alone():
     X = np.repeat(np.random.default_rng(1).normal(size=(20, 2)), 2, axis=0)
     engine = engine_of(X)
     near = np.arange(40, dtype=np.int32)[:, None] ^ 1
-    assert copies_in_order(near, engine.summaries.look(40), engine.links) is near
+    assert duplicates_in_order(near, engine.summaries.look(40), engine.links) is near

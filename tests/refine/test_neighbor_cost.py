@@ -13,13 +13,11 @@ from grinch.datasets import arrival
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
-from grinch.refine import approved_swaps, passes
-from grinch.refine.approved_swaps import FARTHER
-from grinch.refine.neighbor_cost import NeighborCost
-from grinch.refine.neighbor_graph import LEAST_PART, MUTUAL, ONE_SIDED, graph_of
+from grinch.refine import neighbor_cost, passes
+from grinch.refine.neighbor_cost import FARTHER, MIN_PART, MUTUAL, ONE_SIDED, NeighborCost, graph_of
 from grinch.refine.passes import score_of_identical, sweep
 from grinch.tree.checks import check_links
-from grinch.tree.links import LEFT, NONE, OFFSET, PARENT, RIGHT, copied, leaves_under, nodes_in, sibling, swap
+from grinch.tree.links import LEFT, NONE, OFFSET, PARENT, RIGHT, sibling, swap
 
 
 def rough_engine(rng, n=120, n_features=4, linkage="average", metric=None, compiled=True):
@@ -40,7 +38,7 @@ def neighbors_of(engine, k):
 
 
 def leaf_sets(links):
-    return {int(v): set(leaves_under(links, int(v))) for v in np.concatenate(nodes_in(links))}
+    return {int(v): set(links.leaves_under(int(v))) for v in np.concatenate(links.nodes())}
 
 
 def weight_between(graph, some, others):
@@ -61,7 +59,7 @@ def cost_by_hand(links, graph):
 def check_counts(cost, links):
     """Everything that is counted, against the leaves under the nodes."""
     counted, under, table = cost._counted, leaf_sets(links), links.table
-    for v in nodes_in(links)[1].tolist():
+    for v in links.nodes()[1].tolist():
         b, c = int(table[v, LEFT]), int(table[v, RIGHT])
         assert counted.sizes[v] == len(under[v])
         assert counted.pairs[v] == weight_between(cost.graph, under[b], under[c])
@@ -81,18 +79,18 @@ def test_the_graph_has_every_pair_once(rng):
     assert {frozenset(ends) for ends in graph.ends.tolist()} == pairs
     for (i, j), weight in zip(graph.ends.tolist(), graph.weights.tolist(), strict=True):
         assert weight == (MUTUAL if i in named[j] and j in named[i] else ONE_SIDED)
-    assert graph.least == pytest.approx(LEAST_PART * 2 * graph.weights.sum() / 30)
+    assert graph.least == pytest.approx(MIN_PART * 2 * graph.weights.sum() / 30)
     assert len(graph_of(np.full((4, 3), NONE, np.int32)).ends) == 0
 
 
-@pytest.mark.parametrize("least_part", [at_night(0.0), LEAST_PART, at_night(0.1)])
+@pytest.mark.parametrize("least_part", [at_night(0.0), MIN_PART, at_night(0.1)])
 def test_every_sweep_counts_what_it_changes_and_lowers_the_cost_by_what_it_says(rng, least_part):
     engine = rough_engine(rng)
     graph = graph_of(neighbors_of(engine, 6), least_part=least_part)
     cost, links = NeighborCost(graph, engine.summaries.capacity), engine.links
     check_counts_after = []
     for _ in range(12):
-        twin = copied(links)
+        twin = links.copied()
         afresh = NeighborCost(graph, engine.summaries.capacity).sweep(twin)
         swaps = cost.sweep(links)
         check_links(links)
@@ -108,8 +106,8 @@ def test_every_sweep_counts_what_it_changes_and_lowers_the_cost_by_what_it_says(
 
 def possible_swaps(links):
     """By (b, c): swap c and its aunt, so that b comes to the aunt."""
-    table, offset = links.table, int(links.head[OFFSET])
-    for v in nodes_in(links)[1].tolist():
+    table, offset = links.table, links.offset
+    for v in links.nodes()[1].tolist():
         if table[v, PARENT] != NONE and v >= offset:
             b, c = int(table[v, LEFT]), int(table[v, RIGHT])
             yield from ((b, c), (c, b))
@@ -124,7 +122,7 @@ def test_in_the_end_no_swap_is_left_that_pays_and_has_enough_pairs(rng):
     for b, c in list(possible_swaps(links)):
         under = leaf_sets(links)
         aunt = int(sibling(links, int(links.table[b, PARENT])))
-        twin = copied(links)
+        twin = links.copied()
         swap(twin, c, aunt)
         least = graph.least * min(len(under[b]), len(under[aunt]))
         assert cost_by_hand(twin, graph) >= total or weight_between(graph, under[b], under[aunt]) < least
@@ -141,7 +139,7 @@ def test_no_swap_is_made_that_the_linkage_objects_to(rng, compiled, monkeypatch)
         return 1.0 - float(rows[sorted(some)].mean(axis=0).astype(float) @ rows[sorted(others)].mean(axis=0))
 
     if not compiled:
-        original = approved_swaps.swap_with_aunt
+        original = neighbor_cost.swap_with_aunt
 
         def noted(state, counted, c):
             under = leaf_sets(engine.links)
@@ -150,7 +148,7 @@ def test_no_swap_is_made_that_the_linkage_objects_to(rng, compiled, monkeypatch)
             seen.append((gap(under[a], under[b]), gap(under[b], under[c])))
             original(state, counted, c)
 
-        monkeypatch.setattr(approved_swaps, "swap_with_aunt", noted)
+        monkeypatch.setattr(neighbor_cost, "swap_with_aunt", noted)
     cost, made = NeighborCost(graph, engine.summaries.capacity), 0
     for _ in range(30):
         swaps = sweep(engine, cost, score_of_identical(engine))

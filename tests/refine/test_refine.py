@@ -15,25 +15,24 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from effort import at_night, trials
+from engines import Raises, engine_in
 from grinch import Grinch, Online, Rotate, Rules
-from grinch.core import entries, moves
 from grinch.core.engine import Engine
+from grinch.core.moves import graft, reinsert_all
 from grinch.core.rules import EXACT, FAST
-from grinch.core.state import State
 from grinch.datasets import gaussian_mixture
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.refine import passes
-from grinch.refine.neighbor_cost import NeighborCost
-from grinch.refine.neighbor_graph import MUTUAL, NAMED, ONE_SIDED, graph_of
+from grinch.refine.neighbor_cost import MUTUAL, NAMED, ONE_SIDED, NeighborCost, graph_of
 from grinch.refine.passes import Refiner
 from grinch.refine.polish import Polisher, polish
 from grinch.summaries import VectorSummaries
-from grinch.summaries.arrays import STALE
+from grinch.summaries.arrays import STALE, State
 from grinch.tree.checks import check_links
-from grinch.tree.links import LEFT, LIMIT, RIGHT, SIZE, grown, nodes_in, shrunk
+from grinch.tree.links import LIMIT, SIZE
 from separation import KINDS, SeparatingLinkage, arrival, missed_components
 
 
@@ -42,22 +41,8 @@ def newick(engine):
 
 
 def leaf_sets(engine):
-    """The slots under every internal node, by walking down."""
-    table = engine.links.table
-    leaves, internal = nodes_in(engine.links)
-    under = {int(leaf): [int(leaf)] for leaf in leaves}
-
-    def members(v):
-        stack, found = [v], []
-        while stack:
-            node = stack.pop()
-            if node in under:
-                found += under[node]
-            else:
-                stack += [int(table[node, LEFT]), int(table[node, RIGHT])]
-        return found
-
-    return {int(v): members(int(v)) for v in internal}
+    """The slots under every internal node."""
+    return {v: engine.links.leaves_under(v) for v in engine.links.nodes()[1].tolist()}
 
 
 def check_against_recomputation(engine, tolerance=1e-4):
@@ -79,7 +64,7 @@ def check_against_recomputation(engine, tolerance=1e-4):
 def check_engine(engine):
     check_links(engine.links)
     table = engine.links.table
-    for v in nodes_in(engine.links)[1].tolist():
+    for v in engine.links.nodes()[1].tolist():
         p = table[v, 0]
         if engine.summaries.arrays.stale[v] & STALE and p >= 0:
             is_large = engine.rules.lag and table[p, SIZE] > engine.links.head[LIMIT]
@@ -128,7 +113,7 @@ class Points(RuleBasedStateMachine):
 
     @property
     def engine(self):
-        return self.model.current_fit().builder
+        return engine_in(self.model)
 
     @rule(rows=rows_of_points)
     def insert(self, rows):
@@ -297,7 +282,7 @@ def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkey
         tree = model.tree_
         assert tree.size(tree.sibling(152)) == 150
         assert tree.sibling(151) == 150
-        search, asked = model.current_fit().builder.search, []
+        search, asked = engine_in(model).search, []
         nearest = search.nearest
 
         def noted(leaves, limit, nearest=nearest, asked=asked):
@@ -308,7 +293,7 @@ def test_neighbours_are_looked_for_where_a_small_group_is_left_alone(rng, monkey
         model.remove([152]).remove([151])
         assert asked == looked_for
         assert sorted(model.tree_.leaves().tolist()) == list(range(151))
-        check_links(model.current_fit().builder.links)
+        check_links(engine_in(model).links)
 
 
 def test_slots_are_used_again(rng):
@@ -317,7 +302,7 @@ def test_slots_are_used_again(rng):
     for _ in range(30):
         model.partial_fit(rng.normal(size=(100, 4)))
         model.remove(model.ids_[:100])
-    engine = model.current_fit().builder
+    engine = engine_in(model)
     assert engine.n_leaves == 200
     assert engine.n_slots <= 600
     assert engine.summaries.capacity <= 1500
@@ -332,7 +317,7 @@ def test_search_finds_what_is_there_and_nothing_else(rng, search, linkage, metri
     model = Grinch(linkage=linkage, metric=metric, search=search, n_neighbors=10).fit(X)
     gone = rng.permutation(900)[:400]
     model.remove(gone)
-    engine = model.current_fit().builder
+    engine = engine_in(model)
     slots = engine.slots()
     assert sorted(slots.tolist()) == sorted(set(range(900)) - set(gone.tolist()))
     rows = engine.summaries.arrays.means[slots].astype(np.float64)
@@ -365,30 +350,23 @@ def test_candidates_by_key_and_by_vector_follow(rng):
             model.update([left[0]], ["dzw"]).partial_fit(["axu"], ids=["again"])
             assert model.ids_ == [*left, "again"]
             model.tree_.check()
-            check_links(model.current_fit().builder.links)
+            check_links(engine_in(model).links)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
 def test_whatever_is_raised_points_are_in_or_out(rng, error):
-    calls = {"n": 0, "at": -1}
-
-    def linkage(a, b):
-        calls["n"] += 1
-        if calls["n"] == calls["at"]:
-            raise error
-        return -abs(sum(a) / len(a) - sum(b) / len(b))
-
+    linkage = Raises(-1, error)
     records = rng.normal(size=30).tolist()
     names = [f"r{i}" for i in range(30)]
     for at in range(1, 400, 37):
         model = Grinch(linkage=linkage, mode="exact").fit(records, ids=names)
-        engine = model.current_fit().builder
+        engine = engine_in(model)
         for change in (lambda m=model: m.remove(names[5:10]), lambda m=model: m.update(names[20:23], [9.0, 8.0, 7.0])):
             before = model.ids_
-            calls.update(n=0, at=at)
+            linkage.calls, linkage.at = 0, at
             with contextlib.suppress(ValueError, KeyboardInterrupt):
                 change()
-            calls["at"] = -1
+            linkage.at = -1
             assert set(model.ids_) <= set(before)
             assert set(before) - set(model.ids_) <= set(names[5:10])
             model.tree_.check()
@@ -438,7 +416,7 @@ def test_an_engine_without_removals_numbers_as_before(blobs):
     engine = Engine(linkage_of("average"), FAST, n_neighbors=5, n_features=6)
     engine.insert(X)
     assert engine.compact() is None
-    leaves, internal = nodes_in(engine.links)
+    leaves, internal = engine.links.nodes()
     assert leaves.tolist() == list(range(300))
     assert internal.tolist() == list(range(engine.summaries.capacity + 1, engine.summaries.capacity + 300))
     assert (engine.links.table[:300, SIZE] == 1).all()
@@ -447,21 +425,21 @@ def test_an_engine_without_removals_numbers_as_before(blobs):
 # Refinement ---------------------------------------------------------------------------------------------------------
 
 
-def neighbor_cost(tree, near, mutual=MUTUAL, one_sided=ONE_SIDED):
+def neighbor_cost(tree, near):
     """The weighted mean number of points under the common ancestor of two neighbours, by asking the tree."""
     named = [{int(j) for j in row if j >= 0} for row in near]
     pairs = {frozenset((i, j)) for i, row in enumerate(named) for j in row}
     sizes, weights = [], []
     for i, j in map(tuple, pairs):
         sizes.append(tree.size(tree.lca(i, j)))
-        weights.append(mutual if i in named[j] and j in named[i] else one_sided)
+        weights.append(MUTUAL if i in named[j] and j in named[i] else ONE_SIDED)
     return np.average(sizes, weights=weights)
 
 
 def test_the_cost_reported_is_that_of_the_tree(blobs):
     X, _ = blobs
     model = Grinch().fit(X)
-    engine = model.current_fit().builder
+    engine = engine_in(model)
     near = np.vstack([found for _, found in engine.search.nearest(engine.slots(), 300)])[:, :NAMED]
     before = neighbor_cost(model.tree_, near)
     report = model.refine(2).refinements_[-1]
@@ -520,26 +498,26 @@ def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
 def test_a_tree_shrinks_as_it_grows(rng):
     engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
     engine.insert(rng.normal(size=(60, 4)))
-    small = shrunk(engine.links, 60)
+    small = engine.links.resized(60)
     check_links(small)
     assert len(small.table) == 120
-    for one, other in zip(grown(small, engine.summaries.capacity), engine.links, strict=True):
+    for one, other in zip(small.resized(engine.summaries.capacity), engine.links, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_polishing_goes_by_the_neighbors_that_are_left(rng):
     polisher = Polisher()
-    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4, gardener=polisher)
+    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4, hook=polisher)
     engine.insert(rng.normal(size=(60, 4)))
     polisher.neighbors.meet(engine)
     found = polisher.neighbors.near[:60].copy()
     gone = {int(found[59, 1]), 7}
     engine.remove(np.array(sorted(gone)))
-    near = polisher.neighbors.among(engine.slots())
+    near = polisher.neighbors.among(engine.slots(), engine.slots()[-1] + 1)
     for slot in range(60):
         left = [int(j) for j in found[slot] if j >= 0 and int(j) not in gone]
         assert [int(j) for j in near[slot] if j >= 0] == ([] if slot in gone else left)
-    cost = NeighborCost(graph_of(near, mutual=10, one_sided=1, least_part=0.0), engine.summaries.capacity)
+    cost = NeighborCost(graph_of(near, least_part=0.0), engine.summaries.capacity)
     before = cost.cost(engine.links)
     polish(engine, polisher.neighbors)
     check_engine(engine)
@@ -559,7 +537,7 @@ def test_the_smaller_of_two_is_grafted(light):
     links.table[offset + 5] = [-1, offset + 3, offset + 4, 6]
     links.table[[offset + 3, offset + 4], 0] = links.head[0] = offset + 5
     engine.summaries.forget()
-    moves.graft(State(*links, *engine.summaries.arrays, engine.rules), 4, np.array([2, -1], np.int32))
+    graft(State(*links, *engine.summaries.arrays, engine.rules), 4, np.array([2, -1], np.int32))
     check_links(links)
     groups = [sorted(group) for group in leaf_sets(engine).values()]
     assert [0, 1, 2, 4] in groups
@@ -591,7 +569,7 @@ def test_refinement_is_refused_in_words():
 def test_interrupted_refinement_leaves_a_valid_tree(rng, monkeypatch, where):
     X = rng.normal(size=(1500, 5))
     model = Grinch().fit(X, ids=[f"p{i}" for i in range(1500)])
-    engine, calls = model.current_fit().builder, []
+    engine, calls = engine_in(model), []
     owner, name = (engine, "change") if where == "reinsert" else (passes, "sweep")
     original = getattr(owner, name)
 
@@ -615,22 +593,14 @@ def test_interrupted_refinement_leaves_a_valid_tree(rng, monkeypatch, where):
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
 def test_a_linkage_that_raises_in_a_refinement(rng, error):
-    calls = {"n": 0, "at": -1}
-
-    def linkage(a, b):
-        calls["n"] += 1
-        if calls["n"] == calls["at"]:
-            raise error
-        return -abs(sum(a) / len(a) - sum(b) / len(b))
-
+    linkage = Raises(-1, error)
     for at in range(1, 3000, 331):
-        calls["at"] = -1
         engine = Engine(FunctionLinkage(linkage), FAST, n_neighbors=5)
         engine.insert(rng.normal(size=30).tolist())
-        calls.update(n=0, at=at)
+        linkage.calls, linkage.at = 0, at
         with contextlib.suppress(LinkageError, KeyboardInterrupt):
             Refiner(engine, float("inf"), True, None).refine(2, "all")
-        calls["at"] = -1
+        linkage.at = -1
         assert engine.n_leaves == 30
         check_engine(engine)
         engine.tree().check()
@@ -658,7 +628,7 @@ def test_no_drift_in_many_thousands_of_operations(rng):
         near = np.vstack([found for _, found in engine.search.nearest(slots, 1000)])
         for _ in range(trials(20, 50)):
             order = rng.permutation(1000)
-            engine.change(entries.reinsert_all, slots[order], near[order])
+            engine.change(reinsert_all, slots[order], near[order])
         engine.tree()
         check_against_recomputation(engine, tolerance=1e-5)
 

@@ -17,7 +17,7 @@ from grinch.errors import SavedModelError
 from grinch.estimators.saved import model_from_state
 from grinch.linkage import Pairwise
 from grinch.saving.state import unflatten
-from grinch.summaries.memory import int32_at
+from grinch.summaries.callbacks import int32_at
 from hostile_files import Parts, parts_of, written
 from sparse_data import sparse_groups
 
@@ -180,10 +180,10 @@ CRIMES = {
     "too many slots": lambda engine: engine.links.head.__setitem__(2, 10**6),
     "an offset": lambda engine: engine.links.head.__setitem__(3, 7),
     "a stale leaf": lambda engine: engine.summaries.arrays.stale.__setitem__(3, 1),
-    "a neighbour outside": lambda engine: engine.gardener.neighbors.near.__setitem__((3, 0), 10**6),
-    "a gap": lambda engine: engine.gardener.neighbors.near.__setitem__((50, 0), -1),
+    "a neighbour outside": lambda engine: engine.hook.neighbors.near.__setitem__((3, 0), 10**6),
+    "a gap": lambda engine: engine.hook.neighbors.near.__setitem__((50, 0), -1),
     "a vector that is not finite": lambda engine: engine.summaries.arrays.means.__setitem__((3, 0), np.nan),
-    "met": lambda engine: engine.gardener.neighbors.met.__setitem__(0, -3),
+    "met": lambda engine: engine.hook.neighbors.met.__setitem__(0, -3),
 }
 
 

@@ -24,7 +24,7 @@ from grinch.linkage import (
     WeightedSum,
     WithRules,
 )
-from grinch.linkage.saved import find, name_of
+from grinch.linkage.base import find, name_of
 from grinch.neighbors import ByKey, ByVector
 from twins import assert_same, go_on, reopened
 

@@ -21,7 +21,7 @@ from grinch.cuts.tracking.cut import FEW_POINTS
 from grinch.cuts.tracking.tracker import keys_of
 from grinch.store.cluster_tracking import ClusterTracking, Recut
 from grinch.tree import move_log
-from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT, leaves_under, nodes_in
+from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT
 from partitions import changes_between, ids_after
 
 CUTS: dict[str, dict[str, Any]] = {
@@ -253,9 +253,9 @@ class Following(RuleBasedStateMachine):
         marks, owners, levels, exempt = (
             arrays[f"cut{number}.{name}"] for name in ("marks", "parts", "levels", "exempt")
         )
-        _, internal = nodes_in(links)
+        _, internal = links.nodes()
         for v in internal.tolist():
-            p, below = links.table[v, PARENT], leaves_under(links, v)
+            p, below = links.table[v, PARENT], links.leaves_under(v)
             assert levels[v] == pytest.approx(sum(levels[leaf] for leaf in below), rel=1e-9, abs=1e-9)
             assert arrays["counts"][v] == len(below)
             assert (owners[v] == -1) == (marks[v] == 1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grinch.linkage.named import linkage_of
 from grinch.summaries import VectorSummaries
-from grinch.summaries.frame import (
+from grinch.summaries.vectors import (
     BOUND,
     ROOM,
     SAMPLE,

@@ -222,7 +222,7 @@ def test_no_more_blocks_than_there_is_room_for(monkeypatch):
     tree = random_tree(np.random.default_rng(3), 200)
     starts = display(tree).starts
     everything = as_set(blocks(tree, starts, 0, 200, least=1))
-    monkeypatch.setattr(module, "MOST_BLOCKS", 25)
+    monkeypatch.setattr(module, "MAX_BLOCKS", 25)
     found = blocks(tree, starts, 0, 200, least=1)
     assert len(found.nodes) == 25
     # What is there is right; it is only not all of it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import networkx as nx
@@ -9,12 +10,15 @@ import numpy as np
 import pytest
 import scipy.cluster.hierarchy as sch
 import treeswift
+from hypothesis import example, given
+from hypothesis import strategies as st
 from sklearn.datasets import make_circles
 from sklearn.metrics import adjusted_rand_score
 
 from grinch import Grinch, Tree
 from grinch.cuts import cut_n_clusters
-from trees import random_tree
+from grinch.tree.formats import merges_of_newick
+from trees import groups, random_tree, random_trees
 
 
 @pytest.mark.parametrize("method", ["single", "complete", "average", "ward"])
@@ -98,3 +102,191 @@ def test_networkx_has_the_same_clusters(rng):
         under = {u for u in nx.descendants(graph, v) | {v} if graph.out_degree(u) == 0}
         assert under == set(tree.leaves(v).tolist())
         assert graph.nodes[v]["size"] == len(under)
+
+
+def named_groups(tree: Tree) -> set[frozenset[str]]:
+    names = tree.names or [str(i) for i in range(tree.n_leaves)]
+    return {frozenset(names[i] for i in group) for group in groups(tree)}
+
+
+def heights_by_group(tree: Tree) -> dict[frozenset[str], float]:
+    names = tree.names or [str(i) for i in range(tree.n_leaves)]
+    heights = tree.heights()
+    return {
+        frozenset(names[i] for i in tree.leaves(v).tolist()): float(heights[v])
+        for v in tree.nodes()
+        if not tree.is_leaf(v)
+    }
+
+
+def groups_of_treeswift(text: str) -> dict[frozenset[str], float]:
+    """By the names under it, how high each node is over its deepest leaf."""
+    found, under, high = {}, {}, {}
+    for node in treeswift.read_tree_newick(text).traverse_postorder():
+        if node.is_leaf():
+            under[node], high[node] = frozenset([node.label]), 0.0
+            continue
+        children = node.child_nodes()
+        under[node] = frozenset().union(*(under[child] for child in children))
+        high[node] = max(high[child] + (child.edge_length or 0.0) for child in children)
+        # Of a node and its only child, the lower one counts.
+        found.setdefault(under[node], high[node])
+    return found
+
+
+def random_newick(seed: int, n_leaves: int | None = None) -> str:
+    """A tree with any number of children, single ones among them; one with many leaves is deep."""
+    rng = random.Random(seed)
+    parts = [f"n{i}:{rng.randint(0, 40) / 4}" for i in range(n_leaves or rng.randint(2, 12))]
+    while len(parts) > 1:
+        if n_leaves:
+            parts.insert(rng.randrange(2), parts.pop())
+        else:
+            rng.shuffle(parts)
+        count = rng.randint(1, 4)
+        parts = [*parts[count:], f"({','.join(parts[:count])}):{rng.randint(1, 40) / 4}"]
+    return f"{parts[0]};"
+
+
+@given(st.integers(0, 10**6), st.sampled_from([None, None, None, 150]))
+@example(seed=0, n_leaves=600)
+def test_groups_and_heights_are_those_of_treeswift(seed, n_leaves):
+    text = random_newick(seed, n_leaves)
+    tree = Tree.from_newick(text)
+    tree.check()
+    expected, found = groups_of_treeswift(text), heights_by_group(tree)
+    for group, height in expected.items():
+        if len(group) > 1:
+            assert found[group] == pytest.approx(height)
+
+
+@given(random_trees(), st.data())
+def test_reads_what_was_written(tree, data):
+    n = tree.n_leaves
+    names = data.draw(st.lists(st.text(min_size=1, max_size=8), min_size=n, max_size=n, unique=True))
+    again = Tree.from_newick(tree.to_newick(names))
+    assert named_groups(again) == {frozenset(names[i] for i in group) for group in groups(tree)}
+    if n > 1:
+        numbered = Tree.from_newick(tree.to_newick())
+        assert numbered.names is None
+        assert groups(numbered) == groups(tree)
+
+
+def test_heights_survive():
+    heights = [1.0, 2.5, 4.0]
+    tree = Tree.from_scipy([[0, 1, heights[0], 2], [2, 3, heights[1], 2], [4, 5, heights[2], 4]])
+    again = Tree.from_newick(tree.to_newick())
+    np.testing.assert_allclose(again.to_scipy(), tree.to_scipy())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("('a b','it''s');", ["a b", "it's"]),
+        ('("a,b","(c)");', ["a,b", "(c)"]),
+        ("('a_b',a_b);", ["a_b", "a b"]),
+        ("([&R]a[a comment, with (signs);],b)[x];", ["a", "b"]),
+        (" [&U]\n( a ,\tb )root : 0.5 ;\n", ["a", "b"]),
+        ("('[no comment]',b);", ["[no comment]", "b"]),
+        ("(ä:1,日本:1);", ["ä", "日本"]),
+        ("(a,b)", ["a", "b"]),
+        ("(a,b);(c,d,e);", ["a", "b"]),
+    ],
+)
+def test_names(text, names):
+    assert Tree.from_newick(text).names == names
+
+
+def test_leaves_called_by_numbers_are_these():
+    tree = Tree.from_newick("((2:1,0:1):1,1:2);")
+    assert tree.names is None
+    assert groups(tree) == {frozenset([0, 1, 2]), frozenset([0, 2]), frozenset([0]), frozenset([1]), frozenset([2])}
+    assert Tree.from_newick("((2,0),3);").names == ["2", "0", "3"]
+
+
+def test_a_single_leaf():
+    tree = Tree.from_newick("alone;")
+    assert (tree.n_leaves, tree.names) == (1, ["alone"])
+    assert Tree.from_newick("(((alone:1):2):3);").n_leaves == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "heights"),
+    [
+        # Several children are one above the other at the same height, and a single child is left out.
+        ("(a:2,b:2,c:1);", {"ab": 2.0, "abc": 2.0}),
+        ("(((a:1,b:1):2):3,c:6);", {"ab": 1.0, "abc": 6.0}),
+        # Without lengths, a node is one higher than the highest below it; where some are missing, they are nothing.
+        ("(((a,b),c),(d,e));", {"ab": 1.0, "abc": 2.0, "de": 1.0, "abcde": 3.0}),
+        ("((a,b):1,c:2);", {"ab": 0.0, "abc": 2.0}),
+        ("(c:2,(a,b):1);", {"ab": 0.0, "abc": 2.0}),
+        ("(a:-1,b:0.5);", {"ab": 0.5}),
+    ],
+)
+def test_heights_of_unusual_trees(text, heights):
+    assert heights_by_group(Tree.from_newick(text)) == {frozenset(group): height for group, height in heights.items()}
+
+
+@pytest.mark.parametrize(("n", "side"), [(200_000, "left"), (20_000, "right")])
+def test_a_tree_as_deep_as_it_has_leaves(n, side):
+    """Points 0 to k come together at height k."""
+    if side == "left":
+        text = "(" * (n - 1) + "0:1" + "".join(f",{k}:{k}):1" for k in range(1, n)) + ";"
+    else:
+        text = "".join(f"({k}:{k}," for k in range(n - 1, 0, -1)) + "0:1" + "):1" * (n - 1) + ";"
+    k = np.arange(1, n)
+    expected = np.column_stack([np.r_[k[0], n + k[:-1] - 1], np.r_[0, k[1:]], k, k + 1])
+    expected[:, :2].sort(axis=1)
+    tree = Tree.from_newick(text)
+    np.testing.assert_array_equal(tree.to_scipy(), expected)
+    np.testing.assert_array_equal(Tree.from_newick(tree.to_newick()).to_scipy(), expected)
+
+
+def test_a_leaf_within_many_brackets_is_one_leaf():
+    text = "(" * 200_000 + "a" + ")" * 200_000 + ";"
+    assert Tree.from_newick(text).names == ["a"]
+    assert Tree.from_newick(text.replace("a", "a,b")).names == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is empty"),
+        (" \n", "it is empty"),
+        (";", "it ends too early"),
+        ("[only a comment]", "it ends too early"),
+        ("((a,b);", "it ends too early"),
+        ("(a,b));", r"'\)' outside of all brackets"),
+        ("a,b;", "',' outside of all brackets"),
+        ("(a,);", r"'\)' after ','"),
+        ("(,a);", r"',' after '\('"),
+        ("();", r"'\)' after '\('"),
+        ("(a b,c);", "'b' after 'a'"),
+        ("(a,b)(c,d);", r"'\(' after '\)'"),
+        ("a(b,c);", r"'\(' after 'a'"),
+        ("(a:x,b);", "'x' is no length"),
+        ("(a:nan,b:1);", "'nan' is no length"),
+        ("(a:1e999,b:1);", "'1e999' is no length"),
+        ("(a:'1',b:1);", "is no length"),
+        ("(a:,b:1);", "',' after ':', where a length must be"),
+        ("(a:1,b:1):;", "';' after ':', where a length must be"),
+        ("(a::1,b);", "':' after ':', where a length must be"),
+        ("(a:1:2,b);", "two lengths"),
+        ("(:1,b);", "a length without a node"),
+        ("('a,b);", "is not closed"),
+        ("(a,b)'c;", "is not closed"),
+        ("(a[,b);", "is not closed"),
+        ("(a],b);", "']' after 'a'"),
+        ("(a,b)c d;", "'d' after 'c'"),
+    ],
+)
+def test_what_is_wrong_is_said(text, why):
+    with pytest.raises(ValueError, match="text must be a tree in Newick") as error:
+        Tree.from_newick(text)
+    assert error.match(why)
+
+
+def test_scores_are_minus_the_heights():
+    found = merges_of_newick("((x:1,y:1):2,z:3);")
+    assert found.scores.tolist() == [-1.0, -3.0]
+    assert found.pairs.tolist() == [[0, 1], [3, 2]]

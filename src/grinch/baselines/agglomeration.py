@@ -24,14 +24,15 @@ from grinch._checks import count_rows
 from grinch._compile import entry, jitable, kernel
 from grinch._interrupts import uninterrupted
 from grinch._types import Floats, Ids, as_id
+from grinch.core.engine import make_summaries, summaries_from_state
 from grinch.errors import LinkageError, SavedModelError
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.saving.json_values import csr_of, value_bytes, value_of
 from grinch.saving.state import Fields, State, are_within, array, item, require
-from grinch.summaries import RecordSummaries, Summaries, make_summaries, summaries_from_state
-from grinch.summaries.arrays import Arrays
+from grinch.summaries import RecordSummaries, Summaries
+from grinch.summaries.arrays import Arrays, merge, vector_score
 from grinch.summaries.callbacks import LinkageFailed
-from grinch.summaries.upkeep import merge, vector_score
 from grinch.tree import NONE, Tree
 from grinch.tree.links import NO_LIMIT
 

@@ -18,9 +18,8 @@ from grinch._types import Advance, Floats
 from grinch.errors import SavedModelError
 from grinch.linkage.named import linkage_of
 from grinch.saving.state import USUAL_MEMORY, Fields, State, array, item, optional_vector, require, scalar
-from grinch.summaries.frame import better_origin
-from grinch.summaries.kept import Kept
-from grinch.summaries.vectors import dense_rows
+from grinch.summaries.arrays import StoredPoints
+from grinch.summaries.vectors import better_origin, dense_rows
 from grinch.tree import Tree
 
 NONE = -1
@@ -216,10 +215,10 @@ class BirchBuilder:
         points = np.concatenate(self._pieces)
         return binary_tree(self._model, points)
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredPoints:
         """Return the points in the order they came; BIRCH compares them by their means."""
         linkage = linkage_of("average", "cosine") if self._unit_length else linkage_of("centroid")
-        return Kept(np.concatenate(self._pieces), linkage, self._origin)
+        return StoredPoints(np.concatenate(self._pieces), linkage, self._origin)
 
 
 def _estimated_radius(points: Floats) -> float:

@@ -10,11 +10,11 @@ from grinch._checks import count_rows
 from grinch._types import Advance, Floats
 from grinch.baselines.agglomeration import BestFirst, Pool, merge_by_chain, rows_from_state, rows_to_state
 from grinch.errors import LinkageError
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.saving.state import State, item, require, scalar
-from grinch.summaries.kept import Kept, kept_rows
-from grinch.summaries.vectors import dense_rows
+from grinch.summaries.arrays import StoredPoints
+from grinch.summaries.vectors import dense_rows, stored_rows
 from grinch.tree import Tree
 
 # Defined by means, and scipy's heights are the roots of what the compiled formulas give.
@@ -102,9 +102,9 @@ class HACBuilder:
         assert self._tree is not None
         return self._tree
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredPoints:
         """Return the points in the order they came."""
-        return kept_rows(self._rows, linkage_of(self._linkage, self._metric or None))
+        return stored_rows(self._rows, linkage_of(self._linkage, self._metric or None))
 
 
 def _merge_best_first(pool: Pool, rows: Any, progress: Advance) -> None:
@@ -204,9 +204,9 @@ class BufferBuilder:
             # A copy: what the user does with the rows later changes nothing here.
             self._rows.append(rows[: self.n_leaves - before].copy())
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredPoints:
         """Return the points in the order they came."""
-        return kept_rows(self._rows, self._waiting.pool.linkage)
+        return stored_rows(self._rows, self._waiting.pool.linkage)
 
     def tree(self) -> Tree:
         last = self._waiting.copy()

@@ -14,14 +14,13 @@ from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Ids, Vectors32, as_id
 from grinch.baselines.perch_moves import BALANCE_ROTATIONS, COLLAPSES, N_ENDS, ROTATIONS, Boxes, PerchRules, insert
 from grinch.linkage.named import linkage_of
-from grinch.neighbors.base import Neighbors, batches
-from grinch.neighbors.exact import ExactSearch
+from grinch.neighbors.exact import ExactSearch, Neighbors, batches
 from grinch.saving.state import MANY, Fields, State, are_within, item, require, scalar
 from grinch.summaries import VectorSummaries
-from grinch.summaries.kept import Kept, kept_vectors
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import NONE, Tree
-from grinch.tree.links import LEAVES, LIMIT, NO_LIMIT, SIZE, USED, Links, grown, new_links
-from grinch.tree.saved import links_from_state, links_to_state, validate_links
+from grinch.tree.checks import links_from_state, links_to_state, validate_links
+from grinch.tree.links import NO_LIMIT, SIZE, Links, new_links
 
 RULES = Fields(balance=bool, max_leaves=int, beam_width=int)
 BOXES = Fields(
@@ -102,8 +101,8 @@ class PerchBuilder:
         links, boxes, rules, capacity = self.links, self.boxes, self.rules, self.summaries.capacity
         validate_links(links)
         n, width = self.n_leaves, self.summaries.n_features
-        require(n == int(links.head[USED]) and len(links.table) == 2 * capacity, "there is no room for the points")
-        require(int(links.head[LIMIT]) == self._size_limit, "sizes are counted up to another limit")
+        require(n == links.n_slots and len(links.table) == 2 * capacity, "there is no room for the points")
+        require(links.limit == self._size_limit, "sizes are counted up to another limit")
         require(self.summaries.most_asked == NO_LIMIT, "there is no room for scores")
         self.summaries.validate()
         require(rules.max_leaves >= 0 and 0 <= rules.beam_width <= MANY, "rules are none")
@@ -129,7 +128,7 @@ class PerchBuilder:
 
     @property
     def n_leaves(self) -> int:
-        return int(self.links.head[LEAVES])
+        return self.links.n_leaves
 
     @property
     def stats(self) -> dict[str, int]:
@@ -162,7 +161,7 @@ class PerchBuilder:
             self.summaries.move(n)
             self.boxes = self.boxes._replace(points=self.summaries.arrays.means)
             self._search.rewritten()
-            self.links = grown(new_links(0, self._size_limit), self.summaries.capacity)
+            self.links = new_links(0, self._size_limit).resized(self.summaries.capacity)
             for name in ("low", "high", "witness", "collapsed", "ends", "place", "counts"):
                 getattr(self.boxes, name)[...] = 0
             self._insert_written(0, n)
@@ -186,16 +185,16 @@ class PerchBuilder:
         """Return the points in the order they came."""
         return self.summaries.arrays.means[: self.n_leaves]
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredPoints:
         """Return the points in the order they came, with what they are measured from."""
-        return kept_vectors(self.summaries, np.arange(self.n_leaves))
+        return self.summaries.points(np.arange(self.n_leaves))
 
     def _reserve(self, n: int) -> None:
         if n <= self.summaries.capacity and self.links.table.flags.writeable:
             return
         capacity = max(n, int(1.5 * self.summaries.capacity)) if self.n_leaves else n
         capacity = max(capacity, self.summaries.capacity)
-        self.links = grown(self.links, capacity)
+        self.links = self.links.resized(capacity)
         self._move_ends(capacity - self.summaries.capacity)
         self.summaries.grow(capacity)
 

@@ -14,89 +14,87 @@ import numpy as np
 from grinch._checks import count_rows
 from grinch._interrupts import uninterrupted
 from grinch._types import Advance, Floats, Ids, Slots
-from grinch.core import entries, moves
-from grinch.core.found import FoundOnArrival
-from grinch.core.leave import remove_points
-from grinch.core.places import AT_ONCE, SPARE, Nearest, Places
-from grinch.core.rules import Rules, rules_from_state, rules_to_state
-from grinch.core.state import State
-from grinch.core.view import EngineView
-from grinch.errors import LinkageError
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.core.arrival_neighbors import ArrivalNeighbors, KnownNeighbors
+from grinch.core.moves import insert_all, place_all, reach, remove_all, score_pairs, score_siblings
+from grinch.core.rules import NO_MOVES, Rules, rules_from_state, rules_to_state
+from grinch.core.view import AT_ONCE, SPARE, EngineView, Nearest, Places
+from grinch.errors import LinkageError, SavedModelError
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.neighbors import make_search, search_of_state
-from grinch.neighbors.base import Search, VectorSearch
+from grinch.neighbors.exact import BATCH, Search, VectorSearch
 from grinch.saving.state import MANY, item, require
 from grinch.saving.state import State as Saved
-from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, make_summaries, summaries_from_state
-from grinch.summaries.arrays import LARGE, STALE
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
+from grinch.summaries.arrays import COUNTERS, LARGE, STALE, State
 from grinch.summaries.callbacks import LinkageFailed
-from grinch.summaries.counters import COUNTERS
-from grinch.tree import Tree, walks
+from grinch.summaries.sparse import PART
+from grinch.tree import Tree
+from grinch.tree.checks import links_from_state, links_to_state, validate_links
 from grinch.tree.links import (
     CHANGE,
-    LEAVES,
     LIMIT,
     NO_LIMIT,
     NONE,
     NOTED,
-    OFFSET,
-    ROOT,
+    PARENT,
     SIZE,
-    USED,
     Links,
-    compacted,
-    copied,
     end_change,
-    grown,
-    in_order_of_walk,
-    leaves_under,
     new_links,
-    nodes_in,
-    undo_change,
-    unfollowed,
 )
 from grinch.tree.move_log import MoveLog, TreeFollower
-from grinch.tree.saved import links_from_state, links_to_state, validate_links
 
 # The number of the engine: raised whenever benchmarks/digests.json is rewritten, for then the same points can give
 # another tree. Stores write it down with every operation, and do again only those of the same engine.
 ENGINE = 1
 # There is room for at least this many questions to a linkage at a time. The moves ask about candidates and the way up
 # to a cap; how little room would do has not been looked into.
-LEAST_ROOM = 2**18
-# Numbers of points at which nodes are numbered anew: a quarter apart, once a tree no longer fits into a cache.
+MIN_ROOM = 2**18
+# Points removed at a time: enough for the search to keep its threads busy.
+GROUP = 16 * BATCH
+# A group of more leaves than this hardly changes when the point beside it is removed, and looks for no neighbours.
+STEADY = 128
+# Numbers of points at which nodes are numbered again: a quarter apart, once a tree no longer fits into a cache.
 TIDIED_AT = [int(2**12 * 1.25**i) for i in range(60)]
 
 
-class Gardener(Protocol):
-    """Tends a tree as it grows, at certain numbers of points: a hook for what is not the paper's."""
+def make_summaries(
+    linkage: VectorLinkage | Linkage, n_features: int, check: bool = False, is_sparse: bool = False
+) -> Summaries:
+    """Return the summaries under a linkage; ``n_features`` is the length of vectors."""
+    if isinstance(linkage, VectorLinkage):
+        # A search by products of dense vectors would not find the neighbours by Tanimoto's coefficient.
+        if is_sparse or linkage.leaf_metric == "tanimoto":
+            return SparseSummaries(linkage, n_features)
+        return VectorSummaries(linkage, n_features)
+    return RecordSummaries(linkage, check)
+
+
+def summaries_from_state(
+    state: Any, linkage: VectorLinkage | Linkage, links: Links | None = None, most_entries: int = NO_LIMIT
+) -> Summaries:
+    """Return the summaries of a state under the linkage that they were made for; ``links`` is their tree, if any."""
+    if not isinstance(linkage, VectorLinkage):
+        return RecordSummaries.from_state(state, linkage)
+    if item(state, "part") == PART:
+        if links is None:
+            raise SavedModelError("sparse vectors have no tree")
+        return SparseSummaries.from_state(state, linkage, links, most_entries)
+    return VectorSummaries.from_state(state, linkage)
+
+
+class TreeHook(Protocol):
+    """Changes a tree as it grows, at certain numbers of points, by the neighbours of its points: not the paper's."""
+
+    neighbors: KnownNeighbors
 
     def stops(self, first: int, stop: int) -> list[int]:
-        """The numbers of points between two at which it wants to be called."""
+        """Return the numbers of points between two at which :meth:`run` is to be called."""
         ...
 
-    def found(self, engine: Engine, first: int, candidates: Ids) -> None:
-        """The neighbours of the points from ``first`` on, best first, before they are inserted; may ask the linkage."""
-        ...
-
-    def adopted(self, engine: Engine, count: int) -> None:
-        """That many points are there, in a tree that it did not see grow."""
-        ...
-
-    def tend(self, engine: Engine) -> None:
-        """It is time; the engine may be changed."""
-        ...
-
-    def compacted(self, slots: Slots) -> None:
-        """Only these slots are left, counted from 0."""
-        ...
-
-    def to_state(self) -> Saved:
-        """Return what a file holds of it."""
-        ...
-
-    def validate(self, n: int, is_due: bool) -> None:
-        """Refuse a state that is not of ``n`` points; ``is_due``: it is its turn before the next one comes."""
+    def run(self, engine: Engine) -> None:
+        """Change the tree of an engine."""
         ...
 
 
@@ -117,8 +115,8 @@ class Engine:
         Length of the vectors (ignored for records).
     check : bool
         Ask a linkage written in Python both ways round, and refuse one that is not symmetric.
-    gardener : Gardener, optional
-        Who tends the tree as it grows.
+    hook : TreeHook, optional
+        Changes the tree at certain numbers of points.
     compiled : bool
         False runs the same source interpreted, as a second opinion in tests; the trees are the same.
     is_sparse : bool
@@ -133,33 +131,35 @@ class Engine:
         n_neighbors: int = 50,
         n_features: int = 0,
         check: bool = False,
-        gardener: Gardener | None = None,
+        hook: TreeHook | None = None,
         compiled: bool = True,
         is_sparse: bool = False,
     ):
-        self.linkage, self.rules, self.gardener, self.compiled = linkage, rules, gardener, compiled
+        self.linkage, self.rules, self.hook, self.compiled = linkage, rules, hook, compiled
         self.is_busy = False
-        """Whether a linkage may be asked right now; then nobody else may use the engine, the linkage least of all."""
+        """True while a linkage may be asked; nothing else may use the engine then, least of all the linkage."""
         self.summaries: Summaries = make_summaries(linkage, n_features, check, is_sparse)
         self.summaries.arrays = self.summaries.arrays._replace(lag=rules.lag, most_entries=rules.most_entries)
         if rules.single_search:
             # Candidates, or the way up to a cap.
-            self.summaries.most_asked = max(n_neighbors, rules.size_limit, LEAST_ROOM)
+            self.summaries.most_asked = max(n_neighbors, rules.size_limit, MIN_ROOM)
         self.links = new_links(0, rules.size_limit, self.summaries.is_undoable)
         k = n_neighbors if rules.single_search else 1
         self.search: Search = make_search(search, self.summaries, k, at_once=rules.single_search)
-        self.found = FoundOnArrival(self.search.k) if isinstance(self.summaries, RecordSummaries) else None
-        """Of records, whose neighbours are dear to find, the candidates that were found when they came."""
+        self.arrivals: ArrivalNeighbors | None = (
+            ArrivalNeighbors(self.search.k) if isinstance(self.summaries, RecordSummaries) else None
+        )
+        """Of records, whose neighbours are expensive to find, those that they had on arrival."""
         self._is_due = (False, False)
-        """Whether the tree is to be tended, and to be put in order, before the next point comes."""
+        """Whether the hook is to run, and nodes to be put in order, before the next point comes."""
         self._forget_readers()
         self._is_owned = True
         """Whether all arrays can be written to."""
 
     def __getstate__(self) -> dict[str, Any]:
-        readers = ("moves", "_view_slots", "_near")
+        readers = ("_moves", "_view_slots", "_near")
         state = {name: value for name, value in vars(self).items() if name not in readers}
-        return {**state, "links": unfollowed(self.links)}
+        return {**state, "links": self.links.unfollowed()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -167,46 +167,55 @@ class Engine:
         self._is_owned = False
 
     def _forget_readers(self) -> None:
-        self.moves = MoveLog()
-        """The nodes that moved, for whoever follows the tree from change to change."""
+        self._moves: MoveLog | None = None
         # Held by the view that writes to the slots at the end.
         self._view_slots = threading.Lock()
         self._near: tuple[tuple[int, int], Ids] | None = None
+
+    @property
+    def moves(self) -> MoveLog:
+        """The nodes that moved, for followers of the tree; made for the first of them."""
+        if self._moves is None:
+            self._moves = MoveLog()
+        return self._moves
+
+    def _followers(self) -> list[TreeFollower]:
+        return [] if self._moves is None else self._moves.followers()
 
     # What there is ------------------------------------------------------------------------------------------------
 
     @property
     def n_leaves(self) -> int:
-        return int(self.links.head[LEAVES])
+        return self.links.n_leaves
 
     @property
     def n_slots(self) -> int:
-        """How many leaf slots were ever used: leaves in the tree and those taken out."""
-        return int(self.links.head[USED])
+        """The number of leaf slots that were ever used: leaves in the tree and those taken out."""
+        return self.links.n_slots
 
     @property
     def stats(self) -> dict[str, int]:
         return dict(zip(COUNTERS, self.summaries.arrays.counts.tolist(), strict=True))
 
     def slots(self) -> Slots:
-        """The slots of the points in the tree, in the order they arrived."""
-        return nodes_in(self.links)[0]
+        """Return the slots of the points in the tree, in the order they arrived."""
+        return self.links.nodes()[0]
 
     def has(self, slot: int) -> bool:
         return bool(slot < self.n_slots and self.links.table[slot, SIZE] != NONE)
 
     def numbered(self, nodes: Ids) -> Slots:
-        """Nodes of the tree under construction by the ids they have in the tree handed out; NONE becomes 0."""
-        leaves, internal = nodes_in(self.links)
+        """Return nodes of the tree under construction by the ids they have in the tree handed out; NONE becomes 0."""
+        leaves, internal = self.links.nodes()
         numbers = np.zeros(len(self.links.marks) * 2, np.intp)
         numbers[leaves] = np.arange(len(leaves))
         numbers[internal] = len(leaves) + 1 + np.arange(len(internal))
         return np.where(nodes == NONE, 0, numbers[nodes])
 
     def tree(self) -> Tree:
-        """The tree as it stands, with the score of every pair of siblings: a copy that later points do not change."""
+        """Return a copy of the tree with the score of every pair of siblings; later points do not change it."""
         self.own_arrays()
-        internal = nodes_in(self.links)[1]
+        internal = self.links.nodes()[1]
         return self._tree(internal, self._raw_scores(internal))
 
     def _tree(self, internal: Slots, raw_scores: Floats) -> Tree:
@@ -227,22 +236,23 @@ class Engine:
 
     def lose_moves(self) -> None:
         """Let followers look at the whole tree: nodes have other numbers, arrays or scores."""
-        self.links = self.moves.lose(self.links)
+        if self._moves is not None:
+            self.links = self._moves.lose(self.links)
 
     def outdate(self) -> None:
-        """Points are about to get other slots or other vectors: what was found of them before is forgotten."""
+        """Forget all neighbours: points are about to get other slots or other vectors."""
         self._near = None
         self.lose_moves()
 
     def sibling_scores(self, nodes: Slots) -> Floats:
-        """The scores of the children of these nodes."""
+        """Return the scores of the children of these nodes."""
         return self.summaries.in_units(self._raw_scores(nodes))
 
     def _raw_scores(self, nodes: Slots) -> Floats:
-        """The same as the moves compare them."""
+        """Return the same as the moves compare them."""
         scores = np.empty(len(nodes))
         with self.looking():
-            self.run(entries.score_siblings, nodes, scores, is_reading=True)
+            self.run(score_siblings, nodes, scores, is_reading=True)
         return scores
 
     # Points come --------------------------------------------------------------------------------------------------
@@ -275,26 +285,26 @@ class Engine:
                 progress(len(candidates))
 
     def _insert_found(self, first: int, candidates: Ids) -> None:
-        """Insert points from slot ``first`` on, and let the tree be tended where it is time, whatever the batches."""
-        self._tend_if_due()
+        """Insert points from slot ``first`` on, and run the hook where it is time, whatever the batches."""
+        self._run_if_due()
         last = first + len(candidates)
-        stops = [] if self.gardener is None else self.gardener.stops(first, last)
+        stops = [] if self.hook is None else self.hook.stops(first, last)
         tidied = [n for n in TIDIED_AT if first < n <= last]
         for lo, hi in pairwise(sorted({first, *stops, *tidied, last})):
             found = candidates[lo - first : hi - first]
-            if self.gardener is not None:
-                self.gardener.found(self, lo, found)
-            if self.found is not None:
-                self.found.note(lo, found)
-            self.change(entries.insert_all, np.arange(lo, hi), found)
+            if self.hook is not None:
+                self.hook.neighbors.note_scored(self, lo, found)
+            if self.arrivals is not None:
+                self.arrivals.note(lo, found)
+            self.change(insert_all, np.arange(lo, hi), found)
             self._is_due = hi in stops, hi in tidied
-            self._tend_if_due()
+            self._run_if_due()
 
-    def _tend_if_due(self) -> None:
-        """Let the tree be tended and put in order; what an interrupt prevents is made up for before the next point."""
-        is_tending_due, is_tidying_due = self._is_due
-        if is_tending_due and self.gardener is not None:
-            self.gardener.tend(self)
+    def _run_if_due(self) -> None:
+        """Run the hook and put nodes in order; what an interrupt prevents is made up for before the next point."""
+        is_hook_due, is_tidying_due = self._is_due
+        if is_hook_due and self.hook is not None:
+            self.hook.run(self)
         self._is_due = False, is_tidying_due
         if is_tidying_due:
             self.tidy()
@@ -304,21 +314,23 @@ class Engine:
         """Return where points would go, without inserting them."""
         self.own_arrays()
         nodes, scores = np.empty((count_rows(rows), 2), np.int32), np.empty(count_rows(rows))
-        # Sources of candidates for records know of no slots but the next ones.
-        at = self.n_slots if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
         with self.looking():
-            for begin in range(0, count_rows(rows), AT_ONCE):
-                piece, part = rows[begin : begin + AT_ONCE], slice(begin, begin + AT_ONCE)
-                self._write(at, piece)
-                queries = np.arange(at, at + count_rows(piece))
-                nodes[part, 0] = self._nearest(queries)[:, 0]
-                self.run(entries.place_all, queries, nodes[part], scores[part], is_reading=True)
+            for part, queries, near in self._looked_up(rows, self.n_slots):
+                nodes[part, 0] = near[:, 0]
+                self.run(place_all, queries, nodes[part], scores[part], is_reading=True)
         return Places(nodes[:, 0], nodes[:, 1], self.summaries.in_units(scores))
 
-    def _nearest(self, queries: Slots) -> Ids:
-        """The nearest points of those that were written next to each other, to be looked up."""
-        found = self.search.stream(int(queries[0]), int(queries[-1]) + 1, limit=self.n_slots)
-        return np.concatenate([candidates for _, candidates in found])
+    def _looked_up(self, rows: Any, limit: int) -> Iterator[tuple[slice, Slots, Ids]]:
+        """Yield, for a few rows at a time, which they are, the slots they are in, and the points nearest to them."""
+        # Sources of candidates for records know of no slots but the next ones.
+        at = limit if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
+        for begin in range(0, count_rows(rows), AT_ONCE):
+            piece, part = rows[begin : begin + AT_ONCE], slice(begin, begin + AT_ONCE)
+            self.summaries.write(at, piece)
+            self.search.write(at, piece)
+            queries = np.arange(at, at + count_rows(piece))
+            near = self.search.stream(at, at + len(queries), limit=limit)
+            yield part, queries, np.concatenate([candidates for _, candidates in near])
 
     def view(self) -> EngineView | None:
         """Return the tree as it stands and where points would go in it, whatever becomes of the engine.
@@ -328,8 +340,8 @@ class Engine:
         if isinstance(self.summaries, RecordSummaries):
             return None
         self.own_arrays()
-        slots, internal = nodes_in(self.links)
-        raw_scores, limit = self._raw_scores(internal), int(self.links.head[LIMIT]) if self.rules.lag else NO_LIMIT
+        slots, internal = self.links.nodes()
+        raw_scores, limit = self._raw_scores(internal), self.links.limit if self.rules.lag else NO_LIMIT
         tree, scores, twin = self._tree(internal, raw_scores), np.full(len(slots), np.nan), self.summaries.frozen()
         scores[1:] = raw_scores
         is_large = self.links.table[internal, SIZE] > limit
@@ -344,7 +356,7 @@ class Engine:
             rules=self.rules,
             large=tree.offset + 1 + np.flatnonzero(is_large),
             stored=self.summaries.stored(internal[is_large]),
-            cap=moves.reach(here, self.rules.rotate_cap) if self.rules.rotate else 1,
+            cap=reach(here, self.rules.rotate_cap) if self.rules.rotate else 1,
             limit=limit,
             lock=self._view_slots,
         )
@@ -357,20 +369,20 @@ class Engine:
         count, done = count_rows(rows), 0
         self.reserve(count)
         if tree is None:
-            self.gardener = None
+            self.hook = None
         with self.busy(), self.explained():
             while done < count:
                 done += self._take(done, rows[done:] if done else rows)
-            if self.gardener is not None:
-                self.gardener.adopted(self, count)
-            if self.found is None or tree is None:
+            if self.hook is not None:
+                self.hook.neighbors.adopt(self, count)
+            if self.arrivals is None or tree is None:
                 self.search.catch_up(count)
             else:
                 for first, candidates in self.search.stream(0, count):
-                    self.found.note(first, candidates)
+                    self.arrivals.note(first, candidates)
         if tree is not None:
             links, capacity = tree.links, self.summaries.capacity
-            compact, _, _ = compacted(links, capacity, self.summaries.is_undoable)
+            compact, _, _ = links.compacted(capacity, self.summaries.is_undoable)
             compact.head[LIMIT] = self.links.head[LIMIT]
             # An engine counts sizes up to its limit, and a tree to the end.
             np.minimum(compact.table[:, SIZE], compact.head[LIMIT] + 1, out=compact.table[:, SIZE])
@@ -378,54 +390,52 @@ class Engine:
             self.lose_moves()
         self.summaries.forget()
 
-    # Who is near whom ---------------------------------------------------------------------------------------------
+    # Neighbours ---------------------------------------------------------------------------------------------
 
     def neighbors(self) -> Ids:
-        """By slot, the nearest of all points, best first, padded with NONE; of records, what was found on arrival.
+        """Return the nearest of all points by slot, best first, padded with NONE; of records, those found on arrival.
 
         Looked for once, as long as no point comes or goes.
         """
         known = self.known_neighbors()
         if known is not None:
             return known
-        if self.found is not None:
-            return self.found.among(self.slots(), self.n_slots)
+        if self.arrivals is not None:
+            return self.arrivals.among(self.slots(), self.n_slots)
         slots, near = self.slots(), np.full((self.n_slots, self.search.k), NONE, np.int32)
-        for first, found in self.search.nearest(slots, self.n_slots):
-            near[slots[first : first + len(found)]] = found
+        near[slots] = self._nearest(slots, self.n_slots)
         self.remember_neighbors(near)
         return near
 
     def look_up(self, rows: Any, limit: int | None = None) -> Nearest:
-        """The points nearest to rows that are not inserted, among the first ``limit`` slots (all in the tree)."""
+        """Return the points nearest to rows that are not inserted, among the first ``limit`` slots (all by default)."""
         self.own_arrays()
         limit, count = self.n_slots if limit is None else limit, count_rows(rows)
-        at = limit if isinstance(self.summaries, RecordSummaries) else self.summaries.capacity - SPARE
         found, scores = np.full((count, self.search.k), NONE, np.int32), np.empty(count)
         with self.looking():
-            for begin in range(0, count, AT_ONCE):
-                piece, part = rows[begin : begin + AT_ONCE], slice(begin, begin + AT_ONCE)
-                self._write(at, piece)
-                queries = np.arange(at, at + count_rows(piece))
-                near = self.search.stream(at, at + len(queries), limit=limit)
-                found[part] = np.concatenate([candidates for _, candidates in near])
-                others = found[part, 0].astype(np.intp)
-                self.run(entries.score_pairs, queries, others, scores[part], is_reading=True)
+            for part, queries, near in self._looked_up(rows, limit):
+                found[part] = near
+                self.run(score_pairs, queries, near[:, 0].astype(np.intp), scores[part], is_reading=True)
         return Nearest(found, self.summaries.in_units(scores))
 
     def look_around(self, slots: Slots, limit: int | None = None) -> Nearest:
-        """The points nearest to some of the points there are, among the first ``limit`` slots (all in the tree)."""
+        """Return the points nearest to points in some slots, among the first ``limit`` slots (all by default)."""
         self.own_arrays()
         limit = self.n_slots if limit is None else limit
-        found, scores = np.full((len(slots), self.search.k), NONE, np.int32), np.empty(len(slots))
+        scores = np.empty(len(slots))
         with self.looking():
-            for first, near in self.search.nearest(slots, limit):
-                found[first : first + len(near)] = near
-            self.run(entries.score_pairs, slots, found[:, 0].astype(np.intp), scores, is_reading=True)
+            found = self._nearest(slots, limit)
+            self.run(score_pairs, slots, found[:, 0].astype(np.intp), scores, is_reading=True)
         return Nearest(found, self.summaries.in_units(scores))
 
+    def _nearest(self, slots: Slots, limit: int) -> Ids:
+        found = np.full((len(slots), self.search.k), NONE, np.int32)
+        for first, near in self.search.nearest(slots, limit):
+            found[first : first + len(near)] = near
+        return found
+
     def known_neighbors(self) -> Ids | None:
-        """By slot, the nearest of all points, if they have been looked for and no point has come or gone since."""
+        """Return the nearest of all points by slot, if they are known and no point has come or gone since."""
         return None if self._near is None or self._near[0] != self._points_there() else self._near[1]
 
     def remember_neighbors(self, near: Ids) -> None:
@@ -433,7 +443,7 @@ class Engine:
         self._near = (self._points_there(), near)
 
     def _points_there(self) -> tuple[int, int]:
-        """The same as long as no point comes or goes."""
+        """Return the same as long as no point comes or goes."""
         return self.n_slots, self.n_leaves
 
     # Points go ----------------------------------------------------------------------------------------------------
@@ -445,7 +455,33 @@ class Engine:
         """
         self.own_arrays()
         with self.busy():
-            remove_points(self, slots, repair, progress)
+            for begin in range(0, len(slots), GROUP):
+                batch = slots[begin : begin + GROUP]
+                # Gone first, so that none of them is a candidate in the repair of another's place.
+                self.set_gone(batch, True)
+                try:
+                    self._remove_batch(batch, repair)
+                finally:
+                    still = np.array([slot for slot in batch.tolist() if self.has(slot)], np.intp)
+                    self.set_gone(still, False)
+                    self.summaries.drop(np.setdiff1d(batch, still))
+                if progress is not None:
+                    progress(len(batch))
+
+    def _remove_batch(self, batch: Slots, repair: bool) -> None:
+        leaves_a_gap = np.array([repair and self._leaves_a_gap(slot) for slot in batch.tolist()], np.bool_)
+        searched, others = batch[leaves_a_gap], batch[~leaves_a_gap]
+        if len(others):
+            nothing = np.full((len(others), 1), NONE, np.int32)
+            self.change(remove_all, others, nothing, self.rules if repair else NO_MOVES)
+        with self.explained():
+            for first, candidates in self.search.nearest(searched, self.n_slots):
+                self.change(remove_all, searched[first : first + len(candidates)], candidates)
+
+    def _leaves_a_gap(self, slot: int) -> bool:
+        """Return whether grafts repair the place of this leaf: its sibling is not large, or pull is to guarantee it."""
+        p = self.links.table[slot, PARENT]
+        return self.rules.graft and p != NONE and bool(self.rules.pull or self.links.table[p, SIZE] - 1 <= STEADY)
 
     def compact(self, at_once: bool = False) -> Slots | None:
         """Close the gaps that removed points left, once they are more than the points in the tree, or ``at_once``.
@@ -460,17 +496,17 @@ class Engine:
         self.outdate()
         capacity = self.n_leaves + SPARE
         with uninterrupted():
-            links, leaves, internal = compacted(self.links, capacity, self.summaries.is_undoable)
+            links, leaves, internal = self.links.compacted(capacity, self.summaries.is_undoable)
             self.summaries.compact(leaves, internal, capacity)
             self.links = links
-            for follower in self.moves.followers():
+            for follower in self._followers():
                 follower.compacted(leaves, internal, capacity)
             self.lose_moves()
             self.search.compacted(leaves)
-            if self.found is not None:
-                self.found.compacted(leaves)
-            if self.gardener is not None:
-                self.gardener.compacted(leaves)
+            if self.arrivals is not None:
+                self.arrivals.compacted(leaves)
+            if self.hook is not None:
+                self.hook.neighbors.compacted(leaves)
         return leaves
 
     # Changing the tree --------------------------------------------------------------------------------------------
@@ -484,7 +520,7 @@ class Engine:
             with uninterrupted():
                 error = self._explanation() if isinstance(raised, LinkageFailed) else raised
                 if self.links.head[NOTED] > 0:
-                    undo_change(self.links)
+                    self.links.undo_change()
                     self.summaries.forget()
             raise error from error.__cause__
 
@@ -499,7 +535,7 @@ class Engine:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Let nobody in as long as a linkage may be asked."""
+        """Mark the engine as busy while a linkage may be asked."""
         before, self.is_busy = self.is_busy, True
         try:
             yield
@@ -518,7 +554,7 @@ class Engine:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Instead of the fact that a linkage failed, raise what it did."""
+        """Yield instead of the fact that a linkage failed, raise what it did."""
         try:
             yield
         except LinkageFailed:
@@ -528,7 +564,7 @@ class Engine:
     def _explanation(self) -> BaseException:
         error = self.summaries.failure()
         if isinstance(error, LinkageError):
-            error.groups = [leaves_under(self.links, node) for node in error.nodes]
+            error.groups = [self.links.leaves_under(node) for node in error.nodes]
         return error
 
     def reserve(self, n_leaves: int) -> None:
@@ -537,27 +573,25 @@ class Engine:
         if need > self.summaries.capacity:
             capacity = max(need, int(1.5 * self.summaries.capacity)) if self.n_slots else need
             with uninterrupted():
-                links = grown(self.links, capacity, self.summaries.is_undoable)
+                links = self.links.resized(capacity, self.summaries.is_undoable)
                 self.summaries.grow(capacity)
                 self.links = links
-                for follower in self.moves.followers():
+                for follower in self._followers():
                     follower.grown(capacity)
                 self.lose_moves()
 
     def tidy(self) -> None:
         """Put what is near in the tree near in memory; the tree is the same."""
-        preorder = walks.no_nodes(2 * self.n_leaves - 1)
-        walks.fill_preorder(self.links.table, int(self.links.head[ROOT]), int(self.links.head[OFFSET]), preorder)
         with uninterrupted():
             self.lose_moves()
-            source = in_order_of_walk(self.links, preorder)
+            source = self.links.put_in_preorder()
             self.summaries.reorder(source)
-            for follower in self.moves.followers():
+            for follower in self._followers():
                 follower.reordered(source)
 
     def snapshot(self) -> Links:
-        """A copy of the tree, to go back to."""
-        return copied(self.links)
+        """Return a copy of the tree, to go back to."""
+        return self.links.copied()
 
     def restore(self, links: Links) -> None:
         """Go back to the tree of a snapshot; the points are the same."""
@@ -570,7 +604,7 @@ class Engine:
         if self._is_owned:
             return
         if not all(array.flags.writeable for array in self.links):
-            self.links = copied(self.links)
+            self.links = self.links.copied()
         self.summaries.own_arrays()
         self._is_owned = True
 
@@ -583,11 +617,6 @@ class Engine:
                 self.search.rewritten()
         self.search.write(at, rows if taken == count_rows(rows) else rows[:taken])
         return taken
-
-    def _write(self, at: int, rows: Any) -> None:
-        """Let the summaries and the search know of points that are looked up."""
-        self.summaries.write(at, rows)
-        self.search.write(at, rows)
 
     def set_gone(self, slots: Slots, gone: bool) -> None:
         """Let no search find these points, or let it find them again."""
@@ -605,20 +634,20 @@ class Engine:
             "links": links_to_state(self.links),
             "summaries": self.summaries.to_state(self.links),
             "search": self.search.to_state(),
-            "found": None if self.found is None else self.found.to_state(),
-            "gardener": None if self.gardener is None else self.gardener.to_state(),
+            "found": None if self.arrivals is None else self.arrivals.to_state(),
+            "gardener": None if self.hook is None else {"neighbors": self.hook.neighbors.to_state()},
         }
 
     @classmethod
     def from_state(
-        cls, state: Any, linkage: VectorLinkage | Linkage, sources: Sequence[Any], gardener: Gardener | None
+        cls, state: Any, linkage: VectorLinkage | Linkage, sources: Sequence[Any], hook: TreeHook | None
     ) -> Self:
         """Return the engine of a state.
 
-        ``linkage`` and ``sources`` of candidates are those that it was made with, ``gardener`` that of the state.
+        ``linkage`` and ``sources`` of candidates are those that it was made with, ``hook`` that of the state.
         """
         engine = object.__new__(cls)
-        engine.linkage, engine.gardener, engine.compiled, engine.is_busy = linkage, gardener, True, False
+        engine.linkage, engine.hook, engine.compiled, engine.is_busy = linkage, hook, True, False
         engine.rules = rules_from_state(item(state, "rules"))
         is_due = item(state, "is_due")
         require(isinstance(is_due, list) and [type(flag) for flag in is_due] == [bool, bool], "'is_due' is not flags")
@@ -630,7 +659,7 @@ class Engine:
         summaries.arrays = summaries.arrays._replace(lag=engine.rules.lag, most_entries=engine.rules.most_entries)
         engine.summaries = summaries
         engine.search = search_of_state(item(state, "search"), summaries, sources)
-        engine.found = None if item(state, "found") is None else FoundOnArrival.from_state(state["found"])
+        engine.arrivals = None if item(state, "found") is None else ArrivalNeighbors.from_state(state["found"])
         engine._forget_readers()
         # Arrays that cannot be written to are copied before the first change.
         engine._is_owned = False
@@ -640,26 +669,26 @@ class Engine:
         """Refuse a state that compiled code could not use; the work is in proportion to the points."""
         links, summaries, rules, n = self.links, self.summaries, self.rules, self.n_slots
         validate_links(links)
-        require(int(links.head[LIMIT]) == rules.size_limit, "sizes are counted up to another limit than the caps")
+        require(links.limit == rules.size_limit, "sizes are counted up to another limit than the caps")
         require(0 <= links.head[CHANGE] < NO_LIMIT, "changes are not counted")
         is_roomy = len(links.table) == 2 * summaries.capacity and n + SPARE <= summaries.capacity
         require(is_roomy, "there is no room to work in")
         k = n_neighbors if rules.single_search else 1
         require(1 <= self.search.k <= MANY and self.search.k == k, f"{k} neighbours are not looked for")
-        most = max(k, rules.size_limit, LEAST_ROOM) if rules.single_search else NO_LIMIT
+        most = max(k, rules.size_limit, MIN_ROOM) if rules.single_search else NO_LIMIT
         require(summaries.most_asked == most, "there is no room for questions to the linkage")
         if isinstance(summaries, SparseSummaries):
             summaries.validate(n)
         else:
             summaries.validate()
-        leaves, internal = nodes_in(links)
+        leaves, internal = links.nodes()
         require(not summaries.arrays.stale[leaves].any(), "a point is out of date")
         require((summaries.arrays.stale[internal] <= STALE | LARGE).all(), "marks of nodes are none")
         self.search.validate()
-        require((self.found is not None) == isinstance(summaries, RecordSummaries), "candidates are kept of vectors")
-        if self.found is not None:
-            self.found.validate(n, self.search.k)
-        # A tree that was handed in (`fit_tree`) is tended by nobody, whatever the rules.
-        require(self.gardener is None or rules.polish, "somebody tends the tree, and the rules have nobody")
-        if self.gardener is not None:
-            self.gardener.validate(n, self._is_due[0])
+        require((self.arrivals is not None) == isinstance(summaries, RecordSummaries), "candidates are kept of vectors")
+        if self.arrivals is not None:
+            self.arrivals.validate(n, self.search.k)
+        # A tree that was handed in (`fit_tree`) is not polished, whatever the rules.
+        require(self.hook is None or rules.polish, "the tree is polished, and by the rules it is not")
+        if self.hook is not None:
+            self.hook.neighbors.validate_known(n, self._is_due[0])

@@ -5,37 +5,56 @@ Every departure from the printed pseudocode is marked *Departure* with its reaso
 one table.
 
 The functions are plain Python that numba compiles. All of them work on one ``state``
-(:class:`~grinch.core.state.State`): the tree, the summaries of its nodes under a linkage, and the rules.
+(:class:`~grinch.summaries.arrays.State`): the tree, the summaries of its nodes under a linkage, and the rules.
+
+At the end are the entries through which Python comes here. Each goes through a batch of leaves or nodes. What a linkage
+raises ends the batch at that leaf, whose change can then be undone (:meth:`~grinch.tree.links.Links.undo_change`);
+those before it stay.
+
+All tasks are one compiled function: what they have in common, which is most of it, is compiled once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from grinch._compile import jitable
-from grinch._types import Ids, as_id
-from grinch.core.state import State
-from grinch.summaries.arrays import CUSTOM, arrays_of
-from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
-from grinch.summaries.counters import GRAFTS, GRAFTS_TRIED, PULLS, RESTRUCTURINGS, ROTATIONS, SWAPS
-from grinch.summaries.upkeep import (
+from grinch._compile import entry, jitable
+from grinch._types import Floats, Ids, Slots, Vectors32, as_id
+from grinch.summaries.arrays import (
+    CUSTOM,
+    GRAFTS,
+    GRAFTS_TRIED,
+    PULLS,
+    RESTRUCTURINGS,
+    ROTATIONS,
+    SWAPS,
+    State,
+    arrays_of,
     is_apart,
     leaves_counted,
     mark_new,
     mark_stale,
     score_all,
+    settle,
     sibling_score,
     similarity,
 )
+from grinch.summaries.callbacks import LEAVES_AROUND, LinkageFailed, call
 from grinch.tree.links import (
     LEAVES,
     NO_LIMIT,
     NONE,
+    OFFSET,
     ROOT,
     USED,
     attach,
     attach_first,
+    begin_change,
     detach,
+    end_change,
     first_leaf,
     is_leaf,
     is_under,
@@ -48,6 +67,7 @@ from grinch.tree.links import (
     sibling,
     size,
     swap,
+    take_out,
 )
 
 # With growing caps a move reaches nodes of up to a tenth of the points, and of 100 in any case.
@@ -102,14 +122,14 @@ def release(state: State, x: int) -> None:
 
 @jitable
 def rotate(state: State, x: int, c: int) -> int:
-    """Where x belongs above its nearest neighbour c: the first loop of *Insert*."""
+    """Return where x belongs above its nearest neighbour c: the first loop of *Insert*."""
     c = climb(state, x, c)
     return among_equals(state, x, c) if state.rules.balanced_ties else c
 
 
 @jitable
 def climb(state: State, x: int, c: int) -> int:
-    """Up from c while it prefers its own sibling to x.
+    """Return up from c while it prefers its own sibling to x.
 
     Departure: rotating x with its aunt again and again is the same as this walk, so it is done before x is attached
     and nothing has to be swapped. And where x has nothing in common with its nearest neighbour, no cap keeps it in a
@@ -126,7 +146,7 @@ def climb(state: State, x: int, c: int) -> int:
 
 @jitable
 def among_equals(state: State, x: int, c: int) -> int:
-    """Where x belongs if c, its sibling and its ancestors are all as close to x as they are to each other.
+    """Return where x belongs if c, its sibling and its ancestors are all as close to x as they are to each other.
 
     Departure: copies of one point would become a chain, each new one beside the first. x goes to the smaller side of
     all that is equal, so that it becomes a balanced tree.
@@ -153,19 +173,19 @@ def among_equals(state: State, x: int, c: int) -> int:
 
 @jitable
 def better(state: State, f: float, g: float) -> bool:
-    """Whether f is larger than g, and not by rounding alone where ties are to be balanced."""
+    """Return whether f is larger than g, and not by rounding alone where ties are to be balanced."""
     return f > g and not (state.rules.balanced_ties and equal(state, f, g))
 
 
 @jitable
 def equal(state: State, f: float, g: float) -> bool:
-    """Whether two scores are the same, as far as the formulas on float32 can tell; a linkage of the user's own can."""
+    """Return whether two scores are the same: up to rounding in float32, unless the linkage is the user's own."""
     return f == g or (state.formula < CUSTOM and abs(f - g) <= SAME * max(abs(f), abs(g)))
 
 
 @jitable
 def graft_upward(state: State, p: int, candidates: Ids) -> None:
-    """The second loop of *Insert*: graft from p again and again, up to the root or the cap."""
+    """Run the second loop of *Insert*: graft from p again and again, up to the root or the cap."""
     while state.rules.graft and p != NONE and size(state, p) <= reach(state, state.rules.graft_cap):
         before = state.counts[GRAFTS]
         # Departure: the printed loop never updates p.
@@ -216,7 +236,7 @@ def graft(state: State, v: int, candidates: Ids) -> int:
 
 @jitable
 def move_beside(state: State, w: int, v: int) -> int:
-    """The merge of *graft*: w leaves its place for one beside v; what it left behind is restructured."""
+    """Return the merge of *graft*: w leaves its place for one beside v; what it left behind is restructured."""
     state.counts[GRAFTS] += 1
     z = sibling(state, w)
     p = detach(state, w)
@@ -245,7 +265,7 @@ def restructure(state: State, z: int, r: int) -> None:
 
 @jitable
 def choose_sibling(state: State, z: int, r: int, cap: int) -> None:
-    """A step of *restruct*: give z the sibling it likes best, of its own and those of its ancestors below r."""
+    """Make a step of *restruct*: give z the sibling it likes best, of its own and those of its ancestors below r."""
     best, f_best = sibling(state, z), sibling_score(state, parent(state, z))
     n, a = 0, parent(state, z)
     while a != r and parent(state, a) != NONE and size(state, a) <= cap:
@@ -301,7 +321,7 @@ def exchange(state: State, u: int, v: int) -> None:
 
 @jitable
 def reach(state: State, cap: int) -> int:
-    """How many leaves a node may have for a move to look at it: the cap.
+    """Return how many leaves a node may have for a move to look at it: the cap.
 
     Departure: with growing caps, less in a small tree, where a cap that suits a large one covers everything.
     """
@@ -312,7 +332,7 @@ def reach(state: State, cap: int) -> int:
 
 @jitable
 def constrained_nearest(state: State, v: int, candidates: Ids) -> int:
-    """constrNN: the leaf outside lvs(v) with the largest f(v, leaf), or NONE. Ties go to the earliest candidate."""
+    """Return constrNN, the leaf outside lvs(v) with the largest f(v, leaf), or NONE; of equals, the first candidate."""
     if state.rules.single_search:
         return best_of(state, v, candidates, drop_leaves_under(state, v, candidates))
     return best_of(state, v, state.nodes, leaves_outside(state, v))
@@ -320,7 +340,7 @@ def constrained_nearest(state: State, v: int, candidates: Ids) -> int:
 
 @jitable
 def best_of(state: State, v: int, nodes: Ids, n: int) -> int:
-    """The node with the largest f(v, node), the first of equals; NONE if there is none."""
+    """Return the node with the largest f(v, node), the first of equals; NONE if there is none."""
     score_all(state, v, nodes, n)
     best, f_best = NONE, -np.inf
     for i in range(n):
@@ -389,3 +409,179 @@ def leaves_around(state: State, n: int) -> int:
             state.nodes[kept] = state.nodes[i]
             kept += 1
     return kept
+
+
+# Points leave, which the paper does not have --------------------------------------------------------------------------
+
+
+@jitable
+def remove(state: State, x: int, candidates: Ids) -> int:
+    """Take leaf x out, and let the place it leaves repair itself as where a graft took a node away.
+
+    ``candidates`` are the leaves nearest to x, as for *Insert*. Returns the internal node that is free now, or NONE.
+    """
+    z = NONE if parent(state, x) == NONE else sibling(state, x)
+    p = take_out(state, x)
+    if z == NONE or parent(state, z) == NONE:
+        return p
+    mark_stale(state, parent(state, z))
+    if state.rules.restructure and state.rules.pull:
+        # All the way up, for the guarantee that pull stands for.
+        restructure(state, z, NONE)
+    elif state.rules.restructure:
+        # Only z has another sibling; to ask the nodes above it as well took longer than an insert.
+        choose_sibling(state, z, NONE, reach(state, state.rules.restructure_cap))
+    if state.rules.pull:
+        pull(state, z)
+    graft_upward(state, z, candidates)
+    return p
+
+
+@jitable
+def reinsert(state: State, x: int, candidates: Ids) -> bool:
+    """Take leaf x out and insert it again, beside the nearest of all leaves; returns whether it has another sibling."""
+    if parent(state, x) == NONE:
+        return False
+    z = sibling(state, x)
+    p = take_out(state, x)
+    mark_stale(state, parent(state, z))
+    insert(state, x, p, candidates)
+    return sibling(state, x) != z
+
+
+# Entries: batches of leaves or nodes ----------------------------------------------------------------------------------
+
+
+INSERT, REMOVE, REINSERT, PLACE, SCORE_PAIRS, SCORE_SIBLINGS, SCORE_FOUND = range(7)
+
+
+@entry
+def perform(
+    task: int, state: State, slots: Slots, others: Slots, nodes: Ids, scores: Floats, near_scores: Vectors32
+) -> int:
+    """Perform a task, each of which looks at some of the arrays; returns a count."""
+    settle(state)
+    if task <= REINSERT:
+        return _change(task, state, slots, nodes)
+    if task == PLACE:
+        return _place(state, slots, nodes, scores)
+    if task == SCORE_PAIRS:
+        return _score_pairs(state, slots, others, scores)
+    if task == SCORE_SIBLINGS:
+        return _score_siblings(state, slots, scores)
+    return _score_found(state, slots, nodes, near_scores)
+
+
+class Task:
+    """A task as a function of the state and of the arrays that it looks at."""
+
+    def __init__(self, number: int, *names: str):
+        self.number, self.names = number, names
+
+    def __call__(self, state: State, *arrays: Any) -> int:
+        return self._performed(perform, state, arrays)
+
+    def py_func(self, state: State, *arrays: Any) -> int:
+        """Perform the task interpreted."""
+        return self._performed(perform.py_func, state, arrays)  # type: ignore[attr-defined]
+
+    def _performed(self, how: Callable[..., int], state: State, arrays: tuple[Any, ...]) -> int:
+        given = {**NOTHING, **dict(zip(self.names, arrays, strict=True))}
+        return how(self.number, state, *given.values())
+
+
+NOTHING: dict[str, Any] = {
+    "slots": np.empty(0, np.int64),
+    "others": np.empty(0, np.int64),
+    "nodes": np.empty((0, 0), np.int32),
+    "scores": np.empty(0),
+    "near_scores": np.empty((0, 0), np.float32),
+}
+insert_all = Task(INSERT, "slots", "nodes")
+remove_all = Task(REMOVE, "slots", "nodes")
+reinsert_all = Task(REINSERT, "slots", "nodes")
+place_all = Task(PLACE, "slots", "nodes", "scores")
+score_pairs = Task(SCORE_PAIRS, "slots", "others", "scores")
+score_siblings = Task(SCORE_SIBLINGS, "slots", "scores")
+score_found = Task(SCORE_FOUND, "slots", "nodes", "near_scores")
+
+
+@jitable
+def _change(task: int, state: State, leaves: Slots, candidates: Ids) -> int:
+    """Insert leaves, take them out, or take them out and insert them again; returns how many have another sibling.
+
+    Row i of ``candidates`` has the nearest leaves of ``leaves[i]`` and is used up.
+    """
+    moved = 0
+    for i in range(leaves.shape[0]):
+        begin_change(state)
+        if task == INSERT:
+            insert(state, leaves[i], state.head[OFFSET] + leaves[i], candidates[i])
+        elif task == REMOVE:
+            remove(state, leaves[i], candidates[i])
+        else:
+            moved += reinsert(state, leaves[i], candidates[i])
+    end_change(state)
+    return moved
+
+
+@jitable
+def _place(state: State, leaves: Slots, nodes: Ids, scores: Floats) -> int:
+    """Find where leaves would go: ``nodes[i]`` has the nearest of ``leaves[i]`` and gets the sibling it would have.
+
+    ``scores`` gets the similarity of the two.
+    """
+    for i in range(leaves.shape[0]):
+        c = as_id(nodes[i, 0]) if nodes[i, 0] != NONE else state.head[ROOT]
+        if state.rules.rotate:
+            # Not to the smaller side of what is equal: that asks nodes that only moves bring up to date.
+            c = climb(state, leaves[i], c)
+        nodes[i, 1] = c
+        scores[i] = similarity(state, leaves[i], c)
+    return leaves.shape[0]
+
+
+@jitable
+def _score_pairs(state: State, nodes: Slots, others: Slots, scores: Floats) -> int:
+    """Score each of these nodes with the other one beside it; -inf where there is none."""
+    for i in range(nodes.shape[0]):
+        scores[i] = -np.inf if others[i] == NONE else similarity(state, nodes[i], others[i])
+    return nodes.shape[0]
+
+
+@jitable
+def _score_siblings(state: State, nodes: Slots, scores: Floats) -> int:
+    """Score the children of each of these nodes: all that readers of a tree ask."""
+    for i in range(nodes.shape[0]):
+        scores[i] = sibling_score(state, nodes[i])
+    return nodes.shape[0]
+
+
+@jitable
+def _score_found(state: State, leaves: Slots, near: Ids, scores: Vectors32) -> int:
+    """Score the neighbours that leaves found, and put them in order by that."""
+    for r in range(leaves.shape[0]):
+        n = known_to(near, r)
+        score_all(state, leaves[r], near[r], n)
+        for i in range(n):
+            # The search has put them in order, but not always by this very score.
+            put_in_order(near, scores, r, as_id(near[r, i]), float(np.float32(state.answers[i])), i)
+    return leaves.shape[0]
+
+
+@jitable
+def known_to(near: Ids, x: int) -> int:
+    """Return how many neighbours x has."""
+    n = near.shape[1]
+    while n > 0 and near[x, n - 1] == NONE:
+        n -= 1
+    return n
+
+
+@jitable
+def put_in_order(near: Ids, scores: Vectors32, x: int, leaf: int, f: float, at: int) -> None:
+    """Make a leaf a neighbour of x, in column ``at`` or before those that score less; what was in ``at`` is dropped."""
+    while at > 0 and scores[x, at - 1] < f:
+        near[x, at], scores[x, at] = near[x, at - 1], scores[x, at - 1]
+        at -= 1
+    near[x, at], scores[x, at] = leaf, f

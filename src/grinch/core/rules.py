@@ -21,7 +21,7 @@ NEED_GRAFTS = ("balanced_ties", "release", "polish")
 
 @by_reference
 class Rules(NamedTuple):
-    """Which moves are made and how far they reach; what ``Grinch(mode=...)`` takes besides the name of a mode.
+    """The moves that are made and how far they reach; for ``Grinch(mode=...)``, instead of the name of a mode.
 
     Start from a mode and change what you like with :meth:`fast`, :meth:`paper` or :meth:`exact`; ``cap`` there sets
     the three caps at once (a dict for single ones, ``float("inf")`` for none).
@@ -69,7 +69,7 @@ class Rules(NamedTuple):
     """Of the mean of sparse vectors only the largest entries are kept, at most this many."""
 
     def __repr__(self) -> str:
-        """As the call that makes them, from the mode that they differ least from."""
+        """Return as the call that makes them, from the mode that they differ least from."""
         calls = [_call(name, rules, self) for name, rules in MODES.items()]
         return min(calls, key=lambda call: call.count("="))
 
@@ -85,21 +85,21 @@ class Rules(NamedTuple):
 
     @classmethod
     def fast(cls, **changes: Any) -> Rules:
-        """The everyday mode."""
+        """Return the everyday mode."""
         return FAST.changed(**changes)
 
     @classmethod
     def paper(cls, **changes: Any) -> Rules:
-        """The paper's approximations: a cap of 100, single elimination, a single search."""
+        """Return the paper's approximations: a cap of 100, single elimination, a single search."""
         return PAPER.changed(**changes)
 
     @classmethod
     def exact(cls, **changes: Any) -> Rules:
-        """No approximation: carries the guarantee of the paper's theorem."""
+        """Return no approximation: carries the guarantee of the paper's theorem."""
         return EXACT.changed(**changes)
 
     def changed(self, cap: Any = None, **changes: Any) -> Rules:
-        """These rules with some of them changed."""
+        """Return these rules with some of them changed."""
         for name in changes:
             if name not in self._fields:
                 raise unknown_name("a rule", name, ("cap", *self._fields))
@@ -160,7 +160,7 @@ N_NEIGHBORS = 25
 
 
 def rules_of(mode: Any) -> Rules:
-    """The rules meant by the name of a mode, or by themselves.
+    """Return the rules meant by the name of a mode, or by themselves.
 
     >>> rules_of("exact") == Rules()
     True
@@ -173,7 +173,7 @@ def rules_of(mode: Any) -> Rules:
 
 
 def checked_rules(rules: Rules) -> Rules:
-    """The same rules as plain numbers and flags, each of which can be what it is."""
+    """Return the same rules as plain numbers and flags, each of which can be what it is."""
     chosen: dict[str, Any] = {}
     for name, value in rules._asdict().items():
         if name.endswith("_cap"):
@@ -207,7 +207,7 @@ def rules_from_state(state: Any) -> Rules:
 
 
 def _call(mode: str, start: Rules, wanted: Rules) -> str:
-    """The call that makes the wanted rules from those of a mode."""
+    """Return the call that makes the wanted rules from those of a mode."""
     changes = {name: value for name, value in wanted._asdict().items() if value != getattr(start, name)}
     caps = {move: getattr(wanted, f"{move}_cap") for move in CAPPED}
     if len(set(caps.values())) == 1 and any(f"{move}_cap" in changes for move in CAPPED):
@@ -221,7 +221,7 @@ def _call(mode: str, start: Rules, wanted: Rules) -> str:
 
 
 def _whole_number(name: str, value: Any, of: str) -> int:
-    """A limit as a whole number; infinity is no limit."""
+    """Return a limit as a whole number; infinity is no limit."""
     number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
     if not number or math.isnan(value) or value < 1 or (value != math.inf and value != int(value)):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A view of an engine: its tree at one moment, and where points would go in it, whatever the engine does afterwards.
+"""Views of an engine: its tree at one moment, and the places of points in it, whatever the engine does afterwards.
 
 A writer changes the tree, the summaries of its internal nodes and their scores, but never the vector of a point in its
 slot. So a view has copies of the tree, of the scores and of the summaries of large nodes, which may lag. Those of
@@ -10,23 +10,40 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from grinch._checks import count_rows
 from grinch._types import Floats, Ids, Slots
-from grinch.core import entries
-from grinch.core.places import AT_ONCE, Places
+from grinch.core.moves import place_all, score_pairs
 from grinch.core.rules import Rules
-from grinch.core.state import State
-from grinch.neighbors.base import VectorSearch
+from grinch.neighbors.exact import VectorSearch
 from grinch.summaries import SparseSummaries, VectorSummaries
-from grinch.summaries.arrays import STALE, arrays_of
+from grinch.summaries.arrays import STALE, State, arrays_of, is_apart
 from grinch.summaries.callbacks import LinkageFailed
-from grinch.summaries.upkeep import is_apart
-from grinch.tree import Tree, walks
-from grinch.tree.links import LEAVES, LEFT, NONE, PARENT, RIGHT, ROOT, SIZE, Links, new_links
+from grinch.tree import Tree
+from grinch.tree.links import LEAVES, LEFT, NONE, PARENT, RIGHT, ROOT, SIZE, Links, fill_preorder, new_links, no_nodes
+
+# The last leaf slots, which no point ever takes: for points that are looked up but not inserted.
+SPARE = 256
+# Points that are looked up at a time: by the engine in the first half of these slots, by its views in the second.
+AT_ONCE = SPARE // 2
+
+
+class Nearest(NamedTuple):
+    """For points: the nearest leaves, best first, padded with -1, and the score of the first (-inf if none)."""
+
+    slots: Ids
+    score: Floats
+
+
+class Places(NamedTuple):
+    """For points that are looked up: the nearest leaf, the node each would join as a sibling, and the score of that."""
+
+    nearest: Ids
+    sibling: Ids
+    score: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,20 +111,20 @@ class EngineView:
         part = SubtreeView(self, top, queries[group], is_to_root)
         places, reached = part.new(nodes[group]), np.empty(len(group))
         starts = places[:, 0].astype(np.intp)
-        entries.place_all(part.state, part.queries, places, reached)
+        place_all(part.state, part.queries, places, reached)
         nodes[group, 1], scores[group] = part.old[places[:, 1]], reached
         if is_to_root or top == self.tree.root:
             return []
         # With nothing in common there is no cap, and the walk goes on above.
         at_top = np.flatnonzero(nodes[group, 1] == top)
         f = np.empty(len(at_top))
-        entries.score_pairs(part.state, part.queries[at_top], starts[at_top], f)
+        score_pairs(part.state, part.queries[at_top], starts[at_top], f)
         arrays, pairs = arrays_of(part.state), zip(part.queries[at_top].tolist(), starts[at_top].tolist(), strict=True)
         goes_on = [is_apart(arrays, x, leaf, score) for (x, leaf), score in zip(pairs, f.tolist(), strict=True)]
         return [group[i] for i, is_on in zip(at_top.tolist(), goes_on, strict=True) if is_on]
 
     def _highest(self, node: int, cap: int) -> int:
-        """Return the highest node from this one upwards that has at most so many leaves."""
+        """Return the highest node from this one upwards that has at most ``cap`` leaves."""
         table = self.tree.links.table
         while (p := int(table[node, PARENT])) != NONE and table[p, SIZE] <= cap:
             node = p
@@ -127,11 +144,11 @@ class SubtreeView:
     def __init__(self, view: EngineView, top: int, queries: Slots, is_to_root: bool):
         table, offset = view.tree.links.table, view.tree.offset
         above = self._above(table, top) if is_to_root else np.empty(0, np.intp)
-        under = walks.no_nodes(2 * int(table[top, SIZE]) - 1)
+        under = no_nodes(2 * int(table[top, SIZE]) - 1)
         if view.limit < table[top, SIZE]:
             above, under = np.append(top, above), under[:0]
         else:
-            walks.fill_preorder(table, top, offset, under)
+            fill_preorder(table, top, offset, under)
         leaves, internal = under[under < offset], under[under >= offset]
         capacity = max(len(leaves) + len(queries), len(internal) + len(above) + 1)
         self.old = np.full(2 * capacity, NONE, np.intp)

@@ -18,7 +18,7 @@ from grinch.cuts.labels import labels_of
 from grinch.cuts.persistence import add_spread_between
 from grinch.errors import unknown_name
 from grinch.tree import Tree
-from grinch.tree.column_meetings import column_meetings, products_across
+from grinch.tree.lca import column_lca, products_across
 
 
 def cut_by_cost(tree: Tree, vectors: Any, n_clusters: int, cost: str = "half_diameter_times_n") -> Labels:
@@ -154,7 +154,7 @@ def _squared_diagonals(tree: Tree, matrix: Any) -> Floats:
     Between two nodes at which entries of a column meet, the side of the box is the same: it reaches to 0, for some
     points there have no entry. So what a column adds is put down where it changes, and summed upward.
     """
-    found, parents, sizes = column_meetings(tree, matrix), tree.parents(), tree.sizes()
+    found, parents, sizes = column_lca(tree, matrix), tree.parents(), tree.sizes()
     steps, n = np.zeros(tree.n_ids), len(found.values)
     # Under a leaf there is no side; above it the box reaches from the entry to 0.
     above = parents[found.leaves]

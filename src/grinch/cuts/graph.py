@@ -10,6 +10,7 @@ import scipy.sparse
 
 from grinch._checks import check_count
 from grinch._compile import jitable, kernel
+from grinch._top_k import nearest_rows
 from grinch._types import Ids, Vectors32
 from grinch._vectors import ROUNDING, check_vectors, scaled, squared_distances, squared_lengths, unit_scale
 from grinch.errors import unknown_name
@@ -22,8 +23,6 @@ ONE_SIDED = 0.1
 # An edge that is half as long as the edges beside it weighs 2 ** 1.5 times as much; at most ten times.
 LOCAL = 1.5
 MAX_LOCAL = 10.0
-# Rows of similarities that are looked at together.
-BLOCK = 512
 
 Weights = npt.NDArray[np.float32]
 
@@ -144,21 +143,8 @@ def _variance(rows: Any) -> float:
 
 def _nearest(rows: Any, k: int) -> Ids:
     """Return, by point, the k others nearest to it, nearest first."""
-    n = rows.shape[0]
-    found = np.empty((n, max(k, 0)), np.int32)
-    is_sparse = scipy.sparse.issparse(rows)
-    shift = -0.5 * (squared_lengths(rows) if is_sparse else np.einsum("ij,ij->i", rows, rows))
-    for start in range(0, n if k > 0 else 0, BLOCK):
-        products = rows[start : start + BLOCK] @ rows.T
-        # Of x·y - |y|²/2, the largest is the nearest.
-        values = (products.toarray() if is_sparse else products) + shift
-        own = np.arange(len(values))
-        values[own, start + own] = -np.inf
-        some = np.argpartition(-values, k - 1, axis=1)[:, :k] if k < n - 1 else np.argsort(-values)[:, :k]
-        some.sort(axis=1)  # of equals, the first to arrive
-        order = np.argsort(-np.take_along_axis(values, some, axis=1), axis=1, kind="stable")
-        found[start : start + BLOCK] = np.take_along_axis(some, order, axis=1)
-    return found
+    squares = squared_lengths(rows) if scipy.sparse.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
+    return nearest_rows(rows, -0.5 * squares, k)
 
 
 @kernel

@@ -13,7 +13,7 @@ from grinch.cuts.flat import known_scores
 from grinch.cuts.labels import labels_of
 from grinch.cuts.persistence import totals_by_step
 from grinch.tree import Tree
-from grinch.tree.class_meetings import class_codes, class_meetings, labelled_sizes, pairs_under
+from grinch.tree.lca import class_codes, class_lca, labelled_sizes, pairs_under
 
 
 def cut_best_f1(tree: Tree, labels: npt.ArrayLike) -> Labels:
@@ -49,7 +49,7 @@ def cut_best_f1(tree: Tree, labels: npt.ArrayLike) -> Labels:
 
 def splits_best_f1(tree: Tree, labels: npt.ArrayLike) -> Mask:
     """Return, by node id, whether the cut with the greatest pairwise F1 goes through it."""
-    together = pairs_under(tree, class_meetings(tree, class_codes(labels, tree.n_leaves)))
+    together = pairs_under(tree, class_lca(tree, class_codes(labels, tree.n_leaves)))
     sizes = tree.sizes().astype(np.float64)
     found = sizes * (sizes - 1) / 2
     is_split = np.ones(len(found), dtype=np.bool_)
@@ -120,7 +120,7 @@ def best_threshold(tree: Tree, labels: npt.ArrayLike) -> BestThreshold:
     BestThreshold(threshold=-4.0, f1=1.0)
     """
     codes = class_codes(labels, tree.n_leaves)
-    meetings = class_meetings(tree, codes)
+    meetings = class_lca(tree, codes)
     if not len(meetings.nodes):
         raise ValueError(
             "labels must have two points of one class, else every threshold is as good; got no such two: label more"

@@ -21,8 +21,7 @@ from grinch._types import Floats, Ids, Mask
 from grinch._vectors import ROUNDING, check_vectors, columns, scaled, squared_lengths, unit_scale
 from grinch.cuts.graph import NeighborGraph
 from grinch.tree import NONE, Tree
-from grinch.tree.column_meetings import products_across
-from grinch.tree.paths import common_ancestors
+from grinch.tree.lca import products_across
 
 # From where only what has hardly an edge in common is split, to where few nodes are left whole.
 RESOLUTIONS = np.logspace(-3, 4, 169)
@@ -80,7 +79,7 @@ def edges_under(tree: Tree, graph: NeighborGraph) -> Edges:
         points, places = np.nonzero(near != NONE)
         others, weights = near[points, places], weighed[points, places].astype(np.float64)
         points += first
-        inside += np.bincount(common_ancestors(tree, points, others), weights, tree.n_ids)
+        inside += np.bincount(tree.common_ancestors(points, others), weights, tree.n_ids)
         ends += np.bincount(points, weights, tree.n_ids) + np.bincount(others, weights, tree.n_ids)
     return Edges(tree.sum_upward(inside), tree.sum_upward(ends))
 

@@ -22,9 +22,9 @@ from grinch._types import Floats, Slots
 from grinch._vectors import in_order as sorted_rows
 from grinch.errors import SettingsWarning
 from grinch.estimators.sparse_checks import check_indices, checked_csr
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.linkage.pairwise import Pairwise
-from grinch.summaries.frame import LONGEST
+from grinch.summaries.vectors import LONGEST
 
 # Columns are numbered in int32.
 MOST_COLUMNS = 2**31 - 1

@@ -13,8 +13,8 @@ from grinch._types import Floats, Labels
 from grinch.cuts.medoids import nearest_first
 from grinch.estimators.distances import tanimoto_to_own
 from grinch.estimators.fit import Fit
-from grinch.linkage.base import VectorLinkage
-from grinch.summaries.kept import Kept
+from grinch.linkage.named import VectorLinkage
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import NONE, Tree
 
 # Distances for which the sums to all others of a cluster need no pairs; the first are those of directions.
@@ -37,7 +37,7 @@ class ClusterReport:
         self.exemplars: list[Labels] = []
         self.words: list[list[str]] | None = None
 
-    def describe(self, kept: Kept, n_exemplars: int, terms: Any, n_keywords: int) -> None:
+    def describe(self, kept: StoredPoints, n_exemplars: int, terms: Any, n_keywords: int) -> None:
         """Find the exemplars of each cluster, and the columns that stand out in it if ``terms`` are their names."""
         self.exemplars = self._central(kept, n_exemplars)
         if terms is not None:
@@ -48,7 +48,7 @@ class ClusterReport:
             found = cuts.cluster_terms(kept.as_given(), self.labels, terms, n_keywords)
             self.words = [found[cluster] for cluster in range(len(found))]
 
-    def _central(self, kept: Kept, n: int) -> list[Labels]:
+    def _central(self, kept: StoredPoints, n: int) -> list[Labels]:
         """Return the most central points of each cluster: by vectors where the linkage allows it, or by the tree."""
         linkage: Any = kept.linkage
         metric = linkage.leaf_metric if isinstance(linkage, VectorLinkage) else getattr(linkage, "distance", None)

@@ -18,11 +18,10 @@ from grinch._checks import count_rows
 from grinch._types import Floats, Labels, Vectors32
 from grinch._vectors import ROUNDING, paired_products, scaled, squared_lengths, unit_scale
 from grinch.baselines.agglomeration import merge_and_score
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.vector import COUNT, LENGTH, SPREAD
-from grinch.summaries.arrays import CUSTOM, new_arrays
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import COUNT, LENGTH, SPREAD, VectorLinkage
+from grinch.summaries.arrays import CUSTOM, StoredPoints, new_arrays
 from grinch.summaries.callbacks import FORMULA, LinkageFailed
-from grinch.summaries.kept import Kept
 from grinch.summaries.sparse import sparse_rows
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import NONE, Tree
@@ -35,7 +34,7 @@ EUCLIDEAN = ("euclidean", "sqeuclidean")
 Measure = Callable[[Any], Floats]
 
 
-def distances_to_clusters(rows: Any, kept: Kept, labels: Labels, tree: Tree) -> Floats:
+def distances_to_clusters(rows: Any, kept: StoredPoints, labels: Labels, tree: Tree) -> Floats:
     """Return the distance of each row to each cluster, of shape (n_rows, n_clusters).
 
     ``rows`` are as the linkage takes them; ``labels`` are by node id of the tree, whose leaves are the points kept.
@@ -52,13 +51,13 @@ def distances_to_clusters(rows: Any, kept: Kept, labels: Labels, tree: Tree) -> 
     return found
 
 
-def _as_kept(rows: Any, kept: Kept) -> Any:
+def _as_kept(rows: Any, kept: StoredPoints) -> Any:
     """Return rows as they are measured: sparse where the points are, and their roots where those count."""
     wide = sparse_rows(rows).astype(np.float64) if scipy.sparse.issparse(kept.rows) else _vectors(rows)
     return np.sqrt(wide) if isinstance(kept.linkage, VectorLinkage) and kept.linkage.is_of_roots else wide
 
 
-def _measure(kept: Kept, labels: Labels, tree: Tree, k: int) -> Measure:
+def _measure(kept: StoredPoints, labels: Labels, tree: Tree, k: int) -> Measure:
     """Return the function that measures rows."""
     linkage, of_points = kept.linkage, labels[: tree.n_leaves]
     if not isinstance(linkage, VectorLinkage):
@@ -82,7 +81,7 @@ def _measure(kept: Kept, labels: Labels, tree: Tree, k: int) -> Measure:
 # By means ---------------------------------------------------------------------------------------------------------
 
 
-def _by_direction(kept: Kept, labels: Labels, k: int) -> Measure:
+def _by_direction(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     """Return 1 minus the cosine with the mean direction, or with the mean vector (``"cosine"``), as a measure."""
     linkage: Any = kept.linkage
     is_of_sums = isinstance(linkage, VectorLinkage) and linkage.name == "cosine"
@@ -90,13 +89,13 @@ def _by_direction(kept: Kept, labels: Labels, k: int) -> Measure:
     return lambda rows: 1.0 - _products(_units(rows), centres)
 
 
-def _by_product(kept: Kept, labels: Labels, k: int) -> Measure:
+def _by_product(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     """Return minus the mean dot product as a measure."""
     centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
     return lambda rows: -_products(rows, centres)
 
 
-def _by_tanimoto(kept: Kept, labels: Labels, k: int) -> Measure:
+def _by_tanimoto(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     """Return 1 minus the Tanimoto coefficient with the mean, x·m / (|x|² + |m|² - x·m), as a measure."""
     centres = _means(kept.rows, labels, k, _unchanged) / kept.scale
     lengths = _squares(centres)
@@ -109,7 +108,7 @@ def _one_minus_tanimoto(products: Floats, squares: Floats) -> Floats:
     return 1.0 - np.divide(products, union, out=np.zeros_like(products), where=union > 0)
 
 
-def tanimoto_to_own(kept: Kept, labels: Labels) -> Floats:
+def tanimoto_to_own(kept: StoredPoints, labels: Labels) -> Floats:
     """Return 1 minus the Tanimoto coefficient of each point with the mean of its cluster; noise is one more."""
     rows = sparse_rows(kept.rows).astype(np.float64)
     k = int(labels.max(initial=-1)) + 1
@@ -119,7 +118,7 @@ def tanimoto_to_own(kept: Kept, labels: Labels) -> Floats:
     return _one_minus_tanimoto(products, squared_lengths(rows) + squared_lengths(means)[own])
 
 
-def _euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
+def _euclidean(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     """Return the distance to the mean as a measure."""
     if scipy.sparse.issparse(kept.rows):
         return _sparse_euclidean(kept, labels, k)
@@ -138,7 +137,7 @@ def _euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
     return measure
 
 
-def _sparse_euclidean(kept: Kept, labels: Labels, k: int) -> Measure:
+def _sparse_euclidean(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     centres = _means(kept.rows, labels, k, _unchanged)
     lengths = _squares(centres)
 
@@ -211,7 +210,7 @@ def _units(rows: Any) -> Any:
 # By the linkage itself --------------------------------------------------------------------------------------------
 
 
-def _to_exemplars(kept: Kept, labels: Labels, tree: Tree, distance: str) -> Measure:
+def _to_exemplars(kept: StoredPoints, labels: Labels, tree: Tree, distance: str) -> Measure:
     """Return the distance to the most central point of each cluster as a measure, where means mean nothing."""
     from scipy.spatial.distance import cdist
 
@@ -220,7 +219,7 @@ def _to_exemplars(kept: Kept, labels: Labels, tree: Tree, distance: str) -> Meas
     return lambda rows: cdist(_vectors(rows), exemplars, distance)
 
 
-def _by_compiled(kept: Kept, labels: Labels, k: int) -> Measure:
+def _by_compiled(kept: StoredPoints, labels: Labels, k: int) -> Measure:
     """Return minus the score under a compiled function of the user's own as a measure."""
     linkage: Any = kept.linkage
     means = _vectors(_means(kept.rows, labels, k, _unchanged))

@@ -18,13 +18,14 @@ from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, comparable, weighted
 from grinch.cuts.labels import labels_of
 from grinch.cuts.persistence import mean_gaps
 from grinch.cuts.tracking import GrowingTree, LiveCut, WholeCut
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.neighbors.among import nearest_among
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
+from grinch.neighbors import nearest_among
 from grinch.refine.passes import Refinement
 from grinch.saving.json_values import value_bytes, value_of
 from grinch.saving.state import MANY, Fields, State, are_within, array, item, require
 from grinch.summaries import RecordSummaries
-from grinch.summaries.kept import Kept, is_over_vectors, kept_vectors
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import NONE, Tree
 
 # An engine that found fewer neighbours of each point is not asked for them: a graph of them says little.
@@ -142,20 +143,13 @@ class Fit:
         """Return the positions of the points in the tree, in the order of its leaves."""
         return self.ids.positions[self.ids.sorted(self._slots())]
 
-    def points(self) -> Kept:
+    def points(self) -> StoredPoints:
         """Return the points in the order of the tree's leaves; later changes may change them."""
         engine = self._engine
         if engine is None:
-            kept: Kept = cast(Any, self.builder).kept()
-        elif not isinstance(engine.summaries, RecordSummaries):
-            kept = kept_vectors(engine.summaries, engine.slots())
+            kept: StoredPoints = cast(Any, self.builder).kept()
         else:
-            linkage, rows = engine.summaries.linkage, [engine.summaries.items[slot] for slot in engine.slots().tolist()]
-            if is_over_vectors(linkage):
-                # Such a linkage makes a group of a single vector, whose block is a matrix of one row.
-                kept = Kept(np.concatenate([group.block for group in rows]) if rows else np.empty((0, 0)), linkage)
-            else:
-                kept = Kept(rows, linkage)
+            kept = engine.summaries.points(engine.slots())
         return kept if self.ids.is_in_order else kept.taken(self.by_row(np.arange(self.n_leaves)))
 
     def asking(self) -> AbstractContextManager[None]:
@@ -302,7 +296,7 @@ class Fit:
         return comparable_rows(self.points()) if self.n_leaves else None
 
 
-def comparable_rows(kept: Kept) -> Vectors32 | None:
+def comparable_rows(kept: StoredPoints) -> Vectors32 | None:
     """Return points as rows whose Euclidean distances are those that count; None for records."""
     if not kept.is_vectors:
         return None

@@ -16,15 +16,15 @@ from grinch._checks import check_count, check_flag, count_rows
 from grinch._interrupts import uninterrupted
 from grinch._types import Slots
 from grinch.core.engine import Engine
-from grinch.core.places import Places
 from grinch.core.rules import N_NEIGHBORS, ONLINE, ROTATE, Rules, rules_of
+from grinch.core.view import Places
 from grinch.cuts.tracking import GrowingTree
 from grinch.errors import LinkageError, unknown_name
 from grinch.estimators.checks import check_ids, check_known_ids, hinting_at_columns, placing, with_columns
 from grinch.estimators.fit import Fit
 from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared, locked, parameters_of
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
 from grinch.refine.passes import POINTS, Refinement, Refiner
@@ -396,7 +396,7 @@ class Grinch(IncrementalClusterer):
                 n_neighbors=self.n_neighbors,
                 n_features=rows.shape[1] if isinstance(linkage, VectorLinkage) else 0,
                 check=bool(self.check_linkage),
-                gardener=Polisher() if rules.polish else None,
+                hook=Polisher() if rules.polish else None,
                 is_sparse=stays_sparse(linkage) and scipy.sparse.issparse(rows),
             )
 

@@ -9,8 +9,7 @@ from grinch._checks import check_count, check_flag, check_room_for_pairs, count_
 from grinch.baselines.agglomeration import HEAP_BYTES_PER_PAIR
 from grinch.baselines.hac import BEST_FIRST, CHAIN, OF_MEANS, SCIPY, SCIPY_BYTES_PER_PAIR, BufferBuilder, HACBuilder
 from grinch.estimators.tree_clusterer import IncrementalClusterer, Prepared, TreeClusterer
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import linkage_of, metric_in_full
+from grinch.linkage.named import VectorLinkage, linkage_of, metric_in_full
 from grinch.saving.state import item
 
 SCIPY_LINKAGES = ("single", "complete", "average", "ward", "centroid")

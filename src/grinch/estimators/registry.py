@@ -13,8 +13,7 @@ from grinch.estimators.grinch import Grinch, Online, Rotate
 from grinch.estimators.hac import HAC, MiniBatchHAC
 from grinch.estimators.perch import Perch
 from grinch.estimators.tree_clusterer import TreeClusterer
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.named import VectorLinkage, linkage_of
 
 
 class System(NamedTuple):

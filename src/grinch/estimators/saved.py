@@ -11,9 +11,9 @@ import numpy as np
 
 from grinch.core.rules import Rules, rules_from_state, rules_to_state
 from grinch.errors import NotSavable, SavedModelError
+from grinch.linkage.base import linkage_from_state, linkage_to_state
 from grinch.linkage.named import is_average, metric_in_full
-from grinch.linkage.saved import linkage_from_state, linkage_to_state
-from grinch.neighbors.sources import search_from_state, search_to_state
+from grinch.neighbors.scan import search_from_state, search_to_state
 from grinch.saving import container
 from grinch.saving.json_values import decode, encode
 from grinch.saving.state import State, flatten, item, unflatten

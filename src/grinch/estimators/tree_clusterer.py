@@ -36,7 +36,8 @@ from grinch.estimators.checks import (
 from grinch.estimators.cluster_report import ClusterReport, agreement, memberships, simplified_silhouette
 from grinch.estimators.distances import distances_to_clusters
 from grinch.estimators.fit import Builder, Fit
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.saving.state import State, item, require
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree

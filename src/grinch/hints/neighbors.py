@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from grinch._types import Floats, Ids, Mask
+from grinch._top_k import nearest_rows
+from grinch._types import Ids, Mask
 from grinch.tree import NONE, Tree
-from grinch.tree.paths import common_ancestors
 
 # How many nearest by each of the two are compared.
 COUNTED = 10
@@ -33,7 +33,7 @@ def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
     shift = -0.5 * np.einsum("ij,ij->i", centred, centred)
     k = min(COUNTED, n - 1)
     while True:
-        by_distance, by_angle = _nearest(centred, shift, k), _nearest(directions, np.zeros(n), k)
+        by_distance, by_angle = nearest_rows(centred, shift, k), nearest_rows(directions, np.zeros(n), k)
         is_in_both = np.concatenate(
             [_is_in(by_distance[i : i + BLOCK], by_angle[i : i + BLOCK]) for i in range(0, n, BLOCK)]
         )
@@ -42,16 +42,6 @@ def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
         k = min(2 * k, n - 1)
     kept = np.where(is_in_both, by_distance, NONE)
     return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(~is_in_both, axis=1, kind="stable"), axis=1))
-
-
-def _nearest(points: Floats, shift: Floats, k: int) -> Ids:
-    """Return, by point, the k others for which the product with it, and the other's shift, are largest."""
-    found = np.empty((len(points), k), np.int32)
-    for start in range(0, len(points), BLOCK):
-        values = points[start : start + BLOCK] @ points.T + shift
-        values[np.arange(len(values)), start + np.arange(len(values))] = -np.inf
-        found[start : start + BLOCK] = np.argpartition(-values, k - 1, axis=1)[:, :k]
-    return found
 
 
 def _is_in(a: Ids, b: Ids) -> Mask:
@@ -67,5 +57,5 @@ def neighbor_cost(tree: Tree, near: Ids) -> float:
     2.3333333333333335
     """
     points, columns = np.nonzero(near != NONE)
-    sizes = tree.sizes()[common_ancestors(tree, points, near[points, columns])]
+    sizes = tree.sizes()[tree.common_ancestors(points, near[points, columns])]
     return int(sizes.sum(dtype=np.int64)) / len(sizes)

@@ -22,11 +22,9 @@ from grinch.errors import unknown_name
 from grinch.estimators.checks import check_vectors, no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.hints.neighbors import agreed_neighbors, neighbor_cost
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import VECTOR_LINKAGES, linkage_of
+from grinch.linkage.named import VECTOR_LINKAGES, VectorLinkage, linkage_of
 from grinch.summaries.vectors import dense_rows
 from grinch.tree import Tree
-from grinch.tree.paths import common_ancestors
 
 Named = str | tuple[str, str]
 
@@ -157,7 +155,7 @@ def _candidate(
 def _closest_pairs(tree: Tree, triplets: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
     """Which two of each three points have the smallest common ancestor: the first and second, and so on."""
     sizes = tree.sizes()
-    return np.argmin([sizes[common_ancestors(tree, triplets[i], triplets[i - 1])] for i in range(3)], axis=0)
+    return np.argmin([sizes[tree.common_ancestors(triplets[i], triplets[i - 1])] for i in range(3)], axis=0)
 
 
 def _chosen(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:

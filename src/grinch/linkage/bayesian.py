@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.special import betaln, gammaln
 
 from grinch._checks import check_positive
-from grinch.linkage.saved import Unnamed, only_entry, saved_as
+from grinch.linkage.base import Unnamed, only_entry, saved_as
 from grinch.saving.json_values import saved_tuple
 
 Vector = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ class Family(Protocol):
     """A likelihood with a conjugate prior: sufficient statistics that add up, and their marginal likelihood."""
 
     def statistics(self, record: Any) -> Vector:
-        """Sufficient statistics of one record; those of a group are their sum."""
+        """Return sufficient statistics of one record; those of a group are their sum."""
         ...
 
     def log_marginal(self, statistics: Vector, n: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -42,7 +42,7 @@ class Family(Protocol):
 
 @saved_tuple("evidence")
 class Evidence(NamedTuple):
-    """What is kept of a group: statistics, number of points, log d and log p(D | T)."""
+    """The summary of a group: statistics, number of points, log d and log p(D | T)."""
 
     statistics: Vector
     n: int

@@ -55,7 +55,7 @@ class Learned:
         return float(self.scores(a, [b])[0])
 
     def scores(self, a: Any, others: Sequence[Any]) -> Matrix:
-        """One call of the model for all of them."""
+        """Return one call of the model for all of them."""
         return np.asarray(self._predict(np.asarray(self.features(a, others), np.float64)), np.float64)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Learned:
 
 
 def predictor(model: Any) -> Callable[[Matrix], Any]:
-    """The fastest way to get one score per row from a model."""
+    """Return the fastest way to get one score per row from a model."""
     coefficients = getattr(model, "coef_", None)
     if coefficients is not None and np.size(coefficients) == np.shape(coefficients)[-1]:
         weights, intercept = np.ravel(coefficients), float(np.ravel(getattr(model, "intercept_", 0.0))[0])

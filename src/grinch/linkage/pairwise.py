@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from grinch._checks import check_count
 from grinch.errors import SavedModelError, unknown_name
-from grinch.linkage.saved import function_from_state, function_to_state, saved_as
-from grinch.saving.json_values import saved_tuple
-from grinch.saving.state import State, array, scalar
+from grinch.linkage.base import function_from_state, function_to_state, saved_as
+from grinch.saving.json_values import saved_tuple, value_bytes, value_of
+from grinch.saving.state import State, array, item, scalar
 
 # The distances that scipy's cdist knows by name and that need no further argument.
 SCIPY_METRICS = (
@@ -78,7 +78,7 @@ class Group:
         return self.size
 
     def members(self) -> Any:
-        """All members: rows of a matrix, or a list of :class:`Member`."""
+        """Return all members: rows of a matrix, or a list of :class:`Member`."""
         if self.block is not None:
             return self.block
         waiting, blocks = [self], []
@@ -158,7 +158,7 @@ class Pairwise:
         return Group([Member(number, record)], None, number)
 
     def rows(self, leaves: Sequence[Group | None]) -> Matrix | None:
-        """Single vectors as rows of a matrix, zero where there is none; None if Euclidean distances do not count."""
+        """Return single vectors as rows of a matrix, zero where there is none; None unless distances are Euclidean."""
         if self.distance not in ("euclidean", "sqeuclidean"):
             return None
         width = next((leaf.block.shape[1] for leaf in leaves if leaf is not None), 0)
@@ -179,7 +179,7 @@ class Pairwise:
         return value
 
     def scores(self, a: Group, others: Sequence[Group]) -> Matrix:
-        """Scores of one group with many; single records among them are measured in one call."""
+        """Return scores of one group with many; single records among them are measured in one call."""
         singles = [b for b in others if len(b) == 1 and self._recall(a, b) is None]
         for part in a.parts or (a,):
             self._measure_singles(part, [b for b in singles if self._recall(part, b) is None])
@@ -194,7 +194,7 @@ class Pairwise:
                 self._keep(a, b, value)
 
     def _measure(self, a: Any, b: Any) -> Matrix:
-        """Similarities of all pairs."""
+        """Return similarities of all pairs."""
         if isinstance(self.distance, str):
             from scipy.spatial.distance import cdist
 
@@ -204,7 +204,7 @@ class Pairwise:
         return values if self.similarity is not None else -values
 
     def _measure_pair(self, x: Member, y: Member) -> float:
-        """What the user's function says of two records."""
+        """Return what the user's function says of two records."""
         key = _key(x, y)
         value = self._measured.get(key)
         if value is None:
@@ -222,7 +222,7 @@ class Pairwise:
         return a.parts is not None and any(self._recall(part, b) is not None for part in a.parts)
 
     def _worked_out(self, a: Group, b: Group) -> float:
-        """Down the parts of a as long as one of them is known with b and one is not; then back up, combining.
+        """Return down the parts of a as long as one of them is known with b and one is not; then back up, combining.
 
         After an insert that is the path to the new record, so only the new record is measured.
         """
@@ -242,7 +242,7 @@ class Pairwise:
         return value
 
     def _combined(self, a: Group, b: Group) -> float:
-        """From the scores of a's parts with b, both of them known."""
+        """Return from the scores of a's parts with b, both of them known."""
         assert a.parts is not None
         (left, right), known = a.parts, [self._known[_key(part, b)] for part in a.parts]
         if self.kind == "average":
@@ -313,3 +313,76 @@ def numbers_of(words: npt.NDArray[Any]) -> list[int]:
     if words.shape[1:] != (2,):
         raise SavedModelError("the numbers of groups must be of two words")
     return [(high << 64) | low for high, low in words.tolist()]
+
+
+class GroupsOut:
+    """Groups in the order in which they are written."""
+
+    def __init__(self) -> None:
+        self._index: dict[int, int] = {}
+        self._groups: list[Group] = []
+
+    def reference(self, value: Any) -> Any:
+        """Return what stands for a group in the values of a file; None for anything else."""
+        if type(value) is not Group:
+            return None
+        waiting = [value]
+        while waiting:
+            group = waiting[-1]
+            parts = [part for part in group.parts or () if id(part) not in self._index]
+            waiting += parts
+            if not parts:
+                waiting.pop()
+                if id(group) not in self._index:
+                    self._index[id(group)] = len(self._groups)
+                    self._groups.append(group)
+        return {"group": self._index[id(value)]}
+
+    def to_state(self) -> State:
+        groups = self._groups
+        parts = [[self._index[id(part)] for part in group.parts] if group.parts else [-1, -1] for group in groups]
+        single = [group.block for group in groups if not group.parts]
+        found: State = {
+            "parts": np.array(parts, np.int32).reshape(-1, 2),
+            "numbers": words_of([group.number for group in groups]),
+        }
+        if all(isinstance(block, np.ndarray) for block in single):
+            rows = np.concatenate(single).astype(np.float64, copy=False) if single else np.zeros((0, 0))
+            return found | {"rows": rows, "records": None}
+        return found | {"rows": None, "records": value_bytes([block[0].record for block in single], "a record")}
+
+
+class GroupsIn:
+    """The groups of a state."""
+
+    def __init__(self, state: Any):
+        parts, numbers = array(state, "parts", "<i4", 2), numbers_of(array(state, "numbers", "<u8", 2))
+        if parts.shape != (len(numbers), 2) or (parts >= np.arange(len(parts))[:, None]).any() or (parts < -1).any():
+            raise SavedModelError("groups of records are not made of earlier ones")
+        is_single = (parts == -1).all(axis=1)
+        if (parts[~is_single] == -1).any():
+            raise SavedModelError("a group of records is made of one other")
+        single = iter(_blocks(state, [numbers[i] for i in np.flatnonzero(is_single)]))
+        self._groups: list[Group] = []
+        for number, (a, b) in zip(numbers, parts.tolist(), strict=True):
+            parts_of = None if a < 0 else (self._groups[a], self._groups[b])
+            self._groups.append(Group(next(single) if a < 0 else None, parts_of, number))
+
+    def at(self, tag: str, index: Any) -> Group:
+        """Return the group that a reference stands for."""
+        if tag != "group" or type(index) is not int or not 0 <= index < len(self._groups):
+            raise SavedModelError(f"{tag!r} {index!r:.60} is no value that this version knows")
+        return self._groups[index]
+
+
+def _blocks(state: Any, numbers: list[int]) -> list[Any]:
+    """Return what single records are: rows of a matrix, or records with their numbers."""
+    if item(state, "rows") is not None:
+        rows = array(state, "rows", "<f8", 2)
+        found: list[Any] = [rows[i : i + 1] for i in range(len(rows))]
+    else:
+        records = value_of(array(state, "records", "|u1", 1))
+        found = [[Member(number, record)] for number, record in zip(numbers, records, strict=True)]
+    if len(found) != len(numbers):
+        raise SavedModelError(f"{len(found)} records are there for {len(numbers)} groups of one")
+    return found

@@ -8,8 +8,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from grinch.linkage.base import FunctionLinkage, Linkage, Similarity
-from grinch.linkage.saved import function_from_state, function_to_state, part_from_state, part_to_state, saved_as
+from grinch.linkage.base import (
+    FunctionLinkage,
+    Linkage,
+    Similarity,
+    function_from_state,
+    function_to_state,
+    part_from_state,
+    part_to_state,
+    saved_as,
+    scores_of,
+)
 from grinch.saving.json_values import saved_tuple
 
 Key = Callable[[Any], Any]
@@ -19,7 +28,7 @@ KEYS = ("must", "cannot_share", "cannot_differ")
 
 @saved_tuple("ruled")
 class Ruled(NamedTuple):
-    """What the linkage keeps of a group, and the values that its members have for each rule."""
+    """The linkage's own summary of a group, and the values that its members have for each rule."""
 
     summary: Any
     must: Values
@@ -91,15 +100,11 @@ class WithRules:
         return self.linkage.score(a.summary, b.summary) + self._rule(a, b)
 
     def scores(self, a: Ruled, others: Sequence[Ruled]) -> npt.NDArray[np.float64]:
-        summaries = [b.summary for b in others]
-        if hasattr(self.linkage, "scores"):
-            values = np.asarray(self.linkage.scores(a.summary, summaries), np.float64)
-        else:
-            values = np.array([self.linkage.score(a.summary, b) for b in summaries])
+        values = scores_of(self.linkage, a.summary, [b.summary for b in others])
         return values + np.array([self._rule(a, b) for b in others])
 
     def _rule(self, a: Ruled, b: Ruled) -> float:
-        """What the rules add to the score of two groups."""
+        """Return what the rules add to the score of two groups."""
         if any(x & y for x, y in zip(a.cannot_share, b.cannot_share, strict=True)):
             return -self.weight
         if any(x and y and not (x & y) for x, y in zip(a.cannot_differ, b.cannot_differ, strict=True)):

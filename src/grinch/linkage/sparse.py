@@ -1,4 +1,4 @@
-"""Linkages on sparse vectors: the formulas of :mod:`grinch.linkage.vector`, from products of rows.
+"""Linkages on sparse vectors: the formulas of :mod:`grinch.linkage.named`, from products of rows.
 
 A row is its columns, ascending, and their values. The mean of a group is a row as well, with an entry for each column
 that one of its vectors has. All formulas need only products and lengths:
@@ -22,7 +22,7 @@ import numpy as np
 from grinch._compile import jitable
 from grinch._types import Floats, Ids, Vectors32
 from grinch._vectors import ROUNDING, first_not_below
-from grinch.linkage.vector import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, COUNT, LENGTH, SPREAD, TANIMOTO
+from grinch.linkage.named import AVERAGE_DOT, AVERAGE_SQEUCLIDEAN, CENTROID, COSINE, COUNT, LENGTH, SPREAD, TANIMOTO
 
 # Columns of moments besides those of dense vectors: the length of what was dropped from the mean, at most; and the
 # squared length of the mean, which of whole numbers has no rounding.
@@ -32,7 +32,7 @@ N_MOMENTS = 5
 
 @jitable
 def formula_of_product(formula: int, product: float, moments: Floats, u: int, v: int) -> float:
-    """The formulas, by number, from the product of two means."""
+    """Return the formulas, by number, from the product of two means."""
     if formula == AVERAGE_DOT:
         return product
     if formula == COSINE:
@@ -52,14 +52,14 @@ def formula_of_product(formula: int, product: float, moments: Floats, u: int, v:
 
 @jitable
 def squared_gap(product: float, squares: float) -> float:
-    """The squared distance of two vectors, from the sum of their squared lengths."""
+    """Return the squared distance of two vectors, from the sum of their squared lengths."""
     gap = squares - 2.0 * product
     return gap if gap > ROUNDING * squares else 0.0
 
 
 @jitable
 def product_with(spread_out: Vectors32, columns: Ids, values: Vectors32) -> float:
-    """The product of a row with one that is spread out over all columns; to the last bit as :func:`product_of`."""
+    """Return the product of a row with one spread out over all columns; to the last bit as :func:`product_of`."""
     total = 0.0
     for i in range(columns.shape[0]):
         total += np.float64(spread_out[columns[i]]) * np.float64(values[i])
@@ -147,7 +147,7 @@ def keep_largest(columns: Ids, values: Vectors32, n: int, most: int, sizes: Vect
 
 @jitable
 def nth_largest(sizes: Vectors32, n: int, rank: int) -> float:
-    """The size that ``rank`` of n sizes are at least as large as; they are put in another order."""
+    """Return the size that ``rank`` of n sizes are at least as large as; they are put in another order."""
     low, high, at = 0, n - 1, rank - 1
     while low < high:
         pivot = sizes[(low + high) // 2]
@@ -172,7 +172,7 @@ def nth_largest(sizes: Vectors32, n: int, rank: int) -> float:
 
 @jitable
 def merge_moments(moments: Floats, p: int, left: int, right: int, product: float, dropped: float) -> None:
-    """Moments of the union of two groups, of which the right one is not larger.
+    """Write the moments of the union of two groups, of which the right one is not larger.
 
     ``product`` is that of their means, ``dropped`` the length of what is not kept of the new one.
     """

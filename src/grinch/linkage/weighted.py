@@ -10,9 +10,16 @@ import numpy.typing as npt
 import scipy.sparse
 
 from grinch.errors import unknown_name
-from grinch.linkage.base import Linkage
+from grinch.linkage.base import (
+    Linkage,
+    function_from_state,
+    function_to_state,
+    part_from_state,
+    part_to_state,
+    saved_as,
+    scores_of,
+)
 from grinch.linkage.named import VECTOR_LINKAGES, metric_in_full
-from grinch.linkage.saved import function_from_state, function_to_state, part_from_state, part_to_state, saved_as
 from grinch.saving.json_values import saved_tuple
 
 Scores = npt.NDArray[np.float64]
@@ -72,12 +79,7 @@ class WeightedSum:
     def scores(self, a: list[Any], others: Sequence[list[Any]]) -> Scores:
         total = np.zeros(len(others))
         for i, part in enumerate(self.parts):
-            ys = [b[i] for b in others]
-            if hasattr(part.linkage, "scores"):
-                values = np.asarray(part.linkage.scores(a[i], ys), np.float64)
-            else:
-                values = np.array([part.linkage.score(a[i], y) for y in ys])
-            total += part.weight * values
+            total += part.weight * scores_of(part.linkage, a[i], [b[i] for b in others])
         return total
 
     def to_state(self) -> list[Any]:
@@ -109,7 +111,7 @@ class Means(NamedTuple):
 class VectorMeans:
     """The named linkages on vectors as Python objects, on dense or sparse rows, to be parts of others.
 
-    The formulas are those of :mod:`grinch.linkage.vector`; by name, Grinch runs them compiled.
+    The formulas are those of :mod:`grinch.linkage.named`; by name, Grinch runs them compiled.
 
     >>> from scipy.sparse import csr_matrix
     >>> ward = VectorMeans("ward")

@@ -16,7 +16,7 @@ from grinch._types import Floats, Ids
 from grinch._vectors import check_vectors, columns, scaled, unit_scale
 from grinch.errors import unknown_name
 from grinch.tree import Tree
-from grinch.tree.column_meetings import products_across
+from grinch.tree.lca import products_across
 
 SIMILARITIES = ("dot", "cosine")
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Labels
-from grinch.tree.class_meetings import class_codes, each_alone
+from grinch.tree.lca import class_codes, each_alone
 
 
 class Scores(NamedTuple):

@@ -12,8 +12,7 @@ from grinch._checks import check_count
 from grinch._types import Floats, Labels
 from grinch.cuts.flat import check_n_clusters, split_order
 from grinch.tree import Tree
-from grinch.tree.class_meetings import check_unlabelled, class_codes, class_meetings, labelled_sizes
-from grinch.tree.paths import common_ancestors
+from grinch.tree.lca import check_unlabelled, class_codes, class_lca, labelled_sizes
 
 
 def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "count") -> float:
@@ -55,7 +54,7 @@ def dendrogram_purity(tree: Tree, labels: npt.ArrayLike, *, unlabelled: str = "c
 
 def purity_of_codes(tree: Tree, codes: Labels, ignore_unlabelled: bool = False) -> float:
     """Return the dendrogram purity for classes given as numbers, -1 for none."""
-    meetings = class_meetings(tree, codes)
+    meetings = class_lca(tree, codes)
     pairs = meetings.pairs
     if not len(pairs):
         return float("nan")
@@ -173,7 +172,7 @@ def _largest_class(tree: Tree, codes: Labels) -> Floats:
     """Return, by node id, how many of its points are of its largest class."""
     largest = np.zeros(tree.n_ids)
     largest[: tree.n_leaves] = codes >= 0
-    meetings = class_meetings(tree, codes)
+    meetings = class_lca(tree, codes)
     np.maximum.at(largest, meetings.nodes, meetings.left + meetings.right)
     return tree.max_upward(largest)
 
@@ -253,7 +252,7 @@ def _purities_of_pairs(tree: Tree, labels: npt.ArrayLike, n_pairs: int, rng: np.
     second += second >= first
     start = (np.cumsum(counts) - counts)[classes]
     u, v = (leaves[keys[start + member] % n] for member in (first, second))
-    nodes = common_ancestors(tree, u, v)
+    nodes = tree.common_ancestors(u, v)
     before = np.empty(tree.n_ids, dtype=np.int64)
     before[preorder] = np.cumsum(preorder < tree.offset) - (preorder < tree.offset)
     left_end, sizes = classes * n + before[nodes], tree.sizes()[nodes]

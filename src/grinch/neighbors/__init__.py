@@ -1,20 +1,24 @@
-"""Where to look for neighbours: exact by matrix products, approximate by cells, or any linkage by asking."""
+"""Neighbour search: exact by matrix products, approximate by cells, or under any linkage by asking it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
+import numpy as np
+import scipy.sparse
+
+from grinch._types import Ids, Slots
 from grinch.errors import SavedModelError, unknown_name
-from grinch.neighbors.auto import AutoSearch
-from grinch.neighbors.base import Search
+from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.exact import ExactSearch
-from grinch.neighbors.scan import ScanSearch
-from grinch.neighbors.sources import ByKey, ByVector, Source
-from grinch.neighbors.sparse import MOST_POINTS, SparseSearch
-from grinch.saving.state import item
-from grinch.summaries import RecordSummaries, SparseSummaries, Summaries
+from grinch.neighbors.exact import ExactSearch, Neighbors, Search, VectorSearch
+from grinch.neighbors.scan import ByKey, ByVector, ScanSearch, Source
+from grinch.neighbors.sparse import MAX_POINTS, SparseSearch
+from grinch.saving.state import State, item, require, scalar
+from grinch.summaries import RecordSummaries, SparseSummaries, Summaries, VectorSummaries
+from grinch.summaries.arrays import Arrays
+from grinch.tree import NONE
 from grinch.tree.links import NO_LIMIT
 
 __all__ = ["ByKey", "ByVector", "Search", "check_search", "make_search", "search_of_state"]
@@ -24,7 +28,7 @@ RECORDS_AT_ONCE = 16
 
 
 def check_search(search: Any) -> None:
-    """A name, a source of candidates, or a list of sources."""
+    """Raise an error unless ``search`` is a name, a source of candidates, or a list of sources."""
     if isinstance(search, str):
         if search not in SEARCHES:
             raise unknown_name("search", search, SEARCHES, " (or ByVector(...), ByKey(...), or a list of them)")
@@ -38,7 +42,7 @@ def check_search(search: Any) -> None:
 
 
 def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True) -> Search:
-    """The search that is meant, on the points there are summaries of.
+    """Return the search that is meant, on the points there are summaries of.
 
     ``at_once``: records may be looked up several at a time, for nothing else is asked of the search meanwhile.
     """
@@ -53,7 +57,7 @@ def make_search(search: Any, summaries: Summaries, k: int, at_once: bool = True)
     if not isinstance(search, str):
         raise ValueError("ByVector and ByKey are for linkages of your own; vectors are searched by 'exact' or 'index'")
     if isinstance(summaries, SparseSummaries):
-        return SparseSearch(summaries, k, most_points=NO_LIMIT if search == "exact" else MOST_POINTS)
+        return SparseSearch(summaries, k, most_points=NO_LIMIT if search == "exact" else MAX_POINTS)
     if search == "index":
         return CellSearch(summaries, k)
     return ExactSearch(summaries, k) if search == "exact" else AutoSearch(summaries, k)
@@ -71,3 +75,106 @@ def search_of_state(state: Any, summaries: Summaries, sources: Sequence[Any]) ->
         raise SavedModelError(f"{state['part']!r:.60} is no search that this version knows")
     found: Search = kind.from_state(state, summaries)
     return found
+
+
+# Measured: docs/development/search.md. A multiple of BATCH.
+EXACT_UP_TO = 16_384
+
+
+class AutoSearch(VectorSearch):
+    """Exact up to EXACT_UP_TO points, then by cells.
+
+    Points enter the cells from half of that on, two for each that comes, so that no insert waits at the turn.
+    """
+
+    def __init__(self, summaries: VectorSummaries, k: int):
+        self.summaries, self.k = summaries, k
+        self._exact = ExactSearch(summaries, k)
+        self._made_cells: CellSearch | None = None
+
+    @property
+    def _cells(self) -> CellSearch:
+        """The cells, made when the first point enters them."""
+        if self._made_cells is None:
+            self._made_cells = CellSearch(self.summaries, self.k)
+        return self._made_cells
+
+    @classmethod
+    def from_state(cls, state: Any, summaries: VectorSummaries) -> Self:
+        """Return the search of a state on the points there are summaries of."""
+        search = object.__new__(cls)
+        search.summaries, search.k = summaries, scalar(state, "k", int)
+        search._exact = ExactSearch.from_state(item(state, "exact"), summaries)
+        search._made_cells = CellSearch.from_state(item(state, "cells"), summaries)
+        return search
+
+    def to_state(self) -> State:
+        parts = {"exact": self._exact.to_state(), "cells": self._cells.to_state()}
+        return {"part": "auto_search", "k": int(self.k), **parts}
+
+    def validate(self) -> None:
+        require(self.k == self._exact.k == self._cells.k, "two searches look for different numbers of neighbours")
+        self._exact.validate()
+        self._cells.validate()
+
+    def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
+        turn = min(max(start, EXACT_UP_TO), stop)
+        if start < turn:
+            for part in self._exact.stream(start, turn):
+                if 2 * part.start > EXACT_UP_TO:
+                    self._cells.enter_up_to(2 * part.start - EXACT_UP_TO)
+                yield part
+        if turn < stop:
+            yield from self._cells.stream(turn, stop)
+
+    def nearest(self, leaves: Slots, limit: int) -> Iterator[Neighbors]:
+        yield from self._search(limit).nearest(leaves, limit)
+
+    def find(self, arrays: Arrays, slots: Slots, limit: int) -> Ids:
+        return self._search(limit).find(arrays, slots, limit)
+
+    def frozen(self, summaries: VectorSummaries, limit: int) -> ExactSearch | CellSearch:
+        return self._search(limit).frozen(summaries, limit)
+
+    def catch_up(self, count: int) -> None:
+        if count > EXACT_UP_TO:
+            self._cells.enter_up_to(count)
+
+    def changed(self, leaves: Slots) -> None:
+        self._exact.changed(leaves)
+
+    def rewritten(self) -> None:
+        self._exact.rewritten()
+        self._made_cells = None
+
+    def compacted(self, leaves: Slots) -> None:
+        self._exact.compacted(leaves)
+        if self._made_cells is not None:
+            self._made_cells.compacted(leaves)
+
+    def _search(self, limit: int) -> ExactSearch | CellSearch:
+        return self._cells if limit > EXACT_UP_TO else self._exact
+
+
+def nearest_among(rows: Any, k: int) -> Ids:
+    """Return the k nearest others of each row by Euclidean distance, best first, padded with NONE.
+
+    The search is exact up to 16,384 rows, and by cells beyond.
+
+    >>> nearest_among(np.array([[0.0], [1.0], [7.0], [9.0]], np.float32), 1).ravel().tolist()
+    [1, 0, 3, 2]
+    """
+    n, linkage = rows.shape[0], VECTOR_LINKAGES["average"]["sqeuclidean"]
+    kind = SparseSummaries if scipy.sparse.issparse(rows) else VectorSummaries
+    summaries = kind(linkage, rows.shape[1])
+    summaries.grow(n)
+    done = 0
+    while done < n:
+        taken = summaries.take(done, rows[done:])
+        if not taken:
+            summaries.move(done)
+        done += taken
+    near = np.full((n, k), NONE, np.int32)
+    for first, found in make_search("auto", summaries, k).nearest(np.arange(n), n):
+        near[first : first + len(found), : found.shape[1]] = found
+    return near

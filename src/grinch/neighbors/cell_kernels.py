@@ -15,16 +15,16 @@ import numpy as np
 
 from grinch._by_reference import by_reference
 from grinch._compile import jitable, kernel
+from grinch._top_k import keep_best, sift_down
 from grinch._types import Counts, Flags, Floats, Ids, Numbers, Slots, Vectors32, as_id
-from grinch.linkage.vector import LENGTH, dot, squared_distance
-from grinch.neighbors.topk import keep_best, sift_down
+from grinch.linkage.named import LENGTH, dot, squared_distance
 from grinch.summaries.arrays import Arrays
 from grinch.tree.links import NONE
 
 # Entries of ``head``: how many cells there are, and how many points were entered.
 CELLS, ENTERED = 0, 1
 # Two halves that are more unequal than this are divided at the median instead.
-LEAST_SHARE = 8
+MIN_SIDE_SHARE = 8
 # Two sides stay as unequal as they are if this many times their mean squared width is between them.
 FAR_APART = 64.0**2
 STEPS = 5
@@ -38,7 +38,7 @@ _HIGHEST_BYTE = 127.0
 class Cells(NamedTuple):
     """Cells and their members.
 
-    ``centres`` has a row for each cell; ``tiles`` has the same numbers, of so many cells side by side, feature by
+    ``centres`` has a row for each cell; ``tiles`` has the same numbers, of TILE cells side by side, feature by
     feature: a vector is compared with all of a tile at once. ``halves`` is half the squared length of the centres,
     ``sizes`` how many members a cell has, and ``ids`` who they are, in the order they came. Member i of cell c is the
     centre plus ``scales[c, i]`` times ``codes[c, i]``; ``shifts[c, i]`` is minus half of its squared distance from it.
@@ -57,7 +57,7 @@ class Cells(NamedTuple):
 
 @by_reference
 class Metric(NamedTuple):
-    """What near means: whether vectors count by their direction alone, and whether by product instead of distance."""
+    """The measure of nearness: by direction alone or not, and by product or by distance."""
 
     is_cosine: bool
     is_product: bool
@@ -65,7 +65,7 @@ class Metric(NamedTuple):
 
 @by_reference
 class Workspace(NamedTuple):
-    """What one thread at a time writes to: vectors, a step, scores of cells and of members, and cells chosen."""
+    """Scratch space of one thread: vectors, a step, scores of cells and of members, and cells chosen."""
 
     together: Vectors32
     row: Vectors32
@@ -80,7 +80,7 @@ class Workspace(NamedTuple):
 
 @by_reference
 class SplitSpace(NamedTuple):
-    """What dividing a cell writes to: its members, their places along a line, on which side and in which order."""
+    """Scratch space for dividing a cell: its members, their places along a line, their sides and their order."""
 
     rows: Vectors32
     low: Vectors32
@@ -92,7 +92,7 @@ class SplitSpace(NamedTuple):
 
 @jitable
 def _copy(source: Numbers, target: Numbers) -> None:
-    """Assigning a slice would count references."""
+    """Copy a row; assigning a slice would count references."""
     for j in range(source.shape[0]):
         target[j] = source[j]
 
@@ -102,7 +102,7 @@ def _copy(source: Numbers, target: Numbers) -> None:
 
 @jitable
 def _read(arrays: Arrays, x: int, metric: Metric, row: Vectors32) -> None:
-    """Point x as it is compared."""
+    """Read point x as it is compared."""
     factor = np.float32(1.0)
     if metric.is_cosine:
         length = arrays.moments[x, LENGTH]
@@ -113,7 +113,7 @@ def _read(arrays: Arrays, x: int, metric: Metric, row: Vectors32) -> None:
 
 @jitable
 def _score_tile(tile: Vectors32, row: Vectors32, scores: Vectors32) -> None:
-    """The product of a vector with every centre of a tile, in the same order of additions for any number of them."""
+    """Write the product of a vector with every centre of a tile, adding in the same order for any number of them."""
     whole = row.shape[0] - row.shape[0] % 4
     for i in range(TILE):
         scores[i] = np.float32(0.0)
@@ -134,14 +134,14 @@ def _n_tiles(cells: Cells) -> int:
 
 @jitable
 def _score_cells(cells: Cells, row: Vectors32, scores: Vectors32) -> None:
-    """The product of a vector with every centre."""
+    """Write the product of a vector with every centre."""
     for t in range(_n_tiles(cells)):
         _score_tile(cells.tiles[t], row, scores[t * TILE : (t + 1) * TILE])
 
 
 @jitable
 def _home(cells: Cells, scores: Vectors32) -> int:
-    """The cell with the nearest centre, by the products with all of them; the first of equals."""
+    """Return the cell with the nearest centre, by the products with all of them; the first of equals."""
     home = 0
     for c in range(1, cells.head[CELLS]):
         if scores[c] - cells.halves[c] > scores[home] - cells.halves[home]:
@@ -151,7 +151,7 @@ def _home(cells: Cells, scores: Vectors32) -> int:
 
 @jitable
 def _choose(cells: Cells, by_product: bool, scores: Vectors32, chosen: Ids, chosen_scores: Floats) -> int:
-    """The best cells by the products with their centres, best first; returns how many."""
+    """Return the best cells by the products with their centres, best first; returns how many."""
     n, most, total = 0, chosen.shape[0], cells.head[CELLS]
     share, halves = np.float32(0.0 if by_product else 1.0), cells.halves
     for first in range(0, total, STRIDE):
@@ -172,7 +172,7 @@ def _choose(cells: Cells, by_product: bool, scores: Vectors32, chosen: Ids, chos
 
 @jitable
 def _score_members(cells: Cells, c: int, metric: Metric, row: Vectors32, base: np.float32, space: Workspace) -> None:
-    """How near the members of a cell are to a vector, about; ``base`` is its product with the centre."""
+    """Write about how near the members of a cell are to a vector; ``base`` is its product with the centre."""
     step = space.step
     if metric.is_product:
         _copy(row, step)
@@ -213,7 +213,7 @@ def look_up(
     ids: Ids,
     homes: Ids,
 ) -> None:
-    """About the nearest points of each query before its limit, in heaps that start out full of ``-inf``.
+    """Find about the nearest points of each query before its limit, in heaps that start out full of ``-inf``.
 
     ``homes`` becomes the cell that each query would enter.
     """
@@ -271,7 +271,7 @@ def _farthest(rows: Vectors32, n: int, row: Vectors32) -> int:
 
 @jitable
 def _mean(space: SplitSpace, n: int, side: int, mean: Vectors32) -> int:
-    """The mean of the members on one side, to the last bit if they are all equal; returns how many they are."""
+    """Return the mean of the members on one side, to the last bit if they are all equal; returns how many they are."""
     first = n
     for i in range(n):
         if space.sides[i] == side:
@@ -293,7 +293,7 @@ def _mean(space: SplitSpace, n: int, side: int, mean: Vectors32) -> int:
 
 @jitable
 def _project(space: SplitSpace, n: int) -> None:
-    """How far each member is along the line from ``low`` to ``high``, from the middle of the two."""
+    """Measure how far each member is along the line from ``low`` to ``high``, from the middle of the two."""
     low, high = space.low, space.high
     for i in range(n):
         row, total = space.rows[i], np.float32(0.0)
@@ -304,7 +304,7 @@ def _project(space: SplitSpace, n: int) -> None:
 
 @jitable
 def _halve(space: SplitSpace, n: int) -> None:
-    """The farther half to one side, of equals those that came later."""
+    """Put the farther half to one side, of equals those that came later."""
     for i in range(n):
         at = i
         while at > 0 and space.along[space.order[at - 1]] > space.along[i]:
@@ -317,7 +317,7 @@ def _halve(space: SplitSpace, n: int) -> None:
 
 @jitable
 def _are_apart(space: SplitSpace, n: int) -> bool:
-    """Whether the two sides are far from each other for how wide they are: outliers would spoil the bytes of others."""
+    """Return whether two sides are far from each other for their width: outliers would spoil the bytes of others."""
     within = 0.0
     for i in range(n):
         within += squared_distance(space.rows[i], space.high if space.sides[i] else space.low)
@@ -342,7 +342,7 @@ def _divide(space: SplitSpace, n: int) -> None:
             break
         _mean(space, n, 0, space.low)
         _mean(space, n, 1, space.high)
-    if LEAST_SHARE * min(above, n - above) < n and not (0 < above < n and _are_apart(space, n)):
+    if MIN_SIDE_SHARE * min(above, n - above) < n and not (0 < above < n and _are_apart(space, n)):
         _halve(space, n)
         _mean(space, n, 0, space.low)
         _mean(space, n, 1, space.high)
@@ -378,7 +378,7 @@ def _take_out(cells: Cells, c: int, i: int) -> None:
 
 @jitable
 def _exchange(arrays: Arrays, cells: Cells, c: int, metric: Metric, space: Workspace) -> None:
-    """Members of the cells around c move to the nearest of these cells; none becomes full by that."""
+    """Move members of the cells around c to the nearest of these cells; none becomes full by that."""
     row, room = space.step, cells.ids.shape[1]
     _score_cells(cells, cells.centres[c], space.cell_scores[0])
     n = _choose(cells, False, space.cell_scores[0], space.around, space.around_scores)
@@ -401,7 +401,7 @@ def _exchange(arrays: Arrays, cells: Cells, c: int, metric: Metric, space: Works
 
 @jitable
 def _nearest_of_new(cells: Cells, home: int, first_new: int, row: Vectors32) -> int:
-    """The nearest of one cell and of those that were made since."""
+    """Return the nearest of one cell and of those that were made since."""
     best = dot(row, cells.centres[home]) - cells.halves[home]
     for c in range(first_new, cells.head[CELLS]):
         score = dot(row, cells.centres[c]) - cells.halves[c]
@@ -423,7 +423,7 @@ def enter(
 ) -> None:
     """Put points into cells; then ``entered`` is how many are in.
 
-    ``homes`` are their nearest cells as they are now, NONE where nobody looked yet; all are NONE when the cells have
+    ``homes`` are their nearest cells as they are now, NONE where they are not known; all are NONE when the cells have
     changed. Ctrl-C does not come between any of this.
     """
     row, room = space.row, cells.ids.shape[1]
@@ -472,7 +472,7 @@ def renumber(cells: Cells, numbers: Ids, loose: Ids) -> int:
                 _copy(cells.codes[c, i], cells.codes[kept, size])
                 cells.scales[kept, size], cells.shifts[kept, size] = cells.scales[c, i], cells.shifts[c, i]
                 size += 1
-        if LEAST_SHARE * size < room:
+        if MIN_SIDE_SHARE * size < room:
             for i in range(size):
                 loose[n_loose + i] = cells.ids[kept, i]
             n_loose += size

@@ -21,8 +21,6 @@ import numpy.typing as npt
 from grinch._checks import cores
 from grinch._interrupts import uninterrupted
 from grinch._types import Ids, Slots
-from grinch.neighbors import topk
-from grinch.neighbors.base import BATCH, Guard, Neighbors, batches
 from grinch.neighbors.cell_kernels import (
     CELLS,
     ENTERED,
@@ -36,7 +34,7 @@ from grinch.neighbors.cell_kernels import (
     look_up,
     renumber,
 )
-from grinch.neighbors.exact import ahead
+from grinch.neighbors.exact import BATCH, Guard, Neighbors, VectorSearch, ahead, batches, rank
 from grinch.saving.state import MANY, Fields, State, are_within, array, item, require, scalar
 from grinch.summaries.arrays import Arrays
 from grinch.summaries.vectors import VectorSummaries
@@ -51,22 +49,11 @@ AROUND = 8
 # Bytes that are set aside at once: they take no memory before they are written to, and copies are few.
 SET_ASIDE = 2**26
 # No cell of a file has room for more members.
-MOST_ROOM = 2**16
+MAX_ROOM = 2**16
 FIELDS = Fields(room=int, probes=int, extra=int, around=int)
-CELL_FIELDS = Fields(
-    centres=("<f4", 2),
-    tiles=("<f4", 3),
-    halves=("<f4", 1),
-    sizes=("<i4", 1),
-    ids=("<i4", 2),
-    codes=("|i1", 3),
-    scales=("<f4", 2),
-    shifts=("<f4", 2),
-    head=("<i8", 1),
-)
 
 
-class CellSearch:
+class CellSearch(VectorSearch):
     """About the k nearest earlier points.
 
     Parameters
@@ -105,10 +92,10 @@ class CellSearch:
         self._begin()
 
     def _begin(self) -> None:
-        """What is not kept in a file."""
+        """Make what a file does not hold."""
         self._split_space = _split_space(self.room, self.summaries.n_features)
         self._homes = np.full(BATCH, NONE, np.int32)
-        # Who else uses the cells: they are copied before they change, as long as somebody does.
+        # Views that use the cells: these are copied before they change, as long as there is one.
         self._frozen: WeakSet[CellSearch] = WeakSet()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,13 +112,17 @@ class CellSearch:
     def from_state(cls, state: Any, summaries: VectorSummaries) -> Self:
         """Return the search of a state on the points there are summaries of."""
         numbers = FIELDS.read(state)
-        require(1 <= numbers["room"] <= MOST_ROOM, f"cells cannot have room for {numbers['room']} members")
+        require(1 <= numbers["room"] <= MAX_ROOM, f"cells cannot have room for {numbers['room']} members")
         search = cls(summaries, scalar(state, "k", int), **numbers)
-        homes, cells = array(state, "homes", "<i4", 1), Cells(**CELL_FIELDS.read(item(state, "cells")))
+        homes, cells = array(state, "homes", "<i4", 1), search._cells_from_state(item(state, "cells"))
         search._homes, search._cells = homes, cells
         if not all(part.flags.writeable for part in cells):
             search._cells = search._copied(search.n_cells)
         return search
+
+    def _cells_from_state(self, state: Any) -> Cells:
+        kinds = {name: (part.dtype.str, part.ndim) for name, part in self._cells._asdict().items()}
+        return Cells(**Fields(**kinds).read(state))
 
     def to_state(self) -> State:
         found = {"part": "cell_search", "k": int(self.k), **FIELDS.take(self), "homes": self._homes}
@@ -142,7 +133,7 @@ class CellSearch:
 
     def validate(self) -> None:
         cells, width, rows = self._cells, self.summaries.n_features, len(self._cells.sizes)
-        require(1 <= self.k <= MANY, f"{self.k} neighbours cannot be looked for")
+        super().validate()
         require(cells.head.shape == (2,) and 0 <= cells.head[CELLS] <= rows, "there are not that many cells")
         require(0 <= cells.head[ENTERED] <= self.summaries.capacity, "more points are in cells than there are")
         require(all(1 <= number <= MANY for number in (self.room, self.probes, self.around)), "cells have no room")
@@ -166,19 +157,13 @@ class CellSearch:
 
     @property
     def entered(self) -> int:
-        """How many points are in cells; those from here on are compared one by one."""
+        """The number of points in cells; those from here on are compared one by one."""
         return int(self._cells.head[ENTERED])
 
-    def write(self, at: int, rows: Any) -> None:
-        """The summaries have all there is to know."""
-
-    def stream(self, start: int, stop: int, limit: int | None = None) -> Iterator[Neighbors]:
-        if limit is not None:
-            yield Neighbors(start, self.find(self.summaries.arrays, np.arange(start, stop), limit))
-            return
+    def arriving(self, start: int, stop: int) -> Iterator[Neighbors]:
         if self.entered > start:
             # An interrupted fit left points here that never reached the tree.
-            self.clear()
+            self.rewritten()
         self.enter_up_to(start)
         ranges = list(batches(start, stop))
         if len(ranges) < 2 or self.jobs == 1:
@@ -209,14 +194,10 @@ class CellSearch:
         return twin
 
     def catch_up(self, count: int) -> None:
-        """So many points are there that were never looked for."""
         self.enter_up_to(count)
 
-    def changed(self, leaves: Slots) -> None:
-        """Members that are gone are passed over."""
-
     def compacted(self, leaves: Slots) -> None:
-        """Members get their new numbers where they are; only those of nearly empty cells move."""
+        """Give members their new numbers where they are; only those of nearly empty cells move."""
         with uninterrupted(), self._guard.lock:
             numbers = np.full(self.entered, NONE, np.int32)
             left = int(np.searchsorted(leaves, self.entered))
@@ -230,10 +211,7 @@ class CellSearch:
             self._homes[:] = NONE
 
     def rewritten(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all points."""
+        """Forget all points: they enter again."""
         with self._guard.lock:
             self._cells, self._frozen = self._new_cells(0), WeakSet()
             self._homes[:] = NONE
@@ -254,7 +232,7 @@ class CellSearch:
         return Neighbors(lo, np.concatenate([candidates for candidates, _ in found]))
 
     def _found(self, arrays: Arrays, queries: Slots, limits: Slots) -> tuple[Ids, Ids]:
-        """The k nearest of each query before its limit, and the cell that each would enter."""
+        """Return the k nearest of each query before its limit, and the cell that each would enter."""
         n, cells = len(queries), self._cells
         # One more than is asked for: among all points a query finds itself, and that does not count.
         best = np.full((n, self.k + self.extra + 1), -np.inf, np.float32)
@@ -266,7 +244,7 @@ class CellSearch:
         recent = recent[arrays.gone[recent] == 0]
         recent = np.where(recent < limits[:, None], recent, np.int32(NONE))
         found = np.empty((n, self.k), np.int32)
-        topk.rank(arrays, queries, np.hstack([proposed, recent]), found, np.empty((n, self.k)))
+        rank(arrays, queries, np.hstack([proposed, recent]), found, np.empty((n, self.k)))
         return found, homes
 
     def _enter_block(self, lo: int, hi: int) -> None:
@@ -282,13 +260,13 @@ class CellSearch:
         enter(self.summaries.arrays, self._cells, points, homes, entered, self._metric, space, self._split_space)
 
     def _ample(self) -> int:
-        """Cells to have room for: for all points there is room for, were cells half full, and far more than now."""
+        """Return how many cells to make room for: for all points if cells are half full, and far more than now."""
         for_all = 2 * self.summaries.capacity // self.room
         set_aside = SET_ASIDE // (self.room * (self.summaries.n_features + 12))
         return max(for_all, set_aside, 3 * self.n_cells) + 2 * BATCH
 
     def _copied(self, capacity: int) -> Cells:
-        """The cells there are, with room for this many."""
+        """Return the cells there are, with room for this many."""
         cells, n_cells = self._new_cells(capacity), self.n_cells
         for name, old in self._cells._asdict().items():
             count = {"tiles": _tiles(n_cells), "head": 0}.get(name, n_cells)
@@ -327,12 +305,12 @@ class CellSearch:
 
 
 def _tiles(n_cells: int) -> int:
-    """How many tiles so many cells take."""
+    """Return how many tiles this many cells take."""
     return -(-n_cells // TILE)
 
 
 def _untouched(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array that takes memory as it is written to, by small pages.
+    """Return an array that takes memory as it is written to, by small pages.
 
     numpy asks for large ones, and an insert that comes upon a new one may wait for ten milliseconds and more.
     """

@@ -1,43 +1,151 @@
-"""How far apart a tree puts neighbours, and swaps that bring them together.
+"""The graph of neighbours, the cost of a tree by it, and swaps that bring neighbours together.
 
-Every point has a few neighbours (:mod:`grinch.refine.neighbor_graph`). The cost of a pair is how many points are under
-its lowest common ancestor, and the cost of a tree is the weighted mean over all pairs: Dasgupta's cost (STOC 2016) of
-the graph of neighbours, for an edge. It needs no labels, and of several trees of the same points the one with the lower
-cost is mostly the purer (docs/settings.md).
+Two points that name each other are neighbours for good. Where only one names the other, it is often a point of a small
+group that has no more members to name, or one at the edge: such a pair counts a tenth. ``near`` has the neighbours of
+each leaf, best first, padded with NONE; a :class:`Graph` has every pair once.
+
+The cost of a pair is how many points are under its lowest common ancestor, and the cost of a tree is the weighted mean
+over all pairs: Dasgupta's cost (STOC 2016) of the graph of neighbours, for an edge. It needs no labels, and of several
+trees of the same points the one with the lower cost is mostly the purer (docs/settings.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
 
 from grinch._by_reference import by_reference
 from grinch._compile import entry, jitable, kernel
-from grinch._types import Counts, Flags, Ids, as_id
-from grinch.core.state import State, state_of
-from grinch.refine.neighbor_graph import Graph
-from grinch.tree import walks
+from grinch._types import Counts, Flags, Floats, Ids, Slots, as_id
+from grinch.core.rules import EXACT
+from grinch.summaries.arrays import STALE, State, new_arrays, refresh, sibling_score, similarity
 from grinch.tree.links import (
-    LEAVES,
     NONE,
     OFFSET,
     PARENT,
     ROOT,
     Links,
+    Paths,
     TreeArrays,
+    fill_paths,
+    fill_preorder,
+    fill_sizes,
     is_leaf,
     left,
+    new_paths,
+    no_nodes,
     parent,
+    place_of_common_ancestor,
     right,
     sibling,
     swap,
 )
-from grinch.tree.paths import Paths, fill_paths, new_paths, place_of_common_ancestor
+
+# How many of its neighbours a point may name.
+NAMED = 20
+# What a pair weighs in which both name each other, and in which one does.
+MUTUAL, ONE_SIDED = 10, 1
+# Two groups are neighbours if the pairs between them are this part of all pairs of the smaller one; fewer are chance.
+MIN_PART = 1 / 200
+# Two points this many times as far apart as neighbours mostly are, are none: an outlier stays outside.
+FAR_APART = 4096
+
+
+@by_reference
+class Graph(NamedTuple):
+    """Pairs of neighbours, each once.
+
+    ``ends`` has the two leaves of every pair and ``weights`` what it counts; two groups are to be brought together only
+    if the pairs between them weigh ``least`` for every point of the smaller one.
+    """
+
+    ends: Ids
+    weights: Ids
+    least: float
+
+
+def graph_of(near: Ids, least_part: float = MIN_PART) -> Graph:
+    """Return the pairs of neighbours and what they weigh.
+
+    >>> near = np.array([[1, 2], [0, NONE], [3, NONE], [2, NONE]], np.int32)
+    >>> graph = graph_of(near)
+    >>> graph.ends.tolist(), graph.weights.tolist()
+    ([[0, 1], [0, 2], [2, 3]], [10, 1, 10])
+    """
+    ends, weights = np.empty((near.size, 2), np.int32), np.empty(near.size, np.int32)
+    n = fill_graph(near, ends, weights)
+    # Every pair is one of both its ends.
+    per_point = 2 * int(weights[:n].sum()) / max(int((near != NONE).any(axis=1).sum()), 1)
+    return Graph(ends[:n].copy(), weights[:n].copy(), least_part * per_point)
+
+
+@kernel
+def fill_graph(near: Ids, ends: Ids, weights: Ids) -> int:
+    """Write down every pair once; returns how many there are."""
+    n = 0
+    for i in range(near.shape[0]):
+        for k in range(near.shape[1]):
+            j = near[i, k]
+            if j == NONE:
+                break
+            is_mutual = False
+            for m in range(near.shape[1]):
+                is_mutual |= near[j, m] == i
+            if is_mutual and j < i:
+                continue
+            ends[n, 0], ends[n, 1], weights[n] = i, j, MUTUAL if is_mutual else ONE_SIDED
+            n += 1
+    return n
+
+
+def without_far(near: Ids, rows: Any) -> Ids:
+    """Return neighbours but for those that are far away all the same; ``rows`` are the points, where distances count.
+
+    They are a matrix, dense or sparse, or None where distances do not count.
+    """
+    if rows is None or not _may_be_far(near, rows):
+        return near
+    gaps = np.zeros(near.shape)
+    for start in range(0, len(near), 4096):
+        part = np.arange(start, min(start + 4096, len(near)))
+        for k in range(near.shape[1]):
+            gaps[part, k] = _gaps(rows, part, near[part, k])
+    is_far = gaps > FAR_APART * np.median(gaps[gaps > 0])
+    kept = np.where(is_far, NONE, near).astype(np.int32)
+    return np.ascontiguousarray(np.take_along_axis(kept, np.argsort(kept == NONE, axis=1, kind="stable"), axis=1))
+
+
+def _may_be_far(near: Ids, rows: Any) -> bool:
+    """Return whether some points may be far apart for how near nearest neighbours are, so that it is worth checking."""
+    some = np.unique(np.linspace(0, len(near) - 1, 128).astype(np.intp))
+    gaps = _gaps(rows, some, near[some, 0])
+    largest, smallest = rows.max(axis=0), rows.min(axis=0)
+    across = _length(largest.astype(np.float64) - smallest)
+    return bool(gaps.any() and across > FAR_APART / 8 * np.median(gaps[gaps > 0]))
+
+
+def _gaps(rows: Any, some: Slots, others: Ids) -> Floats:
+    """Return the distances of points from others; 0 where there is no other."""
+    steps = rows[some].astype(np.float64) - rows[others]
+    if scipy.sparse.issparse(steps):
+        squares = np.asarray(steps.multiply(steps).sum(axis=1)).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", steps, steps)
+    return np.where(others == NONE, 0.0, np.sqrt(squares))
+
+
+def _length(row: Any) -> float:
+    return float(scipy.sparse.linalg.norm(row) if scipy.sparse.issparse(row) else np.linalg.norm(row))
+
 
 # Two to four hundred sweeps are the most that 20,000 points took.
-MOST_SWEEPS = 500
+MAX_SWEEPS = 500
+# A node may come to an aunt that is this many times as far away as the sibling it leaves.
+FARTHER = 2.0
 # Columns of the pairs that are counted, after the two leaves.
 WEIGHT, NEXT = 2, 3
 # Marks of nodes: a swap may pay for it; it is beside a swap of this sweep.
@@ -45,7 +153,7 @@ WAITING, TOUCHED = 1, 2
 
 
 class Swaps(NamedTuple):
-    """What a sweep did: how many swaps it made, and the summed cost of all pairs before and after it."""
+    """The result of a sweep: how many swaps it made, and the summed cost of all pairs before and after it."""
 
     made: int
     before: float
@@ -54,7 +162,7 @@ class Swaps(NamedTuple):
 
 @by_reference
 class Counted(NamedTuple):
-    """What is counted of a tree, and scratch space.
+    """Counts over the nodes of a tree, and scratch space.
 
     By node: ``sizes``, its leaves; ``starts``, how many leaves are left of it; ``pairs``, the weight of the pairs that
     part there; ``aunt_pairs``, of those between its own leaves and its aunt's; ``last_edge`` of those that part there.
@@ -88,12 +196,12 @@ class NeighborCost:
 
     def __init__(self, graph: Graph, capacity: int):
         self.graph, self.weight = graph, int(graph.weights.sum())
-        self._parents = walks.no_nodes(0)
+        self._parents = no_nodes(0)
         self._total = 0
         self._counted = Counted(
-            preorder=walks.no_nodes(0),
-            queue=walks.no_nodes(0),
-            leaves=walks.no_nodes(capacity),
+            preorder=no_nodes(0),
+            queue=no_nodes(0),
+            leaves=no_nodes(capacity),
             paths=new_paths(2 * capacity),
             sizes=np.zeros(2 * capacity, np.int64),
             starts=np.zeros(2 * capacity, np.int32),
@@ -108,7 +216,7 @@ class NeighborCost:
         fill_others(graph, self._counted.first_other, self._counted.others)
 
     def cost(self, links: Links) -> float:
-        """The mean number of points under the common ancestor of two neighbours; nan without any."""
+        """Return the mean number of points under the common ancestor of two neighbours; nan without any."""
         self._count(links)
         return self._total / self.weight if self.weight else float("nan")
 
@@ -117,14 +225,14 @@ class NeighborCost:
 
         Once, or up to ``most`` times as long as anything is swapped.
         """
-        return self.swept(links, lambda graph, counted: sweep_tree(state_of(links), graph, counted, most))
+        return self.swept(links, lambda graph, counted: sweep_tree(state_of(links), graph, counted, most, float("nan")))
 
     def swept(self, links: Links, task: Callable[[Graph, Counted], tuple[int, int]]) -> Swaps:
-        """What a sweep does; ``task`` makes it, and returns how many swaps it made and what they gain."""
+        """Return what a sweep does; ``task`` makes it, and returns how many swaps it made and what they gain."""
         self._count(links)
         before = self._total
         # Until the sweep is through, nothing that was counted holds.
-        self._parents = walks.no_nodes(0)
+        self._parents = no_nodes(0)
         made, gain = task(self.graph, self._counted)
         self._parents, self._total = links.table[:, PARENT].copy(), before - int(gain)
         return Swaps(int(made), float(before), float(self._total))
@@ -133,11 +241,11 @@ class NeighborCost:
         """Count everything, unless this is the tree that the last sweep left behind."""
         if np.array_equal(self._parents, links.table[:, PARENT]):
             return
-        n_nodes = 2 * int(links.head[LEAVES]) - 1
+        n_nodes = 2 * links.n_leaves - 1
         if len(self._counted.preorder) != n_nodes:
-            self._counted = self._counted._replace(preorder=walks.no_nodes(n_nodes), queue=walks.no_nodes(n_nodes))
+            self._counted = self._counted._replace(preorder=no_nodes(n_nodes), queue=no_nodes(n_nodes))
         state = state_of(links)
-        parted = walks.no_nodes(len(self.graph.ends))
+        parted = no_nodes(len(self.graph.ends))
         find_parted(state, self.graph, self._counted, parted)
         # Pairs that part at the same node are looked at together, so they are kept together.
         order = np.argsort(parted, kind="stable")
@@ -150,8 +258,8 @@ class NeighborCost:
 def find_parted(tree: State, graph: Graph, counted: Counted, parted: Ids) -> None:
     """Count the leaves under each node, lay out the tree in heavy paths, and find the place where each pair parts."""
     offset, preorder, paths = tree.head[OFFSET], counted.preorder, counted.paths
-    walks.fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
-    walks.fill_sizes(tree.table, preorder, offset, counted.sizes)
+    fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
+    fill_sizes(tree.table, preorder, offset, counted.sizes)
     fill_paths(tree.table, preorder, offset, counted.sizes, paths)
     for e in range(graph.ends.shape[0]):
         u, v = graph.ends[e]
@@ -160,7 +268,7 @@ def find_parted(tree: State, graph: Graph, counted: Counted, parted: Ids) -> Non
 
 @kernel
 def fill_others(graph: Graph, first_other: Counts, others: Ids) -> None:
-    """By leaf, its neighbours and the weights: those of a leaf follow those of the leaf before."""
+    """List the neighbours of each leaf and the weights: those of a leaf follow those of the leaf before."""
     for e in range(graph.ends.shape[0]):
         for end in graph.ends[e]:
             first_other[end + 1] += 1
@@ -199,7 +307,7 @@ def count_pairs(tree: State, counted: Counted, parted: Ids) -> int:
 
 @jitable
 def hang(counted: Counted, e: int, v: int) -> None:
-    """Pair e parts at node v."""
+    """Note that pair e parts at node v."""
     last = counted.last_edge[v]
     if last == NONE:
         counted.last_edge[v] = counted.edges[e, NEXT] = e
@@ -210,7 +318,7 @@ def hang(counted: Counted, e: int, v: int) -> None:
 
 @jitable
 def hang_all(counted: Counted, last: int, v: int) -> None:
-    """All pairs of a ring, given by its last, part at node v."""
+    """Note that all pairs of a ring, given by its last, part at node v."""
     if last == NONE:
         return
     other = counted.last_edge[v]
@@ -223,34 +331,64 @@ def hang_all(counted: Counted, last: int, v: int) -> None:
 
 
 @entry
-def sweep_tree(tree: State, graph: Graph, counted: Counted, most: int) -> tuple[int, int]:
-    """Sweep up to ``most`` times; returns how many swaps were made and what they gain."""
-    made, gain = 0, 0
+def sweep_tree(state: State, graph: Graph, counted: Counted, most: int, ceiling: float) -> tuple[int, int]:
+    """Sweep up to ``most`` times, children before parents; returns how many swaps were made and what they gain.
+
+    The linkage has to agree with every swap, unless ``ceiling``, the score of two identical points, is nan.
+    """
+    made, gain, asks = 0, 0, ceiling == ceiling
+    if asks:
+        refresh(state, as_id(state.head[ROOT]))
     for _ in range(most):
-        swaps = 0
-        for i in range(number_leaves(tree, counted) - 1, -1, -1):
+        before = made
+        for i in range(number_leaves(state, counted) - 1, -1, -1):
             v = as_id(counted.queue[i])
-            if not may_swap(tree, counted, v):
+            if not may_swap(state, counted, v):
                 continue
-            b, c = left(tree, v), right(tree, v)
-            if swap_gain(tree, graph, counted, c) > swap_gain(tree, graph, counted, b):
-                b, c = c, b
-            saved = swap_gain(tree, graph, counted, b)
-            if saved > 0:
-                swap_with_aunt(tree, counted, c)
-                swaps += 1
-                gain += saved
-        made += swaps
-        if swaps == 0:
+            b, c = left(state, v), right(state, v)
+            with_b, with_c = swap_gain(state, graph, counted, b), swap_gain(state, graph, counted, c)
+            if with_c > with_b:
+                b, c, with_b, with_c = c, b, with_c, with_b
+            if asks and with_b > 0 and not is_approved(state, counted, b, ceiling):
+                b, c, with_b = c, b, with_c
+                if with_b > 0 and not is_approved(state, counted, b, ceiling):
+                    continue
+            if with_b > 0:
+                swap_with_aunt(state, counted, c)
+                if asks:
+                    renew(state, v)
+                made += 1
+                gain += with_b
+        if made == before:
             break
     return made, gain
+
+
+@jitable
+def is_approved(state: State, counted: Counted, b: int, ceiling: float) -> bool:
+    """Return whether b's aunt is not much farther from b than its sibling, and the pairs outweigh the distance."""
+    v, c = parent(state, b), sibling(state, b)
+    a, sizes = sibling(state, v), counted.sizes
+    gap, gap_now = ceiling - similarity(state, b, a), ceiling - sibling_score(state, v)
+    if gap > FARTHER * gap_now:
+        return False
+    return gap * counted.pairs[v] * sizes[a] <= gap_now * counted.aunt_pairs[b] * sizes[c]
+
+
+@jitable
+def renew(state: State, v: int) -> None:
+    """Update v after a child of it was exchanged with v's sibling: no other node has other leaves than before."""
+    p = parent(state, v)
+    state.sibling_scores[v] = state.sibling_scores[p] = float("nan")
+    state.stale[v] = STALE
+    refresh(state, v)
 
 
 @jitable
 def number_leaves(tree: TreeArrays, counted: Counted) -> int:
     """Number the leaves from left to right, and queue the nodes that wait, parents first; returns how many."""
     offset, preorder, marks = tree.head[OFFSET], counted.preorder, counted.marks
-    walks.fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
+    fill_preorder(tree.table, tree.head[ROOT], offset, preorder)
     n_waiting, n_leaves = 0, 0
     for i in range(preorder.shape[0]):
         v = preorder[i]
@@ -284,14 +422,14 @@ def count_aunt_pairs(tree: TreeArrays, counted: Counted, v: int) -> None:
 
 @jitable
 def forget_aunt(tree: TreeArrays, counted: Counted, v: int) -> None:
-    """The children of v have an aunt with whom nothing is counted yet."""
+    """Reset the counts of the children of v, which have another aunt."""
     if not is_leaf(tree, v):
         counted.aunt_pairs[left(tree, v)] = counted.aunt_pairs[right(tree, v)] = 0
 
 
 @jitable
 def add_to_child(tree: TreeArrays, counted: Counted, v: int, at: int, weight: int) -> None:
-    """A pair with the aunt of v's children, from the leaf with this number under v."""
+    """Count a pair with the aunt of v's children, from the leaf with this number under v."""
     if not is_leaf(tree, v):
         child = right(tree, v)
         if at < counted.starts[child]:
@@ -301,8 +439,9 @@ def add_to_child(tree: TreeArrays, counted: Counted, v: int, at: int, weight: in
 
 @jitable
 def may_swap(tree: TreeArrays, counted: Counted, v: int) -> bool:
-    """Whether v has an aunt for its children, and all that would be counted again is as it was counted; then v waits no
-    longer. Nodes around a swap wait for the next sweep.
+    """Return whether v's children have an aunt, and no node around v was touched; then v waits no longer.
+
+    Nodes around a swap wait for the next sweep.
     """
     p = parent(tree, v)
     if p == NONE:
@@ -317,7 +456,7 @@ def may_swap(tree: TreeArrays, counted: Counted, v: int) -> bool:
 
 @jitable
 def swap_gain(tree: TreeArrays, graph: Graph, counted: Counted, b: int) -> int:
-    """What the cost falls by if b's sibling swaps places with b's aunt; 0 if the two have too few pairs to tell.
+    """Return what the cost falls by if b's sibling swaps places with b's aunt; 0 if the two have too few pairs to tell.
 
     For v with children b and c and sibling a, each of the three can be the one that stays outside. The pairs of the two
     that stay together save as many points as are in the third.
@@ -377,11 +516,11 @@ def part_again(tree: TreeArrays, counted: Counted, p: int, v: int, a: int, b: in
 
 @jitable
 def pairs_with_great_aunt(tree: TreeArrays, counted: Counted, b: int, c: int) -> int:
-    """The weight of the pairs of c with the aunt of its parent; b is c's sibling."""
+    """Return the weight of the pairs of c with the aunt of its parent; b is c's sibling."""
     v = parent(tree, c)
     aunt, top = sibling(tree, parent(tree, v)), parent(tree, parent(tree, v))
     fewer = b if counted.sizes[b] < counted.sizes[c] else c
-    # By the pairs of the fewer leaves, or by all that part at the top, whichever are not so many.
+    # By the pairs of the fewer leaves, or by all that part at the top, whichever are fewer.
     if counted.others.shape[0] * counted.sizes[fewer] > counted.pairs[top] * counted.leaves.shape[0]:
         return pairs_from(counted, top, c)
     found = pairs_between(counted, fewer, aunt)
@@ -390,7 +529,7 @@ def pairs_with_great_aunt(tree: TreeArrays, counted: Counted, b: int, c: int) ->
 
 @jitable
 def pairs_from(counted: Counted, v: int, u: int) -> int:
-    """The weight of the pairs that part at v and have a leaf under u."""
+    """Return the weight of the pairs that part at v and have a leaf under u."""
     first, stop, found = counted.starts[u], counted.starts[u] + counted.sizes[u], as_id(0)
     e = last = as_id(counted.last_edge[v])
     while e != NONE:
@@ -405,7 +544,7 @@ def pairs_from(counted: Counted, v: int, u: int) -> int:
 
 @jitable
 def pairs_between(counted: Counted, u: int, v: int) -> int:
-    """The weight of the pairs between the leaves of two nodes, by those of the first."""
+    """Return the weight of the pairs between the leaves of two nodes, by those of the first."""
     first, stop, found = counted.starts[v], counted.starts[v] + counted.sizes[v], as_id(0)
     for i in range(counted.starts[u], counted.starts[u] + counted.sizes[u]):
         leaf = counted.leaves[i]
@@ -413,3 +552,11 @@ def pairs_between(counted: Counted, u: int, v: int) -> int:
             if first <= counted.starts[counted.others[j, 0]] < stop:
                 found += counted.others[j, 1]
     return found
+
+
+_NO_SUMMARIES = new_arrays(0, 0)
+
+
+def state_of(links: Links) -> State:
+    """Return a tree as a state without summaries: functions on trees are compiled for states alone."""
+    return State(*links, *_NO_SUMMARIES, EXACT)  # type: ignore[arg-type]

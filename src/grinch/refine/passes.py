@@ -2,8 +2,10 @@
 
 A pass reinserts points one by one by the moves of the engine, which frees the tree of the order of arrival; then nodes
 swap places with their aunts as long as that brings neighbours together (:mod:`grinch.refine.neighbor_cost`) and the
-linkage does not object (:mod:`grinch.refine.approved_swaps`). A pass that does not lower the cost of the tree is
-undone.
+linkage does not object. A pass that does not lower the cost of the tree is undone.
+
+Neighbours alone can be wrong. A group of near-duplicates has too few members to fill their lists of neighbours, so they
+name points of other groups, and swaps would lead them into these. The linkage knows that they are far away.
 """
 
 from __future__ import annotations
@@ -15,25 +17,31 @@ import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Advance, Slots
-from grinch.core import entries
 from grinch.core.engine import Engine
-from grinch.neighbors.base import BATCH
-from grinch.refine.approved_swaps import sweep_with_approval
-from grinch.refine.copies import copies_in_order
-from grinch.refine.neighbor_cost import MOST_SWEEPS, NeighborCost, Swaps
-from grinch.refine.neighbor_graph import NAMED, graph_of, without_far
+from grinch.core.moves import reinsert_all
+from grinch.neighbors.exact import BATCH
+from grinch.refine.neighbor_cost import (
+    MAX_SWEEPS,
+    NAMED,
+    NeighborCost,
+    Swaps,
+    graph_of,
+    sweep_tree,
+    without_far,
+)
+from grinch.refine.polish import duplicates_in_order
 from grinch.tree.links import NONE, PARENT, SIZE
 
 POINTS = ("all", "unsettled")
 # Points whose neighbours are found at a time: enough for the search to keep its threads busy.
 GROUP = 16 * BATCH
 # A pass that lowers the cost by less than this part of it is the last.
-LEAST_GAIN = 1e-3
+MIN_GAIN = 1e-3
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """What a refinement did, and what it gained by two scores that need no labels.
+    """The result of a refinement: what it did, and its gain by two scores that need no labels.
 
     ``cost`` is the mean number of points under the common ancestor of two neighbours, where those that name each other
     count five times (lower is better); ``linkage`` is the mean linkage of siblings.
@@ -77,7 +85,7 @@ class Refiner:
             before = engine.snapshot()
             self._reinsert(self._chosen(points))
             near = without_far(np.ascontiguousarray(self.near[:, :NAMED]), engine.summaries.leaf_rows(engine.n_slots))
-            near = copies_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
+            near = duplicates_in_order(near, engine.summaries.look(engine.n_slots), engine.links)
             cost_of = NeighborCost(graph_of(near), engine.summaries.capacity)
             if self.with_swaps:
                 self._swap(cost_of)
@@ -90,11 +98,11 @@ class Refiner:
             if time.perf_counter() >= self.deadline:
                 ended = "budget"
                 break
-            if not was - cost > LEAST_GAIN * was:
+            if not was - cost > MIN_GAIN * was:
                 ended = "settled"
                 break
         # Of records, a copy of the engine could not find them again.
-        if engine.found is None and self.is_known[engine.slots()].all():
+        if engine.arrivals is None and self.is_known[engine.slots()].all():
             engine.remember_neighbors(self.near)
         return Refinement(
             passes=made,
@@ -110,8 +118,10 @@ class Refiner:
         )
 
     def _chosen(self, points: str) -> Slots:
-        """All points, in an order that is random and always the same, for points that came sorted by class would find
-        their classes one by one again; or those that hang highest first, without those whose sibling is a leaf.
+        """Return all points in a random order that is always the same, or the unsettled ones, highest first.
+
+        Points that came sorted by class would find their classes one by one again. Unsettled points have no leaf as
+        their sibling.
         """
         slots = self.engine.slots()
         if points == "all":
@@ -126,7 +136,7 @@ class Refiner:
             group = slots[begin : begin + GROUP]
             for first, rows in self._neighbors(group):
                 batch = group[first : first + len(rows)]
-                self.moved += self.engine.change(entries.reinsert_all, batch, rows)
+                self.moved += self.engine.change(reinsert_all, batch, rows)
                 self.reinserted += len(batch)
                 if self.progress is not None:
                     self.progress(len(batch))
@@ -134,7 +144,7 @@ class Refiner:
                     return
 
     def _neighbors(self, group: Slots) -> list[tuple[int, npt.NDArray[np.int32]]]:
-        """The neighbours of these points among all, in batches; looked for once, since they do not change."""
+        """Return the neighbours of these points among all, in batches; looked for once, since they do not change."""
         new = group[~self.is_known[group]]
         if self.found is not None:
             self.near[new] = self.found[new]
@@ -147,7 +157,7 @@ class Refiner:
     def _swap(self, cost_of: NeighborCost) -> None:
         self.engine.tidy()
         ceiling = score_of_identical(self.engine)
-        for _ in range(MOST_SWEEPS):
+        for _ in range(MAX_SWEEPS):
             made = sweep(self.engine, cost_of, ceiling).made
             self.swaps += made
             # To the end: late sweeps gain little each, and much together.
@@ -164,14 +174,14 @@ def sweep(engine: Engine, cost: NeighborCost, ceiling: float) -> Swaps:
     """
     try:
         with engine.explained():
-            return cost.swept(engine.links, lambda *counted: engine.run(sweep_with_approval, *counted, ceiling))
+            return cost.swept(engine.links, lambda *counted: engine.run(sweep_tree, *counted, 1, ceiling))
     except BaseException:
         engine.summaries.forget()
         raise
 
 
 def score_of_identical(engine: Engine) -> float:
-    """The score of two identical points as the engine computes it; where nobody knows, the highest of all siblings."""
+    """Return the score of two identical points as the engine computes it; if unknown, the highest of all siblings."""
     ceiling = getattr(engine.linkage, "ceiling", None)
     if ceiling is None:
         ceiling = np.nanmax(engine.tree().scores)
@@ -179,6 +189,6 @@ def score_of_identical(engine: Engine) -> float:
 
 
 def mean_linkage(engine: Engine) -> float:
-    """The mean linkage of all pairs of siblings; nan if there are none."""
+    """Return the mean linkage of all pairs of siblings; nan if there are none."""
     scores = engine.tree().scores
     return float(scores[~np.isnan(scores)].mean()) if engine.n_leaves > 1 else float("nan")

@@ -19,8 +19,8 @@ import numpy as np
 from grinch._checks import check_count
 from grinch._types import Counts, Labels
 from grinch.cuts.tracking import Change
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.named import linkage_of
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.store import Store
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.queries import DEFAULT_CUT, Look

@@ -24,13 +24,13 @@ from grinch.estimators.grinch import Grinch
 from grinch.estimators.saved import load
 from grinch.estimators.tree_clusterer import CUT_BY, TreeClusterer
 from grinch.io.read import FileError
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.saving.container import MAGIC, OLD_MODEL
 from grinch.serve.backend import MAX_POINTS_FOR_LAYERS, Backend, Id, Layer, StoreBackend, View, metric_of
 from grinch.store.opening import is_store
 from grinch.store.opening import open as open_store
 from grinch.store.queries import DEFAULT_CUT, Look
-from grinch.summaries.kept import Kept
+from grinch.summaries.arrays import StoredPoints
 from grinch.tree import Tree
 
 TABLES = (".csv", ".tsv", ".parquet", ".npz")
@@ -192,7 +192,7 @@ class ModelBackend(Backend):
         self._last_tree: Tree | None = None
         self._last_cut: list[Any] = []
         self._view: ModelView | None = None
-        self._training: tuple[int, Counts, Kept] | None = None
+        self._training: tuple[int, Counts, StoredPoints] | None = None
         if isinstance(clustering, Tree):
             names, leaves = clustering.names, np.arange(clustering.n_leaves)
             ids = leaves.tolist() if names is None else list(names)
@@ -260,8 +260,8 @@ class ModelBackend(Backend):
         spaced[leaves >= 0] = _as_given(rows, training)
         return spaced
 
-    def _training_points(self) -> tuple[int, Counts, Kept]:
-        def read(fitted: Any) -> tuple[int, Counts, Kept]:
+    def _training_points(self) -> tuple[int, Counts, StoredPoints]:
+        def read(fitted: Any) -> tuple[int, Counts, StoredPoints]:
             version = self._version_of(fitted)
             if self._training is None or self._training[0] != version:
                 self._training = version, fitted.positions(), fitted.points()
@@ -327,7 +327,7 @@ def _leaves_at(positions: Counts, asked: Counts) -> Counts:
     return np.where(is_known, at, -1)
 
 
-def _as_given(rows: Any, training: Kept) -> Any:
+def _as_given(rows: Any, training: StoredPoints) -> Any:
     """Undo the scaling of stored rows, except for their length where only directions count."""
     if isinstance(training.linkage, VectorLinkage) and training.linkage.is_of_roots:
         return rows.multiply(rows).tocsr() if scipy.sparse.issparse(rows) else rows * rows

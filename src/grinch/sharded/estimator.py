@@ -29,8 +29,7 @@ from grinch.estimators.tree_clusterer import CUT_BY
 from grinch.io.inputs import open_rows
 from grinch.io.rows import SparseRows, joined, taken
 from grinch.io.write import digest
-from grinch.linkage.base import VectorLinkage
-from grinch.linkage.named import metric_in_full
+from grinch.linkage.named import VectorLinkage, metric_in_full
 from grinch.running import Here, Stage, Workers
 from grinch.sharded import record
 from grinch.sharded.job import (

@@ -17,7 +17,8 @@ from grinch._checks import check_count
 from grinch.core.rules import Rules
 from grinch.estimators.grinch import Grinch
 from grinch.io.rows import Rows
-from grinch.linkage.base import Linkage, VectorLinkage
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage
 from grinch.store.lock import NO_LOCKS, StoreLocked, WriterLock, describe, holder
 from grinch.tree.links import NO_LIMIT
 

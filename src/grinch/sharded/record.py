@@ -17,7 +17,7 @@ from grinch._types import Ids, Labels
 from grinch.io.read import FileError
 from grinch.io.rows import joined, taken
 from grinch.io.write import replacing
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.sharded.compose import compose_merges, subtree
 from grinch.sharded.files import read_arrays, write_arrays
 from grinch.sharded.job import Job, RunFolder, stages_folder

@@ -1,4 +1,4 @@
-"""What of a tree can be seen at a zoom level: its leaves from left to right, and the blocks of an icicle.
+"""The visible part of a tree at a zoom level: its leaves from left to right, and the blocks of an icicle.
 
 The larger child is on the left, so the points under a node are a range of places, and the heavy path down from a node
 ends at the first of them.
@@ -17,11 +17,11 @@ from grinch.tree.tree import Tree
 # A split whose smaller side has less than this share of its points is no row of its own: the smaller side is drawn
 # beside what the larger one is split into. A tree that loses a few points at a time would have too many rows.
 SHARE = 1 / 8
-MOST_BLOCKS = 20_000
+MAX_BLOCKS = 20_000
 
 
 class Display(NamedTuple):
-    """Where everything is from left to right: by node id, its first place; by place, the leaf."""
+    """The layout of a tree from left to right: by node id, its first place; by place, the leaf."""
 
     starts: Ids
     order: Ids
@@ -75,12 +75,12 @@ def blocks(
     is_kept: Mask | None = None,
     max_rows: int = 64,
 ) -> Blocks:
-    """The blocks of an icicle of the places from ``x0`` to ``x1``.
+    """Return the blocks of an icicle of the places from ``x0`` to ``x1``.
 
     The first block is that of the lowest node over all of them. A split counts if its smaller side has at least
     ``least`` points; what leaves a node a few points at a time is a gap. Nodes in ``is_kept``, such as the clusters of
     a cut, begin a block of their own if they have that many, under a parent of at least twice as many. There are at
-    most ``max_rows`` rows, and ``MOST_BLOCKS`` blocks.
+    most ``max_rows`` rows, and ``MAX_BLOCKS`` blocks.
 
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
     >>> found = blocks(tree, display(tree).starts, 0, 3, least=1)
@@ -89,8 +89,8 @@ def blocks(
     """
     if is_kept is None:
         is_kept = np.zeros(tree.n_ids, np.bool_)
-    room = np.empty((MOST_BLOCKS, 4), np.int32)
-    waiting = np.empty((MOST_BLOCKS, 3), np.int32)
+    room = np.empty((MAX_BLOCKS, 4), np.int32)
+    waiting = np.empty((MAX_BLOCKS, 3), np.int32)
     first = covering(tree, starts, x0, x1)
     children, sizes = tree.child_pairs(), tree.sizes()
     count = _fill_blocks(
@@ -101,7 +101,7 @@ def blocks(
 
 
 def covering(tree: Tree, starts: Ids, x0: int, x1: int) -> int:
-    """The lowest node over the places from ``x0`` to ``x1``."""
+    """Return the lowest node over the places from ``x0`` to ``x1``."""
     return int(_covering(tree.child_pairs(), tree.sizes(), starts, tree.offset, tree.root, x0, max(x1, x0 + 1)))
 
 
@@ -168,7 +168,7 @@ def _fill_blocks(
 
 
 def commonest(tree: Tree, shown: Display, codes: Labels, n_codes: int) -> tuple[Ids, Ids]:
-    """By node id, the commonest code of its leaves and how many have it; -1 and 0 where no leaf has one.
+    """Return, by node id, the commonest code of its leaves and how many have it; -1 and 0 where no leaf has one.
 
     ``codes`` are by leaf, -1 for none. Every heavy path is counted once, from its leaf upwards: O(n log n).
 
@@ -209,7 +209,7 @@ def _fill_commonest(
 
 
 def nodes_above(tree: Tree, leaves: Ids) -> tuple[Ids, Ids]:
-    """The nodes at and above some leaves, and how many of the leaves are under each.
+    """Return the nodes at and above some leaves, and how many of the leaves are under each.
 
     >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
     >>> nodes, counts = nodes_above(tree, np.array([1, 2], np.int32))

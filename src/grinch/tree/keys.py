@@ -27,7 +27,7 @@ ACCEPTED = "whole numbers, text, bytes, floats, True, False, None, UUIDs, or tup
 
 
 def keys(tree: Tree, ids: Sequence[Any] | npt.NDArray[Any] | None) -> Keys:
-    """By node id, the sum of the numbers of the leaves at or below the node, modulo 2^64."""
+    """Return, by node id, the sum of the numbers of the leaves at or below the node, modulo 2^64."""
     given = tree.names if ids is None else ids
     given = np.arange(tree.n_leaves) if given is None else given
     shape = given.shape if isinstance(given, np.ndarray) else (len(given),)
@@ -39,7 +39,7 @@ def keys(tree: Tree, ids: Sequence[Any] | npt.NDArray[Any] | None) -> Keys:
 
 
 def leaf_keys(ids: Sequence[Any] | npt.NDArray[Any]) -> Keys:
-    """A pseudo-random number for each id.
+    """Return a pseudo-random number for each id.
 
     The same whole number in any type has the same key; otherwise ids of different types have different ones.
 
@@ -56,7 +56,7 @@ def leaf_keys(ids: Sequence[Any] | npt.NDArray[Any]) -> Keys:
 
 
 def _whole_numbers(ids: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.integer] | None:
-    """The ids as one array, if all are whole numbers of 64 bits."""
+    """Return the ids as one array, if all are whole numbers of 64 bits."""
     if isinstance(ids, np.ndarray) and ids.dtype != object:
         return ids if ids.dtype.kind in "iu" else None
     types = set(map(type, ids))
@@ -73,7 +73,7 @@ def _whole_numbers(ids: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.inte
 
 
 def _mixed(whole: npt.NDArray[np.integer]) -> Keys:
-    """Splitmix64 of whole numbers."""
+    """Return splitmix64 of whole numbers."""
     if whole.dtype.kind == "u":
         z = whole.astype(np.uint64)
         z[z >> np.uint64(63) > 0] ^= UPPER_HALF
@@ -92,7 +92,7 @@ def _key(value: Any) -> int:
 
 
 def _encoded(value: Any) -> bytes:
-    """A byte for the type, and the value: different for any two ids of different type or value."""
+    """Return a byte for the type, and the value: different for any two ids of different type or value."""
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):

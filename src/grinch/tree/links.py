@@ -5,20 +5,26 @@ compiled code. Nothing in this module knows what a node *means*: scores and summ
 
 Node ids: leaf ``i`` is the ``i``-th point to arrive. Internal nodes are numbered from ``offset`` (the number of
 leaf slots) upwards; the internal node that arrives with leaf ``i`` is ``offset + i``. A leaf that is taken out leaves
-its slot and an internal node free: their size is NONE. :func:`compacted` closes such gaps.
+its slot and an internal node free: their size is NONE. :meth:`Links.compacted` closes such gaps.
+
+Passes over a whole tree are compiled and without recursion, for a tree may be as deep as it has points. ``table`` is
+that of :class:`Links`; ``preorder`` has parents before children.
+
+In a layout of heavy paths every node continues the path of its parent if it is the larger child, else it begins one. So
+the root is at most log2(n) paths away from any node, because a path begins where a node has at most half the leaves of
+its parent.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._by_reference import by_reference
-from grinch._compile import jitable
-from grinch._types import Counts, Flags, Ids, as_id
-from grinch.tree.rows import reorder_rows
+from grinch._compile import jitable, kernel
+from grinch._types import Counts, Flags, Floats, Ids, Labels, Mask, Numbers, Slots, as_id
 
 NONE = -1
 # A cap or limit on sizes that no tree reaches.
@@ -42,8 +48,8 @@ class Links(NamedTuple):
     walk to the root to count. ``marks`` is scratch space, all zero between calls.
     ``log`` has a row per node where changes can be undone, and none where they cannot (:func:`note`).
     ``moved`` has the nodes whose parent changed, and those that left (:func:`write_down`); it belongs to the tree's
-    :class:`~grinch.tree.move_log.MoveLog`, and has no room where nobody follows the tree. A tree that was copied, grown
-    or compacted is a new one, which nobody follows.
+    :class:`~grinch.tree.move_log.MoveLog`, and has no room where the tree has no follower. A tree that was copied,
+    resized or compacted is a new one without followers.
     """
 
     table: Ids
@@ -51,6 +57,115 @@ class Links(NamedTuple):
     marks: Flags
     log: Ids
     moved: Ids
+
+    @property
+    def root(self) -> int:
+        return int(self.head[ROOT])
+
+    @property
+    def n_leaves(self) -> int:
+        return int(self.head[LEAVES])
+
+    @property
+    def n_slots(self) -> int:
+        """The number of leaf slots that were ever used: of leaves in the tree, and of those taken out."""
+        return int(self.head[USED])
+
+    @property
+    def offset(self) -> int:
+        return int(self.head[OFFSET])
+
+    @property
+    def limit(self) -> int:
+        return int(self.head[LIMIT])
+
+    def nodes(self) -> tuple[Slots, Slots]:
+        """Return the leaves and the internal nodes that are in the tree, each in ascending order."""
+        is_in = self.table[:, SIZE] != NONE
+        internal = np.flatnonzero(is_in[self.offset : self.offset + self.n_slots])
+        return np.flatnonzero(is_in[: self.n_slots]), self.offset + internal
+
+    def preorder(self) -> Ids:
+        """Return the nodes, parents before children; reversed, children before parents."""
+        preorder = no_nodes(max(2 * self.n_leaves - 1, 0))
+        if self.n_leaves:
+            fill_preorder(self.table, self.root, self.offset, preorder)
+        return preorder
+
+    def leaves_under(self, v: int) -> list[int]:
+        """Return the leaves under v, from left to right."""
+        found, leaf = [], int(first_leaf(self, v))
+        while leaf != NONE:
+            found.append(leaf)
+            leaf = int(next_leaf(self, leaf, v))
+        return found
+
+    def copied(self) -> Links:
+        return Links(self.table.copy(), self.head.copy(), self.marks.copy(), self.log.copy(), _no_moves())
+
+    def unfollowed(self) -> Links:
+        """Return the same tree without followers."""
+        return self._replace(moved=_no_moves())
+
+    def resized(self, capacity: int, undoable: bool = False) -> Links:
+        """Return a copy with room for ``capacity`` leaves; internal nodes move to the new offset, leaves stay.
+
+        No leaf slot from ``capacity`` on was ever used.
+        """
+        old, new = self.offset, new_links(capacity, self.limit, undoable)
+        kept = min(old, capacity)
+        new.table[:kept], new.table[capacity : capacity + kept] = self.table[:kept], self.table[old : old + kept]
+        pointers = new.table[:, :SIZE]
+        pointers[pointers >= old] += capacity - old
+        new.head[[ROOT, LEAVES, USED]] = self.head[[ROOT, LEAVES, USED]]
+        if self.root >= old:
+            new.head[ROOT] += capacity - old
+        return new
+
+    def compacted(self, capacity: int, undoable: bool = False) -> tuple[Links, Slots, Slots]:
+        """Return a copy without gaps; and, by new number, the old ids of leaves and of internal nodes.
+
+        Leaves keep their order. Internal node 0 stays free, as it does where nothing was ever taken out.
+        """
+        leaves, internal = self.nodes()
+        new, n = new_links(capacity, self.limit, undoable), len(leaves)
+        new_id = np.full(len(self.table) + 1, NONE, dtype=np.int32)  # one more, where NONE points
+        new_id[leaves] = np.arange(n)
+        new_id[internal] = capacity + 1 + np.arange(len(internal))
+        for old in (leaves, internal):
+            new.table[new_id[old], :SIZE] = new_id[self.table[old, :SIZE]]
+            new.table[new_id[old], SIZE] = self.table[old, SIZE]
+        new.head[[ROOT, LEAVES, USED]] = [new_id[self.root], n, n]
+        return new, leaves, internal
+
+    def put_in_preorder(self) -> Ids:
+        """Number the internal nodes by preorder: what is near in the tree is near in memory.
+
+        Returns which row each of the internal rows was, from 0 on.
+        """
+        offset, table, preorder = self.offset, self.table, self.preorder()
+        source = np.arange(len(table) - offset, dtype=np.int32)
+        source[table[offset:, SIZE] != NONE] = preorder[preorder >= offset] - offset
+        new_row = np.empty_like(source)
+        new_row[source] = np.arange(len(source), dtype=np.int32)
+        reorder_rows(table[offset:], source)
+        for column in (PARENT, LEFT, RIGHT):
+            nodes = table[:, column]
+            is_internal = nodes >= offset
+            nodes[is_internal] = offset + new_row[nodes[is_internal] - offset]
+        if self.root >= offset:
+            self.head[ROOT] = offset + new_row[self.root - offset]
+        return source
+
+    def undo_change(self) -> None:
+        """Restore the tree as it was when the change under way began."""
+        noted = self.log[: self.head[NOTED]]
+        self.table[noted[:, NODE]] = noted[:, ROW]
+        self.head[[ROOT, LEAVES, USED]] = self.head[[OLD_ROOT, OLD_LEAVES, OLD_USED]]
+        self.head[NOTED] = 0
+        if len(self.moved):
+            # Which nodes moved back is not known.
+            self.head[MOVED] = len(self.moved) + 1
 
 
 class TreeArrays(Protocol):
@@ -69,97 +184,16 @@ class TreeArrays(Protocol):
 
 
 def new_links(capacity: int, limit: int = NO_LIMIT, undoable: bool = False) -> Links:
-    """An empty tree with room for ``capacity`` leaves."""
+    """Return an empty tree with room for ``capacity`` leaves."""
     table = np.full((2 * capacity, 4), NONE, dtype=np.int32)
     head = np.zeros(MOVED + 1, dtype=np.int64)
     head[[ROOT, OFFSET, LIMIT]] = [NONE, capacity, limit]
     log = np.zeros((2 * capacity if undoable else 0, CHANGED_IN + 1), dtype=np.int32)
-    return Links(table, head, np.zeros(capacity, dtype=np.uint8), log, _nobody_follows())
+    return Links(table, head, np.zeros(capacity, dtype=np.uint8), log, _no_moves())
 
 
-def grown(links: Links, capacity: int, undoable: bool = False) -> Links:
-    """A copy with room for ``capacity`` leaves; internal nodes move to the new offset, leaves keep their ids."""
-    old, new = int(links.head[OFFSET]), new_links(capacity, int(links.head[LIMIT]), undoable)
-    table = links.table.copy()
-    pointers = table[:, :SIZE]
-    pointers[pointers >= old] += capacity - old
-    new.table[:old] = table[:old]
-    new.table[capacity : capacity + old] = table[old:]
-    new.head[[ROOT, LEAVES, USED]] = links.head[[ROOT, LEAVES, USED]]
-    if new.head[ROOT] >= old:
-        new.head[ROOT] += capacity - old
-    return new
-
-
-def shrunk(links: Links, capacity: int) -> Links:
-    """A copy with less room, the way back from :func:`grown`; no leaf slot from ``capacity`` on was ever used."""
-    old = int(links.head[OFFSET])
-    table = np.concatenate([links.table[:capacity], links.table[old : old + capacity]])
-    pointers, head = table[:, :SIZE], links.head.copy()
-    pointers[pointers >= old] -= old - capacity
-    head[OFFSET] = capacity
-    if head[ROOT] >= old:
-        head[ROOT] -= old - capacity
-    return Links(table, head, links.marks[:capacity].copy(), links.log[:0].copy(), _nobody_follows())
-
-
-def copied(links: Links) -> Links:
-    return Links(links.table.copy(), links.head.copy(), links.marks.copy(), links.log.copy(), _nobody_follows())
-
-
-def unfollowed(links: Links) -> Links:
-    """The same tree, which nobody follows."""
-    return links._replace(moved=_nobody_follows())
-
-
-def _nobody_follows() -> Ids:
+def _no_moves() -> Ids:
     return np.zeros(0, dtype=np.int32)
-
-
-def nodes_in(links: Links) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """The leaves and the internal nodes that are in the tree, each in ascending order."""
-    offset, used = int(links.head[OFFSET]), int(links.head[USED])
-    is_in = links.table[:, SIZE] != NONE
-    return np.flatnonzero(is_in[:used]), offset + np.flatnonzero(is_in[offset : offset + used])
-
-
-def compacted(
-    links: Links, capacity: int, undoable: bool = False
-) -> tuple[Links, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """A copy without gaps, with room for ``capacity`` leaves; and, by new number, the old ids of leaves and the others.
-
-    Leaves keep their order. Internal node 0 stays free, as it does where nothing was ever taken out.
-    """
-    leaves, internal = nodes_in(links)
-    new, n = new_links(capacity, int(links.head[LIMIT]), undoable), len(leaves)
-    new_id = np.full(len(links.table) + 1, NONE, dtype=np.int32)  # one more, where NONE points
-    new_id[leaves] = np.arange(n)
-    new_id[internal] = capacity + 1 + np.arange(len(internal))
-    for old in (leaves, internal):
-        new.table[new_id[old], :SIZE] = new_id[links.table[old, :SIZE]]
-        new.table[new_id[old], SIZE] = links.table[old, SIZE]
-    new.head[[ROOT, LEAVES, USED]] = [new_id[links.head[ROOT]], n, n]
-    return new, leaves, internal
-
-
-def in_order_of_walk(links: Links, preorder: Ids) -> Ids:
-    """Number the internal nodes anew, as a walk through the tree meets them: who is near in the tree is near in memory.
-
-    ``preorder`` has all nodes, parents before children. Returns which row each of the internal rows was, from 0 on.
-    """
-    offset, table = int(links.head[OFFSET]), links.table
-    source = np.arange(len(table) - offset, dtype=np.int32)
-    source[table[offset:, SIZE] != NONE] = preorder[preorder >= offset] - offset
-    new_row = np.empty_like(source)
-    new_row[source] = np.arange(len(source), dtype=np.int32)
-    reorder_rows(table[offset:], source)
-    for column in (PARENT, LEFT, RIGHT):
-        nodes = table[:, column]
-        is_internal = nodes >= offset
-        nodes[is_internal] = offset + new_row[nodes[is_internal] - offset]
-    if links.head[ROOT] >= offset:
-        links.head[ROOT] = offset + new_row[links.head[ROOT] - offset]
-    return source
 
 
 # Undo ---------------------------------------------------------------------------------------------------------------
@@ -167,7 +201,7 @@ def in_order_of_walk(links: Links, preorder: Ids) -> Ids:
 
 @jitable
 def begin_change(tree: TreeArrays) -> None:
-    """From here on, changes can be undone by :func:`undo_change`, if the tree keeps a log."""
+    """Begin a change that :meth:`Links.undo_change` can undo, if the tree keeps a log."""
     if tree.log.shape[0] > 0:
         tree.head[CHANGE] += 1
         tree.head[NOTED] = 0
@@ -190,19 +224,8 @@ def note(tree: TreeArrays, v: int) -> None:
 
 @jitable
 def end_change(tree: TreeArrays) -> None:
-    """What was changed stays."""
+    """End the change under way, so that it stays."""
     tree.head[NOTED] = 0
-
-
-def undo_change(links: Links) -> None:
-    """The tree as it was when the change began."""
-    noted = links.log[: links.head[NOTED]]
-    links.table[noted[:, NODE]] = noted[:, ROW]
-    links.head[[ROOT, LEAVES, USED]] = links.head[[OLD_ROOT, OLD_LEAVES, OLD_USED]]
-    links.head[NOTED] = 0
-    if len(links.moved):
-        # Who moved back is not known.
-        links.head[MOVED] = len(links.moved) + 1
 
 
 # Following ----------------------------------------------------------------------------------------------------------
@@ -210,7 +233,7 @@ def undo_change(links: Links) -> None:
 
 @jitable
 def write_down(tree: TreeArrays, v: int) -> None:
-    """Node v has another parent, or left; every function that writes to one calls this. What has no room is counted."""
+    """Note that v has another parent or left; called wherever a parent is written. Without room, v is only counted."""
     if tree.moved.shape[0] > 0:
         at = tree.head[MOVED]
         if at < tree.moved.shape[0]:
@@ -256,7 +279,7 @@ def sibling(tree: TreeArrays, v: int) -> int:
 
 @jitable
 def lca_within(tree: TreeArrays, u: int, v: int, cap: int) -> int:
-    """Lowest common ancestor of u and v, or NONE where it has more than ``cap`` leaves.
+    """Return lowest common ancestor of u and v, or NONE where it has more than ``cap`` leaves.
 
     Of two different nodes the one with fewer leaves cannot be an ancestor of the other, so it may climb. Sizes are
     exact up to the tree's limit, which is never below a cap.
@@ -280,7 +303,7 @@ def lca_within(tree: TreeArrays, u: int, v: int, cap: int) -> int:
 
 @jitable
 def is_under(tree: TreeArrays, u: int, v: int) -> bool:
-    """Whether u is v or a descendant of v (v within the tree's limit)."""
+    """Return whether u is v or a descendant of v (v within the tree's limit)."""
     size_v = size(tree, v)
     while u != v and u != NONE and size(tree, u) < size_v:
         u = parent(tree, u)
@@ -296,22 +319,13 @@ def first_leaf(tree: TreeArrays, v: int) -> int:
 
 @jitable
 def next_leaf(tree: TreeArrays, v: int, top: int) -> int:
-    """The leaf after leaf ``v`` in left-to-right order under ``top``, or NONE; no stack, no recursion."""
+    """Return the leaf after leaf ``v`` in left-to-right order under ``top``, or NONE; no stack, no recursion."""
     while v != top:
         p = parent(tree, v)
         if left(tree, p) == v:
             return first_leaf(tree, right(tree, p))
         v = p
     return NONE
-
-
-def leaves_under(links: Links, v: int) -> list[int]:
-    """The leaves under v, from left to right."""
-    found, leaf = [], int(first_leaf(links, v))
-    while leaf != NONE:
-        found.append(leaf)
-        leaf = int(next_leaf(links, leaf, v))
-    return found
 
 
 # Changing -----------------------------------------------------------------------------------------------------------
@@ -376,7 +390,7 @@ def detach(tree: TreeArrays, v: int) -> int:
 
 @jitable
 def attach_first(tree: TreeArrays, x: int) -> None:
-    """Leaf x is the whole tree."""
+    """Make leaf x the whole tree."""
     note(tree, x)
     write_down(tree, x)
     tree.table[x, SIZE] = 1
@@ -387,7 +401,7 @@ def attach_first(tree: TreeArrays, x: int) -> None:
 
 @jitable
 def attach(tree: TreeArrays, x: int, target: int, p: int) -> None:
-    """Leaf x enters as the sibling of ``target``, under the free internal node ``p``."""
+    """Insert leaf x as the sibling of ``target``, under the free internal node ``p``."""
     note(tree, x)
     tree.table[x, SIZE] = 1
     make_sibling(tree, x, target, p)
@@ -397,7 +411,7 @@ def attach(tree: TreeArrays, x: int, target: int, p: int) -> None:
 
 @jitable
 def take_out(tree: TreeArrays, x: int) -> int:
-    """Leaf x leaves; returns the internal node that is free now, or NONE if x was the whole tree."""
+    """Return leaf x leaves; returns the internal node that is free now, or NONE if x was the whole tree."""
     note(tree, x)
     write_down(tree, x)
     tree.table[x, SIZE] = NONE
@@ -446,3 +460,195 @@ def join(tree: TreeArrays, p: int, a: int, b: int) -> None:
     tree.table[p, LEFT], tree.table[p, RIGHT] = a, b
     tree.table[a, PARENT] = tree.table[b, PARENT] = p
     tree.table[p, SIZE] = min(size(tree, a) + size(tree, b), tree.head[LIMIT] + 1)
+
+
+# Passes over a whole tree ---------------------------------------------------------------------------------------------
+
+
+@kernel
+def fill_preorder(table: Ids, root: int, offset: int, order: Ids) -> None:
+    """Fill in node ids, parents before children, left before right. Reversed, it is children before parents."""
+    order[0] = root
+    # The unread tail of `order` doubles as the stack: what waits there is written to its front later.
+    top: int = order.shape[0]
+    node, filled = root, 1
+    while True:
+        if node >= offset:
+            top -= 1
+            order[top] = table[node, RIGHT]
+            node = table[node, LEFT]
+        elif top < order.shape[0]:
+            node = order[top]
+            top += 1
+        else:
+            break
+        order[filled] = node
+        filled += 1
+
+
+@kernel
+def fill_sizes(table: Ids, preorder: Ids, offset: int, sizes: Numbers) -> None:
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        sizes[v] = 1 if v < offset else sizes[table[v, LEFT]] + sizes[table[v, RIGHT]]
+
+
+@kernel
+def sum_upward(table: Ids, preorder: Ids, offset: int, values: Numbers) -> None:
+    """Add to each node what its children have, children before parents."""
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        if v >= offset:
+            values[v] += values[table[v, LEFT]] + values[table[v, RIGHT]]
+
+
+@kernel
+def fill_depths(table: Ids, preorder: Ids, offset: int, depths: Ids) -> None:
+    depths[preorder[0]] = 0
+    for i in range(preorder.shape[0]):
+        v = preorder[i]
+        if v >= offset:
+            depths[table[v, LEFT]] = depths[v] + 1
+            depths[table[v, RIGHT]] = depths[v] + 1
+
+
+@kernel
+def max_upward(table: Ids, preorder: Ids, offset: int, values: Floats) -> None:
+    """Raise each node to the greater of its children, children before parents."""
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        if v >= offset:
+            values[v] = max(values[v], values[table[v, LEFT]], values[table[v, RIGHT]])
+
+
+@kernel
+def fill_levels(table: Ids, preorder: Ids, offset: int, heights: Floats) -> None:
+    """Fill in heights in edges, for a tree without scores."""
+    for i in range(preorder.shape[0] - 1, -1, -1):
+        v = preorder[i]
+        heights[v] = 0.0 if v < offset else 1.0 + max(heights[table[v, LEFT]], heights[table[v, RIGHT]])
+
+
+@kernel
+def fill_labels(table: Ids, preorder: Ids, is_split: Mask, labels: Labels) -> int:
+    """Number the subtrees left when, from the top, nodes in ``is_split`` are split; ``labels`` starts out as -1."""
+    n_labels = 0
+    for i in range(preorder.shape[0]):
+        v = preorder[i]
+        p = table[v, PARENT]
+        if i > 0 and labels[p] >= 0:
+            labels[v] = labels[p]
+        elif not is_split[v]:
+            labels[v] = n_labels
+            n_labels += 1
+    return n_labels
+
+
+def no_nodes(n: int) -> Ids:
+    """Return room for ``n`` node ids."""
+    return np.empty(n, dtype=np.int32)
+
+
+# Heavy paths ----------------------------------------------------------------------------------------------------------
+
+
+@by_reference
+class Paths(NamedTuple):
+    """Places of nodes: parents before children, the larger child next to its parent.
+
+    ``places`` is by node; by place are ``nodes``, the node there; ``heads``, the place where its path begins; and
+    ``above``, where a path begins, the place of the parent.
+    """
+
+    places: Ids
+    nodes: Ids
+    heads: Ids
+    above: Ids
+
+
+def new_paths(n_ids: int) -> Paths:
+    """Return room for the paths of a tree with this many node ids; :func:`fill_paths` fills it."""
+    return Paths(*(no_nodes(n_ids) for _ in Paths._fields))
+
+
+@kernel
+def fill_paths(table: Ids, preorder: Ids, offset: int, sizes: npt.NDArray[np.integer], paths: Paths) -> None:
+    """Lay out a tree with at least one leaf; ``sizes`` must be exact."""
+    paths.places[preorder[0]], paths.heads[0], paths.above[0] = 0, 0, NONE
+    for i in range(preorder.shape[0]):
+        v = preorder[i]
+        place = paths.places[v]
+        paths.nodes[place] = v
+        if v < offset:
+            continue
+        heavy, light = table[v, LEFT], table[v, RIGHT]
+        if sizes[light] > sizes[heavy]:
+            heavy, light = light, heavy
+        paths.places[heavy] = place + 1
+        paths.heads[place + 1] = paths.heads[place]
+        # Under the heavy child are 2 · size - 1 nodes, itself among them.
+        at = place + 2 * sizes[heavy]
+        paths.places[light] = at
+        paths.heads[at], paths.above[at] = at, place
+
+
+@kernel
+def fill_common_ancestors(paths: Paths, us: npt.NDArray[np.integer], vs: npt.NDArray[np.integer], found: Ids) -> None:
+    for i in range(us.shape[0]):
+        found[i] = paths.nodes[place_of_common_ancestor(paths, paths.places[us[i]], paths.places[vs[i]])]
+
+
+@jitable
+def place_of_common_ancestor(paths: Paths, u: int, v: int) -> int:
+    """Return where the lowest common ancestor of the nodes at two places is."""
+    # Of two paths the one that begins later cannot hold the common ancestor.
+    while paths.heads[u] != paths.heads[v]:
+        if paths.heads[u] > paths.heads[v]:
+            u = paths.above[paths.heads[u]]
+        else:
+            v = paths.above[paths.heads[v]]
+    return min(u, v)
+
+
+# Rows in another order ------------------------------------------------------------------------------------------------
+
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def reorder_rows(rows: npt.NDArray[Any], source: Ids) -> None:
+    """Let row i be what row ``source[i]`` was; ``source`` has every row once, and ``rows`` are in one piece.
+
+    >>> table = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> reorder_rows(table, np.array([2, 0, 1], np.int32))
+    >>> table.tolist()
+    [[5.0, 6.0], [1.0, 2.0], [3.0, 4.0]]
+    """
+    if len(rows):
+        # As bytes, so that one compiled function serves all types.
+        raw = rows.reshape(len(rows), -1).view(np.uint8)
+        _reorder(raw, source, np.zeros(len(rows), np.uint8), np.empty(raw.shape[1], np.uint8))
+
+
+@jitable
+def _copy(row: Bytes, target: Bytes) -> None:
+    for i in range(len(row)):
+        target[i] = row[i]
+
+
+@kernel
+def _reorder(rows: Bytes, source: Ids, is_done: Flags, spare: Bytes) -> None:
+    """Round by round: each row takes the next one's place, the last that of the first, which waits in ``spare``."""
+    for start in range(rows.shape[0]):
+        if is_done[start] or source[start] == start:
+            continue
+        _copy(rows[start], spare)
+        i = start
+        while True:
+            is_done[i] = 1
+            j = source[i]
+            if j == start:
+                _copy(spare, rows[i])
+                break
+            _copy(rows[j], rows[i])
+            i = j

@@ -1,4 +1,4 @@
-"""Which nodes of a growing tree moved, for any number of followers, each of which reads at its own pace.
+"""The nodes of a growing tree that moved, for any number of followers, each of which reads at its own pace.
 
 The functions that change a tree write down each node that moves (:func:`grinch.tree.links.write_down`). A follower
 reads on from where it stopped; one that missed something has to look at the whole tree.
@@ -36,7 +36,7 @@ class TreeFollower(Protocol):
 
 
 class MoveLog:
-    """The moves of one tree, and how far each follower has read; followers that nobody else holds are forgotten."""
+    """The moves of one tree, and how far each follower has read; unreferenced ones are forgotten."""
 
     def __init__(self) -> None:
         self._nodes: Ids = np.zeros(0, np.int32)

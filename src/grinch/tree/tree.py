@@ -10,31 +10,39 @@ import numpy.typing as npt
 
 from grinch._types import Floats, Ids, Labels, Mask, Numbers
 from grinch.saving.state import State, array, item, require, scalar
-from grinch.tree import formats, heights, keys, newick, walks
-from grinch.tree.checks import check_links
+from grinch.tree import formats, keys
+from grinch.tree.checks import check_links, links_from_state, links_to_state, validate_links
 from grinch.tree.links import (
     LEAVES,
     LEFT,
     LIMIT,
     NO_LIMIT,
     NONE,
-    OFFSET,
     PARENT,
     RIGHT,
     ROOT,
     SIZE,
     USED,
     Links,
+    Paths,
     attach,
     attach_first,
-    compacted,
     detach,
-    grown,
+    fill_common_ancestors,
+    fill_depths,
+    fill_labels,
+    fill_levels,
+    fill_paths,
+    fill_preorder,
+    fill_sizes,
     make_sibling,
+    max_upward,
     new_links,
+    new_paths,
+    no_nodes,
+    sum_upward,
 )
 from grinch.tree.links import swap as swap_links
-from grinch.tree.saved import links_from_state, links_to_state, validate_links
 
 if TYPE_CHECKING:
     import networkx
@@ -75,18 +83,18 @@ class Tree:
 
     @classmethod
     def from_links(cls, links: Links, scores: Floats | None = None, ceiling: float | None = None) -> Tree:
-        """A compact copy of a tree under construction: internal ids start at ``n_leaves``, sizes are exact.
+        """Return a compact copy of a tree under construction: internal ids start at ``n_leaves``, sizes are exact.
 
         ``scores[v]`` is the linkage of v's two children (``nan`` if unknown) and ``ceiling`` the score of two
         identical points, which is where heights start from.
         """
-        n = int(links.head[LEAVES])
+        n = links.n_leaves
         tree = cls(n)
         if n == 0:
             return tree
-        tree.links, _, internal = compacted(links, n)
+        tree.links, _, internal = links.compacted(n)
         tree.links.head[LIMIT] = NO_LIMIT
-        walks.fill_sizes(tree.links.table, tree.preorder(), n, tree.links.table[:, SIZE])
+        fill_sizes(tree.links.table, tree.preorder(), n, tree.links.table[:, SIZE])
         tree._ceiling = ceiling
         if scores is not None:
             tree._scores = np.full(2 * n, np.nan)
@@ -95,7 +103,7 @@ class Tree:
 
     @classmethod
     def from_scipy(cls, matrix: npt.ArrayLike) -> Tree:
-        """The tree of a scipy linkage matrix; its heights are kept.
+        """Return the tree of a scipy linkage matrix; its heights are kept.
 
         >>> from scipy.cluster.hierarchy import linkage
         >>> Tree.from_scipy(linkage([[0.0], [1.0], [5.0]])).to_newick()
@@ -105,7 +113,7 @@ class Tree:
 
     @classmethod
     def from_newick(cls, text: str) -> Tree:
-        """The tree of a text in Newick, such as :meth:`to_newick` writes; branch lengths become heights.
+        """Return the tree of a text in Newick, such as :meth:`to_newick` writes; branch lengths become heights.
 
         Its leaves are numbered as they come, and called ``names``; leaves that are called 0 to n - 1 are just these. A
         node with several children becomes several, one above the other.
@@ -113,7 +121,7 @@ class Tree:
         >>> Tree.from_newick("((cat:1,dog:1):3,fly:4);").names
         ['cat', 'dog', 'fly']
         """
-        pairs, scores, names = newick.merges_of_newick(text)
+        pairs, scores, names = formats.merges_of_newick(text)
         tree = cls.from_merges(pairs, scores, ceiling=0.0)
         if names != [str(i) for i in range(len(names))]:
             tree.names = list(names)
@@ -121,7 +129,7 @@ class Tree:
 
     @classmethod
     def from_merges(cls, pairs: npt.NDArray[np.integer], scores: Floats, ceiling: float | None = None) -> Tree:
-        """The tree of n - 1 merges: merge k joins two nodes of ``pairs[k]`` into node n + k, at ``scores[k]``.
+        """Return the tree of n - 1 merges: merge k joins two nodes of ``pairs[k]`` into node n + k, at ``scores[k]``.
 
         Nodes 0 to n - 1 are the leaves. ``ceiling`` is the score of two identical points, where heights start from.
 
@@ -140,20 +148,20 @@ class Tree:
         table[children[:, 0], PARENT] = ids
         table[children[:, 1], PARENT] = ids
         tree.links.head[[ROOT, LEAVES, USED]] = [2 * n - 1 if n > 1 else 0, n, n]
-        walks.fill_sizes(table, tree.preorder(), n, table[:, SIZE])
+        fill_sizes(table, tree.preorder(), n, table[:, SIZE])
         tree._scores, tree._ceiling = np.full(2 * n, np.nan), ceiling
         tree._scores[ids] = scores
         return tree
 
     def rescored(self, change: Callable[[Floats], Floats], ceiling: float | None) -> Tree:
-        """The same tree with its scores changed, by a function that keeps their order."""
+        """Return the same tree with its scores changed, by a function that keeps their order."""
         tree = Tree(self.offset)
         tree.links, tree.names = self.links, self.names
         tree._scores, tree._ceiling = change(self.scores), ceiling
         return tree
 
     def relabelled(self, order: npt.NDArray[np.integer]) -> Tree:
-        """The same tree with leaf ``i`` called ``order[i]`` (a permutation of the leaves)."""
+        """Return the same tree with leaf ``i`` called ``order[i]`` (a permutation of the leaves)."""
         n, old = self.n_leaves, self.links.table
         new_id = np.arange(len(old) + 1)
         new_id[:n] = order
@@ -170,12 +178,12 @@ class Tree:
 
     @property
     def n_leaves(self) -> int:
-        return int(self.links.head[LEAVES])
+        return self.links.n_leaves
 
     @property
     def offset(self) -> int:
         """Ids below it are leaves, ids above it internal nodes."""
-        return int(self.links.head[OFFSET])
+        return self.links.offset
 
     @property
     def n_ids(self) -> int:
@@ -185,7 +193,7 @@ class Tree:
     @property
     def root(self) -> int:
         """The root, or -1 in an empty tree."""
-        return int(self.links.head[ROOT])
+        return self.links.root
 
     def __len__(self) -> int:
         return self.n_leaves
@@ -209,18 +217,18 @@ class Tree:
         return self._node(v) < self.offset
 
     def parent(self, v: int) -> int | None:
-        """The parent, or None for the root."""
+        """Return the parent, or None for the root."""
         p = int(self.links.table[self._node(v), PARENT])
         return None if p == NONE else p
 
     def children(self, v: int) -> tuple[int, ...]:
-        """The two children, or an empty tuple for a leaf."""
+        """Return the two children, or an empty tuple for a leaf."""
         if self.is_leaf(v):
             return ()
         return int(self.links.table[v, LEFT]), int(self.links.table[v, RIGHT])
 
     def sibling(self, v: int) -> int | None:
-        """The sibling, or None for the root."""
+        """Return the sibling, or None for the root."""
         p = self.parent(v)
         if p is None:
             return None
@@ -228,14 +236,14 @@ class Tree:
         return right if v == left else left
 
     def ancestors(self, v: int) -> Iterator[int]:
-        """From the parent of v up to the root."""
+        """Yield from the parent of v up to the root."""
         p = self.parent(v)
         while p is not None:
             yield p
             p = self.parent(p)
 
     def lca(self, u: int, v: int) -> int:
-        """The lowest common ancestor of two nodes (a node is an ancestor of itself)."""
+        """Return the lowest common ancestor of two nodes (a node is an ancestor of itself)."""
         seen = {self._node(u), *self.ancestors(u)}
         node: int = self._node(v)
         while node not in seen:
@@ -243,42 +251,58 @@ class Tree:
         return node
 
     def size(self, v: int) -> int:
-        """How many leaves are under v."""
+        """Return how many leaves are under v."""
         return int(self.links.table[self._node(v), SIZE])
 
     def leaves(self, v: int | None = None) -> Ids:
-        """Positions of the points under v (default: all), in the order they arrived."""
+        """Return positions of the points under v (default: all), in the order they arrived."""
         if v is None:
             return np.arange(self.n_leaves, dtype=np.int32)
         v = self._node(v)
-        nodes = walks.no_nodes(2 * self.size(v) - 1)
-        walks.fill_preorder(self.links.table, v, self.offset, nodes)
+        nodes = no_nodes(2 * self.size(v) - 1)
+        fill_preorder(self.links.table, v, self.offset, nodes)
         return np.sort(nodes[nodes < self.offset])
 
     def preorder(self) -> Ids:
-        """All node ids, parents before children; reversed, children before parents."""
-        nodes = walks.no_nodes(max(2 * self.n_leaves - 1, 0))
-        if self.n_leaves:
-            walks.fill_preorder(self.links.table, self.root, self.offset, nodes)
-        return nodes
+        """Return all node ids, parents before children; reversed, children before parents."""
+        return self.links.preorder()
 
     def internal_nodes(self) -> Ids:
-        """The ids of the internal nodes, parents before children; reversed, children before parents."""
+        """Return the ids of the internal nodes, parents before children; reversed, children before parents."""
         nodes = self.preorder()
         return nodes[nodes >= self.offset]
 
     def nodes(self) -> Iterator[int]:
-        """All node ids, parents before children."""
+        """Yield all node ids, parents before children."""
         return iter(self.preorder().tolist())
+
+    def common_ancestors(self, u: npt.NDArray[np.integer], v: npt.NDArray[np.integer]) -> Ids:
+        """Return the lowest common ancestor of each pair of nodes ``u[i]``, ``v[i]``: O(n) once, then O(log n) a pair.
+
+        >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
+        >>> tree.common_ancestors(np.array([0, 0]), np.array([1, 2])).tolist() == [tree.lca(0, 1), tree.root]
+        True
+        """
+        found = no_nodes(len(u))
+        if len(found):
+            fill_common_ancestors(self.paths(), u, v, found)
+        return found
+
+    def paths(self) -> Paths:
+        """Return the tree laid out in heavy paths."""
+        paths = new_paths(self.n_ids)
+        if self.n_leaves:
+            fill_paths(self.links.table, self.preorder(), self.offset, self.sizes(), paths)
+        return paths
 
     # Arrays by node id, and passes over them ------------------------------------------------------------------------
 
     def parents(self) -> Ids:
-        """The parent by node id, -1 for the root. Read-only, as are :meth:`child_pairs` and :meth:`sizes`."""
+        """Return the parent by node id, -1 for the root. Read-only, as are :meth:`child_pairs` and :meth:`sizes`."""
         return _read_only(self.links.table[:, PARENT])
 
     def child_pairs(self) -> Ids:
-        """Left and right child by node id, of shape (n_ids, 2); -1 for leaves.
+        """Return left and right child by node id, of shape (n_ids, 2); -1 for leaves.
 
         >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
         >>> tree.child_pairs()[tree.root].tolist() == list(tree.children(tree.root))
@@ -294,33 +318,33 @@ class Tree:
         """Number of edges to the root by node id."""
         depths = np.zeros(self.n_ids, dtype=np.int32)
         if self.n_leaves:
-            walks.fill_depths(self.links.table, self.preorder(), self.offset, depths)
+            fill_depths(self.links.table, self.preorder(), self.offset, depths)
         return depths
 
     def sum_upward(self, values: Numbers) -> Numbers:
-        """By node id, the sum of the values of the node and of all nodes below it.
+        """Return, by node id, the sum of the values of the node and of all nodes below it.
 
         >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
         >>> int(tree.sum_upward(np.ones(tree.n_ids, dtype=int))[tree.root])
         5
         """
         sums = values.copy()
-        walks.sum_upward(self.links.table, self.preorder(), self.offset, sums)
+        sum_upward(self.links.table, self.preorder(), self.offset, sums)
         return sums
 
     def max_upward(self, values: Floats) -> Floats:
-        """By node id, the greatest of the values of the node and of all nodes below it.
+        """Return, by node id, the greatest of the values of the node and of all nodes below it.
 
         >>> tree = Tree.from_scipy([[0, 1, 1.0, 2], [2, 3, 2.0, 3]])
         >>> float(tree.max_upward(np.array([0.0, 7, 2, 0, 5, 1]))[tree.root])
         7.0
         """
         greatest = values.copy()
-        walks.max_upward(self.links.table, self.preorder(), self.offset, greatest)
+        max_upward(self.links.table, self.preorder(), self.offset, greatest)
         return greatest
 
     def number_subtrees(self, is_split: Mask) -> Labels:
-        """By node id, the number of the subtree it is in when the nodes in ``is_split`` are split; -1 above them.
+        """Return the number of each node's subtree when the nodes in ``is_split`` are split, by node id; -1 above them.
 
         A node is split only if all its ancestors are. Subtrees are numbered from 0 on, from left to right.
 
@@ -330,11 +354,11 @@ class Tree:
         """
         numbers = np.full(self.n_ids, NONE, dtype=np.int64)
         if self.n_leaves:
-            walks.fill_labels(self.links.table, self.preorder(), is_split, numbers)
+            fill_labels(self.links.table, self.preorder(), is_split, numbers)
         return numbers
 
     def keys(self, ids: Sequence[Any] | npt.NDArray[Any] | None = None) -> keys.Keys:
-        """Content keys by node id: the same leaves give the same key, in whatever tree; 0 for ids not in the tree.
+        """Return content keys by node id: the same leaves give the same key in any tree; 0 for ids not in the tree.
 
         What was computed for a node, such as a name or a summary, is found again by its key as long as its members
         are the same, across processes and machines. A key is the sum, modulo 2^64, of a pseudo-random number for each
@@ -371,20 +395,38 @@ class Tree:
         return self._ceiling
 
     def heights(self) -> Floats:
-        """By node id, a height that never falls towards the root; leaves are at 0.
+        """Return, by node id, a height that never falls towards the root; leaves are at 0.
 
         It is ``ceiling - score``, where ceiling is the score of two identical points (1 for cosine, 0 for distances,
         otherwise the best score in the tree), raised to the height of the children where a merge scored better than
         the merges below it. Without scores it is the number of edges down to the deepest leaf.
         """
-        return heights.heights(self, self._ceiling)
+        values = np.zeros(self.n_ids)
+        if self.n_leaves < 2:
+            return values
+        internal = self.internal_nodes()
+        scores = self.scores[internal]
+        if np.isnan(scores).any():
+            fill_levels(self.links.table, self.preorder(), self.offset, values)
+            return values
+        scores = _finite(scores)
+        highest = float(scores.max()) if self._ceiling is None else self._ceiling
+        values[internal] = np.maximum(highest - scores, 0.0)
+        return self.max_upward(values)
 
     def split_keys(self) -> Floats:
-        """By node id, what decides which node a cut splits first: as :meth:`heights`, before any rounding.
+        """Return, by node id, what decides which node a cut splits first: as :meth:`heights`, before any rounding.
 
-        It is minus the lowest score at or below the node.
+        It is minus the lowest score at or below the node, so that scores differ where heights are rounded to the same.
+        Scores beyond the ceiling count as equal. Leaves are at -inf; a tree without scores is cut by its heights.
         """
-        return heights.split_keys(self, self._ceiling)
+        if self.n_leaves < 2 or np.isnan(self.scores[internal := self.internal_nodes()]).any():
+            return self.heights()
+        values = np.full(self.n_ids, -np.inf)
+        values[internal] = -self.scores[internal]
+        if self._ceiling is not None:
+            values[internal] = np.maximum(values[internal], -self._ceiling)
+        return self.max_upward(values)
 
     # Change -------------------------------------------------------------------------------------------------------
 
@@ -397,7 +439,7 @@ class Tree:
         leaf = self.n_leaves
         if leaf == self.offset:
             shift = self.offset
-            self.links = grown(self.links, 2 * self.offset)
+            self.links = self.links.resized(2 * self.offset)
             if beside is not None and beside >= shift:
                 beside += shift
         self._scores = None
@@ -428,7 +470,7 @@ class Tree:
 
     def check(self) -> None:
         """Verify every invariant of the structure; raise AssertionError naming the first that fails."""
-        check_links(self.links, exact_sizes=True)
+        check_links(self.links)
 
     def to_scipy(self) -> Floats:
         """Return the (n-1) x 4 linkage matrix of scipy, with heights made monotone (see :meth:`heights`).
@@ -453,14 +495,14 @@ class Tree:
         return formats.to_scipy(self)
 
     def to_newick(self, names: Sequence[object] | None = None, lengths: bool = True) -> str:
-        """Newick text, heights as branch lengths; ``names`` for the leaves (default: their ids, or positions)."""
+        """Return Newick text with heights as branch lengths; ``names`` are by default ids or positions."""
         names = self.names if names is None else names
         if names is not None and len(names) != self.n_leaves:
             raise ValueError(f"names must have one entry for each of the {self.n_leaves} leaves; got {len(names)}")
         return formats.to_newick(self, names, lengths)
 
     def to_networkx(self) -> networkx.DiGraph:
-        """A ``networkx.DiGraph`` from parent to child; nodes have ``size``, ``height``, ``score`` and leaves ``id``."""
+        """Return a ``networkx.DiGraph`` from parent to child; nodes have ``size``, ``height`` and ``score``."""
         return formats.to_networkx(self)
 
     # In files -----------------------------------------------------------------------------------------------------
@@ -481,10 +523,20 @@ class Tree:
         """Refuse what is no tree; its internal ids must start at the number of leaves."""
         validate_links(self.links)
         n = self.n_leaves
-        require(n == int(self.links.head[USED]) == len(self.links.table) // 2, "the tree has free slots")
+        require(n == self.links.n_slots == len(self.links.table) // 2, "the tree has free slots")
         require(self._scores is None or self._scores.shape == (2 * n,), "scores are not there for every node")
 
 
 def _read_only(view: Ids) -> Ids:
     view.flags.writeable = False
     return view
+
+
+def _finite(scores: Floats) -> Floats:
+    """Return the same scores with infinite ones a step beyond the finite ones."""
+    finite = scores[np.isfinite(scores)]
+    if len(finite) == len(scores):
+        return scores
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    step = (high - low) or 1.0
+    return np.clip(scores, low - step, high + step)

@@ -18,8 +18,21 @@ import numpy.typing as npt
 from grinch._compile import kernel
 from grinch._types import Counts, Floats, Ids, Labels, Mask, Slots, as_id
 from grinch.cuts.choice import Choice
-from grinch.tree import walks
-from grinch.tree.links import LEAVES, NONE, OFFSET, ROOT, SIZE, Links, is_leaf, left, nodes_in, parent, right, size
+from grinch.tree.links import (
+    LEAVES,
+    NONE,
+    OFFSET,
+    ROOT,
+    SIZE,
+    Links,
+    fill_preorder,
+    is_leaf,
+    left,
+    no_nodes,
+    parent,
+    right,
+    size,
+)
 from grinch.tree.move_log import MoveLog, TreeFollower
 
 
@@ -79,13 +92,13 @@ class GrowingTree:
 
     def slots(self) -> Slots:
         """Return the slots of the points, by position: leaf i of the tree handed out is in slot i of these."""
-        slots = nodes_in(self.links)[0]
+        slots = self.links.nodes()[0]
         positions = self.positions[slots]
         return slots if (positions[1:] > positions[:-1]).all() else slots[np.argsort(positions, kind="stable")]
 
     def handed_out(self, nodes: Slots) -> Slots:
         """Return the ids that nodes have in the tree handed out; 0 for those that are not in the tree."""
-        ids, internal = np.zeros(len(self.links.table), np.intp), nodes_in(self.links)[1]
+        ids, internal = np.zeros(len(self.links.table), np.intp), self.links.nodes()[1]
         ids[self.slots()] = np.arange(self.n_leaves)
         ids[internal] = self.n_leaves + 1 + np.arange(len(internal))
         return ids[nodes]
@@ -250,9 +263,9 @@ def _places(positions: Counts, among: Counts) -> Counts:
 
 def all_internal(links: Links) -> Slots:
     """Return all internal nodes, children first."""
-    order = walks.no_nodes(max(2 * int(links.head[LEAVES]) - 1, 0))
+    order = no_nodes(max(2 * int(links.head[LEAVES]) - 1, 0))
     if len(order):
-        walks.fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), order)
+        fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), order)
     return order[order >= links.head[OFFSET]][::-1].astype(np.intp)
 
 

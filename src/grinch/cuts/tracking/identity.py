@@ -26,7 +26,7 @@ import numpy as np
 from grinch._compile import jitable, kernel
 from grinch._types import Counts, Flags, Ids, Labels, Slots, as_id
 from grinch.cuts.tracking.follower import Arrays, Region
-from grinch.tree.links import LEAVES, NONE, PARENT, Links, is_leaf, left, parent, right
+from grinch.tree.links import NONE, PARENT, Links, is_leaf, left, parent, right
 
 # A cluster continues only in one that has at least this share of its points: one over this number.
 MIN_SHARE = 3
@@ -152,7 +152,7 @@ def owners_above(links: Links, nodes: Ids, owners: Labels) -> Labels:
 
 def pieces_of(links: Links, ends: Slots, owners: Labels) -> Pieces:
     """Return the parts of these clusters by where their points were before."""
-    n = int(links.head[LEAVES])
+    n = links.n_leaves
     nodes, numbers = np.empty(n, np.intp), np.empty(n, np.intp)
     count = _fill_pieces(links, ends, owners, np.empty(n + 1, np.intp), nodes, numbers)
     nodes = nodes[:count].copy()

@@ -21,7 +21,7 @@ from grinch.cuts.graph import N_NEIGHBORS, NeighborGraph, Weights, comparable, d
 from grinch.cuts.persistence import mean_gaps
 from grinch.estimators.fit import LEAST_NEIGHBORS, is_cut_by_heights, known_heights
 from grinch.io.rows import joined, n_bytes, taken
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.sharded.compose import MergeList
 from grinch.sharded.files import read_arrays, read_part, write_arrays
 from grinch.sharded.job import Job, branch_name, shard_name

@@ -17,9 +17,9 @@ from grinch._checks import count_rows
 from grinch._types import Labels, Mask
 from grinch.core.engine import Engine
 from grinch.io.rows import joined, n_bytes, taken
-from grinch.neighbors.auto import AutoSearch
+from grinch.neighbors import AutoSearch
 from grinch.neighbors.cells import CellSearch
-from grinch.neighbors.sources import ByKey, as_keys
+from grinch.neighbors.scan import ByKey
 from grinch.sharded.files import read_part, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, piece_name
 from grinch.sharded.stages import skeleton
@@ -143,7 +143,7 @@ def _branch_by_key(job: Job, record: Any, n_branches: int) -> int:
     """Return the branch of a record that no sampled one is near: the same for all that share their first key."""
     search = job.model.search
     sources = search if isinstance(search, (list, tuple)) else [search]
-    keys = [key for source in sources if isinstance(source, ByKey) for key in as_keys(source.keys(record))]
+    keys = [key for source in sources if isinstance(source, ByKey) for key in source.keys_of(record)]
     return zlib.crc32(repr(keys[0]).encode()) % n_branches if keys else 0
 
 

@@ -21,7 +21,7 @@ from grinch.cuts import collapse
 from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.io.rows import joined, n_bytes
-from grinch.linkage.base import VectorLinkage
+from grinch.linkage.named import VectorLinkage
 from grinch.sharded.compose import MergeList, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import BRANCHES_PER_SHARD, Job, piece_name, shard_name

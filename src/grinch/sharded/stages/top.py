@@ -21,8 +21,8 @@ import scipy.sparse
 from grinch._types import Floats, Mask
 from grinch.core.engine import Engine
 from grinch.core.rules import Rules
-from grinch.linkage.base import Linkage, VectorLinkage
-from grinch.linkage.vector import COUNT, LENGTH, formula_score, merge_rows, score_others
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import COUNT, LENGTH, VectorLinkage, formula_score, merge_rows, score_others
 from grinch.linkage.weighted import VectorMeans
 from grinch.sharded.compose import MergeList, merges_of, without
 from grinch.sharded.files import read_arrays, write_arrays

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Tree
-from grinch.tree.paths import common_ancestors, fill_paths, new_paths
+from grinch.tree.links import fill_paths, new_paths
 from trees import random_trees
 
 
@@ -15,12 +15,12 @@ from trees import random_trees
 def test_common_ancestors_of_any_two_nodes(tree, data):
     nodes = st.sampled_from(list(tree.nodes()))
     pairs = np.array(data.draw(st.lists(st.tuples(nodes, nodes), min_size=1)))
-    assert common_ancestors(tree, *pairs.T).tolist() == [tree.lca(u, v) for u, v in pairs.tolist()]
+    assert tree.common_ancestors(*pairs.T).tolist() == [tree.lca(u, v) for u, v in pairs.tolist()]
 
 
 def test_no_pairs_have_no_common_ancestors():
     nobody = np.empty(0, int)
-    assert len(common_ancestors(Tree(), nobody, nobody)) == 0
+    assert len(Tree().common_ancestors(nobody, nobody)) == 0
 
 
 @given(random_trees())

@@ -1,22 +1,41 @@
-"""The k nearest earlier points, exactly, from blocks of a matrix product: compiled kernels.
-
-A matrix product rounds differently for different shapes, and then near-ties would fall differently for different batch
-sizes. So the product only proposes: each query keeps a few more candidates than it needs, they are scored again by
-the linkage's own kernel, and ties go to the point that arrived first. Where rounding could have hidden a candidate,
-the query is answered by scoring every point.
-"""
+"""The k best of many candidates, by value and then by arrival: heaps, and all neighbours of rows by brute force."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse
 
-from grinch._compile import entry, jitable, kernel
-from grinch._types import Floats, Ids, Numbers, Slots, Vectors32, as_id
-from grinch.summaries.arrays import Arrays
-from grinch.summaries.upkeep import vector_score
-from grinch.tree.links import NONE
+from grinch._compile import jitable, kernel
+from grinch._types import Floats, Ids, Numbers, Slots, as_id
 
+# Candidates that are compared with the worst of a heap at once.
 _STRIDE = 64
+# Rows of products that are looked at together.
+_ROWS = 512
+
+
+def nearest_rows(rows: Any, shift: Numbers, k: int) -> Ids:
+    """Return, by row of a dense or CSR matrix, the k others with the largest product plus shift, best first.
+
+    With minus half of the squared lengths as the shift, these are the nearest. Ties go to the first row.
+
+    >>> rows = np.array([[0.0], [1.0], [7.0], [9.0]])
+    >>> nearest_rows(rows, -0.5 * np.einsum("ij,ij->i", rows, rows), 1).ravel().tolist()
+    [1, 0, 3, 2]
+    """
+    n = rows.shape[0]
+    nearest = np.empty((n, max(k, 0)), np.int32)
+    for start in range(0, n if k > 0 else 0, _ROWS):
+        products = rows[start : start + _ROWS] @ rows.T
+        values = np.asarray(products.toarray() if scipy.sparse.issparse(products) else products, shift.dtype)
+        own = np.arange(len(values))
+        values[own, start + own] = -np.inf
+        best, ids = np.full((len(values), k), -np.inf, shift.dtype), np.full((len(values), k), n, np.int32)
+        offer_block(values, 0, np.full(len(values), n), np.ones(n, shift.dtype), shift, best, ids)
+        nearest[start : start + _ROWS] = np.take_along_axis(ids, np.lexsort((ids, -best)), axis=1)
+    return nearest
 
 
 @jitable
@@ -83,56 +102,3 @@ def keep_best(f_new: float, new: int, scores: Floats, ids: Ids, filled: int, k: 
         at -= 1
     scores[at], ids[at] = f_new, new
     return min(filled + 1, k)
-
-
-@jitable
-def _rank(arrays: Arrays, x: int, names: Ids, found: Ids, scores: Floats) -> int:
-    """Score the named candidates of x, but for x itself, and keep the best; returns how many were kept."""
-    filled = 0
-    for i in range(names.shape[0]):
-        name = as_id(names[i])
-        if name != NONE and name != x:
-            filled = keep_best(vector_score(arrays, x, name), name, scores, found, filled, found.shape[0])
-    return filled
-
-
-@entry
-def rank(arrays: Arrays, queries: Slots, proposed: Ids, found: Ids, scores: Floats) -> None:
-    """Score the proposed candidates of each query with the linkage and keep the best, padded with NONE."""
-    for r in range(queries.shape[0]):
-        filled = _rank(arrays, queries[r], proposed[r], found[r], scores[r])
-        found[r, filled:] = NONE
-
-
-@entry
-def settle(
-    arrays: Arrays,
-    queries: Slots,
-    limits: Slots,
-    values: Vectors32,
-    proposed: Ids,
-    slack: Floats,
-    found: Ids,
-    scores: Floats,
-) -> int:
-    """As ``rank``, but where rounding may have hidden a candidate, every point is scored; returns how often.
-
-    ``slack[r]`` is how far a product of query r may be off; negative if it is exact, ties included.
-    """
-    k, scans = found.shape[1], 0
-    for r in range(queries.shape[0]):
-        heap, lowest = values[r], values[r, 0]
-        certain = 0
-        for i in range(heap.shape[0]):
-            certain += heap[i] > lowest + 2.0 * slack[r] and proposed[r, i] != queries[r]
-        if lowest > -np.inf and slack[r] >= 0.0 and certain < k:
-            scans += 1
-            filled = 0
-            for j in range(limits[r]):
-                if j == queries[r] or arrays.gone[j]:
-                    continue
-                filled = keep_best(vector_score(arrays, queries[r], j), j, scores[r], found[r], filled, k)
-        else:
-            filled = _rank(arrays, queries[r], proposed[r], found[r], scores[r])
-        found[r, filled:] = NONE
-    return scans

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import grinch.refine.polish as polish_module
 from effort import at_night, trials
 from grinch import Grinch
+from grinch.core.arrival_neighbors import KnownNeighbors
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
 from grinch.datasets import arrival, gaussian_mixture, load
@@ -21,19 +22,21 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.neighbors import ByKey
-from grinch.refine.known_neighbors import KnownNeighbors
 from grinch.refine.polish import COUNTED, POLISHED_UP_TO, Polisher
 
 
 def engine_of(n_features, k=25, linkage="average", metric="sqeuclidean"):
-    return Engine(linkage_of(linkage, metric), FAST, n_neighbors=k, n_features=n_features, gardener=Polisher())
+    return Engine(linkage_of(linkage, metric), FAST, n_neighbors=k, n_features=n_features, hook=Polisher())
 
 
 def known(engine):
     """The neighbours that each point knows of, by slot, as lists."""
-    neighbors = engine.gardener.neighbors
+    neighbors = engine.hook.neighbors
     neighbors.meet(engine)
-    return {int(x): [int(j) for j in neighbors.among(engine.slots())[x] if j >= 0] for x in engine.slots()}
+    return {
+        int(x): [int(j) for j in neighbors.among(engine.slots(), engine.slots()[-1] + 1)[x] if j >= 0]
+        for x in engine.slots()
+    }
 
 
 def plainly(X, k, width):
@@ -102,8 +105,8 @@ def test_who_leaves_is_known_to_nobody(rng):
     slots = engine.compact()
     assert slots is not None
     assert known(engine) == {i: [int(np.searchsorted(slots, j)) for j in left[int(x)]] for i, x in enumerate(slots)}
-    scores = engine.gardener.neighbors.scores
-    near = engine.gardener.neighbors.near
+    scores = engine.hook.neighbors.scores
+    near = engine.hook.neighbors.near
     for x in range(80):
         n = int((near[x] >= 0).sum())
         assert (np.diff(scores[x, :n]) <= 0).all()
@@ -123,7 +126,7 @@ def test_who_never_got_in_is_known_to_nobody():
         return -abs(np.mean(a) - np.mean(b))
 
     def model():
-        return Engine(FunctionLinkage(linkage), FAST, n_neighbors=5, gardener=Polisher())
+        return Engine(FunctionLinkage(linkage), FAST, n_neighbors=5, hook=Polisher())
 
     tried, never = model(), model()
     tried.insert(points[:60])
@@ -193,8 +196,8 @@ def test_other_units_change_no_order():
     usual, scaled = engine_of(2), engine_of(2)
     usual.insert(X)
     scaled.insert(X[:50])
-    scaled.gardener.neighbors._use_unit(2.0**-40)
-    scaled.gardener.neighbors._use_unit(1.0)
+    scaled.hook.neighbors._use_unit(2.0**-40)
+    scaled.hook.neighbors._use_unit(1.0)
     scaled.insert(X[50:])
     assert known(usual) == known(scaled)
 
@@ -210,13 +213,13 @@ def test_saved_and_loaded_in_between(rng, tmp_path):
 
 
 def test_small_models_are_small_and_large_ones_keep_nothing(rng):
-    small = Engine(linkage_of("average"), FAST, n_features=2, gardener=Polisher())
+    small = Engine(linkage_of("average"), FAST, n_features=2, hook=Polisher())
     small.insert(rng.normal(size=(100, 2)))
     file = io.BytesIO()
-    pickle.dump(small.gardener, file)
+    pickle.dump(small.hook, file)
     assert file.tell() < 100_000
     neighbors = KnownNeighbors(80, 5)
-    neighbors.note(small, 80, np.zeros((20, 25), np.int32))
+    neighbors.note_scored(small, 80, np.zeros((20, 25), np.int32))
     assert not neighbors.is_complete
     assert len(neighbors.near) == 0
     assert POLISHED_UP_TO == 16_384
