@@ -498,7 +498,7 @@ def saving() -> str:
     for row in read("saving.json"):
         sizes = [f"{row['times the vectors']:.2f}", f"{row['bytes a point']:,.0f}"]
         times = [f"{row[what]:.2f} s" for what in ("save, s", "load, s")]
-        cells.append([row["points"].replace("x", "×"), row["linkage"], *sizes, *times])
+        cells.append([row["points"].replace(" x ", " × "), row["linkage"], *sizes, *times])
     return table(["points", "linkage", "bytes, as a multiple of the vectors", "bytes a point", "save", "load"], cells)
 
 

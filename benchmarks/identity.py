@@ -25,7 +25,7 @@ from sklearn.metrics import adjusted_rand_score
 import sets
 from grinch import Grinch, cuts
 from grinch.datasets import gaussian_mixture
-from grinch.store.cluster_tracking import ClusterTracking
+from grinch.store.state import ClusterTracking
 
 HERE = Path(__file__).parent
 SETS = ("intents 5,000", "digits", "mixture 5,000", "usps 4,000")

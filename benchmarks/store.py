@@ -260,7 +260,7 @@ def beside(place: Path, n: int) -> dict[str, Any]:
 def follow(place: Path, n: int) -> dict[str, Any]:
     """Milliseconds per commit of 100 points at n points: matching clusters and noting changes, and reading them."""
     import grinch
-    from grinch.store.cluster_tracking import ClusterTracking
+    from grinch.store.state import ClusterTracking
 
     X = mixture(n + 3000)[0]
     found: dict[str, Any] = {"points": n}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 
 # Nothing takes that long: where a thread waits for ever, a test ends with an error instead.
 SECONDS = 30
@@ -30,6 +31,27 @@ class Call(threading.Thread):
         if self._error is not None:
             raise self._error
         return self._result
+
+
+@contextmanager
+def held(enter):
+    """Another thread is in a context; the call, which returns what it was given, and that are yielded."""
+    entered, leave, given = threading.Event(), threading.Event(), []
+
+    def stay():
+        with enter() as view:
+            given.append(view)
+            entered.set()
+            assert leave.wait(SECONDS)
+            return view
+
+    call = Call(stay)
+    assert entered.wait(SECONDS)
+    try:
+        yield call, given[0]
+    finally:
+        leave.set()
+        call.result()
 
 
 def wait_until(is_so):

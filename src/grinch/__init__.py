@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,20 +49,24 @@ _HOMES = {
     "load": "estimators.saved",
     "open": "store",
 }
-# Rooms and modules are found as well: `import grinch; grinch.metrics`.
-_ROOMS = [module.name for module in iter_modules(__path__) if not module.name.startswith("_")]
-
 __all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _HOMES:
+        found = globals()[name] = getattr(import_module(f"grinch.{_HOMES[name]}"), name)
+        return found
+    if name in _rooms():
         return import_module(f"grinch.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'grinch' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"grinch.{_HOMES[name]}"), name)
-    return found
+    raise AttributeError(f"module 'grinch' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_ROOMS])
+    return sorted([*__all__, *_rooms()])
+
+
+def _rooms() -> list[str]:
+    """Return the rooms and modules, which `import grinch; grinch.metrics` finds without an import of their own."""
+    from pkgutil import iter_modules
+
+    return [module.name for module in iter_modules(__path__) if not module.name.startswith("_")]

@@ -38,13 +38,13 @@ from grinch.linkage.sparse import formula_of_product
 from grinch.neighbors.cell_kernels import TILE
 from grinch.saving import container, disk
 from grinch.saving.state import USUAL_MEMORY, are_within, flatten, require, unflatten
-from grinch.store.cluster_tracking import how_of
 from grinch.store.database import BESIDE, FILE, FORMAT, TABLES, row_checksum
 from grinch.store.inputs import TEXT_FILE
 from grinch.store.lock import StoreLocked, describe, holder, is_held
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.row_files import block_sums, checksum_rows, in_pieces, open_rows
 from grinch.store.rows import files_of
+from grinch.store.state import how_of
 from grinch.summaries.sparse import rows_kept, starts_of
 from grinch.tree.checks import check_structure
 from grinch.tree.links import LEAVES, LEFT, LIMIT, NONE, OFFSET, PARENT, RIGHT, ROOT, SIZE, USED, fill_sizes, new_links

@@ -14,6 +14,7 @@ import grinch
 from grinch import Grinch, cuts
 from grinch.legacy import convert
 from partitions import ids_after
+from store.made import same_partition
 
 DIGITS = load_digits().data[np.random.default_rng(0).permutation(1797)].astype(np.float32)
 CUTS: dict[str, dict[str, Any]] = {
@@ -25,11 +26,6 @@ CUTS: dict[str, dict[str, Any]] = {
     "coarse": {"layer": "coarse"},
     "finest": {"layer": 0},
 }
-
-
-def same_partition(one, other):
-    pairs = set(zip(one.tolist(), other.tolist(), strict=True))
-    return len(pairs) == len(set(one.tolist())) == len(set(other.tolist()))
 
 
 def changed_by(store, model):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import sqlite3
 
 import numpy as np
@@ -17,13 +15,9 @@ from grinch.store import DamagedStore
 from grinch.store.database import Database, row_checksum
 from grinch.store.snapshots import read_snapshot
 from killing import kills
+from store.made import die_after, execute, points
 
 PAGE = 4096
-
-
-def points(n, seed=0):
-    rng = np.random.default_rng(seed)
-    return (rng.normal(size=(n, 3)) + 3 * rng.integers(0, 4, (n, 1))).astype(np.float32)
 
 
 def write(folder):
@@ -44,15 +38,8 @@ def write(folder):
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "store"
 
-    def write_and_die():
-        write(folder)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
-    # All of it in the database itself.
-    connection = sqlite3.connect(folder / "store.sqlite")
-    connection.execute("pragma wal_checkpoint(truncate)")
-    connection.close()
+    die_after(lambda: write(folder))
+    execute(folder / "store.sqlite")
     return folder
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from grinch.store.gate import Gate
-from threads import SECONDS, Call, wait_until
+from grinch.store.lock import Gate
+from threads import Call, held, wait_until
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def gate():
 
 def queued(gate, n):
     """Wait until this many threads wait at a gate."""
-    wait_until(lambda: len(gate._queue) == n)
+    wait_until(lambda: gate.n_waiting == n)
 
 
 def read(gate, *accepts):
@@ -27,35 +27,33 @@ def read(gate, *accepts):
         return view
 
 
+def read_inside(gate):
+    with gate.inside():
+        return "alone" if gate.is_ours else "not alone"
+
+
 @contextmanager
-def occupied(gate, *views):
-    """Somebody else is inside, and has published something."""
-    entered, leave = threading.Event(), threading.Event()
-
-    def stay():
-        with gate.inside():
-            for view in views:
-                gate.publish(view)
-            entered.set()
-            assert leave.wait(SECONDS)
-
-    writer = Call(stay)
-    assert entered.wait(SECONDS)
-    try:
+def publishing(gate, *views):
+    with gate.inside():
+        for view in views:
+            gate.publish(view)
         yield
-    finally:
-        leave.set()
-        writer.result()
 
 
-def test_they_are_let_in_as_they_came(gate):
-    order = []
+def test_they_are_let_in_as_they_came_and_one_at_a_time(gate):
+    order, inside, most = [], [], []
 
     def enter(number, kind):
         with kind() as view:
             assert view is None
             assert gate.is_ours
             order.append(number)
+        for _ in range(100):
+            with kind():
+                inside.append(None)
+                most.append(len(inside))
+                time.sleep(0)
+                inside.pop()
 
     with gate.inside():
         calls = []
@@ -66,31 +64,19 @@ def test_they_are_let_in_as_they_came(gate):
     for call in calls:
         call.result()
     assert order == list(range(10))
+    assert (max(most), len(most)) == (1, 1000)
 
 
-def test_one_at_a_time(gate):
-    inside, most = [], []
-
-    def enter_often(kind):
-        for _ in range(200):
-            with kind():
-                inside.append(None)
-                most.append(len(inside))
-                time.sleep(0)
-                inside.pop()
-
-    calls = [Call(lambda kind=kind: enter_often(kind)) for kind in (gate.inside, gate.reading) * 3]
-    for call in calls:
-        call.result()
-    assert (max(most), len(most)) == (1, 1200)
-
-
-def test_readers_are_given_what_was_published_and_do_not_wait(gate):
-    with occupied(gate, "before"):
+def test_readers_are_given_what_was_published_last_and_do_not_wait(gate):
+    with held(lambda: publishing(gate, "first", "second")):
+        writer = Call(lambda: read_inside(gate))
+        queued(gate, 1)
         assert not gate.is_ours
-        # All of them at once.
+        # All of them at once, and before a writer that waits.
         with gate.reading() as one, gate.reading() as other:
-            assert one == other == Call(lambda: read(gate)).result() == "before"
+            assert one == other == Call(lambda: read(gate)).result() == "second"
+        assert writer.is_alive()
+    assert writer.result() == "alone"
     # Nobody is inside: it may be out of date.
     assert read(gate) is None
 
@@ -109,37 +95,10 @@ def test_readers_that_wait_are_woken_when_something_is_published(gate):
     assert writer.result() == "alone"
 
 
-def read_inside(gate):
-    with gate.inside():
-        return "alone" if gate.is_ours else "not alone"
-
-
-def test_a_reader_overtakes_a_writer_that_waits(gate):
-    with occupied(gate, "before"):
-        writer = Call(lambda: read_inside(gate))
-        queued(gate, 1)
-        assert read(gate) == "before"
-        assert writer.is_alive()
-    assert writer.result() == "alone"
-
-
-def test_the_last_that_was_published_is_given(gate):
-    with occupied(gate, "first", "second"):
-        assert read(gate) == "second"
-
-
 def test_a_view_that_is_not_accepted_is_waited_for(gate):
-    offered, is_offered = [], threading.Event()
-
-    def accepts(view):
-        offered.append(view)
-        is_offered.set()
-        return view == "full"
-
     with gate.inside():
         gate.publish("half")
-        reader = Call(lambda: read(gate, accepts))
-        assert is_offered.wait(SECONDS)
+        reader = Call(lambda: read(gate, lambda view: view == "full"))
         queued(gate, 1)
         assert Call(lambda: read(gate)).result() == "half"
         gate.publish("full")
@@ -147,45 +106,22 @@ def test_a_view_that_is_not_accepted_is_waited_for(gate):
         other = Call(lambda: read(gate, lambda view: False))
         queued(gate, 1)
     assert other.result() is None
-    assert set(offered) == {"half", "full"}
 
 
-def test_what_was_withdrawn_is_given_to_nobody_else(gate):
+def test_a_reader_keeps_a_view_that_was_withdrawn_and_keeps_nobody_out(gate):
     with gate.inside():
         gate.publish("before")
-        has_it, go_on = threading.Event(), threading.Event()
-
-        def keep():
-            with gate.reading() as view:
-                has_it.set()
-                assert go_on.wait(SECONDS)
-                return view
-
-        reader = Call(keep)
-        assert has_it.wait(SECONDS)
-        gate.withdraw()
-        late = Call(lambda: read(gate))
-        queued(gate, 1)
-        go_on.set()
+        with held(gate.reading) as (reader, _):
+            gate.withdraw()
+            late = Call(lambda: read(gate))
+            queued(gate, 1)
         assert reader.result() == "before"
     assert late.result() is None
-
-
-def test_a_reader_with_a_view_keeps_nobody_out(gate):
-    with occupied(gate, "before"):
-        has_it, go_on = threading.Event(), threading.Event()
-
-        def keep():
-            with gate.reading() as view:
-                has_it.set()
-                assert go_on.wait(SECONDS)
-                return view
-
-        reader = Call(keep)
-        assert has_it.wait(SECONDS)
-    with gate.inside():
-        gate.publish("after")
-    go_on.set()
+    with ExitStack() as stack:
+        with held(lambda: publishing(gate, "before")):
+            reader, _ = stack.enter_context(held(gate.reading))
+        with gate.inside():
+            gate.publish("after")
     assert reader.result() == "before"
 
 
@@ -196,18 +132,12 @@ def test_it_is_known_whether_others_have_asked(gate):
     read(gate)
     # Whoever wrote last need not be shown what it wrote.
     assert not gate.is_asked
-    Call(lambda: read(gate)).result()
-    assert gate.is_asked
-    with gate.inside():
-        assert gate.is_asked
-        gate.publish("before")
-        assert not gate.is_asked
+    for _ in range(2):
         Call(lambda: read(gate)).result()
         assert gate.is_asked
-    assert gate.is_asked
-    with gate.inside():
-        gate.publish("later")
-    assert not gate.is_asked
+        with gate.inside():
+            gate.publish("before")
+            assert not gate.is_asked
     # Another thread writes: the one that did before is a reader now.
     Call(lambda: read_inside(gate)).result()
     assert not gate.is_asked
@@ -220,15 +150,12 @@ def test_whoever_is_inside_may_enter_again(gate):
         gate.publish("before")
         with gate.inside(), gate.reading() as live:
             assert live is None
-        with gate.reading(lambda view: False) as live:
-            assert live is None
         # It has not left.
         assert gate.is_ours
         assert Call(lambda: read(gate)).result() == "before"
     assert not gate.is_ours
     with gate.reading() as live, gate.inside():
         assert live is None
-        assert gate.is_ours
         waiting = Call(lambda: read(gate))
         queued(gate, 1)
     assert waiting.result() is None
@@ -245,21 +172,13 @@ def test_an_error_lets_the_next_in(gate, kind):
         fail()
     assert not gate.is_ours
     assert Call(lambda: read(gate)).result() is None
-    assert read_inside(gate) == "alone"
-
-
-def test_an_error_of_a_reader_with_a_view_is_its_own(gate):
-    def fail():
-        with gate.reading():
+    with held(lambda: publishing(gate, "before")):
+        # That of a reader with a view, or of what it accepts, is its own.
+        with pytest.raises(KeyError), gate.reading():
             raise KeyError
-
-    with occupied(gate, "before"):
-        with pytest.raises(KeyError):
-            Call(fail).result()
-        assert read(gate) == "before"
         with pytest.raises(KeyError):
             read(gate, {}.__getitem__)
-        assert len(gate._queue) == 0
+        assert gate.n_waiting == 0
         assert read(gate) == "before"
     assert read_inside(gate) == "alone"
 
@@ -267,12 +186,12 @@ def test_an_error_of_a_reader_with_a_view_is_its_own(gate):
 def test_whoever_no_longer_waits_is_passed_over(gate, monkeypatch):
     """As where Ctrl-C ends the wait."""
 
-    def interrupted(predicate):
+    def interrupted(self, predicate):
         raise KeyboardInterrupt
 
-    with occupied(gate):
+    with held(gate.inside):
         with monkeypatch.context() as patch:
-            patch.setattr(gate._changed, "wait_for", interrupted)
+            patch.setattr(threading.Condition, "wait_for", interrupted)
             with pytest.raises(KeyboardInterrupt), gate.inside():
                 pass
         waiting = Call(lambda: read_inside(gate))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import grinch
 from effort import at_night, trials
 from grinch import Grinch
 from grinch.store import snapshots
-from grinch.store.cluster_tracking import ClusterTracking
+from grinch.store.state import ClusterTracking
 
 CENTRES = np.random.default_rng(7).normal(size=(6, 4)) * 3
 
@@ -36,16 +37,22 @@ class StoreMachine(RuleBasedStateMachine):
             [{}, {"layer": "coarse"}, {"n_clusters": 4}, {"n_clusters": 4, "cut": "height"}, {"threshold": -0.5}]
         ),
         is_sparse=st.booleans(),
+        kind=st.sampled_from(["text", "number", None]),
     )
-    def begin(self, linkage, cut, is_sparse):
-        self.is_sparse = is_sparse
+    def begin(self, linkage, cut, is_sparse, kind):
+        self.is_sparse, self.kind = is_sparse, kind
         self.folder = Path(tempfile.mkdtemp()) / "store"
         self.linkage = linkage
         self.store = grinch.open(self.folder, linkage=linkage, **cut)
         self.model = Grinch(linkage=linkage)
         self.tracking = ClusterTracking(self.model)
         self.tracking.add("default", **cut)
-        self.version, self.given, self.rows, self.payloads, self.changes = 0, 0, {}, {}, []
+        self.version, self.given, self.rows, self.payloads, self.arrived, self.changes = 0, 0, {}, {}, {}, []
+        assert (self.store.look().version, self.store.look().cuts) == (0, {})
+
+    def names(self, positions):
+        """The ids of points, by position."""
+        return [{"text": f"p{i}", "number": 1000 - i, None: i}[self.kind] for i in positions]
 
     def points(self, seed, n):
         """Rows, and the form in which they are given."""
@@ -64,27 +71,29 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 999), n=st.sampled_from([1, 2, 7, 30]), payload=st.booleans())
     def insert(self, seed, n, payload):
         (X, given), ids = self.points(seed, n), list(range(self.given, self.given + n))
-        names = [f"p{i}" for i in ids]
         self.model.partial_fit(given)
-        self.done(self.store.insert(given, ids=names, payload=names if payload else None))
+        payloads = [{"n": i} for i in ids] if payload else [None] * n
+        names = self.names(ids) if self.kind else None
+        self.done(self.store.insert(given, ids=names, payload=payloads if payload else None))
         self.rows |= dict(zip(ids, X, strict=True))
-        self.payloads |= {i: f"p{i}" if payload else None for i in ids}
+        self.payloads |= dict(zip(ids, payloads, strict=True))
+        self.arrived |= dict.fromkeys(ids, self.version)
         self.given += n
 
-    @precondition(lambda self: self.rows)
+    @precondition(lambda self: self.rows and self.kind)
     @rule(data=st.data())
     def insert_again(self, data):
         some = data.draw(st.lists(st.sampled_from(sorted(self.rows)), unique=True, min_size=1, max_size=5))
         X = np.array([self.rows[i] for i in some])
-        assert self.store.insert(X, ids=[f"p{i}" for i in some]) == self.version
+        assert self.store.insert(X, ids=self.names(some)) == self.version
 
     @precondition(lambda self: self.rows)
     @rule(data=st.data())
     def remove(self, data):
         some = data.draw(st.lists(st.sampled_from(sorted(self.rows)), unique=True, min_size=1, max_size=20))
         self.model.remove(some)
-        self.done(self.store.remove([f"p{i}" for i in some]))
-        assert self.store.remove([f"p{i}" for i in some]) == self.version
+        self.done(self.store.remove(self.names(some)))
+        assert self.store.remove(self.names(some)) == self.version
         for i in some:
             del self.rows[i], self.payloads[i]
 
@@ -98,7 +107,7 @@ class StoreMachine(RuleBasedStateMachine):
             return
         new = [i for i, is_it in zip(some, is_new, strict=True) if is_it]
         self.model.update(new, given[np.flatnonzero(is_new)])
-        self.done(self.store.update([f"p{i}" for i in some], given))
+        self.done(self.store.update(self.names(some), given))
         self.rows |= dict(zip(some, X, strict=True))
 
     @precondition(lambda self: len(self.rows) > 2)
@@ -127,7 +136,12 @@ class StoreMachine(RuleBasedStateMachine):
         if how == "close":
             self.store.close()
         else:
-            die(self.store)
+            # The files as they are, as if its process had been killed; the check waits for snapshots.
+            self.store.check()
+            folder = self.folder.with_name(f"{self.folder.name}-")
+            shutil.copytree(self.folder, folder)
+            self.store.close()
+            self.folder = folder
         self.store = grinch.open(self.folder)
 
     @rule()
@@ -141,38 +155,39 @@ class StoreMachine(RuleBasedStateMachine):
 
     def compare(self, store):
         assert (store.version, len(store)) == (self.version, len(self.rows))
-        assert store.ids == [f"p{i}" for i in sorted(self.rows)]
-        assert store.changes() == [with_names(change, self.rows) for change in self.changes]
+        there = sorted(self.rows)
+        assert store.ids == self.names(there)
+        assert store.changes() == [
+            replace(change, exemplars=tuple(self.names(i for i in change.exemplars if i in self.rows)))
+            for change in self.changes
+        ]
+        look, every = store.look(), range(self.given + 3)
+        assert (look.version, look.positions.tolist()) == (self.version, there)
+        assert look.arrived.tolist() == store.arrived().tolist() == [self.arrived[i] for i in there]
+        assert look.times.tolist() == [store.times()[self.arrived[i]] for i in there]
+        names = dict(zip(there, store.ids, strict=True))
+        assert store.points_at(every) == [(names.get(i), self.payloads.get(i)) for i in every]
+        assert [store.position_of(name) for name in self.names(every)] == [i if i in names else None for i in every]
         if not self.rows:
             return
+        np.testing.assert_array_equal(look.tree.child_pairs(), store.tree.child_pairs())
+        np.testing.assert_array_equal(look.cuts["default"], store.labels())
         tree = self.model.tree_
         np.testing.assert_array_equal(store.tree.child_pairs(), tree.child_pairs())
         np.testing.assert_array_equal(store.tree.scores, tree.scores)
         np.testing.assert_array_equal(store.labels(), self.tracking.labels("default"))
-        some = sorted(self.rows)[::3]
-        kept = store.vectors([f"p{i}" for i in some])
-        assert scipy.sparse.issparse(kept) == self.is_sparse
-        kept = kept.toarray() if self.is_sparse else kept
-        np.testing.assert_array_equal(kept, [self.rows[i] for i in some])
-        assert store.payload([f"p{i}" for i in some]) == [self.payloads[i] for i in some]
+        some = there[::3]
+        for kept in (store.vectors(self.names(some)), store.rows_at(look.positions[::3])):
+            assert scipy.sparse.issparse(kept) == self.is_sparse
+            kept = kept.toarray() if self.is_sparse else kept
+            np.testing.assert_array_equal(kept, [self.rows[i] for i in some])
+        assert store.payload(self.names(some)) == [self.payloads[i] for i in some]
 
     def teardown(self):
         if hasattr(self, "store"):
             self.store.check()
             self.store.close()
             shutil.rmtree(self.folder.parent)
-
-
-def die(store) -> None:
-    """What is left of a store when its process is killed: the files as they are, and no lock."""
-    store._snapshots.wait()
-    store._release()
-
-
-def with_names(change, rows):
-    from dataclasses import replace
-
-    return replace(change, exemplars=tuple(f"p{i}" for i in change.exemplars if i in rows))
 
 
 @pytest.mark.parametrize("least_changed", [20, at_night(10**9)])

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 
-import numpy as np
 import pytest
 
 import grinch
 from grinch.store import DamagedStore
 from grinch.store.node_names import FILE, MAX_LENGTH, NodeNames
 from killing import kills
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+from store.made import execute, needs_fork, points
 
 
 @pytest.fixture
 def names(tmp_path):
     return NodeNames(tmp_path / FILE)
-
-
-def points(n, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32)
 
 
 def test_what_was_given_is_there_in_order(names):
@@ -36,8 +29,12 @@ def test_what_was_given_is_there_in_order(names):
     ]
     names.drop([1])
     assert [name.name for name in names.all()] == ["zwei Wörter"]
-    # A number is never given to another name.
-    assert names.add("three", [3], size=1, total=9) == 3
+    # A number is never given to another name; letters that cannot be written are replaced.
+    assert names.add("a\ud800b", [3], size=1, total=9) == 3
+    assert names.all()[1].name == "a?b"
+    names.add("x" * MAX_LENGTH, [1], size=1, total=1)
+    with pytest.raises(ValueError, match=f"at most {MAX_LENGTH} characters; got {MAX_LENGTH + 1}"):
+        names.add("x" * (MAX_LENGTH + 1), [1], size=1, total=1)
 
 
 def test_nothing_is_made_before_the_first_name(names):
@@ -45,6 +42,11 @@ def test_nothing_is_made_before_the_first_name(names):
     names.copy_to(names.path.with_name("copy"))
     assert list(names.path.parent.iterdir()) == []
     assert names.state() is None
+    # An empty file is what another process sees while the first name is being given.
+    names.path.touch()
+    assert names.all() == []
+    names.add("one", [1], size=1, total=1)
+    assert [name.name for name in names.all()] == ["one"]
 
 
 @pytest.mark.parametrize("name", ["", " \n\t ", None, 5, b"text", ["a"]])
@@ -52,17 +54,6 @@ def test_what_is_no_name_is_refused(names, name):
     with pytest.raises(ValueError, match="name must be a text that is not empty"):
         names.add(name, [1], size=1, total=1)
     assert not names.path.exists()
-
-
-def test_a_name_that_is_too_long_is_refused(names):
-    names.add("x" * MAX_LENGTH, [1], size=1, total=1)
-    with pytest.raises(ValueError, match=f"at most {MAX_LENGTH} characters; got {MAX_LENGTH + 1}"):
-        names.add("x" * (MAX_LENGTH + 1), [1], size=1, total=1)
-
-
-def test_letters_that_cannot_be_written_are_replaced(names):
-    names.add("a\ud800b", [1], size=1, total=1)
-    assert names.all()[0].name == "a?b"
 
 
 def test_the_state_changes_with_every_change(names):
@@ -91,40 +82,21 @@ def spoil_pages(path):
     path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
 
 
-def spoil_points(path):
-    with sqlite3.connect(path) as connection:
-        connection.execute('update names set points = \'{"no": "list"}\'')
-    connection.close()
+QUERIES = (
+    'update names set points = \'{"no": "list"}\'',
+    "update names set points = '[1,'",
+    "alter table names rename column points to others",
+)
 
 
-def spoil_json(path):
-    with sqlite3.connect(path) as connection:
-        connection.execute("update names set points = '[1,'")
-    connection.close()
-
-
-def spoil_columns(path):
-    with sqlite3.connect(path) as connection:
-        connection.execute("alter table names rename column points to others")
-    connection.close()
-
-
-@pytest.mark.parametrize("spoil", [spoil_header, spoil_pages, spoil_points, spoil_json, spoil_columns])
+@pytest.mark.parametrize("spoil", [spoil_header, spoil_pages, *QUERIES])
 def test_a_damaged_file_is_refused_with_what_to_do(names, spoil):
     names.add("one", [1], size=1, total=1)
-    spoil(names.path)
+    execute(names.path, spoil) if isinstance(spoil, str) else spoil(names.path)
+    before = names.path.read_bytes()
     for use in (names.all, names.check, lambda: names.forget(lambda ids: [True] * len(ids))):
         with pytest.raises(DamagedStore, match=r"node-names\.sqlite is damaged: .*Move it away to go on without"):
             use()
-
-
-@pytest.mark.parametrize("spoil", [spoil_header, spoil_columns])
-def test_nothing_is_written_to_a_damaged_file(names, spoil):
-    names.add("one", [1], size=1, total=1)
-    spoil(names.path)
-    before = names.path.read_bytes()
-    with pytest.raises(DamagedStore, match="is damaged"):
-        names.add("two", [1], size=1, total=1)
     assert names.path.read_bytes() == before
 
 
@@ -134,54 +106,28 @@ def test_where_nothing_can_be_written_is_said(tmp_path):
         names.add("one", [1], size=1, total=1)
 
 
-def test_an_empty_file_has_no_names(names):
-    # That is what another process sees while the first name is being given.
-    names.path.touch()
-    assert names.all() == []
-    names.add("one", [1], size=1, total=1)
-    assert [name.name for name in names.all()] == ["one"]
-
-
 # With a store ---------------------------------------------------------------------------------------------------------
 
 
-def test_opening_closing_and_compacting_leave_names_alone(tmp_path):
-    names = NodeNames(tmp_path / "store" / FILE)
-    with grinch.open(tmp_path / "store") as store:
-        store.insert(points(30))
-        names.add("one", [1, 2, 3], size=3, total=30)
-        store.refine()
-        store.compact()
-    with grinch.open(tmp_path / "store") as store:
-        store.check()
-    assert [tuple(name) for name in names.all()] == [(1, "one", [1, 2, 3], 3, 30)]
-
-
-def test_a_backup_has_the_names(tmp_path):
+def test_names_outlast_compacting_and_are_in_backups_and_checks(tmp_path):
     names = NodeNames(tmp_path / "store" / FILE)
     with grinch.open(tmp_path / "store") as store:
         store.insert(points(30))
         store.backup(tmp_path / "before")
-        names.add("one", [1], size=1, total=30)
+        names.add("one", [1, 2, 3], size=3, total=30)
+        store.refine()
+        store.compact()
         store.backup(tmp_path / "after")
-    assert not (tmp_path / "before" / FILE).exists()
-    copied = NodeNames(tmp_path / "after" / FILE)
-    assert copied.all() == names.all()
-    names.drop([1])
-    assert [name.name for name in copied.all()] == ["one"]
-    with grinch.open(tmp_path / "after") as store:
-        store.check()
-
-
-def test_the_check_of_a_store_looks_at_names(tmp_path):
-    names = NodeNames(tmp_path / "store" / FILE)
     with grinch.open(tmp_path / "store") as store:
-        store.insert(points(10))
-        names.add("one", [1], size=1, total=10)
         store.check()
+        assert [tuple(name) for name in names.all()] == [(1, "one", [1, 2, 3], 3, 30)]
         spoil_pages(names.path)
         with pytest.raises(DamagedStore, match=r"node-names\.sqlite is damaged"):
             store.check()
+    assert not (tmp_path / "before" / FILE).exists()
+    assert [name.name for name in NodeNames(tmp_path / "after" / FILE).all()] == ["one"]
+    with grinch.open(tmp_path / "after") as store:
+        store.check()
 
 
 @pytest.mark.parametrize("ids", [None, [f"person{i}@mail" for i in range(40)]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -22,6 +21,7 @@ from grinch.store import DamagedStore, StoreLocked, recover
 from grinch.store.database import TABLES
 from grinch.store.sqlite_pages import salvage
 from killing import kills
+from store.made import die_after, execute, files, names, overwrite, similar, snapshot_of
 
 N = 120
 
@@ -29,10 +29,6 @@ N = 120
 def points(n, seed=0):
     rng = np.random.default_rng(seed)
     return (rng.normal(size=(n, 3)) + 3 * rng.integers(0, 4, (n, 1))).astype(np.float32)
-
-
-def names(n, letter="p"):
-    return [f"{letter}{i}" for i in range(n)]
 
 
 def payloads(n):
@@ -52,19 +48,9 @@ def write(folder, **kind):
 
 
 def write_more(store):
-    store.insert(points(30, 5), ids=names(30, "q"), payload=payloads(30))
+    store.insert(points(30, 5), ids=names(30, letter="q"), payload=payloads(30))
     store.remove(["p9"])
     store.label(1, "one")
-
-
-def die_after(folder, work):
-    """Let a process write and die; the folder is as it leaves it."""
-
-    def write_and_die():
-        work(folder)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +59,7 @@ def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stores")
     with write(folder / "closed") as store:
         write_more(store)
-    die_after(folder / "killed", lambda path: (store := write(path), store.snapshot(), write_more(store)))
+    die_after(lambda: (store := write(folder / "killed"), store.snapshot(), write_more(store)))
     found = {}
     for name in ("closed", "killed"):
         copy = shutil.copytree(folder / name, folder / f"copy of {name}")
@@ -112,10 +98,6 @@ def same(found, expected, *parts):
         assert np.array_equal(found[part], expected[part]) if part == "vectors" else found[part] == expected[part], part
 
 
-def files(folder: Path):
-    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
-
-
 def recovered(folder, **how):
     """What is recovered from a folder, which stays as it is; the new store goes on."""
     before, new = files(folder), folder.with_name(f"{folder.name} again")
@@ -131,7 +113,7 @@ def recovered(folder, **how):
     with grinch.open(new, **own) as store:
         assert store.version == report.version
         if not own:
-            more = {"text": names(4, "a"), "number": list(range(1000, 1004)), None: None}
+            more = {"text": names(4, letter="a"), "number": list(range(1000, 1004)), None: None}
             store.insert(points(4, 77), ids=more[store.id_kind])
             store.refine()
         store.check()
@@ -140,10 +122,6 @@ def recovered(folder, **how):
 
 def empty(folder):
     os.truncate(folder / "store.sqlite", 0)
-
-
-def snapshot_of(folder):
-    return next(folder.glob("snapshot-*"))
 
 
 # The database ---------------------------------------------------------------------------------------------------------
@@ -197,22 +175,12 @@ def test_a_store_that_is_whole_comes_back_as_it_is(copied):
         assert report.names == 2
 
 
-def test_twice_the_same(copied):
-    folder, _ = copied("killed")
-    os.truncate(folder / "store.sqlite", 20_000)
-    reports = [recover(folder, folder.with_name(name)) for name in ("one", "two")]
-    assert reports[0] == reports[1]
-    same(*(seen(folder.with_name(name)) for name in ("one", "two")))
-
-
 @pytest.mark.parametrize("name", ["closed", "killed"])
 def test_whatever_is_damaged_in_the_database_what_comes_back_is_right(copied, name):
     rng, n_payloads = np.random.default_rng(11), 0
     for number in range(trials(8, 200)):
         folder, truth = copied(name, number)
-        with sqlite3.connect(folder / "store.sqlite") as connection:
-            connection.execute("pragma wal_checkpoint(truncate)")
-        connection.close()
+        execute(folder / "store.sqlite")
         data = bytearray((folder / "store.sqlite").read_bytes())
         for _ in range(int(rng.integers(1, 4))):
             at = int(rng.integers(len(data)))
@@ -229,10 +197,9 @@ def test_whatever_is_damaged_in_the_database_what_comes_back_is_right(copied, na
         (folder / "store.sqlite").write_bytes(data)
         report, found = recovered(folder)
         known = dict(zip(truth["ids"], zip(truth["vectors"], truth["payload"], strict=True), strict=True))
-        of_name = list(zip(found["ids"], found["vectors"], found["payload"], strict=True))
         right = [
             id in known and np.array_equal(known[id][0], row) and payload in (None, known[id][1])
-            for id, row, payload in of_name
+            for id, row, payload in zip(found["ids"], found["vectors"], found["payload"], strict=True)
         ]
         # Those that have other ids now, and those that were removed after what could be read.
         assert sum(right) >= report.ids - 1
@@ -246,19 +213,16 @@ def test_ids_that_are_lost_are_new_ones(tmp_path):
     """In the tree and after it, of a store whose snapshot, taken in the background, has none."""
     folder = tmp_path / "store"
 
-    def work(path):
-        store = write(path)
+    def work():
+        store = write(folder)
         store.check()  # waits for the snapshot that the first points call for
         write_more(store)
 
-    die_after(folder, work)
+    die_after(work)
     assert int(snapshot_of(folder).name.split("-")[1]) == 1
-    with sqlite3.connect(folder / "store.sqlite") as connection:
-        connection.execute("pragma wal_checkpoint(truncate)")
-        # The versions that insert and update are lost, and the rows of three points.
-        connection.execute("update operations set at = 0 where version > 4")
-        connection.execute("update points set payload = 'spoiled' where id in ('p20', 'p21', 'q5')")
-    connection.close()
+    # The versions that insert and update are lost, and the rows of three points.
+    lost_points = "update points set payload = 'spoiled' where id in ('p20', 'p21', 'q5')"
+    execute(folder / "store.sqlite", "update operations set at = 0 where version > 4", lost_points)
     report, found = recovered(folder)
     # p9 was removed in a version that is lost.
     lost = {"p9": "recovered-0", "p20": "recovered-1", "p21": "recovered-2"}
@@ -270,8 +234,7 @@ def test_ids_that_are_lost_are_new_ones(tmp_path):
 
 def test_all_rows_come_back_without_the_first_page(copied):
     folder, truth = copied("closed")
-    with open(folder / "store.sqlite", "r+b") as file:
-        file.write(bytes(4096))
+    overwrite(folder / "store.sqlite", 0, bytes(4096))
     report, found = recovered(folder)
     same(found, truth)
     assert len(report.lost) == 1
@@ -356,9 +319,7 @@ def test_points_whose_rows_are_gone_are_left_out(copied):
 
 def test_rows_that_are_not_those_that_were_written_are_said(copied):
     folder, truth = copied("closed")
-    with open(next(folder.glob("vectors-*")), "r+b") as file:
-        file.seek(12 * 10)
-        file.write(np.array([7, 7, 7, np.nan, 0, 0], "<f4").tobytes())
+    overwrite(next(folder.glob("vectors-*")), 12 * 10, np.array([7, 7, 7, np.nan, 0, 0], "<f4").tobytes())
     report, found = recovered(folder)
     assert found["ids"] == [name for name in truth["ids"] if name != "p11"]
     assert found["vectors"][found["ids"].index("p10")].tolist() == [7, 7, 7]
@@ -394,10 +355,6 @@ def test_sparse_rows(tmp_path, harm):
     assert report.ids == 49
 
 
-def similar(a, b):
-    return -abs(sum(r["x"] for r in a) / len(a) - sum(r["x"] for r in b) / len(b))
-
-
 def test_records(tmp_path):
     folder = tmp_path / "store"
     with grinch.open(folder, linkage=similar, n_clusters=3) as store:
@@ -405,8 +362,7 @@ def test_records(tmp_path):
         store.remove(["p5"])
     truth = seen(folder, linkage=similar)
     shutil.copytree(folder, tmp_path / "emptied")
-    with open(folder / "store.sqlite", "r+b") as file:
-        file.write(bytes(4096))
+    overwrite(folder / "store.sqlite", 0, bytes(4096))
     report, found = recovered(folder, linkage=similar)
     same(found, truth)
     assert len(report.lost) == 1
@@ -465,9 +421,7 @@ def test_a_store_of_an_earlier_release_goes_on(earlier):
 
 def test_what_nothing_says_is_asked_for(copied):
     folder, _ = copied("closed")
-    with sqlite3.connect(folder / "store.sqlite") as connection:
-        connection.execute("delete from about where name = 'model'")
-    connection.close()
+    execute(folder / "store.sqlite", "delete from about where name = 'model'")
     snapshot_of(folder).unlink()
     with pytest.raises(ValueError, match="linkage must be given"):
         recover(folder, folder.with_name("new"))
@@ -498,9 +452,7 @@ def test_what_is_refused(copied, tmp_path):
     (tmp_path / "sharded" / "sharded.json").write_text("{}")
     with pytest.raises(ValueError, match=r"has a sharded store, made by grinch before 0.2"):
         recover(tmp_path / "sharded", tmp_path / "new")
-    with sqlite3.connect(folder / "store.sqlite") as connection:
-        connection.execute("update about set value = '99' where name = 'format'")
-    connection.close()
+    execute(folder / "store.sqlite", "update about set value = '99' where name = 'format'")
     with pytest.raises(DamagedStore, match="Upgrade grinch"):
         recover(folder, tmp_path / "newer")
     assert not (tmp_path / "newer").exists()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import sqlite3
 import tarfile
 import threading
 from pathlib import Path
@@ -17,26 +15,16 @@ import grinch
 from commands import run_command
 from grinch.legacy import convert
 from grinch.store import DamagedStore
-from killing import kills
+from store.made import die_after, execute, files, overwrite, points
 
 N = 40
-
-
-def points(n=N, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, 3)).astype(np.float32)
-
-
-def files(folder: Path):
-    """Every file below a folder: its bytes, and when it was last written to."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "store"
     with grinch.open(folder, n_clusters=4) as store:
-        store.insert(points(), ids=[f"p{i}" for i in range(N)], payload=[{"n": i} for i in range(N)])
+        store.insert(points(N), ids=[f"p{i}" for i in range(N)], payload=[{"n": i} for i in range(N)])
         store.remove(["p3"])
     (folder / "my notes.txt").write_text("mine")
     return folder
@@ -46,26 +34,6 @@ def made(tmp_path_factory):
 def folder(made, tmp_path):
     shutil.copytree(made, tmp_path / "store")
     return tmp_path / "store"
-
-
-def drop_table(path):
-    with sqlite3.connect(path) as connection:
-        connection.execute("drop table points")
-    connection.close()
-
-
-def of_another_program(path):
-    path.unlink()
-    with sqlite3.connect(path) as connection:
-        connection.execute("create table about (name text, value text)")
-        connection.execute("insert into about values ('what', 'bookmarks')")
-    connection.close()
-
-
-def overwrite(path, start, data):
-    with open(path, "r+b") as file:
-        file.seek(start)
-        file.write(data)
 
 
 DAMAGE = {
@@ -79,8 +47,8 @@ DAMAGE = {
     "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
     "first page of zeros": lambda path: overwrite(path, 0, bytes(4096)),
     "header, then zeros": lambda path: overwrite(path, 100, bytes(path.stat().st_size - 100)),
-    "a table dropped": drop_table,
-    "of another program": of_another_program,
+    "a table dropped": lambda path: execute(path, "drop table points"),
+    "of another program": lambda path: (path.unlink(), execute(path, "create table about (name text, value text)")),
 }
 REFUSED = r"store/store\.sqlite is damaged: .* from a backup, or .*: grinch store recover .*/store NEW$"
 
@@ -138,11 +106,7 @@ def test_what_is_in_the_log_outlasts_an_emptied_database(tmp_path):
     """SQLite deletes the log beside an empty file."""
     folder = tmp_path / "store"
 
-    def write_and_die():
-        grinch.open(folder).insert(points())
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
+    die_after(lambda: grinch.open(folder).insert(points(N)))
     whole = files(folder)
     os.truncate(folder / "store.sqlite", 0)
     before = files(folder)
@@ -158,9 +122,7 @@ def test_what_is_in_the_log_outlasts_an_emptied_database(tmp_path):
 
 def test_damage_that_is_found_late_changes_nothing(folder):
     """Not in the header, but where the snapshot is named, or in the snapshot: after the lock is taken."""
-    with sqlite3.connect(folder / "store.sqlite") as connection:
-        connection.execute("update about set value = '\"snapshot-7-00000000.grinch\"' where name = 'snapshot'")
-    connection.close()
+    execute(folder / "store.sqlite", "update about set value = '\"snapshot-7.grinch\"' where name = 'snapshot'")
     data = {name: content for name, (content, _) in files(folder).items()}
     for readonly in (False, True):
         with pytest.raises(DamagedStore, match=r"store\.sqlite is damaged: the checksum of a row in 'about'"):
@@ -172,14 +134,13 @@ def test_damage_beside_the_log_of_a_writer_that_died_changes_nothing(tmp_path):
     """The log stays as it is; only once all is read would it become a part of the database."""
     folder = tmp_path / "store"
 
-    def write_and_die():
+    def work():
         store = grinch.open(folder)
-        store.insert(points())
+        store.insert(points(N))
         store.snapshot()
         store.insert(points(5, 1))
-        os.kill(os.getpid(), signal.SIGKILL)
 
-    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
+    die_after(work)
     overwrite(next(folder.glob("snapshot-*")), 4096, b"damaged")
     before = files(folder)
     assert before["store.sqlite-wal"][0]
@@ -205,22 +166,19 @@ def test_a_reader_leaves_a_store_as_it_found_it(folder, is_shared):
     assert files(folder) == before
 
 
-def test_a_file_that_is_called_like_our_lock_is_not_emptied(tmp_path):
-    (tmp_path / "writer.lock").write_text("the author's lock")
-    with pytest.raises(FileExistsError, match="is not empty and has no store in it"):
-        grinch.open(tmp_path)
-    assert (tmp_path / "writer.lock").read_text() == "the author's lock"
-
-
-def test_a_reader_may_say_how_it_would_cut_a_new_store(folder):
-    with grinch.open(folder, readonly=True, n_clusters=7) as store:
-        assert len(store.clusters()) == 4
-
-
-def test_a_folder_with_hidden_files_can_hold_a_store(tmp_path):
-    (tmp_path / ".DS_Store").write_bytes(b"mine")
-    grinch.open(tmp_path).close()
-    assert (tmp_path / ".DS_Store").read_bytes() == b"mine"
+@pytest.mark.parametrize("name", ["writer.lock", "thesis.txt", ".DS_Store"])
+def test_a_store_is_made_beside_hidden_files_alone(tmp_path, name):
+    (tmp_path / name).write_text("years of work")
+    if name.startswith("."):
+        grinch.open(tmp_path, n_clusters=4).close()
+        # A reader may say how it would cut a new store.
+        grinch.open(tmp_path, readonly=True, n_clusters=7).close()
+    else:
+        with pytest.raises(FileExistsError, match="is not empty and has no store in it"):
+            grinch.open(tmp_path)
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        grinch.open(tmp_path / name)
+    assert (tmp_path / name).read_text() == "years of work"
 
 
 # What is deleted ------------------------------------------------------------------------------------------------------

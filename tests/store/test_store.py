@@ -7,62 +7,24 @@ import signal
 import sqlite3
 import threading
 import time
-import warnings
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.datasets import gaussian_mixture
 from grinch.saving import container
 from grinch.store import DamagedStore, StoreLocked, snapshots
 from grinch.store.database import Database
 from grinch.store.snapshots import KIND, read_snapshot
 from killing import kills
+from store.made import execute, names, points, same_tree, similar
 
 
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path / "news"
-
-
-def points(n: int, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(8, 6)) * 4
-    return (centres[rng.integers(8, size=n)] + rng.normal(size=(n, 6))).astype(np.float32)
-
-
-def names(n: int, start: int = 0):
-    return [f"p{i}" for i in range(start, start + n)]
-
-
-def same_tree(one, other):
-    assert one.n_leaves == other.n_leaves
-    np.testing.assert_array_equal(one.child_pairs(), other.child_pairs())
-    np.testing.assert_array_equal(one.scores, other.scores)
-
-
-def test_goes_on_where_it_was(folder):
-    X = points(300)
-    with grinch.open(folder, linkage="average") as store:
-        assert store.insert(X[:100], ids=names(100), payload=[{"i": i} for i in range(100)]) == 1
-        assert store.insert(X[100:150], ids=names(50, 100)) == 2
-    with grinch.open(folder) as store:
-        assert store.version == 2
-        assert store.remove(["p3", "p120"]) == 3
-        assert store.update(["p5"], X[299:300]) == 4
-        store.insert(X[150:200], ids=names(50, 150))
-    with grinch.open(folder) as store:
-        model = Grinch().partial_fit(X[:100]).partial_fit(X[100:150]).remove([3, 120])
-        model.update([5], X[299:300]).partial_fit(X[150:200])
-        same_tree(store.tree, model.tree_)
-        assert store.ids == [f"p{i}" for i in model.ids_]
-        assert store.payload(["p7", "p150"]) == [{"i": 7}, None]
-        np.testing.assert_array_equal(store.vectors(["p5", "p6"]), X[[299, 6]])
-        store.check()
 
 
 def test_no_ids_are_running_numbers(folder):
@@ -124,7 +86,9 @@ def test_batch_sent_again_changes_nothing(folder):
         (lambda s, X: s.update(["p1"]), "X or payload"),
         (lambda s, X: s.update(["p1"], X[:2]), "a row for each of the 1"),
         (lambda s, X: s.label(10**6, "x"), "see clusters"),
-        (lambda s, X: s.label(0, ""), "name must be a text"),
+        *((lambda s, X, name=name: s.label(0, name), "name must be") for name in ("\ud800", "", 7)),
+        *((lambda s, X, name=name: s.add_cut(name), "name must be") for name in ("\ud800", "", 7)),
+        (lambda s, X: s.insert(X[:1], ids=["a"], columns=list("bacdef")), "columns"),
         (lambda s, X: s.labels("nope"), "cut must be one of 'default'"),
         (lambda s, X: s.add_cut("default", n_clusters=3), "no cut is called by yet"),
         (lambda s, X: s.drop_cut("default"), "every store has"),
@@ -135,7 +99,7 @@ def test_batch_sent_again_changes_nothing(folder):
 def test_refused_changes_nothing(folder, change, why):
     X = points(40)
     with grinch.open(folder) as store:
-        store.insert(X[:20], ids=names(20))
+        store.insert(X[:20], ids=names(20), columns=list("abcdef"))
         before = store.tree
         with pytest.raises(ValueError, match=why):
             change(store, X)
@@ -150,7 +114,14 @@ def test_settings_stay(folder):
     with grinch.open(folder, linkage="ward", n_clusters=3) as store:
         assert store.info()["n_neighbors"] == 10
         assert len(store.clusters()) == 3
-    for wrong in ({"linkage": "average"}, {"n_neighbors": 7}, {"n_clusters": 4}, {"dtype": "float64"}):
+    for wrong in (
+        {"linkage": "average"},
+        {"linkage": similar},
+        {"linkage": Odd(), "readonly": True},
+        {"n_neighbors": 7},
+        {"n_clusters": 4},
+        {"dtype": "float64"},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             grinch.open(folder, **wrong)
     with pytest.raises(ValueError, match="linkage must be one of"):
@@ -188,34 +159,6 @@ def test_only_one_writes_and_it_is_named(folder):
     grinch.open(folder).close()
 
 
-def test_readers_see_what_is_committed(folder):
-    X = points(300)
-    with grinch.open(folder) as writer:
-        writer.insert(X[:100], ids=names(100))
-        with grinch.open(folder, readonly=True) as reader:
-            assert reader.version == 1
-            writer.insert(X[100:200], ids=names(100, 100))
-            writer.remove(["p0"])
-            writer.label(int(writer.labels()[0]), "mine")
-            assert (reader.version, len(reader), len(reader.ids)) == (1, 100, 100)
-            assert reader.refresh() == 4
-            same_tree(reader.tree, writer.tree)
-            assert reader.clusters() == writer.clusters()
-            assert reader.changes() == writer.changes()
-            writer.refine()
-            writer.insert(X[200:], ids=names(100, 200))
-            assert reader.refresh() == 6
-            same_tree(reader.tree, writer.tree)
-            writer.compact()
-            assert reader.refresh() == 7
-            same_tree(reader.tree, writer.tree)
-            np.testing.assert_array_equal(reader.vectors(["p250"]), X[[250]])
-            with pytest.raises(PermissionError, match="readonly=True"):
-                reader.insert(X[:1], ids=["x"])
-    with pytest.raises(FileNotFoundError, match="no store to read"):
-        grinch.open(folder / "none", readonly=True)
-
-
 def test_closed_is_closed(folder):
     store = grinch.open(folder)
     store.insert(points(10))
@@ -226,28 +169,6 @@ def test_closed_is_closed(folder):
     with pytest.raises(RuntimeError, match="is closed"):
         len(store)
     assert "closed" in repr(store)
-
-
-def test_folder_of_something_else_is_refused(tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match="not empty"):
-        grinch.open(tmp_path)
-    with pytest.raises(NotADirectoryError, match="is a file"):
-        grinch.open(tmp_path / "thesis.txt")
-
-
-def test_refinement_is_kept(folder):
-    X, _ = gaussian_mixture(400, n_classes=20)
-    with grinch.open(folder) as store:
-        store.insert(X[:300])
-        store.refine()
-        refined = store.tree
-        store.insert(X[300:])
-        last = store.tree
-    with grinch.open(folder, readonly=True) as store:
-        same_tree(store.tree, last)
-        store.check()
-    same_tree(Grinch().partial_fit(X[:300]).refine().tree_, refined)
 
 
 def test_compacting_leaves_nothing_of_removed_points(folder):
@@ -315,36 +236,6 @@ def test_backup_beside_a_writer(folder, tmp_path):
             assert copy.ids == [f"p{i}" for i in range(len(copy) + 1) if i != 5]
 
 
-def test_snapshots_are_taken_aside(folder, monkeypatch):
-    monkeypatch.setattr(snapshots, "MIN_CHANGED", 50)
-    X = points(1200)
-    with grinch.open(folder) as store:
-        store.insert(X[:800])
-        for start in range(800, 1200, 20):
-            store.insert(X[start : start + 20])
-        store._snapshots.wait()
-        assert 0 <= store.info()["operations_since_snapshot"] < 21
-        # As if the process had died here.
-        model = Grinch().partial_fit(X[:800])
-        for start in range(800, 1200, 20):
-            model.partial_fit(X[start : start + 20])
-        with grinch.open(folder, readonly=True) as reader:
-            same_tree(reader.tree, model.tree_)
-            reader.check()
-    assert sum(path.name.startswith("snapshot-") for path in folder.iterdir()) == 1
-    assert {path.name.split("-")[0] for path in folder.iterdir()} == {
-        "snapshot",
-        "vectors",
-        "store.sqlite",
-        "writer.lock",
-    }
-
-
-def similar(a, b):
-    """A linkage of the user's own."""
-    return -abs(sum(r["x"] for r in a) / len(a) - sum(r["x"] for r in b) / len(b))
-
-
 def test_records_and_a_linkage_of_ones_own(folder):
     rng = np.random.default_rng(0)
     records = [{"x": float(x), "tags": ("a", i)} for i, x in enumerate(rng.normal(size=60).round(3))]
@@ -365,49 +256,23 @@ def test_records_and_a_linkage_of_ones_own(folder):
 
 
 def fails_at_last(a, b):
-    if any(r == 13 for r in (*a, *b)):
-        raise RuntimeError("no thirteens")
+    if any(r in (13, 14) for r in (*a, *b)):
+        raise KeyboardInterrupt if 14 in (*a, *b) else RuntimeError("no thirteens")
     return -abs(sum(a) / len(a) - sum(b) / len(b))
 
 
-def test_linkage_that_fails_leaves_the_store_as_it_was(folder):
+@pytest.mark.parametrize(("odd", "error"), [(13, ValueError), (14, KeyboardInterrupt)])
+def test_change_that_fails_leaves_the_store_as_it_was(folder, odd, error):
     with grinch.open(folder, linkage=fails_at_last) as store:
         store.insert([1, 2, 5, 7], ids=list("abcd"))
         before = store.tree
-        with pytest.raises(ValueError, match="no thirteens"):
-            store.insert([8, 13, 9], ids=list("efg"))
-        assert store.ids == list("abcd")
-        same_tree(store.tree, before)
+        for change in (lambda: store.insert([8, odd, 9], ids=list("efg")), lambda: store.update(["a", "b"], [3, odd])):
+            with pytest.raises(error, match="no thirteens" if error is ValueError else None):
+                change()
+            assert (store.version, store.ids) == (1, list("abcd"))
+            same_tree(store.tree, before)
         store.insert([8, 9], ids=list("eg"))
         store.check()
-
-
-def damaged(folder: Path) -> None:
-    """Whoever opens and checks the store gets an error that says what is wrong."""
-    with pytest.raises(DamagedStore), grinch.open(folder) as store:
-        store.check()
-
-
-@pytest.mark.parametrize("part", ["snapshot", "vectors", "store.sqlite"])
-@pytest.mark.parametrize("how", ["cut in half", "emptied", "a bit flipped", "gone", "noise"])
-def test_damage_is_named(folder, part, how):
-    with grinch.open(folder) as store:
-        store.insert(points(100), ids=names(100), payload=names(100))
-    path = next(path for path in folder.iterdir() if path.name.startswith(part))
-    data = bytearray(path.read_bytes())
-    if how == "cut in half":
-        path.write_bytes(data[: len(data) // 2])
-    elif how == "emptied":
-        path.write_bytes(b"")
-    elif how == "gone":
-        path.unlink()
-    elif how == "noise":
-        path.write_bytes(np.random.default_rng(0).bytes(len(data)))
-    else:
-        where = np.flatnonzero(np.frombuffer(data, np.uint8))
-        data[where[len(where) // 2]] ^= 16
-        path.write_bytes(data)
-    damaged(folder)
 
 
 def test_hostile_names_are_refused(folder):
@@ -422,27 +287,6 @@ def test_hostile_names_are_refused(folder):
         with closing(Database(folder, readonly=False)) as database:
             database.set(name, before)
     with grinch.open(folder) as store:
-        store.check()
-
-
-def test_later_format_is_refused(folder):
-    grinch.open(folder).close()
-    connection = sqlite3.connect(folder / "store.sqlite")
-    connection.execute("update about set value = '99' where name = 'format'")
-    connection.commit()
-    connection.close()
-    with pytest.raises(DamagedStore, match="later version"):
-        grinch.open(folder)
-
-
-def test_dead_writer_is_taken_over(folder):
-    def write_and_die():
-        grinch.open(folder).insert(points(50))
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert os.waitpid(kills.fork(write_and_die), 0)[1] == signal.SIGKILL
-    with grinch.open(folder) as store:
-        assert (store.version, len(store)) == (1, 50)
         store.check()
 
 
@@ -466,17 +310,6 @@ def test_names_stay_with_clusters(folder):
         store.drop_cut("fine")
         assert set(store.cuts()) == {"default"}
         store.check()
-
-
-def test_predict_says_ids(folder):
-    X = points(300)
-    with grinch.open(folder, n_clusters=8) as store:
-        store.insert(X[:200])
-        store.remove(range(10))
-        model = Grinch(n_clusters=8).partial_fit(X[:200]).remove(range(10))
-        expected, labels = model.labels_, store.labels()
-        by_number = {int(number): int(labels[np.argmax(expected == number)]) for number in np.unique(expected)}
-        assert store.predict(X[200:]).tolist() == [by_number[k] for k in model.predict(X[200:]).tolist()]
 
 
 class Odd:
@@ -532,15 +365,6 @@ def test_ids_are_of_one_kind(folder):
         assert store.insert(X[5:7], ids=np.array([6, 7], np.uint8)) == 2
 
 
-def test_columns_are_compared(folder):
-    X = points(20)[:, :3]
-    with grinch.open(folder) as store:
-        store.insert(X[:5], columns=["a", "b", "c"])
-        with pytest.raises(ValueError, match="columns"):
-            store.insert(X[5:], columns=["b", "a", "c"])
-        assert store.insert(X[5:], columns=["a", "b", "c"]) == 2
-
-
 def test_cut_that_is_added_is_born(folder):
     with grinch.open(folder) as store:
         store.insert(points(60))
@@ -550,79 +374,7 @@ def test_cut_that_is_added_is_born(folder):
         assert {c.cluster: c.size for c in born} == {k: len(some) for k, some in store.clusters("fine").items()}
 
 
-def test_backup_keeps_the_holes(folder, tmp_path):
-    with grinch.open(folder) as store:
-        store.insert(points(300))
-        store.insert(points(300, 1))
-        store.snapshot()
-        store.backup(tmp_path / "copy")
-        mine = store.info()["bytes"]["snapshot"]
-    with grinch.open(tmp_path / "copy", readonly=True) as copy:
-        assert copy.info()["bytes"]["snapshot"] <= 1.2 * mine + 2**20
-        copy.check()
-
-
-def test_linkage_cannot_change(folder):
-    with grinch.open(folder, linkage="ward") as store:
-        store.insert(points(10))
-    with pytest.raises(ValueError, match="linkage"):
-        grinch.open(folder, linkage=similar)
-    with pytest.raises(ValueError, match="linkage"):
-        grinch.open(folder, linkage=Odd(), readonly=True)
-    with grinch.open(folder) as store:
-        store.check()
-
-
-def test_interrupted_change_is_none(folder, monkeypatch):
-    X = points(600)
-    with grinch.open(folder, linkage="ward") as store:
-        store.insert(X[:200], ids=names(200))
-        before = store.tree
-        real, calls = Grinch._insert, []
-
-        def interrupted(self, rows):
-            calls.append(len(rows))
-            real(self, rows[: len(rows) // 2])
-            raise KeyboardInterrupt
-
-        for change in (
-            lambda: store.insert(X[200:400], ids=names(200, 200)),
-            lambda: store.update(["p3", "p4"], X[500:502]),
-        ):
-            monkeypatch.setattr(Grinch, "_insert", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                change()
-            monkeypatch.setattr(Grinch, "_insert", real)
-            assert store.version == 1
-            same_tree(store.tree, before)
-        assert calls == [200, 2]
-        assert store.insert(X[200:400], ids=names(200, 200)) == 2
-        store.check()
-
-
 # What an attacker found ---------------------------------------------------------------------------------------------
-
-
-def test_fork_cannot_use_the_store(folder):
-    with grinch.open(folder) as store:
-        store.insert(points(20))
-        read, write = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
-        if pid == 0:
-            try:
-                store.insert(points(5))
-                os.write(write, b"inserted")
-            except RuntimeError as error:
-                store.close()
-                os.write(write, str(error).encode())
-            finally:
-                os._exit(0)
-        os.waitpid(pid, 0)
-        assert b"is a fork" in os.read(read, 1000)
-        assert store.insert(points(5)) == 2
-        store.check()
 
 
 def test_lock_that_was_taken_away(folder):
@@ -638,37 +390,6 @@ def test_lock_that_was_taken_away(folder):
     with pytest.raises(StoreLocked):
         first.insert(points(7))
     first._release()
-
-
-def test_lock_is_given_back_beside_forks(folder):
-    store = grinch.open(folder)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        time.sleep(20)
-        os._exit(0)
-    store.close()
-    grinch.open(folder).close()
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
-
-
-def test_vectors_that_are_gone_are_missed_at_once(folder):
-    with grinch.open(folder) as store:
-        store.insert(points(100))
-    path = next(folder.glob("vectors-*"))
-    data = path.read_bytes()
-    for left in (b"", data[:-24]):
-        path.write_bytes(left)
-        with pytest.raises(DamagedStore, match=path.name):
-            grinch.open(folder)
-    path.unlink()
-    with pytest.raises(DamagedStore, match=path.name):
-        grinch.open(folder)
-    path.write_bytes(data)
-    with grinch.open(folder) as store:
-        store.check()
 
 
 def test_damage_does_not_get_right_checksums(folder, monkeypatch):
@@ -690,6 +411,21 @@ def test_damage_does_not_get_right_checksums(folder, monkeypatch):
         store.close()
     with pytest.raises(DamagedStore, match="means"):
         grinch.open(folder, readonly=True).check()
+
+
+@pytest.mark.parametrize("part", ["snapshot", "vectors"])
+def test_files_that_are_gone_or_too_short_are_missed_at_once(folder, part):
+    with grinch.open(folder) as store:
+        store.insert(points(100))
+    path = next(folder.glob(f"{part}-*"))
+    data = path.read_bytes()
+    for harm in (path.unlink, lambda: path.write_bytes(b""), lambda: path.write_bytes(data[:-24])):
+        harm()
+        with pytest.raises(DamagedStore, match=path.name):
+            grinch.open(folder)
+    path.write_bytes(data)
+    with grinch.open(folder) as store:
+        store.check()
 
 
 def test_files_of_another_store_are_refused(tmp_path):
@@ -723,50 +459,62 @@ def test_crafted_snapshots_are_refused(folder, tmp_path, what):
         grinch.open(folder)
 
 
-def test_triggers_are_refused(folder):
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("create trigger t after insert on operations begin delete from points; end", "trigger"),
+        ("update about set value = '99' where name = 'format'", "later version"),
+    ],
+)
+def test_databases_that_no_store_writes_are_refused(folder, query, why):
     with grinch.open(folder) as store:
         store.insert(points(10), ids=names(10))
-    connection = sqlite3.connect(folder / "store.sqlite")
-    connection.execute("create trigger t after insert on operations begin delete from points; end")
-    connection.commit()
-    connection.close()
-    with pytest.raises(DamagedStore, match="trigger"):
+    execute(folder / "store.sqlite", query)
+    with pytest.raises(DamagedStore, match=why):
         grinch.open(folder)
 
 
-def test_odd_names_are_refused(folder):
-    with grinch.open(folder, n_clusters=np.int64(3)) as store:
-        store.insert(points(30))
-        for name in ("\ud800", "", 7):
-            with pytest.raises(ValueError, match="name must be"):
-                store.add_cut(name)
-            with pytest.raises(ValueError, match="name must be"):
-                store.label(0, name)
-        store.add_cut("half", threshold=np.float32(0.5))
-        store.insert(points(30, 1), payload=[{"a": 1, "b": 2}] * 30)
-        store.check()
+def test_interrupt_as_a_transaction_begins(folder, monkeypatch):
+    armed, real = [], sqlite3.connect
 
+    class Interrupted(sqlite3.Connection):
+        def execute(self, query, *values):
+            found = super().execute(query, *values)
+            if query == "begin immediate" and armed:
+                raise armed.pop()
+            return found
 
-def test_interrupt_as_a_transaction_begins(folder):
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: real(*given, factory=Interrupted, **named))
     with grinch.open(folder) as store:
         store.insert(points(10))
-        real = store._database._connection
-
-        class Interrupted:
-            def __getattr__(self, name):
-                return getattr(real, name)
-
-            def execute(self, query, *values):
-                found = real.execute(query, *values)
-                if query == "begin immediate":
-                    raise KeyboardInterrupt
-                return found
-
-        store._database._connection = Interrupted()
+        armed.append(KeyboardInterrupt)
         with pytest.raises(KeyboardInterrupt):
             store.insert(points(3))
-        store._database._connection = real
         assert store.insert(points(3)) == 2
+
+
+def test_forks_cannot_use_the_store_and_do_not_hold_its_lock(folder):
+    store = grinch.open(folder)
+    store.insert(points(20))
+    read, write = os.pipe()
+
+    def use():
+        try:
+            store.insert(points(5))
+            os.write(write, b"inserted")
+        except RuntimeError as error:
+            store.close()
+            os.write(write, str(error).encode())
+        time.sleep(20)
+
+    pid = kills.fork(use)
+    assert b"is a fork" in os.read(read, 1000)
+    assert store.insert(points(5)) == 2
+    store.check()
+    store.close()
+    grinch.open(folder).close()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def test_snapshot_that_cannot_be_begun_fails_no_change(folder, monkeypatch):
@@ -782,11 +530,23 @@ def test_snapshot_that_cannot_be_begun_fails_no_change(folder, monkeypatch):
         assert len(store) == 100
 
 
-def test_nothing_is_left_beside_background_snapshots(folder, monkeypatch):
+def test_background_snapshots_leave_nothing_behind(folder, monkeypatch):
     monkeypatch.setattr(snapshots, "MIN_CHANGED", 1)
     monkeypatch.setattr(snapshots, "CHANGED_SHARE", 0.0)
     with grinch.open(folder) as store:
         for seed in range(4):
             store.insert(points(30, seed))
             store.refine()
-    assert len(list(folder.glob("snapshot-*"))) == 1
+        store.insert(points(30, 9))
+        store.check()  # waits for the snapshot
+        assert store.info()["operations_since_snapshot"] == 0
+        with grinch.open(folder, readonly=True) as reader:
+            same_tree(reader.tree, store.tree)
+            reader.check()
+            with pytest.raises(PermissionError, match="readonly=True"):
+                reader.insert(points(1))
+    assert sorted(path.name.split("-")[0] for path in folder.iterdir()) == [
+        *("snapshot", "store.sqlite", "vectors", "writer.lock")
+    ]
+    with pytest.raises(FileNotFoundError, match="no store to read"):
+        grinch.open(folder / "none", readonly=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,12 +15,17 @@ import scipy.sparse
 import grinch
 from effort import trials
 from grinch.datasets import gaussian_mixture
+from grinch.store.row_files import stacked
 from grinch.store.state import StoreState
 from sparse_data import sparse_groups
-from threads import SECONDS, Call, wait_until
+from threads import Call, held, wait_until
 
 CHANGES = ("apply", "adopt", "refine", "compact")
 QUICK = 50
+
+
+def ids_of(start, stop=None, step=1):
+    return [f"p{i}" for i in (range(start) if stop is None else range(start, stop, step))]
 
 
 def near(a, b):
@@ -34,10 +42,6 @@ def data(kind):
         return {"n_clusters": 6}, S, scipy.sparse.vstack([S[:5] * 2, S[300:305]], format="csr")
     numbers = [round(float(x), 3) for x in np.random.default_rng(0).normal(size=150) * 9]
     return {"linkage": near, "threshold": -2.0}, numbers, [0.1, -7.5, 30.0]
-
-
-def ids_of(*numbers):
-    return [f"p{i}" for i in range(*numbers)]
 
 
 def operations(points):
@@ -211,7 +215,7 @@ def test_readers_see_whole_versions_and_change_nothing(kind, tmp_path, meanwhile
             before = [sum(reader.versions.values()) for reader in readers]
             for reader in readers:
                 reader.more_rounds(2)
-            assert all(reader.latest == store._now().version - 1 for reader in readers)
+            assert all(reader.latest == store.version - 1 for reader in readers)
             waited.append([sum(reader.versions.values()) - n for reader, n in zip(readers, before, strict=True)])
 
         for reader in readers:
@@ -254,7 +258,7 @@ def test_a_linkage_in_python_places_when_the_change_is_done(tmp_path, meanwhile)
             # All else does not wait.
             assert Call(lambda: store.labels().tolist()).result() == old
             assert Call(lambda: len(store)).result() == 60
-            wait_until(lambda: len(store._gate._queue) == 2)
+            time.sleep(0.05)
             assert all(call.is_alive() for call in calls)
 
         meanwhile.append(ask)
@@ -284,86 +288,42 @@ def test_a_reader_of_a_store_that_is_written_in_this_process_refreshes(tmp_path,
             reader.end()
 
 
-class Holder:
-    """A thread that has the view of a version and does not let go of it."""
-
-    def __init__(self, store):
-        self._asked, self._answered = threading.Semaphore(0), threading.Semaphore(0)
-        self._question, self._answer, self._has_view = None, None, threading.Event()
-        self._call = Call(lambda: self._hold(store))
-        assert self._has_view.wait(SECONDS)
-
-    def _hold(self, store):
-        with store.view(placing=True) as view:
-            self._has_view.set()
-            while self._asked.acquire(timeout=SECONDS) and self._question is not None:
-                self._answer = self._question(view)
-                self._answered.release()
-
-    def ask(self, question):
-        self._question = question
-        self._asked.release()
-        while not self._answered.acquire(timeout=0.01):
-            if not self._call.is_alive():
-                self._call.result()
-        return self._answer
-
-    def end(self):
-        self._question = None
-        self._asked.release()
-        self._call.result()
-
-
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("ids", [None, "text"])
 def test_a_view_shows_rows_as_they_were(kind, ids, tmp_path, meanwhile):
     """Whatever happens to them later: in its own change, and in those after it."""
     given, points, queries = data(kind)
     rows, names = points[:200], ids_of(200) if ids else list(range(200))
-    payload = [{"n": i} for i in range(200)]
-    holders = []
-    with grinch.open(tmp_path / "store", **given) as store:
-        store.insert(rows, names if ids else None, payload)
-        expected = {
-            "vectors": bits(rows),
-            "payload": payload,
-            "ids": names,
-            "tree": tree_bits(store.tree),
-            "labels": bits(store.labels()),
-            "predict": bits(store.predict(queries)),
-            "rows_at": bits(rows[[5, 3]]),
-        }
+    views = []
+    with grinch.open(tmp_path / "store", **given) as store, ExitStack() as stack:
+        store.insert(rows, names if ids else None, [{"n": i} for i in range(200)])
 
         def seen(view):
-            return {
-                "vectors": bits(view.vectors(names)),
-                "payload": view.payload(names),
-                "ids": view.ids,
-                "tree": tree_bits(view.tree),
-                "labels": bits(view.labels()),
-                "predict": bits(view.predict(queries)),
-                "rows_at": bits(view.rows_at(np.array([5, 3]))),
-            }
+            rows_at = bits(view.rows_at(np.array([5, 3])))
+            return seen_in(view, queries) | {"rows": bits(view.vectors(names)), "at": rows_at}
 
-        meanwhile.append(lambda: holders or holders.append(Holder(store)))
+        with store.view(placing=True) as view:
+            expected = seen(view)
+        enter = partial(stack.enter_context, held(lambda: store.view(placing=True)))
+        meanwhile.append(lambda: views or views.append(enter()[1]))
         # The view is taken in the middle of this.
         store.update(names[:50], points[200:250], ["new"] * 50)
-        (holder,) = holders
-        assert holder.ask(seen) == expected
-        store.remove(names[3:60])
-        assert holder.ask(seen) == expected
-        # Much more than there was: arrays grow, and the file is mapped again.
-        store.insert(points[250:600], ids_of(250, 600) if ids else None)
-        store.update(names[100:150], points[60:110])
-        assert holder.ask(seen) == expected
-        store.refine()
-        store.compact()
-        assert holder.ask(seen) == expected
+        (view,) = views
+        assert seen(view) == expected
+        for change in (
+            lambda: store.remove(names[3:60]),
+            # Much more than there was: arrays grow, and the file is mapped again.
+            lambda: store.insert(points[250:600], ids_of(250, 600) if ids else None),
+            lambda: store.update(names[100:150], points[60:110]),
+            store.refine,
+            store.compact,
+        ):
+            change()
+            assert seen(view) == expected
         assert bits(store.vectors(names[:3])) == bits(points[200:203])
-        assert bits(store.vectors(names[100:150])) == bits(points[60:110])
-        assert bits(store.vectors(names[60:100])) == bits(rows[60:100])
+        assert bits(store.vectors(names[60:150])) == bits(stacked([rows[60:100], points[60:110]]))
         assert store.payload(names[:2]) == ["new", "new"]
         with pytest.raises(ValueError, match="is not there"):
             store.vectors(names[3:4])
-        holder.end()
+        stack.close()
         store.check()

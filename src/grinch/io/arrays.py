@@ -22,7 +22,7 @@ SPARSE_ARRAYS = {"format", "shape", "data", "indices", "indptr", "row", "col", "
 
 
 class Header(NamedTuple):
-    """What an array says of itself."""
+    """Shape and type of an array, from its header."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

@@ -81,7 +81,7 @@ def not_utf8(what: str, path: Path, error: UnicodeDecodeError, where: str = "") 
 def _check_columns(names: list[str], file: str) -> None:
     twice, times = Counter(names or [""]).most_common(1)[0]
     if times > 1:
-        raise FileError(f"FILE {file!r} has more than one column {shown(twice)}; rename or delete all but one")
+        raise FileError(f"FILE {file!r} has more than one column {shown(twice)}; rename or delete the others")
 
 
 # Rows -----------------------------------------------------------------------------------------------------------------

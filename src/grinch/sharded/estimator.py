@@ -51,7 +51,7 @@ from grinch.tree import Tree
 
 # What a model in memory takes of each point besides its vector and the summaries of nodes, in bytes.
 BYTES_PER_POINT, TIMES_THE_VECTORS = 400, 3.2
-# Up to so many points, neighbours are found in this process before workers would have started.
+# Up to this many points, this process finds neighbours before workers would have started.
 MOST_HERE = 20_000
 NOT_BUILT_BY = (*CUT_BY, "verbose")
 STORED_AS = ("linkage", "metric", "mode", "n_neighbors", "search", "n_clusters", "threshold", "cut", "layer")
@@ -264,7 +264,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
         stamp = digest(repr((grinch.__version__, rows.stamp, n_shards, size, seed, self.repair, _named(built_by))))
         return Job(stages_folder(folder, stamp), rows, model, n_shards, size, seed, bool(self.repair), stamp)
 
-    # What was found -----------------------------------------------------------------------------------------------
+    # Results ------------------------------------------------------------------------------------------------------
 
     @property
     def tree_(self) -> Tree:
@@ -296,7 +296,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
 
     @property
     def folder_(self) -> Path:
-        """Where the run is kept."""
+        """The folder of the run."""
         return self._check_fitted().job.home
 
     @property
@@ -314,7 +314,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
 
     @property
     def n_clusters_(self) -> int:
-        """How many flat clusters there are in ``labels_``."""
+        """The number of flat clusters in ``labels_``."""
         return int(self.labels_.max(initial=-1)) + 1
 
     @property
@@ -324,7 +324,7 @@ refine_passes, shuffle, random_state, check_linkage, verbose
 
     @property
     def layer_persistence_(self) -> npt.NDArray[np.float64]:
-        """How long the clusters of each layer last, from 0 to 1."""
+        """The persistence of the clusters of each layer, from 0 to 1."""
         return np.array([layer.persistence for layer in self._layers()])
 
     def _layers(self) -> list[cuts.Layer]:

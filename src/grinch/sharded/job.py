@@ -25,7 +25,7 @@ from grinch.tree.links import NO_LIMIT
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where the stages of a run are: below the folder that was asked for (``home``), in one of their own."""
+    """The folder of the stages of a run, one of their own below the folder that was asked for (``home``)."""
 
     folder: Path
 
@@ -62,7 +62,7 @@ class Job(RunFolder):
 
     @property
     def is_exact(self) -> bool:
-        """Whether trees carry the guarantee of the paper's theorem, which the whole is to keep."""
+        """True if trees carry the guarantee of the paper's theorem, which the whole is to keep."""
         rules = self.rules
         return rules.graft and not rules.single_search and rules.graft_cap == NO_LIMIT
 
@@ -124,7 +124,7 @@ def clear_others(home: Path, stamp: str) -> None:
 def alone_in(folder: Path) -> Iterator[None]:
     """Keep others out of the folder of a run: two fits that write over each other's files would mix their results.
 
-    Who is in it already goes on. Where files cannot be locked, nobody is kept out.
+    A thread that is in it already goes on. Where files cannot be locked, nobody is kept out.
     """
     folder, thread = folder.absolute(), threading.get_ident()
     if _held.get(folder) == thread:
@@ -154,14 +154,14 @@ def alone_in(folder: Path) -> Iterator[None]:
 # Each shard has several branches: the more, the better the shards can be balanced and the more of the sample's tree is
 # kept, but also the more points near borders.
 BRANCHES_PER_SHARD = 4
-# A shard of so many points is built in seconds, so that workers are busy until the end and little is lost with one.
+# A shard of this many points is built in seconds, so that workers are busy until the end and little is lost with one.
 POINTS_PER_SHARD = 125_000
 # Every shard is asked about points of every other: beyond this many, shards become larger instead.
 MOST_SHARDS = 1_024
 # The sample grows with the root of the number of points, 100,000 for a million: one worker builds its tree, and all
 # workers keep it. docs/development/sharded.md has what it takes, and what it is good for.
 LEAST_SAMPLE, SAMPLE_PER_ROOT, MOST_SAMPLE = 20_000, 100, 400_000
-# A branch has so many in any case.
+# The least number of sampled points for each branch.
 SAMPLE_PER_BRANCH = 64
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves in its folder for whoever looks at it later: what it was, ids, and whether it is finished."""
+"""The record of a run in its folder: settings, ids and whether it is finished; and finished runs, opened to look at."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class FinishedRun:
 
     @property
     def labels(self) -> Labels | None:
-        """The flat clusters, if the run was told how many or where."""
+        """The flat clusters, if the run had ``n_clusters`` or ``threshold``."""
         about = self._about
         if about.threshold is not None:
             return cuts.cut_threshold(self.tree, about.threshold)
@@ -192,7 +192,7 @@ class FinishedRun:
 
     @property
     def metric(self) -> str | None:
-        """How vectors are compared: "cosine" or "euclidean"; None for records."""
+        """The metric of vectors, "cosine" or "euclidean"; None for records."""
         return self._about.metric
 
     @cached_property

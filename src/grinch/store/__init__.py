@@ -1,4 +1,4 @@
-"""A clustering that outlives the process: a folder with a tree, its points, and clusters that keep their ids."""
+"""A clustering on disk: a folder with a tree, its points, and clusters with permanent ids."""
 
 from __future__ import annotations
 

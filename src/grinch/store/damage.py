@@ -38,7 +38,7 @@ class EarlierFormat(ValueError):
 
 
 class OtherEngine(ValueError):
-    """A store whose log another engine wrote: doing it again could give another tree."""
+    """A store whose log another engine wrote: replaying it could give another tree."""
 
 
 def damaged(path: Path, why: str) -> DamagedStore:
@@ -62,7 +62,8 @@ def reading(path: Path, *others: type[Exception]) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, (DamagedStore, LinkageError)) or not isinstance(error, (*NO_SENSE, *others)):
             raise
-        raise damaged(path, f"{type(error).__name__}: {error}") from error
+        why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise damaged(path, why) from error
 
 
 def is_full(error: BaseException) -> bool:
@@ -81,7 +82,7 @@ def unusable(path: Path, error: sqlite3.Error) -> OSError | None:
     if code in NOT_NOW:
         return OSError(
             errno.EIO,
-            f"cannot be read or written ({error}); is the folder writable, and does nobody else hold the file?",
+            f"cannot be read or written ({error}); is the folder writable, and does no other process hold the file?",
             str(path),
         )
     return None

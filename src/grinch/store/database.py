@@ -60,7 +60,7 @@ NOT_IN_LOG = ("adopt", "refine", "compact", "recover")
 
 
 class Operation(NamedTuple):
-    """A line of the log: what was done, which rows came with it, and the number of the engine that did it.
+    """An entry of the log: a change, the rows that came with it, and the number of the engine that made it.
 
     Few rows are in the log themselves (``rows``): then one file is on disk sooner than two.
     """
@@ -117,13 +117,13 @@ class Database:
         check_header(self.path)
         self._log = self.path.with_name(BESIDE[0])
         self.is_readonly = readonly
-        # A connection that only reads makes files that it cannot take away.
+        # A connection that only reads makes files that it cannot delete.
         self._leaves_files = readonly and not self._log.exists() and os.access(folder, os.W_OK)
         # Whether all points have been compared with their checksums.
         self._has_compared = False
         mode = "ro" if readonly else "rw"
         if readonly and not os.access(folder, os.W_OK) and not self._log.exists():
-            # Nobody can write here, and SQLite need not make the files by which it would notice.
+            # Nothing can write here, and SQLite need not make the files by which it would notice.
             mode += "&immutable=1"
         self._open(mode)
 
@@ -184,19 +184,19 @@ class Database:
 
     def check_format(self) -> None:
         """Raise unless this is the database of a store that this version can read."""
-        found = dict(self._all("select name, type from sqlite_master"))
-        if found.get("about") == "table":
+        objects = dict(self._all("select name, type from sqlite_master"))
+        if objects.get("about") == "table":
             # First, and without its checksum: a later format may have other tables and checksums.
             row = self._one("select value from about where name = 'format'")
             version = None if row is None else self._parsed("about", row[0])
             check_version(self.path, version)
-        missing = next((table for table in TABLES if found.get(table) != "table"), None)
+        missing = next((table for table in TABLES if objects.get(table) != "table"), None)
         if missing is not None:
             raise damaged(self.path, f"it is not the database of a store, for it has no table {missing!r}")
-        odd = next((name for name, kind in found.items() if kind not in ("table", "index")), None)
+        odd = next((name for name, kind in objects.items() if kind not in ("table", "index")), None)
         if odd is not None:
             # A trigger would run whenever something is written.
-            raise damaged(self.path, f"it has the {found[odd]} {odd!r}, which no store has")
+            raise damaged(self.path, f"it has the {objects[odd]} {odd!r}, which no store has")
         self.get("format")
 
     # Transactions -------------------------------------------------------------------------------------------------
@@ -337,10 +337,6 @@ class Database:
                 raise KnownId from None
             raise
 
-    def file_positions(self, positions: Iterable[int]) -> None:
-        """File points that have neither an id nor a payload yet."""
-        self._write("points", ((p, None, None) for p in positions), "insert or ignore")
-
     def positions_of(self, ids: Sequence[Id]) -> list[int | None]:
         """Return the position of each id; None for those that are not there."""
         rows = [self._row("points", "id", name) for name in ids]
@@ -369,9 +365,9 @@ class Database:
         """Return the ids of all points, by position; if they are trusted, not compared with their checksums."""
         if self._has_compared or is_trusted:
             return [row[0] for row in self._all("select id from points order by position")]
-        found = [row[1] for row in self._rows("points", "order by position")]
+        ids = [row[1] for row in self._rows("points", "order by position")]
         self._has_compared = True
-        return found
+        return ids
 
     def all_positions(self) -> Counts:
         return np.array([row[0] for row in self._all("select position from points order by position")], np.int64)
@@ -382,6 +378,7 @@ class Database:
         self._write("removed", ((name,) for name in ids))
 
     def set_payloads(self, positions: Sequence[int], payloads: Sequence[str | None]) -> None:
+        """Replace payloads, also of points that had neither an id nor a payload, and so no row."""
         self._write("points", zip(positions, self.ids_at(positions), payloads, strict=True))
 
     def payloads_at(self, positions: Iterable[int]) -> list[str | None]:
@@ -409,23 +406,23 @@ class Database:
             "select position, id, payload from points where id like '%' || ? || '%' escape '\\'"
             " or payload like '%' || ? || '%' escape '\\'"
         )
-        found = list[int]()
+        matches = list[int]()
         self._connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 20_000)
         try:
             with self._explained(), closing(self._connection.execute(query, marked)) as cursor:
                 for position, name, payload in cursor:
                     if time.monotonic() > deadline:
-                        return found, False
+                        return matches, False
                     # The name of a field is no text of a point.
                     if _has_text(text.lower(), name, None if payload is None else self._parsed("points", payload)):
-                        found.append(position)
-                    if len(found) == limit:
-                        return found, False
+                        matches.append(position)
+                    if len(matches) == limit:
+                        return matches, False
         except InterruptedError:
-            return found, False
+            return matches, False
         finally:
             self._connection.set_progress_handler(None, 0)
-        return found, True
+        return matches, True
 
     # Records, where points are not vectors ------------------------------------------------------------------------
 
@@ -464,10 +461,10 @@ class Database:
             yield version, name, self._changes_in(records)
 
     def _changes_in(self, text: str) -> list[list[Any]]:
-        found = self._parsed("changes", text)
-        if not isinstance(found, list) or not all(isinstance(one, list) and len(one) == 6 for one in found):
+        changes = self._parsed("changes", text)
+        if not isinstance(changes, list) or not all(isinstance(one, list) and len(one) == 6 for one in changes):
             raise damaged(self.path, f"{text!r:.60} in 'changes' are none")
-        return found
+        return changes
 
     def set_name(self, cut: str, cluster: int, name: str | None) -> None:
         if name is None:
@@ -487,9 +484,9 @@ class Database:
 
     def check(self) -> None:
         """Let SQLite verify the file, and compare all rows with their checksums."""
-        found = self._all("pragma integrity_check")
-        if found != [("ok",)]:
-            raise damaged(self.path, "; ".join(str(row[0]) for row in found[:5]))
+        problems = self._all("pragma integrity_check")
+        if problems != [("ok",)]:
+            raise damaged(self.path, "; ".join(str(row[0]) for row in problems[:5]))
         for table in TABLES:
             for _ in self._rows(table):
                 pass

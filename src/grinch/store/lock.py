@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the system takes back when its holder dies, and that says who holds it."""
+"""Locks: one process writes to a store, and one of its threads, while the others read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import errno
 import json
 import os
 import socket
+import threading
 import time
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 ATTEMPTS = 4
 # What a file system answers that has no locks.
@@ -18,11 +21,11 @@ NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
 class StoreLocked(RuntimeError):
-    """Somebody else is writing to the store."""
+    """Another process is writing to the store."""
 
 
 class WriterLock:
-    """The right to write to a folder, as long as this process lives or until it is given back.
+    """The right to write to a folder, until it is released or this process ends.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -57,13 +60,13 @@ class WriterLock:
             os.pwrite(self._file, json.dumps(about).encode(), 0)
 
     def forget(self) -> None:
-        """In a forked process: the lock is the parent's, and does not outlive it."""
+        """Close the file in a forked process: the lock is the parent's."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def is_ours(self) -> bool:
-        """Whether the lock is still that of the folder: somebody may have taken the file away."""
+        """Return whether the lock is still that of the folder: its file may have been deleted."""
         try:
             return self._file is not None and os.path.samestat(os.fstat(self._file), os.stat(self.path))
         except OSError:
@@ -80,7 +83,7 @@ class WriterLock:
 
 
 def holder(folder: Path) -> dict[str, Any] | None:
-    """Who holds the lock of a folder, or held it when it died: host, pid and since when; None if nobody does."""
+    """Return the host, the pid and the start of the process that holds, or last held, the lock of a folder."""
     try:
         about = json.loads((folder / "writer.lock").read_text() or "null")
         return about if isinstance(about, dict) else None
@@ -89,7 +92,7 @@ def holder(folder: Path) -> dict[str, Any] | None:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether somebody is writing to a folder right now."""
+    """Return whether a process is writing to a folder now."""
     try:
         file = os.open(folder / "writer.lock", os.O_RDWR)
     except OSError:
@@ -114,7 +117,7 @@ def describe(about: dict[str, Any] | None) -> str:
 
 
 def _take_soon(file: int) -> None:
-    """Take the lock; whoever only looks whether it is held has it for an instant."""
+    """Take the lock; try again, for :func:`is_held` holds it for an instant."""
     for _ in range(ATTEMPTS - 1):
         with suppress(OSError):
             return _take(file)
@@ -141,3 +144,116 @@ def _give_back(file: int) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_UN)
+
+
+View = TypeVar("View")
+
+
+class Gate(Generic[View]):
+    """A lock that admits one thread at a time, in the order in which they come.
+
+    The thread inside can publish a view. Until it leaves, readers are given that view and do not wait.
+
+    >>> gate = Gate[str]()
+    >>> def read() -> None:
+    ...     with gate.reading() as view:
+    ...         print(view)
+    >>> with gate.inside():
+    ...     gate.publish("what was there before")
+    ...     reader = threading.Thread(target=read)
+    ...     reader.start()
+    ...     reader.join()
+    what was there before
+    >>> read()
+    None
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queue: deque[object] = deque()
+        self._owner: int | None = None
+        self._writer: int | None = None
+        self._view: View | None = None
+        self._is_asked = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this thread is inside."""
+        return self._owner == threading.get_ident()
+
+    @property
+    def n_waiting(self) -> int:
+        """The number of threads that wait to be let in."""
+        return len(self._queue)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether another thread than the last writer has read since a view was published."""
+        return self._is_asked
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Be the only thread inside, as a writer; a thread that is inside already stays there."""
+        if self.is_ours:
+            yield
+            return
+        self._enter(None)
+        try:
+            self._writer = self._owner
+            yield
+        finally:
+            self._leave()
+
+    def publish(self, view: View) -> None:
+        """Let readers use this view until the thread inside leaves."""
+        with self._changed:
+            self._view, self._is_asked = view, False
+            self._changed.notify_all()
+
+    @contextmanager
+    def reading(self, accepts: Callable[[View], bool] = lambda view: True) -> Iterator[View | None]:
+        """Yield the published view, if the reader accepts it; otherwise None, as the only thread inside."""
+        if self.is_ours:
+            yield None
+            return
+        view = self._enter(accepts)
+        if view is not None:
+            yield view
+            return
+        try:
+            yield None
+        finally:
+            self._leave()
+
+    def withdraw(self) -> None:
+        """Publish nothing any more; readers that have the view keep it."""
+        self._view = None
+
+    def _enter(self, accepts: Callable[[View], bool] | None) -> View | None:
+        """Wait to be the only thread inside; return a published view instead if there is one that ``accepts`` takes."""
+        me, ticket = threading.get_ident(), object()
+
+        def offered() -> View | None:
+            view = self._view
+            return view if accepts is not None and view is not None and accepts(view) else None
+
+        with self._changed:
+            if accepts is not None and me != self._writer:
+                self._is_asked = True
+            self._queue.append(ticket)
+            try:
+                self._changed.wait_for(
+                    lambda: offered() is not None or (self._owner is None and self._queue[0] is ticket)
+                )
+                view = offered()
+                if view is None:
+                    self._owner = me
+                return view
+            finally:
+                self._queue.remove(ticket)
+                self._changed.notify_all()
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._owner = self._view = None
+            self._changed.notify_all()

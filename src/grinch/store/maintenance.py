@@ -72,7 +72,7 @@ ATTEMPTS = 20
 
 
 def back_up(folder: Path, target: Path) -> None:
-    """Copy a store into a new folder, also while somebody writes to it: what is committed when it begins."""
+    """Copy a store into a new folder, also while a process writes to it: what is committed when it begins."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"path must be a new or an empty folder; {str(target)!r} is there")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Names that people give to nodes of a tree, in a small file of their own.
 
-Whoever looks at a store names what they see while another process inserts, so names are not part of the store's log,
-and nobody waits for the writer. A node has no number that stays: it is kept by some of its points, and found again as
-the node that has most of them and little else.
+Names are given in the explorer while another process inserts, so they are not part of the store's log, and giving one
+does not wait for the writer. A node has no permanent number: it is kept by some of its points, and found again as the
+node that has most of them and little else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ Id = int | str
 
 
 class NodeName(NamedTuple):
-    """A name, some of the points of its node, how many it had, and of how many points in all."""
+    """A name, some of the points of its node, the number of points of the node, and that of all points then."""
 
     number: int
     name: str
@@ -56,40 +57,38 @@ class NodeNames:
         self.path = path
 
     def all(self) -> list[NodeName]:
-        """The names that were given, the oldest first."""
+        """Return the names, the oldest first."""
         if not self.path.exists():
             return []
         with self._opened() as connection:
             return _all_in(connection)
 
     def add(self, name: str, points: Sequence[Id], size: int, total: int) -> int:
-        """Give a name to a node with these points; its number."""
+        """Give a name to a node with these points; return its number."""
         row = (check_name(name), _as_json(points), int(size), int(total), time.time())
         with self._opened() as connection, connection:
             connection.execute(TABLE)
-            found = connection.execute("insert into names (name, points, size, total, at) values (?, ?, ?, ?, ?)", row)
-            return int(found.lastrowid or 0)
+            cursor = connection.execute("insert into names (name, points, size, total, at) values (?, ?, ?, ?, ?)", row)
+            return int(cursor.lastrowid or 0)
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Take names away."""
+        """Delete names."""
         if not numbers or not self.path.exists():
             return
         with self._opened() as connection, connection:
             connection.executemany("delete from names where number = ?", ((number,) for number in numbers))
 
     def forget(self, are_there: Callable[[list[Id]], Sequence[bool]]) -> None:
-        """Let nothing be left of points that are gone: ``are_there`` says of some ids which still have a point.
+        """Forget points that were removed: ``are_there`` returns which of some ids still have a point.
 
-        A name with no point left goes, too.
+        A name without any point left is deleted.
         """
         if not self.path.exists():
             return
         with self._opened() as connection, connection:
             connection.execute("begin immediate")
             for given in _all_in(connection):
-                kept = [
-                    point for point, is_there in zip(given.points, are_there(given.points), strict=True) if is_there
-                ]
+                kept = list(compress(given.points, are_there(given.points)))
                 if not kept:
                     connection.execute("delete from names where number = ?", (given.number,))
                 elif len(kept) < len(given.points):
@@ -102,20 +101,20 @@ class NodeNames:
         if not self.path.exists():
             return
         with self._opened() as connection:
-            found = connection.execute("pragma integrity_check").fetchall()
-            if found != [("ok",)]:
-                raise ValueError("; ".join(str(row[0]) for row in found[:5]))
+            problems = connection.execute("pragma integrity_check").fetchall()
+            if problems != [("ok",)]:
+                raise ValueError("; ".join(str(row[0]) for row in problems[:5]))
             _all_in(connection)
 
     def copy_to(self, path: Path) -> None:
-        """A copy of the file, while others may write."""
+        """Copy the file, while others may write."""
         if not self.path.exists():
             return
         with self._opened() as connection, closing(sqlite3.connect(path)) as target:
             connection.backup(target)
 
     def state(self) -> object:
-        """Something that changes whenever a name does; None while there is no file."""
+        """Return a cache key of the names; None while there is no file."""
         try:
             with open(self.path, "rb") as file:
                 # The header of SQLite counts the changes; times of files are too coarse.
@@ -143,10 +142,10 @@ class NodeNames:
 
 
 def _all_in(connection: sqlite3.Connection) -> list[NodeName]:
-    # Somebody may be about to make the table.
+    # Another process may be about to make the table.
     if connection.execute("select 1 from sqlite_master where name = 'names'").fetchone() is None:
         return []
-    rows = connection.execute("select number, name, points, size, total from names order by number").fetchall()
+    rows = connection.execute("select number, name, points, size, total from names order by number")
     return [
         NodeName(number, str(name), _points(text), int(size), int(total)) for number, name, text, size, total in rows
     ]
@@ -164,7 +163,7 @@ def _as_json(points: Sequence[Id]) -> str:
 
 
 def check_name(name: object) -> str:
-    """A name as it can be kept: one line of text."""
+    """Return a name as it can be kept: one line of text."""
     text = " ".join(name.encode("utf-8", "replace").decode("utf-8").split()) if isinstance(name, str) else ""
     if not text:
         raise ValueError(f"name must be a text that is not empty; got {name!r:.60}. None takes a name away")

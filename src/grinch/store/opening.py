@@ -19,14 +19,13 @@ from grinch.estimators.grinch import Grinch
 from grinch.linkage.named import metric_in_full
 from grinch.saving import container
 from grinch.store import inputs
-from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.database import BESIDE, FILE, FORMAT, Database, about_row
 from grinch.store.lock import WriterLock, holder
 from grinch.store.maintenance import back_up
 from grinch.store.queries import DEFAULT_CUT
 from grinch.store.rows import DTYPES, vectors_name
 from grinch.store.snapshots import KIND, OUR_NAMES, snapshot_name
-from grinch.store.state import StoreState
+from grinch.store.state import ClusterTracking, StoreState, how_of
 from grinch.store.store import Store
 
 # A folder with this file has a store of several branches in it, made by grinch before 0.2.
@@ -112,7 +111,7 @@ def open(
     folder.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder)
     try:
-        # Somebody may have made it since.
+        # Another process may have made it since.
         if not is_store(folder):
             # Without a snapshot it is not complete.
             Database.create(folder, {"about": new_about()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._checks import check_count
-from grinch._types import Counts, Floats, Labels
+from grinch._types import Counts, Floats, Labels, Mask
 from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
 from grinch.estimators.checks import placing
@@ -18,10 +19,11 @@ from grinch.saving import disk
 from grinch.store import inputs
 from grinch.store.damage import damaged
 from grinch.store.database import Database, Id, Operation
+from grinch.store.inputs import RowCheck
 from grinch.store.lock import holder, is_held
 from grinch.store.rows import StoredRows
-from grinch.store.state import FrozenState, StoreState
-from grinch.tree import Tree
+from grinch.store.state import AboutCut, Placed, StoreState
+from grinch.tree import NONE, Tree
 
 DEFAULT_CUT = "default"
 
@@ -43,6 +45,96 @@ class Look(NamedTuple):
     cuts: dict[str, Labels]
     names: dict[str, dict[int, str]]
     drifted: frozenset[str] = frozenset()
+
+
+class FrozenState:
+    """The state of a store at the moment this is made, with the queries of :class:`StoreState`.
+
+    It has a copy of the tree and the labels of each cut; points are found and placed by the engine's own view.
+    Without one, of linkages written in Python, nothing can be placed (``can_place``).
+    """
+
+    def __init__(self, state: StoreState):
+        self.version, self.n_points, self.n_given = state.version, state.n_points, state.n_given
+        self.n_rows, self.row_of, self.settings = state.n_rows, state.shared_row_of(), state.settings
+        self.cut_names = list(state.cut_names)
+        self._row_check = state.row_check()
+        self._positions = state.positions()
+        self._engine = state.engine_view()
+        # By leaf of the engine's tree, the leaf of the tree that is handed out.
+        self._leaves = state.leaves()
+        self._tree = state.tree() if self._engine is None else self._handed_out(self._engine.tree)
+        self._cuts = {
+            name: (state.about_cut(name), state.labels(name) if self.n_points else np.empty(0, np.int64))
+            for name in self.cut_names
+        }
+        self._owners: dict[str, Labels] = {}
+
+    @property
+    def can_place(self) -> bool:
+        return self._engine is not None or not self.n_points
+
+    def positions(self) -> Counts:
+        return self._positions
+
+    def has(self, positions: Counts) -> Mask:
+        at = np.searchsorted(self._positions, positions)
+        return np.append(self._positions, -1)[at] == positions
+
+    def tree(self) -> Tree:
+        return copy.copy(self._tree)
+
+    def labels(self, cut: str) -> Labels:
+        return self._cuts[cut][1].copy()
+
+    def about_cut(self, cut: str) -> AboutCut:
+        return self._cuts[cut][0]
+
+    def row_check(self) -> RowCheck:
+        return self._row_check
+
+    def place(self, rows: Any) -> Placed:
+        nearest, beside, _ = self._places(rows)
+        return Placed(beside, np.where(nearest == NONE, -1, np.append(self._positions, -1)[nearest]))
+
+    def predict(self, cut: str, rows: Any) -> Labels:
+        nearest, beside, scores = self._places(rows)
+        owners, threshold = self._owners_by_node(cut), self.about_cut(cut).parameters["threshold"]
+        joined = owners[beside]
+        if threshold is None:
+            near = np.where(nearest == NONE, -1, owners[nearest])
+            return np.where(joined < 0, near, joined)
+        parents = self._tree.parents()[beside]
+        is_whole = (joined >= 0) & ((parents < 0) | (owners[parents] < 0))
+        return np.where(is_whole & (scores < threshold), -1, joined)
+
+    def _places(self, rows: Any) -> tuple[Counts, Counts, Any]:
+        """Return the nearest leaf, the node beside which each row would go, and the score of the two."""
+        assert self._engine is not None
+        places = self._engine.place(self._row_check.as_inserted(rows))
+        return self._public(places.nearest), self._public(places.sibling), places.score
+
+    def _public(self, nodes: Any) -> Counts:
+        is_leaf = (nodes >= 0) & (nodes < self.n_points)
+        return np.where(is_leaf, self._leaves[np.where(is_leaf, nodes, 0)], nodes)
+
+    def _handed_out(self, tree: Tree) -> Tree:
+        is_in_order = bool((self._leaves == np.arange(len(self._leaves))).all())
+        tree = copy.copy(tree) if is_in_order else tree.relabelled(self._leaves)
+        is_plain = bool((self._positions == np.arange(len(self._positions))).all())
+        tree.names = None if is_plain else self._positions.tolist()
+        return tree
+
+    def _owners_by_node(self, cut: str) -> Labels:
+        """Return the cluster of each node, -1 above the clusters."""
+        if cut not in self._owners:
+            labels, below = self._cuts[cut][1], np.full(self._tree.n_ids, -np.inf)
+            below[: len(labels)] = labels
+            highest = self._tree.max_upward(below)
+            below[: len(labels)] = -labels
+            # A node is in a cluster if all of its leaves are.
+            self._owners[cut] = np.where(highest == -self._tree.max_upward(below), highest, -1).astype(np.int64)
+        return self._owners[cut]
 
 
 def _from_database(name: str, doc: str) -> Any:
@@ -87,10 +179,10 @@ class View:
         """The ids of all points, in the order they came."""
         if not self._database.get("is_named"):
             return self._state.positions().tolist()
-        found = self._database.all_ids()
-        if len(found) != len(self):
-            raise damaged(self._database.path, f"there are {len(found):,} ids for {len(self):,} points")
-        return found
+        ids = self._database.all_ids()
+        if len(ids) != len(self):
+            raise damaged(self._database.path, f"there are {len(ids):,} ids for {len(self):,} points")
+        return ids
 
     id_kind: Any = _from_database("id_kind", 'The kind of the ids, "text" or "number"; None if there are none yet.')
     n_features: Any = _from_database("n_features", "The length of the vectors; None if there are none.")
@@ -168,7 +260,7 @@ class View:
         position of the point that is nearest (-1 if none is known).
         """
         self._check_not_empty()
-        beside, nearest = self._state.place(self.checked(X))
+        beside, nearest = self._state.place(self._rows.checked(X, self._state.row_check()))
         return self.version, list(zip(beside.tolist(), nearest.tolist(), strict=True))
 
     # Clusters -----------------------------------------------------------------------------------------------------
@@ -198,7 +290,7 @@ class View:
         self.check_cut(cut)
         self._check_not_empty()
         with placing():
-            rows = self.checked(X)
+            rows = self._rows.checked(X, self._state.row_check())
         return self._state.predict(cut, rows)
 
     def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
@@ -208,7 +300,7 @@ class View:
 
     @property
     def cut_names(self) -> list[str]:
-        """The names of the cuts that are followed."""
+        """The names of the cuts that are tracked."""
         return list(self._state.cut_names)
 
     def cuts(self) -> dict[str, dict[str, Any]]:
@@ -312,21 +404,6 @@ class View:
         }
 
     # For changes --------------------------------------------------------------------------------------------------
-
-    def checked(self, X: Any, columns: list[str] | None = None, new_columns: bool = False) -> Any:
-        """Return X as the store keeps it; ``columns`` are its columns, of a frame its own."""
-        columns, known = columns or inputs.columns_of(X), self._database.get("columns")
-        shared = min(len(columns or ()), len(known or ())) if new_columns else None
-        if columns is not None and known is not None and columns[:shared] != known[:shared]:
-            raise ValueError(f"X must have the columns that the first points had, {known}; got {columns}")
-        dtype = self._database.get("dtype")
-        is_sparse = None if self._rows.file is None else self._rows.is_sparse
-        try:
-            check = self._state.row_check()
-            return check(X, None if dtype is None else np.dtype(dtype), is_sparse, new_columns)
-        except ValueError:
-            inputs.refuse_texts(X, self.folder)
-            raise
 
     def positions(self, ids: Any) -> Counts:
         """Return the positions of points that have to be there."""

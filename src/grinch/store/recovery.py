@@ -32,7 +32,6 @@ from grinch.saving import container, disk
 from grinch.saving.container import Container
 from grinch.saving.state import unflatten
 from grinch.store import inputs
-from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.damage import DamagedStore, EarlierFormat, LaterFormat, damaged, reading
 from grinch.store.database import (
     BESIDE,
@@ -56,7 +55,7 @@ from grinch.store.row_files import ENDS, SparseRowFile, block_sums, checksum_row
 from grinch.store.rows import DTYPES, VECTORS_NAME, files_of, vectors_name
 from grinch.store.snapshots import KIND, SNAPSHOT_NAME, read_snapshot, snapshot_name, verify, verify_pointers
 from grinch.store.sqlite_pages import salvage
-from grinch.store.state import StoreState, ids_of_arrays
+from grinch.store.state import ClusterTracking, StoreState, how_of, ids_of_arrays
 
 # What the model of a store is before points come.
 UNFITTED = {"n_features": None, "feature_names": None, "fitted": None}
@@ -95,7 +94,7 @@ def recover(
     Parameters
     ----------
     folder : str or Path
-        The damaged store. Nobody may be writing to it.
+        The damaged store. No process may be writing to it.
     new : str or Path
         The folder for the new store; it must not be there yet.
     linkage, metric, mode, n_neighbors, search

@@ -21,13 +21,13 @@ from grinch.saving.disk import CHUNK, as_bytes, checksum, naming, sync, sync_fol
 ENDS = ".ends"
 
 
-class Blocks:
+class BlockChecksums:
     """Checksums of the beginning of a file that only grows, one for each block of a megabyte.
 
     Bytes are covered once they are committed. A block that an earlier process wrote is compared with its checksum when
     it is first read.
 
-    >>> blocks = Blocks()
+    >>> blocks = BlockChecksums()
     >>> blocks.prepare(0, b"abc")
     >>> blocks.commit()
     >>> blocks.length
@@ -100,7 +100,7 @@ class Blocks:
 class RowFile:
     """Rows of numbers in a file, one after the other, to which rows are added at the end.
 
-    Whoever adds rows says where the end is: what is written beyond, and never counted, is written over.
+    The caller knows where the end is: rows beyond it, of changes that failed, are overwritten.
 
     >>> import tempfile
     >>> file = RowFile(Path(tempfile.mkdtemp()) / "rows.f32", np.dtype("float32"), 2)
@@ -109,9 +109,9 @@ class RowFile:
     [[3.0, 4.0]]
     """
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], width: int, blocks: Blocks | None = None):
+    def __init__(self, path: Path, dtype: np.dtype[Any], width: int, blocks: BlockChecksums | None = None):
         self.path, self.dtype, self.width = path, dtype.newbyteorder("<"), width
-        self.blocks = Blocks() if blocks is None else blocks
+        self.blocks = BlockChecksums() if blocks is None else blocks
         self._map: npt.NDArray[Any] = np.empty((0, width), self.dtype)
         self._file: int | None = None
         self._is_to_write = self._is_fixed = False
@@ -143,9 +143,9 @@ class RowFile:
 
     def at(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return some of the rows, by number; ValueError if they are not as they were written."""
-        found = self.rows(int(rows.max(initial=-1)) + 1)
+        mapped = self.rows(int(rows.max(initial=-1)) + 1)
         self._verify(rows)
-        return np.ascontiguousarray(found[rows])
+        return np.ascontiguousarray(mapped[rows])
 
     def _verify(self, rows: npt.NDArray[np.int64]) -> None:
         first, last = rows * self.row_bytes // CHUNK, ((rows + 1) * self.row_bytes - 1) // CHUNK
@@ -229,10 +229,10 @@ def sparse_matrix(rows: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _matrix(values: Any, columns: Any, ends: Any, width: int) -> Any:
-    found = scipy.sparse.csr_matrix((len(ends) - 1, width), dtype=values.dtype)
+    matrix = scipy.sparse.csr_matrix((len(ends) - 1, width), dtype=values.dtype)
     # Not by the constructor, which looks at every column to find a smaller type for it.
-    found.data, found.indices, found.indptr = values, columns, ends
-    return found
+    matrix.data, matrix.indices, matrix.indptr = values, columns, ends
+    return matrix
 
 
 def stacked(pieces: list[Any]) -> Any:

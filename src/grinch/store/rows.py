@@ -21,7 +21,7 @@ from grinch.store.database import Database, Id, Operation
 from grinch.store.row_files import (
     ENDS,
     AnyRowFile,
-    Blocks,
+    BlockChecksums,
     RowFile,
     SparseRowFile,
     checksum_rows,
@@ -75,7 +75,7 @@ class StoredRows:
         self.file = open_rows(self.folder / name, dtype, width, bool(self.database.find("is_sparse")))
         if sums is not None:
             parts = [name for name in self._parts if f"{name}.sums" in sums]
-            known = {name: Blocks(sums[f"{name}.sums"], int(sums[f"{name}.length"][0])) for name in parts}
+            known = {name: BlockChecksums(sums[f"{name}.sums"], int(sums[f"{name}.length"][0])) for name in parts}
         for name, part in self._parts.items():
             part.blocks = known.get(name, part.blocks)
             part.blocks.rollback()
@@ -181,6 +181,22 @@ class StoredRows:
 
     # Writing ------------------------------------------------------------------------------------------------------
 
+    def checked(
+        self, X: Any, check: inputs.RowCheck, columns: list[str] | None = None, new_columns: bool = False
+    ) -> Any:
+        """Return X as the store keeps it; ``columns`` are its columns, of a frame its own."""
+        columns, known = columns or inputs.columns_of(X), self.database.get("columns")
+        shared = min(len(columns or ()), len(known or ())) if new_columns else None
+        if columns is not None and known is not None and columns[:shared] != known[:shared]:
+            raise ValueError(f"X must have the columns that the first points had, {known}; got {columns}")
+        dtype = self.database.get("dtype")
+        is_sparse = None if self.file is None else self.is_sparse
+        try:
+            return check(X, None if dtype is None else np.dtype(dtype), is_sparse, new_columns)
+        except ValueError:
+            inputs.refuse_texts(X, self.folder)
+            raise
+
     def begin(self, rows: Any, names: Sequence[Id] | None, columns: list[str] | None) -> None:
         """Note in the database what rows are like, by the first ones."""
         self.database.set("is_named", names is not None)
@@ -203,8 +219,10 @@ class StoredRows:
             self.file.width = rows.shape[1]
         n_bytes = rows.nbytes if isinstance(rows, np.ndarray) else 8 * n + 12 * rows.nnz
         log = self.file.packed(rows) if n_bytes <= LOGGED else None
-        with reading(self.path, ValueError):
+        try:
             self.file.append(first, rows, is_kept=log is not None)
+        except ValueError as error:
+            raise damaged(self.path, str(error)) from None
         return Operation(version, kind, first, n, checksum_rows([rows]), data, log)
 
     def rewrite(self, kept: Counts, name: str) -> int:

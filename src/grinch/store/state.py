@@ -12,7 +12,7 @@ import json
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -27,7 +27,6 @@ from grinch.estimators.saved import model_from_state
 from grinch.saving import disk
 from grinch.saving.container import Container
 from grinch.saving.state import flatten, unflatten
-from grinch.store.cluster_tracking import ClusterTracking, how_of
 from grinch.store.database import Id, Operation
 from grinch.store.inputs import RowCheck
 from grinch.summaries import SparseSummaries
@@ -39,8 +38,14 @@ if TYPE_CHECKING:
     from grinch.core.view import EngineView
 
 
-from grinch._types import Mask
-from grinch.tree import NONE
+from sklearn.metrics import adjusted_rand_score
+
+from grinch._checks import count_rows
+from grinch.cuts.choice import Choice
+from grinch.cuts.tracking import CUT_BY, TrackedCut, Tracker
+from grinch.cuts.tracking.follower import Arrays
+from grinch.cuts.tracking.identity import ABOVE, NO_CLUSTER, owners_above
+from grinch.estimators.grinch import Grinch
 
 # Arrays from this many bytes on are put into files that are mapped, so that they need not fit into memory.
 MAPPED_BYTES = 2**26
@@ -51,14 +56,14 @@ RECUT_SHARE = 0.5
 
 
 class Placed(NamedTuple):
-    """Where rows would go: the node of the tree beside which, and the position of the nearest point (-1: unknown)."""
+    """The nodes that rows would become siblings of, and the positions of the nearest points (-1: unknown)."""
 
     beside: Counts
     nearest: Counts
 
 
 class AboutCut(NamedTuple):
-    """How a cut is made, and how much changed since it was made."""
+    """The parameters of a cut, and the share of points that changed since it was made."""
 
     kind: str
     parameters: dict[str, Any]
@@ -82,8 +87,6 @@ class StoreState:
         self.version = self.n_rows = 0
         self.n_begun = 0
         """The number of changes that were begun: after one that failed, this state must not be used any more."""
-        self.verify_points: Callable[[Slots], None] = lambda slots: None
-        """Raises if the rows of these points, by their slots, are not as they were written."""
         self._row_of: Counts = np.empty(0, np.int64)
         self._is_row_of_shared = False
         self.row_sums: dict[str, npt.NDArray[Any]] = {}
@@ -165,7 +168,6 @@ class StoreState:
     def place(self, rows: Any) -> Placed:
         fitted, engine = self.model.current_fit(), self.model.engine()
         places = engine.place(self.model.prepare(rows, reset=False).rows)
-        self.verify_points(places.nearest.astype(np.intp))
         nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest])
         return Placed(fitted.public_ids(engine.numbered(places.sibling)), nearest)
 
@@ -291,7 +293,7 @@ class StoreState:
             larger[: len(self._row_of)] = self._row_of
             self._row_of, self._is_row_of_shared = larger, False
         if self._is_row_of_shared and len(positions) and positions[0] < self.n_given - len(positions):
-            # Not only points that came, which nobody has looked at yet.
+            # Not only new points, which no reader has seen yet.
             self._row_of, self._is_row_of_shared = self._row_of.copy(), False
         self._row_of[positions] = numbers
         self.n_rows = int(numbers[-1]) + 1
@@ -379,92 +381,107 @@ class InFiles:
             return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY), dtype)
 
 
-class FrozenState:
-    """The state of a store at the moment this is made, with the queries of :class:`StoreState`.
+class Recut(NamedTuple):
+    """The outcome of a recut: the number of clusters then and now, and the adjusted Rand index of the two."""
 
-    It has a copy of the tree and the labels of each cut; points are found and placed by the engine's own view.
-    Without one, of linkages written in Python, nothing can be placed (``can_place``).
+    n_clusters: int
+    n_clusters_now: int
+    agreement: float
+
+
+class ClusterTracking:
+    """The named cuts of a model, tracked from version to version; :meth:`commit` follows every change of the model.
+
+    >>> from grinch import Grinch
+    >>> tracking = ClusterTracking(Grinch().fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]]))
+    >>> tracking.add("two", n_clusters=2)
+    >>> tracking.labels("two").tolist()
+    [0, 1, 0, 1]
+    >>> _ = tracking.model.partial_fit([[0, 7], [0.2, 10]])
+    >>> for change in tracking.commit(version=1):
+    ...     print(change.kind, change.cluster, change.size, change.exemplars)
+    grew 1 4 (4, 5)
     """
 
-    def __init__(self, state: StoreState):
-        self.version, self.n_points, self.n_given = state.version, state.n_points, state.n_given
-        self.n_rows, self.row_of, self.settings = state.n_rows, state.shared_row_of(), state.settings
-        self.cut_names = list(state.cut_names)
-        self._row_check, self._verify_points = state.row_check(), state.verify_points
-        self._positions = state.positions()
-        self._engine = state.engine_view()
-        # By leaf of the engine's tree, the leaf of the tree that is handed out.
-        self._leaves = state.leaves()
-        self._tree = state.tree() if self._engine is None else self._handed_out(self._engine.tree)
-        self._cuts = {
-            name: (state.about_cut(name), state.labels(name) if self.n_points else np.empty(0, np.int64))
-            for name in self.cut_names
-        }
-        self._owners: dict[str, Labels] = {}
+    def __init__(self, model: Grinch, tracker: Tracker | None = None):
+        self.model = model
+        self._tracker = Tracker() if tracker is None else tracker
 
     @property
-    def can_place(self) -> bool:
-        return self._engine is not None or not self.n_points
+    def names(self) -> list[str]:
+        """The names of the cuts, in the order they were added."""
+        return self._tracker.names
 
-    def positions(self) -> Counts:
-        return self._positions
+    def __getitem__(self, name: str) -> TrackedCut:
+        return self._tracker[name]
 
-    def has(self, positions: Counts) -> Mask:
-        at = np.searchsorted(self._positions, positions)
-        return np.append(self._positions, -1)[at] == positions
+    def add(self, name: str, **how: Any) -> None:
+        """Track one more cut, made as a :class:`grinch.cuts.Choice` of these says."""
+        self._tracker.add(name, Choice(**how), self.model.growing_tree())
 
-    def tree(self) -> Tree:
-        return copy.copy(self._tree)
+    def drop(self, name: str) -> None:
+        """Stop tracking a cut. If one of this name is added again, its ids continue from here."""
+        self._tracker.drop(name)
 
-    def labels(self, cut: str) -> Labels:
-        return self._cuts[cut][1].copy()
+    def commit(self, version: int) -> list[Change]:
+        """Follow the model to where it is after a change; return what happened to the clusters of all cuts."""
+        return self._tracker.commit(self.model.growing_tree(), version)
 
-    def about_cut(self, cut: str) -> AboutCut:
-        return self._cuts[cut][0]
+    def recut(self, name: str, version: int) -> list[Change]:
+        """Make the automatic cut again, at the resolution that suits best now."""
+        return self._tracker.recut(name, self.model.growing_tree(), version)
 
-    def row_check(self) -> RowCheck:
-        return self._row_check
+    def would_recut(self, name: str) -> Recut:
+        """Return what a recut would give, and how it agrees with the clusters there are; it costs as much as one."""
+        cut, tree, now = self[name], self.model.growing_tree(), self.labels(name)
+        count = len(np.unique(now))
+        if tree is None or not cut.is_automatic:
+            return Recut(count, count, 1.0)
+        labels = tree.cut_automatically(cut.how).labels
+        return Recut(int(labels.max(initial=-1)) + 1, count, float(adjusted_rand_score(now, labels)))
 
-    def place(self, rows: Any) -> Placed:
-        nearest, beside, _ = self._places(rows)
-        return Placed(beside, np.where(nearest == NONE, -1, np.append(self._positions, -1)[nearest]))
+    def labels(self, name: str) -> Labels:
+        """Return the ids of the clusters, by leaf of ``model.tree_``."""
+        return self._tracker.labels(name, self.model.growing_tree())
 
-    def predict(self, cut: str, rows: Any) -> Labels:
-        nearest, beside, scores = self._places(rows)
-        owners, threshold = self._owners_by_node(cut), self.about_cut(cut).parameters["threshold"]
-        joined = owners[beside]
-        if threshold is None:
-            near = np.where(nearest == NONE, -1, owners[nearest])
-            return np.where(joined < 0, near, joined)
-        parents = self._tree.parents()[beside]
-        is_whole = (joined >= 0) & ((parents < 0) | (owners[parents] < 0))
-        return np.where(is_whole & (scores < threshold), -1, joined)
+    def members(self, name: str) -> dict[int, Counts]:
+        """Return, by the id of a cluster, the positions of its points in ascending order."""
+        return self._tracker.members(name, self.model.growing_tree())
 
-    def _places(self, rows: Any) -> tuple[Counts, Counts, Any]:
-        """Return the nearest leaf, the node beside which each row would go, and the score of the two."""
-        assert self._engine is not None
-        places = self._engine.place(self._row_check.as_inserted(rows))
-        self._verify_points(self._engine.slots[places.nearest[places.nearest != NONE]])
-        return self._public(places.nearest), self._public(places.sibling), places.score
+    def predict(self, name: str, X: Any) -> Labels:
+        """Return the ids of the clusters that points would join, as the model's ``predict`` finds them; -1 for none."""
+        cut, tree = self[name], self.model.growing_tree()
+        if tree is None or not tree.n_leaves:
+            return np.full(count_rows(X), NO_CLUSTER, np.int64)
+        places, owners = self.model.places(X), self._tracker.owners(name, tree)
+        found = owners[places.sibling]
+        if cut.how.threshold is None:
+            nearest = np.where(places.nearest < 0, NO_CLUSTER, owners[places.nearest])
+            return np.where(found < 0, nearest, found)
+        above = owners_above(tree.links, places.sibling, owners)
+        is_refused = (above == ABOVE) & (places.score < cut.how.threshold)
+        return np.where((found < 0) | is_refused, NO_CLUSTER, found)
 
-    def _public(self, nodes: Any) -> Counts:
-        is_leaf = (nodes >= 0) & (nodes < self.n_points)
-        return np.where(is_leaf, self._leaves[np.where(is_leaf, nodes, 0)], nodes)
+    def touched(self, since: int) -> Slots:
+        """Return the nodes of ``model.tree_`` whose points changed after a version, and the leaves that came since."""
+        tree = self.model.growing_tree()
+        if tree is None:
+            return np.empty(0, np.intp)
+        return np.sort(tree.handed_out(self._tracker.changed_nodes(tree, since)))
 
-    def _handed_out(self, tree: Tree) -> Tree:
-        is_in_order = bool((self._leaves == np.arange(len(self._leaves))).all())
-        tree = copy.copy(tree) if is_in_order else tree.relabelled(self._leaves)
-        is_plain = bool((self._positions == np.arange(len(self._positions))).all())
-        tree.names = None if is_plain else self._positions.tolist()
-        return tree
+    def to_state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return what is known of the cuts, as something that JSON can hold and arrays in use."""
+        return self._tracker.to_state()
 
-    def _owners_by_node(self, cut: str) -> Labels:
-        """Return the cluster of each node, -1 above the clusters."""
-        if cut not in self._owners:
-            labels, below = self._cuts[cut][1], np.full(self._tree.n_ids, -np.inf)
-            below[: len(labels)] = labels
-            highest = self._tree.max_upward(below)
-            below[: len(labels)] = -labels
-            # A node is in a cluster if all of its leaves are.
-            self._owners[cut] = np.where(highest == -self._tree.max_upward(below), highest, -1).astype(np.int64)
-        return self._owners[cut]
+    @classmethod
+    def from_state(cls, model: Grinch, state: dict[str, Any], arrays: Arrays) -> Self:
+        """Go on with a model that is as it was when the state was taken."""
+        tracker = Tracker.from_state(state, arrays)
+        tracker.attach(model.growing_tree())
+        return cls(model, tracker)
+
+
+def how_of(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a cut is made from what was written of it; earlier releases cut by height, and wrote no layer."""
+    known = {"cut": "height", "layer": "auto", **written}
+    return {name: known[name] for name in CUT_BY}

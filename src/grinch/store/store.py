@@ -21,7 +21,7 @@ import numpy.typing as npt
 import grinch
 from grinch._checks import check_count, check_flag, count_rows
 from grinch._compile import no_garbage_collection
-from grinch._types import Counts, Labels, Slots
+from grinch._types import Labels, Slots
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import Change
 from grinch.errors import LinkageError
@@ -32,24 +32,22 @@ from grinch.saving.container import Container
 from grinch.store import inputs, snapshots
 from grinch.store.damage import DamagedStore, OtherEngine, damaged, reading
 from grinch.store.database import NOT_IN_LOG, Database, Id, KnownId, Operation
-from grinch.store.gate import Gate
-from grinch.store.lock import StoreLocked, WriterLock, describe, holder
+from grinch.store.lock import Gate, StoreLocked, WriterLock, describe, holder
 from grinch.store.maintenance import back_up, check_store
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
-from grinch.store.queries import DEFAULT_CUT, View
+from grinch.store.queries import DEFAULT_CUT, FrozenState, View
 from grinch.store.row_files import block_sums
 from grinch.store.rows import StoredRows, files_of, vectors_name
 from grinch.store.snapshots import CAN_FORK, Snapshots, Verification, snapshot_name
-from grinch.store.state import FrozenState, StoreState, ids_as_arrays
+from grinch.store.state import StoreState, ids_as_arrays
 from grinch.tree import Tree
 
 # Entries of the database that are in a snapshot, too, to rebuild a store.
 ALSO_IN_SNAPSHOTS = ("vectors", "dtype", "n_features", "is_sparse", "is_named", "id_kind", "columns", "default_cut")
-# A change of this share of the points publishes a view before it begins, also if nobody has asked for one: one over
+# A change of this share of the points publishes a view before it begins, also if no reader has asked for one: one over
 # this number. It takes a few per cent of the time of the change.
 PUBLISHED_SHARE = 64
-POINTS = "model/fitted.builder.summaries.arrays.means"
 
 Asked = ParamSpec("Asked")
 Answer = TypeVar("Answer")
@@ -59,12 +57,14 @@ class StoreClosed(RuntimeError):
     """The store was closed, and cannot be used."""
 
 
-def _asking(query: Callable[Concatenate[View, Asked], Answer]) -> Callable[Concatenate[Store, Asked], Answer]:
-    """Return a method that asks the view of the last version."""
+def _asking(
+    query: Callable[Concatenate[View, Asked], Answer], *, placing: bool = False
+) -> Callable[Concatenate[Store, Asked], Answer]:
+    """Return a method that queries the view of the last version."""
 
     @wraps(query)
     def ask(self: Store, *arguments: Asked.args, **keywords: Asked.kwargs) -> Answer:
-        with self.view() as view:
+        with self.view(placing=placing) as view:
             return query(view, *arguments, **keywords)
 
     return ask  # type: ignore[return-value]  # the first parameter has a name
@@ -115,7 +115,7 @@ class Store:
         self._lock, self._given, self._verbose, self._any_engine = lock, given, verbose, any_engine
         self._gate: Gate[View] = Gate()
         self._open_database: Database | None = Database(folder, readonly=True)
-        # Connections for views, while nobody uses them.
+        # Connections for views that are not in use.
         self._spare: list[Database] = []
         self._snapshots = Snapshots(folder, self._open_database)
         self._rows = StoredRows(folder, self._open_database, is_readonly=lock is None)
@@ -233,22 +233,12 @@ class Store:
     times = _asking(View.times)
     look = _asking(View.look)
     info = _asking(View.info)
-
-    def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
-        """Return the id of the cluster that each point would join, without inserting it; -1 for none."""
-        with self.view(placing=True) as view:
-            return view.predict(X, cut)
-
-    def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]:
-        """Return the version, and where each row of X would go: the node of :attr:`tree` beside which, and the
-        position of the point that is nearest (-1 if none is known).
-        """
-        with self.view(placing=True) as view:
-            return view.place(X)
+    predict = _asking(View.predict, placing=True)
+    place = _asking(View.place, placing=True)
 
     def find_text(self, text: str, limit: int = 50, seconds: float = 2.0) -> tuple[list[int], bool]:
         """Return the positions of points with this text in their id or payload, and whether all were searched."""
-        # By a connection of its own: nobody waits for it.
+        # By a connection of its own: nothing waits for it.
         with closing(Database(self.folder, readonly=True)) as database:
             return database.find_text(text, limit, time.monotonic() + seconds)
 
@@ -356,7 +346,7 @@ class Store:
     def _checked(self, X: Any, ids: Any, payload: Any, columns: Any, new_columns: bool = False) -> inputs.Batch:
         """Return points that come as the store keeps them."""
         columns = inputs.columns_of(X) if columns is None else [str(name) for name in columns]
-        rows = self._live().checked(X, columns, new_columns)
+        rows = self._rows.checked(X, self._now().row_check(), columns, new_columns)
         n, is_named, kind = count_rows(rows), self._database.get("is_named"), self._database.get("id_kind")
         return inputs.Batch(rows, inputs.check_ids(ids, n, is_named, kind), inputs.check_payload(payload, n), columns)
 
@@ -424,7 +414,7 @@ class Store:
             positions = self._live().positions(ids)
             if not len(positions):
                 return state.version
-            rows = None if X is None else self._live().checked(X)
+            rows = None if X is None else self._rows.checked(X, state.row_check())
             if rows is not None and count_rows(rows) != len(positions):
                 raise ValueError(f"X must have a row for each of the {len(positions)} ids; got {count_rows(rows)}")
             payloads = inputs.check_payload(payload, len(positions))
@@ -436,7 +426,7 @@ class Store:
                 return state.version
             with self._changing(2 * len(moved)) as version:
                 if payloads is not None:
-                    self._set_payloads(positions, payloads)
+                    self._database.set_payloads(positions.tolist(), payloads)
                 if not len(moved):
                     self._apply(Operation(version, "payload"))
                 else:
@@ -561,7 +551,9 @@ class Store:
         with self._writing() as state:
             with closing(self._database.operations(0)) as operations:
                 self._rows.check(operations)
-            NodeNames(self.folder / NAMES_FILE).forget(self._are_there)
+            NodeNames(self.folder / NAMES_FILE).forget(
+                lambda ids: [position is not None for position in self._live().find_positions(ids)[0]]
+            )
             name = vectors_name()
             with self._changing_by_snapshot(*files_of(name)) as version:
                 kept = state.compact(version)
@@ -687,23 +679,10 @@ class Store:
                 )
 
     def _verify_rest(self, snapshot: Container) -> None:
-        """Verify in the background what opening did not; rows that are used meanwhile are verified first."""
+        """Verify in the background what opening did not."""
         rest = [*snapshots.unverified(snapshot), *self._rows.unverified()]
-        if not rest:
-            return
-        self._verification = verification = Verification(rest)
-        known = set[int]()
-
-        def verify_points(slots: Slots) -> None:
-            if verification.is_done:
-                return verification.check()
-            for number in snapshots.numbers_in_block(snapshot, POINTS, slots).tolist():
-                if number not in known:
-                    snapshots.verify_block(snapshot, POINTS, number)
-                    known.add(number)
-
-        if POINTS in snapshot.arrays and self._state is not None:
-            self._state.verify_points = verify_points
+        if rest:
+            self._verification = Verification(rest)
 
     # Threads ------------------------------------------------------------------------------------------------------
 
@@ -807,11 +786,11 @@ class Store:
         self._snapshots.counts(name)
 
     def _check_alone(self, state: StoreState) -> None:
-        """Raise if somebody else has written meanwhile: somebody may have taken the lock's file away."""
+        """Raise if another process has written meanwhile: the file of the lock may have been deleted."""
         assert self._lock is not None
         if self._database.version() != state.version or not self._lock.is_ours():
             raise StoreLocked(
-                f"{self.folder} is no longer this process's to write: its lock was taken away, and it may be written to"
+                f"{self.folder} is no longer this process's to write: its lock was deleted, and it may be written to"
                 f" by {describe(holder(self.folder))}. Close it and open it again"
             )
 
@@ -848,7 +827,7 @@ class Store:
         name, lock = snapshot_name(state.version), self._lock
         assert lock is not None
         self._announce(name)
-        # Ids are read from the database, which takes too long for whoever waits.
+        # Reading the ids from the database takes too long here.
         content = self._snapshot_content(state, with_ids=False)
         self._snapshots.fork_snapshot(name, content, lock.forget, lambda: self._snapshot_ended(state.version, name))
 
@@ -881,14 +860,6 @@ class Store:
                     self._database.set("is_to_be_vacuumed", False)
 
     # Points -------------------------------------------------------------------------------------------------------
-
-    def _are_there(self, ids: list[Id]) -> list[bool]:
-        return [position is not None for position in self._live().find_positions(ids)[0]]
-
-    def _set_payloads(self, positions: Counts, payloads: list[str | None]) -> None:
-        if not self._database.get("is_named"):
-            self._database.file_positions(positions.tolist())
-        self._database.set_payloads(positions.tolist(), payloads)
 
     def _new_ones(self, state: StoreState, batch: inputs.Batch) -> npt.NDArray[np.intp]:
         """Return which of some points are not there yet; the others must be the same as those that are."""

@@ -137,7 +137,7 @@ def _outcomes(
     engine: str,
     address: str | None,
 ) -> running.Outcomes:
-    """Yield the outcomes that are kept, then the others as they finish, the largest first, when they are kept too."""
+    """Yield the outcomes of the checkpoint, then the others, the largest first, each when its checkpoint is written."""
     found = {name: done for name, place in kept.items() if (done := running.read_checkpoint(*place)) is not None}
     yield from found.items()
     left = {name: (function, block) for name, block in blocks.items() if name not in found}

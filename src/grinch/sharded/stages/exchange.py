@@ -1,4 +1,4 @@
-"""Two stages of repair: points whose nearest neighbour lives in another branch go there.
+"""Two stages of repair: points whose nearest neighbour is in another branch go there.
 
 In one tree a point enters beside the nearest of all points. Where shards are routed by a sample, some points are sent
 past it. So every branch is asked about the points that may belong to it, and then each shard decides about its own.
@@ -23,7 +23,7 @@ ASKING, DECIDING = "neighbors", "moves"
 
 
 class Answers(NamedTuple):
-    """What a shard says of points of others: how near its own nearest is, which that is, and who is nearest to it.
+    """Answers of a shard about points of others: its own nearest, the score of the two, and who is nearest to that.
 
     ``guests`` are numbers of points, ``neighbors`` of the nearest in ``branches``; ``scores`` are of the two, and
     ``held`` of the neighbour and its own nearest.
@@ -53,15 +53,27 @@ def ask(job: Job, shard: int) -> dict[str, int]:
     plan, members = skeleton.load(job.folder, job.stamp), members_of(job, shard)
     rows = rows_at(job, members.pieces, members.positions)
     guests, guest_rows, guest_branches, guest_shards = guests_of_shard(job, plan, shard)
-    own = np.full(len(members.numbers), np.nan)
-    found = []
+    own, nothing = np.full(len(members.numbers), np.nan), np.empty(0, np.int64)
+    found = [(nothing, np.empty(0), nothing)]
     for branch in np.flatnonzero(plan.shard_of == shard).tolist():
         inside, asked = np.flatnonzero(members.branches == branch), np.flatnonzero(guest_branches == branch)
         if not len(inside):
             continue
         scores, neighbors = _ask_branch(job, rows, members, inside, taken(guest_rows, asked), own)
         found.append((asked, scores, inside[neighbors]))
-    _write_answers(job, shard, members, own, found, (guests, guest_branches, guest_shards))
+    asked, scores, nearest = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    order = np.lexsort((guests[asked], guest_shards[asked]))
+    asked, nearest = asked[order], nearest[order]
+    write_arrays(
+        _answers_path(job, shard),
+        own=own,
+        guests=guests[asked],
+        branches=guest_branches[asked],
+        scores=scores[order],
+        neighbors=members.numbers[nearest],
+        held=own[nearest],
+        shard_starts=np.searchsorted(guest_shards[asked], np.arange(plan.n_shards + 1)),
+    )
     return {"points": len(members.numbers), "guests": len(guests), "read": n_bytes(rows) + n_bytes(guest_rows)}
 
 
@@ -87,33 +99,6 @@ def guests_of_shard(job: Job, plan: skeleton.Skeleton, shard: int) -> tuple[Labe
     positions, numbers, branches, homes = (np.concatenate(columns) for columns in zip(*found, strict=True))
     pieces = np.repeat(np.arange(job.n_pieces), [len(part.positions) for part in found])
     return numbers, rows_at(job, pieces, positions), branches, plan.shard_of[homes]
-
-
-def _write_answers(
-    job: Job,
-    shard: int,
-    members: Members,
-    own: Floats,
-    found: list[tuple[Labels, Floats, Labels]],
-    guests: tuple[Labels, Labels, Labels],
-) -> None:
-    numbers, branches, shards = guests
-    asked = np.concatenate([np.empty(0, np.int64), *(part[0] for part in found)])
-    scores = np.concatenate([np.empty(0), *(part[1] for part in found)])
-    nearest = np.concatenate([np.empty(0, np.int64), *(part[2] for part in found)])
-    order = np.lexsort((numbers[asked], shards[asked]))
-    asked, nearest = asked[order], nearest[order]
-    n_shards = skeleton.load(job.folder, job.stamp).n_shards
-    write_arrays(
-        _answers_path(job, shard),
-        own=own,
-        guests=numbers[asked],
-        branches=branches[asked],
-        scores=scores[order],
-        neighbors=members.numbers[nearest],
-        held=own[nearest],
-        shard_starts=np.searchsorted(shards[asked], np.arange(n_shards + 1)),
-    )
 
 
 def _answers_path(job: Job, shard: int) -> Path:

@@ -66,7 +66,7 @@ class Lists(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """What a branch knows for the cut of the whole: mean and mean squared distance from it.
+    """Mean of a branch and mean squared distance from it, for the cut of the whole.
 
     ``gaps``: by merge, the mean squared distance of its sides, where the scores of the tree do not say it.
     """
@@ -142,7 +142,7 @@ def _search(job: Job, branch: int, own: Asking, asking: Asking) -> Lists:
     numbers, homes = np.concatenate([own.numbers, asking.numbers]), np.concatenate([own.homes, asking.homes])
     apart = _apart(job, branch, slots, own.rows, asking.rows)
     near = np.where(slots == NONE, NONE, own.numbers[slots]).astype(np.int32)
-    # Who is near a point from elsewhere has it as a neighbour, too.
+    # A point that is near one from elsewhere has it as a neighbour, too.
     back = _turned(slots[count:], asking.numbers, apart[count:], count)
     near[:count], apart[:count] = _nearest(near[:count], apart[:count], *back)
     return Lists(numbers, homes, near, apart)

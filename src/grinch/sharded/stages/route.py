@@ -26,9 +26,9 @@ from grinch.sharded.stages import skeleton
 from grinch.tree import NONE
 
 STAGE = "route"
-# So many of the nearest sampled points have a vote on where a point goes.
+# The number of nearest sampled points that have a vote on where a point goes.
 VOTES = 5
-# A point is near a border if one of so many nearest sampled points is in another branch than it goes to: that branch is
+# A point is near a border if one of this many nearest sampled points is in another branch than it goes to: that one is
 # asked whether the point belongs there. With all five, four in ten more are asked, for one move in fourteen more.
 LOOKED_AT = 3
 # Exact search, which goes through all points, is faster below this many.

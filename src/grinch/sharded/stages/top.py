@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from grinch._types import Floats, Mask
+from grinch._types import Floats, Labels, Mask
 from grinch.core.engine import Engine
 from grinch.core.rules import Rules
 from grinch.linkage.base import Linkage
@@ -40,14 +40,13 @@ def run(job: Job, sizes: list[int]) -> dict[str, int]:
     kept = np.flatnonzero(np.array(sizes) > 0)
     top = without(plan.top, np.array(sizes) == 0)
     scores = _scores(job, top, kept.tolist())
-    write_arrays(
-        job.path(STAGE, "top.npz"),
-        pairs=top.pairs,
-        scores=top.scores if scores is None else scores,
-        branches=kept,
-        nodes=np.full(len(kept), -1),
-    )
+    _write(job, top if scores is None else top._replace(scores=scores), kept, np.full(len(kept), -1))
     return {"branches": len(kept)}
+
+
+def _write(job: Job, top: MergeList, branches: Labels, nodes: Labels) -> None:
+    path = job.path(STAGE, "top.npz")
+    write_arrays(path, pairs=top.pairs, scores=top.scores, branches=branches, nodes=nodes)
 
 
 def load(run: RunFolder) -> tuple[MergeList, np.ndarray, np.ndarray]:
@@ -144,13 +143,7 @@ def _run_exactly(job: Job, branches: list[int]) -> dict[str, int]:
         linkage = VectorMeans(linkage.name, linkage.metric) if is_sparse else VectorGroups(linkage)
     forest = [BranchNodes(trees.load(job, branch).merges, trees.rows_of(job, branch), linkage) for branch in branches]
     top, tops = join_exactly(forest, linkage, job.rules)
-    write_arrays(
-        job.path(STAGE, "top.npz"),
-        pairs=top.pairs,
-        scores=top.scores,
-        branches=np.array([branches[place] for place, _ in tops]),
-        nodes=np.array([node for _, node in tops]),
-    )
+    _write(job, top, np.array([branches[place] for place, _ in tops]), np.array([node for _, node in tops]))
     return {"branches": len(branches), "opened": len(tops) - len(branches)}
 
 
