@@ -1,4 +1,4 @@
-"""How much the default tree depends on the order of arrival: at random, and sorted by class, with no refinement.
+"""Dependence of the default tree on the order of arrival: random, and sorted by class, without refinement.
 
     GRINCH_DATA=folder python benchmarks/arrival.py                        both halves of benchmarks/sets.py
     GRINCH_DATA=folder python benchmarks/arrival.py --choosing             only the half that settings are chosen on

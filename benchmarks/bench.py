@@ -72,12 +72,12 @@ def tree_part(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
 
 @cache
 def timed_cache() -> str:
-    """Where the moves with clocks in them are kept during this run, apart from those without."""
+    """Return the cache folder of the moves with clocks in them, apart from those without."""
     return tempfile.mkdtemp(prefix="grinch-stages-")
 
 
 def stages(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
-    """How that time divides over the moves, in a process of its own (stages.py)."""
+    """Measure the share of each move in that time, in a process of its own (stages.py)."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.npy"
         np.save(path, X)

@@ -1,4 +1,4 @@
-"""What a newcomer gets who chooses nothing: toy sets, overlapping classes, texts, and how far to trust it.
+"""Results of the defaults: toy sets, overlapping classes, texts, and how far to trust them.
 
     GRINCH_DATA=folder python benchmarks/defaults.py [toy mixtures texts stability noise number membership cost]
 

@@ -117,7 +117,7 @@ def table4_others() -> str:
 
 
 def open_cells() -> str:
-    """What took too long, and what was not run: by table and system, the data sets."""
+    """Return the data sets that took too long or were not run, by table and system."""
     lines = []
     for path in sorted(FOLDER.glob("*.json")):
         result = json.loads(path.read_text(encoding="utf-8"))

@@ -254,7 +254,7 @@ def gain(rows: Rows, name: str) -> float:
 
 
 def below_hac() -> str:
-    """Where each variant is below HAC, as a list."""
+    """List the sets on which each variant is below HAC."""
     lines = []
     for variant in ("default", "refined once"):
         losses = {name: -gain(rows, variant) for name, rows in read("frontier.json").items() if gain(rows, variant) < 0}

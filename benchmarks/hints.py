@@ -1,4 +1,4 @@
-"""What the hint which linkage to take is worth: purity given away against the best linkage, on the data sets at hand.
+"""Quality of the suggested linkage: loss of purity against the best linkage, on the data sets at hand.
 
     GRINCH_DATA=folder python benchmarks/hints.py     (20 minutes; without a folder, scikit-learn's sets only)
 

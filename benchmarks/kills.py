@@ -76,7 +76,7 @@ KINDS = {
 
 
 def kind_of(seed: int, k: int) -> str:
-    """What the k-th operation of a life is."""
+    """Return the k-th operation of a life."""
     rng = random.Random(f"{seed} {k}")
     return rng.choices(list(KINDS), list(KINDS.values()))[0]
 
@@ -142,7 +142,7 @@ def _digest(value: Any) -> str:
 
 
 class Fate(NamedTuple):
-    """How a call ends: a process that is killed ``before``, ``half`` way or ``after``, or with an error."""
+    """The end of a call: a process that is killed ``before``, ``half`` way or ``after``, or with an error."""
 
     ending: str
     error: Exception | None = None
@@ -377,7 +377,7 @@ def some_moment(rng: random.Random) -> Moment:
 
 
 def write_until_killed(folder: Path, seed: int, k: int, moment: Moment, acknowledged: int, most: int) -> None:
-    """What a writer does: operations from the k-th on, each acknowledged when it is done."""
+    """Run a writer: operations from the k-th on, each acknowledged when it is done."""
     count: Counter[str] = Counter()
 
     def decide(called: str) -> Fate | None:

@@ -37,7 +37,7 @@ def plain_cosine(a: list[Any], b: list[Any]) -> float:
 
 
 class Mentions:
-    """What the learned linkage keeps of a group: mean, number, length of the mean."""
+    """The summary of a group under the learned linkage: mean, number, length of the mean."""
 
     def leaf(self, vector: Any) -> tuple[Any, int, float]:
         return vector, 1, 1.0

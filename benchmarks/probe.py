@@ -1,4 +1,4 @@
-"""What one version of grinch does, as JSON; run by before.py with the sources of either version on PYTHONPATH.
+"""Measurements of one version of grinch, as JSON; run by before.py with the sources of either version on PYTHONPATH.
 
 Only what both versions have is used, so this file runs on both.
 """

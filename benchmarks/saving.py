@@ -1,4 +1,4 @@
-"""How large saved models are, and how long saving and loading takes: benchmarks/saving.json.
+"""Size of saved models, and time of saving and loading: benchmarks/saving.json.
 
     python benchmarks/saving.py [--quick]
 

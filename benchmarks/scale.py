@@ -1,4 +1,4 @@
-"""What an insert costs as a tree grows: to a million points and beyond, point by point, and beside the peers.
+"""Cost of an insert as a tree grows: to a million points and beyond, point by point, and beside the peers.
 
     python benchmarks/scale.py                 all but five million points (about 15 minutes on two cores)
     python benchmarks/scale.py fit five        only some of it; "five" needs 8 GB of memory and 10 minutes
@@ -104,7 +104,7 @@ def fit(n: int) -> dict[str, float]:
 
 
 def after(n: int) -> dict[str, Any]:
-    """What comes after a fit: the automatic cut, a refinement, and the cut again, now that neighbours are known."""
+    """Measure what follows a fit: the automatic cut, a refinement, and the cut again with known neighbours."""
     from sklearn.metrics import adjusted_rand_score
 
     from grinch import Grinch

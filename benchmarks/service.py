@@ -185,7 +185,7 @@ def start(folder: Path) -> tuple[subprocess.Popen[str], int]:
 
 
 def batches(port: int) -> dict[str, float]:
-    """How many requests were written together, on average."""
+    """Return the mean number of requests that were written together."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
@@ -195,7 +195,7 @@ def batches(port: int) -> dict[str, float]:
 
 
 def beside(port: int) -> dict[str, float]:
-    """How long reading takes while 10,000 points are inserted at once."""
+    """Measure the time of reading while 10,000 points are inserted at once."""
     import numpy as np
 
     file = io.BytesIO()

@@ -150,7 +150,7 @@ def _small(folder: Path) -> np.ndarray:
 
 
 def warm_up_workers(X: np.ndarray) -> None:
-    """What workers compile is on disk from here on."""
+    """Compile what workers need, so that it is on disk from here on."""
     from grinch.sharded import ShardedGrinch
 
     ShardedGrinch(metric="cosine", n_shards=2, n_workers=1).fit(X[:4_000])

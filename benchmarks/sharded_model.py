@@ -1,4 +1,4 @@
-"""What a sharded run costs: constants from small runs, and from them the hours, bytes and memory of large ones.
+"""Cost of a sharded run: constants from small runs, and from them the hours, bytes and memory of large ones.
 
 CPU time of a point grows with a power of the sample it is searched among (routing, the tree of the sample), by the
 least squares of logarithms. For branches (neighbours, trees) it is interpolated between the sizes that were measured,
@@ -84,13 +84,13 @@ class OneProcess:
 
 
 def bytes_so_far() -> tuple[int, int]:
-    """What this process has read from files, and written to them."""
+    """Return the bytes that this process has read from files and written to them."""
     lines = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(lines["rchar"]), int(lines["wchar"])
 
 
 def measure(asked: Any, rows: Any, folder: Path) -> dict[str, dict[str, float]]:
-    """What each stage of a run takes."""
+    """Return the cost of each stage of a run."""
     from grinch.sharded.pipeline import run_stages
 
     workers = OneProcess()
@@ -100,7 +100,7 @@ def measure(asked: Any, rows: Any, folder: Path) -> dict[str, dict[str, float]]:
 
 
 def _reading(job: Any) -> dict[str, float]:
-    """What it takes to open the list of a piece, and to read what is for one shard."""
+    """Return the cost of opening the list of a piece, and of reading the part of one shard."""
     from grinch.sharded.stages import route
 
     before, cpu = bytes_so_far()[0], time.process_time()
@@ -147,7 +147,7 @@ def branch_size(run: Run) -> float:
 
 
 def openings(stage: str, n_shards: int, n_pieces: int) -> int:
-    """How many lists a stage opens in all."""
+    """Return the number of lists that a stage opens."""
     by_piece, by_shard = LISTING.get(stage, (0, 0))
     return n_shards * (by_piece * n_pieces + by_shard * n_shards)
 
@@ -183,7 +183,7 @@ def constants(runs: Mapping[str, Run]) -> dict[str, Any]:
 
 
 def _listing(runs: Mapping[str, Run]) -> dict[str, float]:
-    """What opening a list takes: bytes by the difference that many shards make, CPU seconds as measured."""
+    """Return the cost of opening a list: bytes by the difference that many shards make, CPU seconds as measured."""
     few, many = runs[f"1, {DIMS}"], runs["many shards"]
     opened, read = (
         [sum(amount(run, stage) for stage in LISTING) for run in (few, many)]
@@ -203,7 +203,7 @@ def _peak(run: Run, stages: tuple[str, ...]) -> float:
 
 
 def _bytes_per_point(run: Run) -> dict[str, float]:
-    """What is read and written in each stage."""
+    """Return the bytes read and written in each stage."""
     stages = {name: stage for name, stage in run["stages"].items() if name != "listing"}
     return {name: (stage["rows"] + stage["read"] + stage["written"]) / run["points"] for name, stage in stages.items()}
 
@@ -237,7 +237,7 @@ def clock(cpu: Mapping[str, float], cores: int, n_pieces: int, n_shards: int) ->
 
 
 def row(known: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """What n points take."""
+    """Return the cost of n points."""
     from grinch.io.rows import rows_per_piece
     from grinch.sharded.job import choose_n_shards, choose_sample_size
 

@@ -214,7 +214,7 @@ def entries(name: str) -> dict[str, Any]:
 
 
 def memory(name: str) -> dict[str, Any]:
-    """What a fitted model takes: its rows, the means of internal nodes, the index, and what every node has."""
+    """Return the memory of a fitted model: its rows, the means of internal nodes, the index, and the nodes."""
     from grinch import Grinch
 
     Grinch(metric="cosine").fit(corpus(700, 2_000, 10)[0])

@@ -1,4 +1,4 @@
-"""How the time of an insert divides over the moves: a clock put around them from outside, before they are compiled.
+"""Share of each move in the time of an insert: a clock put around them from outside, before they are compiled.
 
 Called by bench.py in a process of its own, with a compile cache of its own, for what is compiled here is timed:
 python benchmarks/stages.py POINTS.npy MODE N_NEIGHBORS
@@ -23,7 +23,7 @@ from grinch.core.engine import Engine
 from grinch.core.moves import insert_all
 from grinch.core.rules import MODES
 from grinch.linkage.named import linkage_of
-from grinch.summaries import upkeep
+from grinch.summaries import arrays
 from grinch.summaries.arrays import COUNTERS
 
 # Graft contains restructure; none of the others contains upkeep, which is counted by itself.
@@ -84,7 +84,7 @@ def measure(X: np.ndarray, mode: str, k: int) -> dict[str, float]:
     """Microseconds an insert spends in each stage."""
     for name in ("rotate", "graft", "restructure"):
         setattr(moves, name, with_clock(getattr(moves, name), name))
-    upkeep.refresh = with_upkeep_clock(upkeep.refresh)
+    arrays.refresh = with_upkeep_clock(arrays.refresh)
     engine = Engine(linkage_of("average", "cosine"), MODES[mode], "exact", k, X.shape[1])
     engine.reserve(len(X))
     engine.summaries.write(0, X)

@@ -1,4 +1,4 @@
-"""How long the first calls take from an empty cache of compiled code: each step after those before it, in one process.
+"""Time of the first calls from an empty cache of compiled code: each step after those before it, in one process.
 
 python benchmarks/starting.py            print a table
 python benchmarks/starting.py --write    and write benchmarks/starting.json

@@ -1,4 +1,4 @@
-"""What a store costs beside the bare estimator: inserts, opening, bytes, stalls, and following the clusters.
+"""Cost of a store beside the bare estimator: inserts, opening, bytes, stalls, and following the clusters.
 
     python benchmarks/store.py                      all parts (about 15 minutes on two cores)
     python benchmarks/store.py --only rates bytes   some of them; the others stay as they are in benchmarks/store.json

@@ -1,4 +1,4 @@
-"""What a store costs that begins with the tree of a finished run: benchmarks/to_store.json.
+"""Cost of a store that begins with the tree of a finished run: benchmarks/to_store.json.
 
     python benchmarks/to_store.py                          1,000,000 points
     python benchmarks/to_store.py 1000000 3000000 10000000

@@ -1,13 +1,12 @@
-"""Table 1: what each approximation costs and saves, each row with those of the rows before it."""
+"""Table 1: the cost and the gain of each approximation, each row with those of the rows before it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from experiments.setting import Result, Setting, end_at_one
-from experiments.sources import MOVES, SYNTHETIC, SYNTHETIC_PER_CLASS, System, describe
+from experiments.setting import MOVES, SYNTHETIC, SYNTHETIC_PER_CLASS, Result, Setting, System, describe
 from grinch import Rules
-from grinch.plots import plot_comparison
+from grinch.cli.compare import Panel, draw_panels
 
 # Each row adds its rules to those above; purity, seconds and rotations / grafts / restructurings in the paper, on ALOI
 # and on the synthetic data.
@@ -27,20 +26,18 @@ ROWS: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
     "no rotate": ({"rotate": False}, ("0.442, 14.8 s, 0 / 0 / 0", "0.854, 80.5 s, 0 / 0 / 0")),
 }
 # Exact mode takes hundreds of microseconds times the points for each point.
-MOST = {"full": 5000, "quick": 600, "tiny": 60}
+N_POINTS = {"full": 5000, "quick": 600, "tiny": 60}
 CLASSES = {"full": 100, "quick": 20, "tiny": 3}
 
 
 def run(setting: Setting) -> Result:
+    """Measure purity, processor time and moves of each row."""
     columns = ["data", "row", "purity", "CPU seconds", *MOVES, "paper (purity, seconds, moves)"]
     result = Result("table1", "Table 1: ablation", columns)
-    aloi = setting.aloi_like(MOST[setting.scale.name])
+    aloi = setting.aloi_like(N_POINTS[setting.scale.name])
     n_classes = CLASSES[setting.scale.name]
-    sets = (
-        (aloi, "average"),
-        (setting.source(SYNTHETIC)._replace(most=n_classes * SYNTHETIC_PER_CLASS), "cosine"),
-    )
-    for column, (source, linkage) in enumerate(sets):
+    synthetic = setting.source(SYNTHETIC)._replace(most=n_classes * SYNTHETIC_PER_CLASS)
+    for column, (source, linkage) in enumerate([(aloi, "average"), (synthetic, "cosine")]):
         # The paper's algorithm: pull is ours, and belongs to the first row only, where the theorem holds.
         rules: dict[str, Any] = {}
         for row, (more, paper) in ROWS.items():
@@ -68,17 +65,15 @@ def run(setting: Setting) -> Result:
 
 
 def title_of(name: str) -> str:
+    """Return the name of a data set, and whether it is there in place of ALOI."""
     return name if name == "aloi" else f"{name} (in place of ALOI)"
 
 
 def draw(result: Result) -> Any:
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(row["data"] for row in result.rows))
-    figure, axes = plt.subplots(len(names), 2, figsize=(14, 3.4 * len(names)), layout="constrained", squeeze=False)
-    for line, name in zip(axes, names, strict=True):
-        rows = [row for row in result.rows if row["data"] == name]
-        for ax, measure in zip(line, ("purity", "CPU seconds"), strict=True):
-            plot_comparison(rows, measure, method="row", xlabel=measure, title=name, ax=ax)
-        end_at_one(line[0])
-    return figure
+    """Draw purity and processor time of each row."""
+    panels = [
+        Panel(name, rows, measure, measure, measure == "purity")
+        for name, rows in result.rows_by_data().items()
+        for measure in ("purity", "CPU seconds")
+    ]
+    return draw_panels(panels, 2, (7, 3.4), method="row")

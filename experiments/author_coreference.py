@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.cells import Cell
-from experiments.setting import Result, Setting, end_at_one
-from grinch.plots import plot_comparison
+from experiments.setting import Result, Setting
+from grinch.cli.compare import Panel, draw_panels
 from grinch.resolve.authors.block_clustering import cluster_block
 from grinch.resolve.authors.evaluation import evaluate, one_per_block, one_per_name
 from grinch.resolve.authors.kernels import PairFeatures
@@ -35,29 +35,14 @@ FILES = {
 }
 REXA = "rexa_pairs/rexa_pairs.npz"
 # F1 in the paper.
+METHODS = ("grinch", "rotate", "online", "mb-hac-med", "mb-hac-sm", "hac")
 PAPER = {
-    "psu-dblp": {
-        "grinch": 0.701,
-        "rotate": 0.678,
-        "online": 0.255,
-        "mb-hac-med": 0.461,
-        "mb-hac-sm": 0.247,
-        "hac": 0.664,
-    },
-    "rexa": {"grinch": 0.844, "rotate": 0.734, "online": 0.331, "mb-hac-med": 0.843, "mb-hac-sm": 0.483, "hac": 0.844},
+    "psu-dblp": dict(zip(METHODS, (0.701, 0.678, 0.255, 0.461, 0.247, 0.664), strict=True)),
+    "rexa": dict(zip(METHODS, (0.844, 0.734, 0.331, 0.843, 0.483, 0.844), strict=True)),
 }
 # The paper does not say how large its buffers are: a half and a tenth of the block here.
-METHODS: dict[str, Callable[[int], dict[str, Any]]] = {
-    "grinch": lambda n: {"method": "grinch"},
-    "rotate": lambda n: {"method": "rotate"},
-    "online": lambda n: {"method": "online"},
-    "mb-hac-med": lambda n: {"method": "mb-hac", "buffer_size": max(n // 2, 2)},
-    "mb-hac-sm": lambda n: {"method": "mb-hac", "buffer_size": max(n // 10, 2)},
-    "hac": lambda n: {"method": "hac"},
-}
-
-
-# What needs no clustering: everyone of a block, or of a name as it is written, is one author.
+BUFFERS = {"mb-hac-med": 2, "mb-hac-sm": 10}
+# Without clustering: everyone of a block, or of a name as it is written, is one author.
 BASELINES: dict[str, Callable[[list[Any]], list[Any]]] = {"one-per-block": one_per_block, "one-per-name": one_per_name}
 # Those that depend on the order of the records.
 ORDERED = ("grinch", "rotate", "online", "mb-hac-med", "mb-hac-sm")
@@ -65,7 +50,7 @@ MADE_UP = "made up"
 
 
 class Size(NamedTuple):
-    """How much of a set is used: splits, shuffles, records in all, and records of a name."""
+    """The part of a set that is used: splits, shuffles, records in all, and records of a name."""
 
     splits: int
     shuffles: int
@@ -74,11 +59,15 @@ class Size(NamedTuple):
 
 
 SIZES = {"full": Size(2, 5, 9000, 10**6), "quick": Size(1, 2, 1500, 150), "tiny": Size(1, 1, 240, 40)}
+MEASURES = {
+    **{"precision": "precision", "recall": "recall", "macro F1": "macro", "B-cubed F1": "bcubed"},
+    "CPU seconds": "seconds",
+}
 COLUMNS = ["data", "method", "precision", "recall", "F1", "macro F1", "B-cubed F1", "CPU seconds", "paper (F1)"]
 
 
 def run(setting: Setting) -> Result:
-    """All sets at hand on names that were not trained on; without any, made-up records."""
+    """Measure all sets at hand on names that were not trained on; without any, generated records."""
     result = Result("table3", "Table 3: author coreference on held-out names", list(COLUMNS))
     size = SIZES[setting.scale.name]
     folder = setting.folder or Path(os.environ.get("GRINCH_DATA", "."))
@@ -88,7 +77,7 @@ def run(setting: Setting) -> Result:
     for name, path in sets.items():
         found = _measured(setting, name, path, size)
         result.rows += _rows(name, found)
-        result.remarks += _verdicts(name, found)
+        result.remarks += verdicts(name, found)
     result.remarks.append(
         "Trained on other names than those tested, gradient boosting; mean over splits and shuffled orders (HAC: one"
         " order). MB-HAC's buffers are a half and a tenth of a block, for the paper does not give its own."
@@ -97,7 +86,7 @@ def run(setting: Setting) -> Result:
 
 
 def _measured(setting: Setting, name: str, path: Path | None, size: Size) -> dict[str, Any]:
-    """The figures of every method, cell by cell: one split, one method and one shuffled order each."""
+    """Return the figures of every method, cell by cell: one split, one method and one shuffled order each."""
     n_splits = (3 if size.splits > 1 else 1) if name == "rexa" else size.splits
     code = "" if path is None else f"{zlib.crc32(path.read_bytes()):08x}"
     methods = [*METHODS, "one-per-block", *([] if name == "rexa" else ["one-per-name"])]
@@ -117,44 +106,38 @@ def _measured(setting: Setting, name: str, path: Path | None, size: Size) -> dic
                 if cells[-1][-1].failure:
                     break
         by_method[method] = _summed_up(cells)
-    return {"methods": by_method, "n_test": int(np.mean(list(n_test.values()))), "n_splits": n_splits}
+    return {"methods": by_method, "n_test": int(np.mean(list(n_test.values())))}
 
 
 def _summed_up(cells: list[list[Cell]]) -> dict[str, Any]:
-    """Means over splits and orders; the deviation is of the orders, for splits differ by their names."""
+    """Return means over splits and orders; the deviation is of the orders, for splits differ by their names."""
     done = [[cell.found for cell in of_split if not cell.failure] for of_split in cells]
     failures = [cell.failure for of_split in cells for cell in of_split if cell.failure]
-    told: dict[str, Any] = {"failure": failures[0] if failures else ""}
+    figures: dict[str, Any] = {"failure": failures[0] if failures else ""}
     if not all(done):
-        return told
-    for measure in ("precision", "recall", "f1", "macro", "bcubed", "seconds"):
-        told[measure] = float(np.mean([found[measure] for of_split in done for found in of_split]))
-    told["deviation"] = float(np.mean([np.std([found["f1"] for found in of_split]) for of_split in done]))
-    told["f1_by_split"] = [float(np.mean([found["f1"] for found in of_split])) for of_split in done]
-    return told
+        return figures
+    for measure in ("f1", *MEASURES.values()):
+        figures[measure] = float(np.mean([found[measure] for of_split in done for found in of_split]))
+    figures["deviation"] = float(np.mean([np.std([found["f1"] for found in of_split]) for of_split in done]))
+    return figures
 
 
 def _rows(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for method, row in found["methods"].items():
-        line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
         data = f"{name}, {found['n_test']:,} records" if found["n_test"] else name
-        line |= {"data": data, "method": method, "F1": row["failure"]}
+        line: dict[str, Any] = {**dict.fromkeys(COLUMNS, ""), "data": data, "method": method, "F1": row["failure"]}
         if "f1" in row:
             line |= {
-                "precision": round(row["precision"], 3),
-                "recall": round(row["recall"], 3),
-                "F1": f"{row['f1']:.3f} ± {row['deviation']:.3f}",
-                "macro F1": round(row["macro"], 3),
-                "B-cubed F1": round(row["bcubed"], 3),
-                "CPU seconds": round(row["seconds"], 2),
+                title: round(row[measure], 2 if measure == "seconds" else 3) for title, measure in MEASURES.items()
             }
+            line["F1"] = f"{row['f1']:.3f} ± {row['deviation']:.3f}"
         rows.append({**line, "paper (F1)": PAPER.get(name, {}).get(method, ""), "f1": row.get("f1", row["failure"])})
     return rows
 
 
-def _verdicts(name: str, found: dict[str, Any]) -> list[str]:
-    """Where Grinch is below another method, or more than 0.01 below HAC."""
+def verdicts(name: str, found: dict[str, Any]) -> list[str]:
+    """Return remarks on where Grinch is below another method, or more than 0.01 below HAC."""
     f1 = {method: row["f1"] for method, row in found["methods"].items() if "f1" in row}
     if "grinch" not in f1:
         return []
@@ -166,21 +149,17 @@ def _verdicts(name: str, found: dict[str, Any]) -> list[str]:
 
 
 def draw(result: Result) -> Any:
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(row["data"] for row in result.rows if not isinstance(row["f1"], str)))
-    if not names:
-        return None
-    figure, axes = plt.subplots(1, len(names), figsize=(6 * len(names), 3.6), layout="constrained", squeeze=False)
-    for ax, name in zip(axes[0], names, strict=True):
-        rows = [row for row in result.rows if row["data"] == name]
-        plot_comparison(rows, "f1", highlight=("grinch",), xlabel="pairwise F1", title=name, ax=ax)
-        end_at_one(ax)
-    return figure
+    """Draw the F1 of all methods on each set."""
+    panels = [
+        Panel(name, rows, "f1", "pairwise F1")
+        for name, rows in result.rows_by_data().items()
+        if any(not isinstance(row["f1"], str) for row in rows)
+    ]
+    return draw_panels(panels, len(panels), (6, 3.6), highlight=("grinch",))
 
 
 def read_blocks(path: Path) -> dict[str, list[Record]]:
-    """The labelled records of a file, by block."""
+    """Return the labelled records of a file, by block."""
     blocks: dict[str, list[Record]] = defaultdict(list)
     opened = lzma.open if path.suffix == ".xz" else gzip.open
     with opened(path, "rt", encoding="utf-8") as lines:
@@ -224,7 +203,7 @@ class Task(NamedTuple):
 # As many as a set has splits: the table is filled method by method.
 @lru_cache(maxsize=3)
 def task_of(trial: Trial) -> Task:
-    """Training takes longer than clustering, and is the same for all methods and orders."""
+    """Return a trained model; training takes longer than clustering, and is the same for all methods and orders."""
     if trial.name == "rexa":
         assert trial.path is not None
         return _rexa(trial.path, trial.split - trial.seed, trial.size)
@@ -235,7 +214,7 @@ def task_of(trial: Trial) -> Task:
 
 
 def clustered_names(trial: Trial, method: str, shuffle: int) -> dict[str, float]:
-    """A method on all held-out names, in one random order of the records: how good, and the processor time."""
+    """Return scores and processor time of a method on all held-out names, in one random order of the records."""
     model, held_out = task_of(trial)
     found: dict[str, Any] = {}
     seconds = 0.0
@@ -248,18 +227,24 @@ def clustered_names(trial: Trial, method: str, shuffle: int) -> dict[str, float]
             continue
         groups = None if block is None else block.new_groups()
         began = time.process_time()
-        authors = cluster_block(shuffled, model, groups=groups, **METHODS[method](len(records))).authors
+        authors = cluster_block(shuffled, model, groups=groups, **_settings(method, len(records))).authors
         seconds += time.process_time() - began
         ids = [record.id if isinstance(record, Record) else str(record) for record in shuffled]
         found[name] = true, [authors[each] for each in ids]
-    told = evaluate(found)
+    scores = evaluate(found)
     return {
-        **told.pairwise._asdict(),
-        "macro": told.pairwise_macro.f1,
-        "bcubed": told.bcubed.f1,
+        **scores.pairwise._asdict(),
+        "macro": scores.pairwise_macro.f1,
+        "bcubed": scores.bcubed.f1,
         "seconds": seconds,
         "n_test": sum(len(records) for records, _ in held_out.values()),
     }
+
+
+def _settings(method: str, n: int) -> dict[str, Any]:
+    if method in BUFFERS:
+        return {"method": "mb-hac", "buffer_size": max(n // BUFFERS[method], 2)}
+    return {"method": method}
 
 
 def _records(blocks: dict[str, list[Record]], size: Size, split: int) -> Task:
@@ -280,7 +265,7 @@ def _sample(records: list[Record], most: int) -> list[Record]:
 
 
 def _rexa(path: Path, split: int, size: Size) -> Task:
-    """Two or three of seven names held out in turn."""
+    """Return a task with two or three of seven names held out in turn."""
     with np.load(path, allow_pickle=False) as data:
         names = sorted({key.split("__")[0] for key in data if key.endswith("__feat")})
         parts = {name: [data[f"{name}__{part}"] for part in ("gt", "pairs", "feat")] for name in names}

@@ -1,4 +1,4 @@
-"""Experiments cell by cell: each is kept in a file as soon as it is measured, and stopped if it takes too long."""
+"""Cells of tables: each is written to a file as soon as it is measured, and stopped if it takes too long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from fnmatch import fnmatchcase
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 resource: Any
@@ -26,12 +25,12 @@ except ImportError:  # Windows
 FILE = "cells.jsonl"
 OUT_OF_MEMORY = "out of memory"
 NOT_RUN = "not run"
-# What ends a process that is over its limit of processor time.
+# The signal that ends a process over its limit of processor time.
 SIGXCPU: int = getattr(signal, "SIGXCPU", 24)
 
 
 class Cell(NamedTuple):
-    """What was measured: numbers by name, the processor time all of it took, or why there are none."""
+    """A measurement: numbers by name, the processor time of all of it, or why there are none."""
 
     found: dict[str, Any]
     cpu_seconds: float = 0.0
@@ -39,20 +38,20 @@ class Cell(NamedTuple):
 
 
 class Cells:
-    """Measures cells, or takes them from an earlier run.
+    """A table of cells that are measured, or taken from an earlier run.
 
     Parameters
     ----------
     folder : path, optional
-        Where finished cells are kept, one line each, in cells.jsonl. Without it they are only in memory.
+        Folder for finished cells, one line each, in cells.jsonl. Without it they are only in memory.
     prefix : str
-        Before the name of every cell: what it is a cell of.
+        Prefix of the name of every cell, such as that of the table.
     limit : float, optional
         The seconds of processor time that a cell may take. With it, cells run in a process of their own, which is
         stopped when they are over it; without it, in this one.
     about : dict
-        What decides the outcome besides the cell's name and data: version, scale, seed. Kept cells with another are
-        not taken over.
+        The conditions besides the name and data of a cell: version, scale, seed. Cells of other conditions are
+        measured again.
     again, skip : sequence of str
         Patterns, as of file names: cells to measure though they are there, and cells not to measure.
 
@@ -82,15 +81,13 @@ class Cells:
     def __enter__(self) -> Cells:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.worker is not None:
             self.worker.stop()
             self.worker = None
 
     def measure(self, name: str, function: Callable[..., Any], *arguments: Any, data: str = "") -> Cell:
-        """``function(*arguments)``, a function of a module; ``data`` tells apart what it is measured on."""
+        """Measure ``function(*arguments)``, a function of a module; ``data`` is a digest of what it is measured on."""
         name = self.prefix + name
         key = (name, data)
         if key in self.kept and not _matches(name, self.again):
@@ -113,7 +110,7 @@ class Cells:
 
 
 def over(limit: float | None) -> str:
-    """What a cell says that was stopped.
+    """Return the failure of a cell that was stopped.
 
     >>> over(600), over(30)
     ('more than 10 min', 'more than 30 s')

@@ -14,12 +14,22 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from experiments.cells import Cell
-from experiments.setting import Result, Setting
-from experiments.sources import FIRST, UMAP_FILE, UMAP_OF_MNIST, Source, describe, digest, in_order, points_of
+from experiments.setting import (
+    MAX_HAC_PAIRS,
+    N_WARM_UP,
+    UMAP_FILE,
+    UMAP_OF_MNIST,
+    Result,
+    Setting,
+    Source,
+    describe,
+    in_order,
+    points_of,
+)
 from grinch import HAC, Grinch
 from grinch._labels import label_codes
+from grinch.cli.compare import Panel, draw_panels
 from grinch.errors import missing_extra
-from grinch.plots.style import GREY, INK, PALETTE, hide_spines, plain_number
 from grinch.tree import Tree
 
 # NMI, milliseconds per insert and per removal, and static HAC's NMI in DynHAC's paper: one core, and the search for
@@ -35,8 +45,6 @@ NAMES = (
 )
 SHARE = 0.01
 UMAP_SEED = 42
-# Beyond this all pairs take gigabytes; the chain of nearest neighbours makes the same tree in little memory.
-HAC_PAIRS_MOST = 20_000
 COLUMNS = [
     *("data", "points", "NMI of 99 %", "NMI with all", "NMI after removal", "NMI of static HAC"),
     *("ms per insert (p50, p99)", "ms per removal (p50, p99)", "CPU seconds for 99 %", "CPU seconds of static HAC"),
@@ -45,17 +53,18 @@ COLUMNS = [
 
 
 def run(setting: Setting) -> Result:
+    """Measure NMI and the time of inserts and removals on all sets that are there."""
     result = Result("dynhac", "DynHAC's protocol: the last hundredth inserted, then removed", list(COLUMNS))
     names = {"full": setting.available(NAMES), "quick": setting.available(NAMES)[-3:], "tiny": ["digits"]}
     sources = [setting.source(name) for name in names[setting.scale.name]]
     if setting.scale.name == "full" and "mnist" in names["full"]:
-        embedded = _embedded(setting, result.remarks)
+        embedded = embedded_mnist(setting, result.remarks)
         sources = [*([] if embedded is None else [embedded]), *sources]
     for source in sources:
-        name, data = source.name, digest(source)
+        name, (n, data) = source.name, describe(source)
         ours = setting.measure(f"{name}, Grinch", inserted_and_removed, source, setting.seed, data=data)
         hac = setting.measure(f"{name}, static HAC", static_hac, source, setting.seed, data=data)
-        result.rows.append(_row(name, describe(source).n, ours, hac))
+        result.rows.append(_row(name, n, ours, hac))
     result.remarks.append(
         "Average linkage under squared Euclidean distance; NMI at the best of all thresholds. Milliseconds are"
         " processor time on one core, our search for neighbours included; DynHAC's are without it. DynHAC's paper:"
@@ -66,15 +75,13 @@ def run(setting: Setting) -> Result:
 
 
 def _row(name: str, n: int, ours: Cell, hac: Cell) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(COLUMNS, "")
-    row |= {"data": name, "points": n, "NMI with all": ours.failure, "NMI of static HAC": hac.failure}
+    row: dict[str, Any] = {**dict.fromkeys(COLUMNS, ""), "data": name, "points": n}
+    row |= {"NMI with all": ours.failure, "NMI of static HAC": hac.failure}
     if not ours.failure:
         found = ours.found
         row |= {title: f"{found[key]:.3f}" for title, key in _NMI.items()}
-        row |= {
-            f"ms per {what} (p50, p99)": f"{times['mean']:.2f} ({times['p50']:.2f}, {times['p99']:.2f})"
-            for what, times in (("insert", found["insert"]), ("removal", found["removal"]))
-        }
+        for what in ("insert", "removal"):
+            row[f"ms per {what} (p50, p99)"] = "{mean:.2f} ({p50:.2f}, {p99:.2f})".format(**found[what])
         row["CPU seconds for 99 %"] = round(found["seconds"], 1)
     if not hac.failure:
         row["NMI of static HAC"] = f"{hac.found['nmi']:.3f}"
@@ -88,13 +95,13 @@ def _row(name: str, n: int, ours: Cell, hac: Cell) -> dict[str, Any]:
 _NMI = {"NMI of 99 %": "nmi_before", "NMI with all": "nmi", "NMI after removal": "nmi_after"}
 
 
-def _embedded(setting: Setting, remarks: list[str]) -> Source | None:
-    """MNIST in two dimensions; made once, and kept in the folder of the results."""
+def embedded_mnist(setting: Setting, remarks: list[str]) -> Source | None:
+    """Return MNIST in two dimensions, which is made once and kept in the folder of the results."""
     if setting.out is None:
         remarks.append(f"Without {UMAP_OF_MNIST}: it is kept in the folder of the results, and there is none.")
         return None
     mnist = setting.source("mnist")
-    path, code = setting.out / UMAP_FILE, digest(mnist)
+    path, code = setting.out / UMAP_FILE, describe(mnist).digest
     if path.exists():
         with np.load(path, allow_pickle=False) as kept:
             if str(kept["of"]) == code:
@@ -112,7 +119,7 @@ def _embedded(setting: Setting, remarks: list[str]) -> Source | None:
 
 
 def inserted_and_removed(source: Source, seed: int) -> dict[str, Any]:
-    """NMI before, in between and after, and the processor time of every insert and removal in milliseconds."""
+    """Return NMI before, in between and after, and the processor time of every insert and removal in milliseconds."""
     X, y = in_order(source, "random", seed)
     first = len(y) - max(int(SHARE * len(y)), 1)
     _warm_up(X)
@@ -131,7 +138,7 @@ def inserted_and_removed(source: Source, seed: int) -> dict[str, Any]:
 
 def _warm_up(X: npt.NDArray[np.float32]) -> None:
     """Compile, or read from the cache, all that is measured."""
-    model = Grinch(metric="sqeuclidean").fit(X[:FIRST])
+    model = Grinch(metric="sqeuclidean").fit(X[:N_WARM_UP])
     model.partial_fit(X[:1])
     model.remove([0])
 
@@ -145,26 +152,23 @@ def _timed(change: Callable[[int], object], points: Sequence[int]) -> dict[str, 
             began = time.thread_time()
             change(i)
             times.append(1000 * (time.thread_time() - began))
-    return {
-        "mean": round(float(np.mean(times)), 4),
-        "p50": round(float(np.percentile(times, 50)), 4),
-        "p99": round(float(np.percentile(times, 99)), 4),
-        "longest": round(max(times), 4),
-    }
+    p50, p99 = np.percentile(times, [50, 99])
+    figures = {"mean": np.mean(times), "p50": p50, "p99": p99, "longest": max(times)}
+    return {name: round(float(value), 4) for name, value in figures.items()}
 
 
 def static_hac(source: Source, seed: int) -> dict[str, float]:
-    """NMI and processor time of HAC on all points at once."""
+    """Return NMI and processor time of HAC on all points at once."""
     X, y = in_order(source, "random", seed)
-    lean = len(y) > HAC_PAIRS_MOST
-    HAC(metric="sqeuclidean", lean=lean).fit(X[:FIRST])
+    lean = len(y) > MAX_HAC_PAIRS
+    HAC(metric="sqeuclidean", lean=lean).fit(X[:N_WARM_UP])
     began = time.process_time()
     tree = HAC(metric="sqeuclidean", lean=lean).fit(X).tree_
     return {"seconds": time.process_time() - began, "nmi": best_nmi(tree, y)}
 
 
 def best_nmi(tree: Tree, labels: npt.ArrayLike) -> float:
-    """The greatest normalised mutual information of a cut at a threshold, over all thresholds.
+    """Return the greatest normalised mutual information of a cut at a threshold, over all thresholds.
 
     A node is a cluster for thresholds above the scores of all its ancestors and up to its own, and what it adds to the
     entropies depends on nothing else: one sweep over the sorted scores sums them up for every cut.
@@ -198,7 +202,7 @@ def best_nmi(tree: Tree, labels: npt.ArrayLike) -> float:
 
 
 def _scores_and_best_above(tree: Tree) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """By node id, its score and the greatest of its ancestors'; a node without a score is never split."""
+    """Return by node id its score and the greatest of its ancestors'; a node without a score is never split."""
     scores = np.where(np.isnan(tree.scores), np.inf, tree.scores)
     above, parents = [-np.inf] * tree.n_ids, tree.parents().tolist()
     known = scores.tolist()
@@ -215,7 +219,7 @@ def _n_log_n(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _by_cut(
     begin: npt.NDArray[np.intp], end: npt.NDArray[np.intp], values: npt.NDArray[np.float64], n_steps: int
 ) -> npt.NDArray[np.float64]:
-    """The sum of the values of each cut's clusters, which are the nodes with begin <= cut < end."""
+    """Return the sum of the values of each cut's clusters, which are the nodes with begin <= cut < end."""
     is_ever = begin < end
     begins = np.bincount(begin[is_ever], values[is_ever], minlength=n_steps + 1)
     ends = np.bincount(end[is_ever], values[is_ever], minlength=n_steps + 1)
@@ -223,43 +227,17 @@ def _by_cut(
 
 
 def draw(result: Result) -> Any:
-    import matplotlib.pyplot as plt
-
-    rows = [row for row in result.rows if row["ours"]]
-    if not rows:
-        return None
-    figure, axes = plt.subplots(1, 2, figsize=(12, 1.6 + 0.42 * len(rows)), layout="constrained", sharey=True)
-    places = np.arange(len(rows))
-    axes[0].plot([row["ours"]["nmi"] for row in rows], places, "o", color=PALETTE[0], ms=6, label="Grinch, all points")
-    static = [(row["hac"]["nmi"], place) for row, place in zip(rows, places, strict=True) if row["hac"]]
-    axes[0].plot(*np.array(static).T.reshape(2, -1), "|", color=INK, ms=14, mew=2, label="static HAC")
-    theirs = [(place, DYNHAC[row["data"]]) for row, place in zip(rows, places, strict=True) if row["data"] in DYNHAC]
-    axes[0].plot(
-        [t[0] for _, t in theirs], [p for p, _ in theirs], "x", color=GREY, ms=7, label="DynHAC's paper, MNIST and ALOI"
-    )
-    axes[0].set(xlabel="NMI at the best threshold", xlim=(0, 1))
-    for part, what, color, marker, column in (
-        ("insert", "an insert", PALETTE[0], "o", 1),
-        ("removal", "a removal", PALETTE[1], "s", 2),
-    ):
-        axes[1].plot([row["ours"][part]["mean"] for row in rows], places, marker, color=color, ms=6, label=what)
-        axes[1].plot(
-            [t[column] for _, t in theirs],
-            [p for p, _ in theirs],
-            marker,
-            color=color,
-            ms=7,
-            fillstyle="none",
-            label=f"{what}, DynHAC's paper",
-        )
-    axes[1].set(xlabel="milliseconds", xscale="log")
-    axes[1].xaxis.set_major_formatter(plain_number)
-    axes[0].set_yticks(places, [f"{row['data']}, {row['points']:,}" for row in rows])
-    axes[0].set_ylim(len(rows) - 0.5, -0.5)
-    for ax in axes:
-        ax.grid(axis="y", color="#EEEEEE")
-        ax.set_axisbelow(True)
-        hide_spines(ax, ("top", "right", "left"))
-        ax.tick_params(axis="y", length=0)
-        ax.legend(frameon=False, fontsize=8.5, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-    return figure
+    """Draw NMI and milliseconds of each set, beside the figures of DynHAC's paper."""
+    nmi: list[dict[str, Any]] = []
+    times: list[dict[str, Any]] = []
+    for row in result.rows:
+        data, ours, hac, paper = row["data"], row["ours"], row["hac"], DYNHAC.get(row["data"])
+        nmi += [{"method": data, "NMI": ours["nmi"]}] if ours else []
+        nmi += [{"method": f"{data}, static HAC", "NMI": hac["nmi"]}] if hac else []
+        nmi += [{"method": f"{data}, DynHAC's paper", "NMI": paper[0]}] if paper else []
+        for part, i in (("insert", 1), ("removal", 2)):
+            times += [{"method": f"{data}, {part}", "ms": ours[part]["mean"]}] if ours else []
+            times += [{"method": f"{data}, {part}, DynHAC's paper", "ms": paper[i]}] if paper else []
+    panels = [Panel("", nmi, "NMI", "NMI at the best threshold"), Panel("", times, "ms", "milliseconds", False)]
+    size = (8, 1.1 + 0.3 * len(times))
+    return draw_panels(panels, 2, size, highlight=[row["data"] for row in result.rows]) if nmi else None

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from experiments.cells import Cell
-from experiments.setting import Result, Setting, end_at_one, figures, shown
-from experiments.sources import MIXTURE, System, describe
+from experiments.setting import MAX_HAC_PAIRS, MIXTURE, Result, Setting, System, describe, figures, shown
 from grinch import Rules
-from grinch.plots import plot_comparison
+from grinch.cli.compare import Panel, draw_panels
 
 # Our Rotate has the wider caps of our default mode.
 PAPERS_ROTATE = {"mode": Rules.paper(graft=False, restructure=False), "n_neighbors": 1}
@@ -54,16 +53,12 @@ STANDS_FOR = {
     "speaker": "Speaker",
 }
 OTHERS = ("digits", "pendigits", "usps", "clinc150", "shuttle", "mnist")
-# Beyond this all pairs take gigabytes; the chain of nearest neighbours makes the same tree in little memory.
-HAC_PAIRS_MOST = 20_000
 
 
 def run(setting: Setting) -> Result:
-    result = Result(
-        "table2",
-        "Table 2: large data sets, dendrogram purity",
-        ["data", "points", "system", "ours", "CPU seconds", "paper"],
-    )
+    """Measure purity and processor time of all systems on all sets that are there."""
+    columns = ["data", "points", "system", "ours", "CPU seconds", "paper"]
+    result = Result("table2", "Table 2: large data sets, dendrogram purity", columns)
     names = setting.available(list(STANDS_FOR))
     # Without any of the paper's sets, the largest there are; every machine has the digits and a mixture.
     names += setting.available(OTHERS) if setting.scale.name == "full" else [] if names else ["digits"]
@@ -88,7 +83,7 @@ def run(setting: Setting) -> Result:
                     "purities": figures(ours[title], "purity"),
                 }
             )
-        result.remarks += _verdicts(name, {title: figures(cells, "purity") for title, cells in ours.items()})
+        result.remarks += verdicts(name, {title: figures(cells, "purity") for title, cells in ours.items()})
     result.remarks.append(
         "Seconds are the median of the orders. HAC has no orders: it is run once. MB-HAC has a buffer of 2,000, or of a"
         " tenth of the points. Rotate has the caps of our default mode; in the paper's mode, those of the paper. A"
@@ -103,12 +98,12 @@ def _system(title: str, n: int) -> tuple[System, str]:
     if system.method == "mb-hac":
         system = system._replace(settings={"buffer_size": min(2000, max(20, n // 10))})
     if system.method == "hac":
-        system = system._replace(settings={"lean": n > HAC_PAIRS_MOST})
+        system = system._replace(settings={"lean": n > MAX_HAC_PAIRS})
     return system, row
 
 
 def papers_figure(name: str, row: str) -> str:
-    """The paper's figure for a system on the data that ours stand for, with the name of the paper's data."""
+    """Return the paper's figure for a system on the data that ours stand for, with the name of the paper's data."""
     column = STANDS_FOR.get(name)
     if column is None or row not in PAPER:
         return ""
@@ -116,8 +111,8 @@ def papers_figure(name: str, row: str) -> str:
     return figure and f"{figure} ({column})"
 
 
-def _verdicts(name: str, ours: dict[str, list[float]]) -> list[str]:
-    """Where Grinch's mean purity is below that of Rotate or Online."""
+def verdicts(name: str, ours: dict[str, list[float]]) -> list[str]:
+    """Return remarks on where Grinch's mean purity is below that of Rotate or Online."""
     found = []
     for linkage in ("average", "cosine"):
         for mode in ("", ", paper's mode"):
@@ -130,22 +125,16 @@ def _verdicts(name: str, ours: dict[str, list[float]]) -> list[str]:
 
 
 def draw(result: Result) -> Any:
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(row["data"] for row in result.rows if row["purities"]))
-    if not names:
-        return None
-    columns = min(2, len(names))
-    lines = -(-len(names) // columns)
-    figure, axes = plt.subplots(
-        lines, columns, figsize=(7.5 * columns, 4.2 * lines), layout="constrained", squeeze=False
-    )
-    for ax in axes.flat[len(names) :]:
-        ax.set_visible(False)
-    for ax, name in zip(axes.flat, names, strict=False):
-        rows = [{**row, "purity": row["purities"] or row["ours"]} for row in result.rows if row["data"] == name]
-        ours = [title for title in METHODS if title.startswith("Grinch")]
-        title = f"{name}, {rows[0]['points']:,} points"
-        plot_comparison(rows, "purity", method="system", highlight=ours, xlabel="dendrogram purity", title=title, ax=ax)
-        end_at_one(ax)
-    return figure
+    """Draw the purity of all systems on each set."""
+    panels = [
+        Panel(
+            f"{name}, {rows[0]['points']:,} points",
+            [{**row, "purity": row["purities"] or row["ours"]} for row in rows],
+            "purity",
+            "dendrogram purity",
+        )
+        for name, rows in result.rows_by_data().items()
+        if any(row["purities"] for row in rows)
+    ]
+    ours = [title for title in METHODS if title.startswith("Grinch")]
+    return draw_panels(panels, min(2, len(panels)), (7.5, 4.2), "system", highlight=ours)

@@ -1,9 +1,10 @@
-"""All results of a folder as one page."""
+"""A page of all results in a folder."""
 
 from __future__ import annotations
 
 import base64
 import html
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,17 @@ img { max-width: 100%; } .about { color: #777; font-size: .85rem; } .scroll { ov
 
 
 def write_report(folder: Path) -> Path:
-    """Make report.html of the results in ``folder``; pictures are inside it, so the page can be sent around."""
-    order = list(EXPERIMENTS)
-    paths = [path for path in sorted(folder.glob("*.json")) if _is_result(path)]
-    if not paths:
+    """Write report.html with the results in ``folder``; pictures are inside it, so the page can be sent around."""
+    results = []
+    for path in sorted(folder.glob("*.json")):
+        with suppress(ValueError, TypeError):  # it is another file
+            results.append(read_result(path))
+    if not results:
         raise FileNotFoundError(
             f"folder {str(folder)!r} has no results; make some with: grinch bench all --quick --out {folder}"
         )
-    results = sorted(
-        map(read_result, paths), key=lambda r: (order.index(r.name) if r.name in order else len(order), r.name)
-    )
+    order = list(EXPERIMENTS)
+    results.sort(key=lambda result: order.index(result.name) if result.name in order else len(order))
     sections = "".join(_section(result, folder) for result in results)
     page = (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>grinch: the paper's experiments</title>"
@@ -41,14 +43,6 @@ def write_report(folder: Path) -> Path:
     path = folder / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
-
-
-def _is_result(path: Path) -> bool:
-    try:
-        read_result(path)
-    except (ValueError, TypeError):
-        return False
-    return True
 
 
 def _section(result: Result, folder: Path) -> str:

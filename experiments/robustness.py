@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from experiments.cells import Cell
-from experiments.setting import Result, Setting, end_at_one, figures, shown
-from experiments.sources import MIXTURE, Source, System, describe
+from experiments.setting import MIXTURE, Result, Setting, Source, System, describe, figures, shown
+from grinch.cli.compare import Panel, draw_panels
 from grinch.datasets import ORDERS
-from grinch.plots import plot_comparison
 
 # With the paper's figures (round-robin, sorted; ALOI).
 SYSTEMS: dict[str, tuple[System, tuple[float, float] | None]] = {
@@ -26,27 +25,19 @@ SYSTEMS: dict[str, tuple[System, tuple[float, float] | None]] = {
 # The paper's sets have some 20 times 5,000 points; on smaller data the buffers shrink with them.
 PAPERS_POINTS = 100_000
 NAMES = (
-    "aloi",
-    "speaker_digits",
-    "speaker",
-    "clinc150",
-    "covtype",
-    "usps",
-    "pendigits",
-    "mnist",
-    "segment",
-    "coil20",
-    "digits",
+    *("aloi", "speaker_digits", "speaker", "clinc150", "covtype", "usps"),
+    *("pendigits", "mnist", "segment", "coil20", "digits"),
 )
-MOST = {"full": 20_000, "quick": 2_000, "tiny": 120}
+N_POINTS = {"full": 20_000, "quick": 2_000, "tiny": 120}
 
 
 def run(setting: Setting) -> Result:
+    """Measure purity of all systems in all orders of arrival."""
     columns = ["data", "points", "system", *ORDERS, "paper (round-robin, sorted)"]
     result = Result("table4", "Table 4: robustness against the order of arrival, dendrogram purity", columns)
     names = setting.available(NAMES)[: {"full": None, "quick": 3, "tiny": 0}[setting.scale.name]]
     for name in [*names, MIXTURE]:
-        source = setting.source(name, MOST[setting.scale.name])
+        source = setting.source(name, N_POINTS[setting.scale.name])
         n = describe(source).n
         found = {title: _cells(setting, source, n, title) for title in SYSTEMS}
         purities = {
@@ -65,7 +56,7 @@ def run(setting: Setting) -> Result:
                     "purities": purities[title],
                 }
             )
-        result.remarks += _verdicts(name, purities)
+        result.remarks += verdicts(name, purities)
     result.remarks.append(
         "The paper's figures are of ALOI. Buffers are the paper's share of the data: 5 and 2 in 100 of the points, at"
         " least 20."
@@ -83,8 +74,8 @@ def _cells(setting: Setting, source: Source, n: int, title: str) -> dict[str, li
     }
 
 
-def _verdicts(name: str, found: dict[str, dict[str, list[float]]]) -> list[str]:
-    """Where Grinch is below Rotate or Online, and where an order costs it more than 0.05."""
+def verdicts(name: str, found: dict[str, dict[str, list[float]]]) -> list[str]:
+    """Return remarks on where Grinch is below Rotate or Online, and where an order costs it more than 0.05."""
     if not all(values for title in ("Grinch", "Grinch, refined") for values in found[title].values()):
         return []
     grinch = {order: float(np.mean(values)) for order, values in found["Grinch"].items()}
@@ -104,30 +95,17 @@ def _verdicts(name: str, found: dict[str, dict[str, list[float]]]) -> list[str]:
 
 
 def draw(result: Result) -> Any:
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(row["data"] for row in result.rows if any(row["purities"].values())))
-    if not names:
-        return None
-    figure, axes = plt.subplots(
-        len(names), len(ORDERS), figsize=(5.5 * len(ORDERS), 3 * len(names)), layout="constrained", squeeze=False
-    )
-    for line, name in zip(axes, names, strict=True):
-        for ax, order in zip(line, ORDERS, strict=True):
-            rows = [
-                {"system": row["system"], "purity": row["purities"][order] or row[order]}
-                for row in result.rows
-                if row["data"] == name
-            ]
-            title = f"{name}, {order}"
-            plot_comparison(
-                rows,
-                "purity",
-                method="system",
-                highlight=[title for title in SYSTEMS if title.startswith("Grinch")],
-                xlabel="purity",
-                title=title,
-                ax=ax,
-            )
-            end_at_one(ax)
-    return figure
+    """Draw the purity of all systems on each set, in each order of arrival."""
+    panels = [
+        Panel(
+            f"{name}, {order}",
+            [{"system": row["system"], "purity": row["purities"][order] or row[order]} for row in rows],
+            "purity",
+            "purity",
+        )
+        for name, rows in result.rows_by_data().items()
+        if any(any(row["purities"].values()) for row in rows)
+        for order in ORDERS
+    ]
+    ours = [title for title in SYSTEMS if title.startswith("Grinch")]
+    return draw_panels(panels, len(ORDERS), (5.5, 3), "system", highlight=ours)

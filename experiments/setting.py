@@ -1,31 +1,126 @@
-"""What all experiments share: how large they are, how they are measured, and what they leave behind."""
+"""What all experiments share: data, systems, scales, results, and how they are measured and drawn."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Callable, Sequence
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from experiments.cells import Cell, Cells
-from experiments.sources import MIXTURE, Source, System, digest, measured_tree
 from grinch import __version__
-from grinch.datasets import available
+from grinch.datasets import Labelled, arrival, available, gaussian_mixture, load, paper_synthetic
+from grinch.estimators.registry import make_system
+from grinch.metrics import dendrogram_purity
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Row = dict[str, Any]
+Curves = dict[str, tuple[list[float], list[float]]]
+
+MIXTURE = "gaussian mixture"
+# In the folder of the results, by the experiment that makes it.
+UMAP_OF_MNIST = "mnist (UMAP)"
+UMAP_FILE = "mnist-umap.npz"
+SYNTHETIC = "synthetic"
+SYNTHETIC_PER_CLASS = 25
+# A tree of these has seen all there is to compile.
+N_WARM_UP = 300
+MOVES = ("rotations", "grafts", "restructurings")
+# Beyond this all pairs take gigabytes; the chain of nearest neighbours makes the same tree in little memory.
+MAX_HAC_PAIRS = 20_000
+NO_SETTINGS: dict[str, Any] = {}
+
+
+class Source(NamedTuple):
+    """A data set by name, with at most ``most`` points; ``per_class`` is for the mixture, which is generated."""
+
+    name: str
+    most: int
+    folder: Path | None
+    seed: int
+    per_class: int = 20
+
+
+class System(NamedTuple):
+    """A system by the name of its method, with settings; average linkage is the paper's, of cosines."""
+
+    method: str
+    linkage: str = "average"
+    settings: Mapping[str, Any] = NO_SETTINGS
+    metric: str = "cosine"
+
+
+@lru_cache(maxsize=1)
+def points_of(source: Source) -> Labelled:
+    """Return all points, or a random sample if there are more than wanted."""
+    if source.name == MIXTURE:
+        n_classes = max(source.most // source.per_class, 2)
+        return gaussian_mixture(source.most, n_classes=n_classes, random_state=source.seed)
+    if source.name == SYNTHETIC:
+        return paper_synthetic(source.most // SYNTHETIC_PER_CLASS, SYNTHETIC_PER_CLASS, random_state=source.seed)
+    if source.name == UMAP_OF_MNIST:
+        assert source.folder is not None
+        with np.load(source.folder / UMAP_FILE, allow_pickle=False) as file:
+            data = Labelled(file["X"], file["y"])
+    else:
+        data = load(source.name, source.folder)
+    if len(data.labels) <= source.most:
+        return data
+    rows = np.random.default_rng(source.seed).permutation(len(data.labels))[: source.most]
+    return Labelled(data.vectors[rows], data.labels[rows])
+
+
+class Description(NamedTuple):
+    """The size of a data set, and a digest of its values."""
+
+    n: int
+    digest: str
+
+
+@lru_cache
+def describe(source: Source) -> Description:
+    """Return the size and the digest of a data set."""
+    vectors, labels = points_of(source)
+    classes = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    code = zlib.crc32(np.ascontiguousarray(vectors).tobytes(), zlib.crc32(classes.tobytes()))
+    return Description(len(labels), f"{len(vectors)} x {vectors.shape[1]}, {code:08x}")
+
+
+def in_order(source: Source, order: str | None, seed: int) -> Labelled:
+    """Return the points in an order of arrival; None: as they are."""
+    data = points_of(source)
+    if order is None:
+        return data
+    rows = arrival(data.labels, order, seed)
+    return Labelled(data.vectors[rows], data.labels[rows])
+
+
+def measured_tree(source: Source, system: System, order: str | None, seed: int) -> dict[str, float]:
+    """Return purity, processor time and moves of a system's tree."""
+    X, y = in_order(source, order, seed)
+    method, linkage, settings, metric = system
+    # Compiled, or read from the cache, before the clock starts.
+    make_system(method, linkage=linkage, metric=metric, **settings).fit(X[:N_WARM_UP])
+    model = make_system(method, linkage=linkage, metric=metric, **settings)
+    began = time.process_time()
+    tree = model.fit(X).tree_
+    seconds = time.process_time() - began
+    moves = {name: model.stats_[name] for name in MOVES if name in model.stats_}
+    return {"purity": dendrogram_purity(tree, y), "seconds": round(seconds, 3), **moves}
 
 
 class Scale(NamedTuple):
-    """How much is done: the most points of a data set, the shuffled orders, the processor time of a cell in seconds."""
+    """The most points of a data set, the number of shuffled orders, and the processor time of a cell in seconds."""
 
     name: str
     points: int
@@ -42,7 +137,7 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """How an experiment is to be run."""
+    """The scale, data and seed of an experiment, and where its cells and results go."""
 
     scale: Scale = SCALES["quick"]
     folder: Path | None = None
@@ -52,36 +147,42 @@ class Setting:
     out: Path | None = None
 
     def about(self) -> dict[str, Any]:
-        """What a cell depends on besides its name and data."""
+        """Return what a cell depends on besides its name and data."""
         limited = {"points": self.scale.points, "time_limit": self.scale.time_limit}
         return {"version": __version__, "seed": self.seed, "scale": self.scale.name, **limited}
 
+    def about_run(self, seconds: float) -> dict[str, Any]:
+        """Return the settings, version and machine of a run."""
+        run = {"seed": self.seed, "scale": self.scale.name, "seconds": round(seconds, 1), "version": __version__}
+        processor = platform.processor() or platform.machine()
+        return {**run, "python": platform.python_version(), "processor": processor, "cores": os.cpu_count()}
+
     def source(self, name: str, n: int | None = None, per_class: int = 20) -> Source:
-        """A data set by name, or a sample of it if it has more points than ``n`` or the scale."""
-        most = min(n or self.scale.points, self.scale.points)
-        return Source(name, most, self.folder, self.seed, per_class)
+        """Return a data set by name, or a sample of it if it has more points than ``n`` or the scale."""
+        return Source(name, min(n or self.scale.points, self.scale.points), self.folder, self.seed, per_class)
 
     def available(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the data sets that are there."""
         there = available(self.folder)
         return [name for name in names if name in there]
 
     def aloi_like(self, n: int) -> Source:
-        """ALOI where it is at hand; else the nearest thing to many small compact classes."""
+        """Return ALOI if it is there, or else a set like it: many small compact classes."""
         for name in self.available(["aloi", "speaker_digits"]):
             return self.source(name, n)
         return self.source(MIXTURE, n, per_class=8)
 
     def measure(self, cell: str, function: Callable[..., Any], *arguments: Any, data: str = "") -> Cell:
-        """A cell of the table, measured now or earlier."""
+        """Return a cell of the table, measured now or earlier."""
         self.say(cell)
         return self.cells.measure(cell, function, *arguments, data=data)
 
     def tree(self, cell: str, source: Source, system: System, order: str | None = "random", seed: int = 0) -> Cell:
-        """Purity, processor time and moves of a system's tree of the data in one order; None: as they are."""
-        return self.measure(cell, measured_tree, source, system, order, seed, data=digest(source))
+        """Measure the tree of a system on the data in one order of arrival; None: as they are."""
+        return self.measure(cell, measured_tree, source, system, order, seed, data=describe(source).digest)
 
     def trees(self, cell: str, source: Source, system: System, order: str, orders: int) -> list[Cell]:
-        """The same for several seeds of an order; after one that takes too long, the others would too."""
+        """Measure trees for several seeds of an order; after one that takes too long, the others would too."""
         found: list[Cell] = []
         for seed in range(self.seed, self.seed + orders):
             found.append(self.tree(f"{cell}, {seed}", source, system, order, seed))
@@ -92,18 +193,18 @@ class Setting:
 
 @dataclass
 class Result:
-    """What an experiment found: a table, curves if there are any, and remarks on them."""
+    """The result of an experiment: a table, curves if there are any, and remarks on them."""
 
     name: str
     title: str
     columns: list[str]
     rows: list[Row] = field(default_factory=list)
-    curves: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    curves: Curves = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path, draw: Callable[[Result], Figure | None]) -> None:
-        """NAME.json, and NAME.png if there is something to draw."""
+        """Write NAME.json, and NAME.png if there is something to draw."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{self.name}.json").write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
         import matplotlib
@@ -116,26 +217,18 @@ class Result:
             figure.savefig(folder / f"{self.name}.png", dpi=130)
             plt.close(figure)
 
+    def rows_by_data(self) -> dict[str, list[Row]]:
+        """Return the rows of each data set, in the order of the table."""
+        return {name: [row for row in self.rows if row["data"] == name] for name in (row["data"] for row in self.rows)}
+
 
 def read_result(path: Path) -> Result:
+    """Read a result that ``Result.write`` wrote."""
     return Result(**json.loads(path.read_text(encoding="utf-8")))
 
 
-def about(setting: Setting, seconds: float) -> dict[str, Any]:
-    """Where and how a result came about."""
-    return {
-        "seed": setting.seed,
-        "scale": setting.scale.name,
-        "seconds": round(seconds, 1),
-        "version": __version__,
-        "python": platform.python_version(),
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-    }
-
-
 def mean_and_deviation(values: Sequence[float]) -> str:
-    """Like 0.812 ± 0.004; a single value stands alone."""
+    """Return a text such as 0.812 ± 0.004; a single value stands alone."""
     if not len(values):
         return ""
     mean = f"{np.mean(values):.3f}"
@@ -143,16 +236,11 @@ def mean_and_deviation(values: Sequence[float]) -> str:
 
 
 def figures(cells: Sequence[Cell], measure: str) -> list[float]:
-    """The measure of every cell that was finished."""
+    """Return the measure of every cell that was finished."""
     return [cell.found[measure] for cell in cells if not cell.failure]
 
 
 def shown(cells: Sequence[Cell], measure: str) -> str:
-    """Mean and deviation of a measure, and why there are no more of them."""
+    """Return mean and deviation of a measure, and why there are no more of them."""
     failures = [cell.failure for cell in cells if cell.failure]
     return "; ".join(filter(None, [mean_and_deviation(figures(cells, measure)), *failures]))
-
-
-def end_at_one(ax: Axes) -> None:
-    """No ticks beyond 1 on an axis of shares."""
-    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= 1])

@@ -34,3 +34,10 @@ def run_command(*arguments, cwd, given="", columns=100, main=main) -> Done:
         except SystemExit as ended:
             code = ended.code
     return Done(code or 0, out.getvalue(), err.getvalue())
+
+
+def run(*arguments, expect=0, **more) -> Done:
+    """Run ``grinch``, and check its exit code."""
+    done = run_command(*arguments, **more)
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done

@@ -49,14 +49,6 @@ def test_scale_standardises_columns(table, tmp_path):
     assert other.tree_.child_pairs().tolist() != expected.tree_.child_pairs().tolist()
 
 
-@pytest.mark.parametrize("arguments", [("x.txt", "--scale"), ("x.csv", "--scale", "--workers", "2")])
-def test_what_cannot_be_scaled_is_refused(table, tmp_path, arguments):
-    (tmp_path / "x.txt").write_text("\n".join(TEXTS))
-    done = run_command("cluster", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "error: --scale" in done.stderr
-
-
 def test_texts_are_compared_by_cosine(tmp_path):
     (tmp_path / "x.txt").write_text("\n".join(TEXTS * 5))
     done = run_command("cluster", "x.txt", cwd=tmp_path)

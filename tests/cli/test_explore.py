@@ -83,39 +83,6 @@ def test_a_map_of_columns_and_a_folder_of_images(tmp_path, served):
     assert members[0]["image"] == "api/image/0?version=1"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["none"], "PATH 'none' does not exist"),
-        (["."], "folder without a store"),
-        (["t.csv"], "cannot be opened; accepted are a store"),
-        (["tree.nwk", "--id", "key"], "--id names a column of --table"),
-        (["tree.nwk", "--table", "none.csv"], "the table 'none.csv' does not exist"),
-        (["tree.nwk", "--table", "t.csv"], "a row for each of the 3 points; 't.csv' has 2"),
-        (["tree.nwk", "--table", "t.csv", "--id", "nokey"], "got 'nokey'. There are: key, title"),
-        (["tree.nwk", "--table", "t.csv", "--id", "title"], "no id in column 'title'"),
-        (["tree.nwk", "--table", "t.txt", "--id", "key"], "got 'key'. There are: none"),
-        (["tree.nwk", "--text", "title"], "text must name a field of the payload; got 'title'"),
-        (["tree.nwk", "--x", "left"], "give both of them, or none"),
-        (["tree.nwk", "--images", "none"], "does not exist"),
-        (["tree.nwk", "--port", "70000"], "65535"),
-        (["store", "--table", "t.csv"], "--table is for models and trees"),
-        (["broken.nwk"], "cannot be read as a tree"),
-    ],
-)
-def test_what_is_wrong_is_said_in_a_line(tmp_path, served, arguments, why):
-    (tmp_path / "tree.nwk").write_text("((a,b),c);")
-    (tmp_path / "broken.nwk").write_text("((a,b),c;")
-    (tmp_path / "t.csv").write_text("key,title\na,x\nb,y\n")
-    (tmp_path / "t.txt").write_text("a key\nin a text\n")
-    grinch.open(tmp_path / "store").close()
-    done = explore(tmp_path, *arguments)
-    assert done.returncode != 0
-    assert why in done.stderr
-    assert "Traceback" not in done.stderr
-    assert served == []
-
-
 def test_a_model_beside_the_results_of_its_run(tmp_path, served):
     X, _ = points(4)
     Grinch().fit(X, ids=["a", "=b", "c", "d"]).save(tmp_path / "model.grinch")

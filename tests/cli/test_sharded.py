@@ -16,7 +16,7 @@ import scipy.cluster.hierarchy as sch
 import scipy.sparse
 
 import grinch
-from commands import run_command
+from commands import run
 from grinch.cli import sharded
 from grinch.sharded import ShardedGrinch
 
@@ -39,12 +39,6 @@ COMMAND = (
     "-k",
     N_CLASSES,
 )
-
-
-def run(*arguments, cwd, expect=0):
-    done = run_command(*arguments, cwd=cwd)
-    assert done.returncode == expect, done.stdout + done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +111,7 @@ def test_what_is_finished_is_found_and_cut_otherwise(folder, finished, address, 
     monkeypatch.setattr(sharded, "available_memory", lambda: 400_000)
     arguments = ("--dask", address, "--work", "kept", "-o", "again", "-q")
     done = run(*COMMAND[:-1], 5, *arguments, cwd=folder)
-    assert sorted(path.name for path in (folder / "again").iterdir()) == [
-        "clusters.csv",
-        "linkage.npy",
-        "summary.json",
-    ]
+    assert sorted(path.name for path in (folder / "again").iterdir()) == ["clusters.csv", "linkage.npy", "summary.json"]
     assert "note: no model and pictures, which would take all points in memory\n" in done.stdout
     assert pd.read_csv(folder / "again" / "clusters.csv")["cluster"].nunique() == 5
     trees = [grinch.Tree.from_scipy(np.load(folder / out / "linkage.npy")) for out in ("again", "whole")]
@@ -213,37 +203,6 @@ def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path, address, rng, monke
     np.save(tmp_path / "x.npy", rng.normal(size=(30, 4)))
     done = run("cluster", "x.npy", "--dask", address, cwd=tmp_path, expect=130)
     assert "Interrupted. Finished stages are kept in grinch-out/work/: the same command resumes from" in done.stdout
-
-
-REFUSED = {
-    ("x.npy", "--shards", 3): "--shards is for many workers: give --workers N or --dask ADDRESS as well",
-    ("x.npy", "--columns", "a"): "--columns is for many workers",
-    ("x.npy", "--workers", 2, "--dask", "tcp://x:1"): "--workers starts processes on this machine, and --dask",
-    ("x.npy", "--dask", "tcp://x:1", "--memory", "2GB"): "--memory is for --workers",
-    ("x.npy", "--workers", 2, "--memory", "much"): "--memory must be a size such as 6GB",
-    ("x.npy", "--workers", 2, "--method", "hac"): "--workers and --dask build trees by --method grinch alone",
-    ("x.npy", "--workers", 2, "--label", "y"): "--label names columns, and FILE 'x.npy' has none",
-    ("x.npy", "--workers", 2, "--shards", "few"): "--shards must be a whole number of at least 1 or 'auto'",
-    ("x.npy", "--workers", 2, "--work", "."): "--work must be a new folder, an empty one, or that of an earlier run",
-    ("x.csv", "--workers", 2): "FILE must be .npy or Parquet with --workers and --dask",
-    ("-", "--workers", 2): "FILE must be .npy or Parquet with --workers and --dask",
-    ("y.npy", "--workers", 2): "FILE 'y.npy' does not exist",
-    ("part-*.npy", "--workers", 2): "FILE: no file matches 'part-*.npy'",
-    ("x.parquet", "--workers", 2, "--columns", "a,c"): "--columns must be one of 'a', 'b', 'v'; got 'c'",
-    ("x.parquet", "--workers", 2, "--columns", "a", "--drop", "b"): "--columns names the features, and --drop",
-    ("x.parquet", "--workers", 2, "--id", "c"): "--id must be one of 'a', 'b', 'v'; got 'c'",
-    ("x.parquet", "--workers", 2, "--drop", "b"): "are the points: --columns 'v' for a column of lists",
-}
-
-
-@pytest.mark.parametrize("arguments", REFUSED, ids=lambda arguments: " ".join(map(str, arguments)))
-def test_what_cannot_be_combined_is_refused(tmp_path, arguments):
-    np.save(tmp_path / "x.npy", np.eye(3))
-    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
-    pd.DataFrame({"a": [1.0, 2], "b": [3.0, 4], "v": [[1.0, 2], [3.0, 4]]}).to_parquet(tmp_path / "x.parquet")
-    done = run("cluster", *arguments, cwd=tmp_path, expect=2)
-    assert REFUSED[arguments] in done.stderr
-    assert not (tmp_path / "grinch-out" / "work").exists()
 
 
 def test_a_missing_extra_is_named_with_its_command(tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import grinch
-from commands import run_command
-from grinch.cli.clusters import sentence, telling
+from commands import run as run_here
+from grinch.cli.clusters import print_changes, sentence
 from grinch.cli.points import json_value
 from grinch.cuts.tracking import Change
 from grinch.store.change_summary import summarize_changes
@@ -22,12 +22,7 @@ from grinch.store.database import Operation
 
 @pytest.fixture
 def run(tmp_path):
-    def run(*arguments, expect=0, **more):
-        done = run_command(*arguments, cwd=tmp_path, **more)
-        assert done.returncode == expect, done.stdout + done.stderr
-        return done
-
-    return run
+    return partial(run_here, cwd=tmp_path)
 
 
 @pytest.fixture
@@ -77,15 +72,6 @@ def test_from_day_to_day(run, table, tmp_path):
     assert "No cluster changed after version 5" in run("changes", "pets", "--since", 5).stdout
 
 
-def test_names_are_shown(run, table, tmp_path):
-    run("add", "pets", "monday.csv", *OPTIONS, "-q")
-    with grinch.open(tmp_path / "pets") as store:
-        first = min(store.clusters())
-        store.label(first, "dogs [and] more")
-    assert "dogs [and] more" in run("clusters", "pets").stdout
-    assert f"cluster {first} was named 'dogs [and] more'" in run("changes", "pets").stdout
-
-
 def test_remove_by_a_file_and_ids_that_are_not_there(run, tmp_path, rng):
     np.save(tmp_path / "x.npy", rng.normal(size=(30, 4)))
     run("add", "store", "x.npy", "-q")
@@ -95,11 +81,8 @@ def test_remove_by_a_file_and_ids_that_are_not_there(run, tmp_path, rng):
     assert "Nothing changed: none of 2 points" in run("remove", "store", "4", "x", "--ignore-missing").stdout
     assert "1 point removed (1 was not there)" in run("remove", "store", "7", "99", "--ignore-missing").stdout
     assert "1 point removed" in run("remove", "store", "-f", "-", given="8\n").stdout
-    refused = run("remove", "store", "9", "nobody", expect=2).stderr
-    assert "ID must be a whole number, like the other ids in the store; got 'nobody'" in refused
     refused = run("remove", "store", "9", "99", expect=2).stderr
     assert "99 never was. Nothing was removed; --ignore-missing ignores" in refused
-    assert "give at least one ID" in run("remove", "store", expect=2).stderr
     with grinch.open(tmp_path / "store", readonly=True) as store:
         assert store.ids == [i for i in range(30) if i not in (3, 4, 5, 7, 8)]
 
@@ -137,31 +120,12 @@ def test_upkeep(run, table, tmp_path):
     assert (tmp_path / "out" / "tree.nwk").read_text().count("point") == 79
 
 
-def test_what_is_refused_is_said_in_one_line(run, table, tmp_path):
-    for command in (("clusters",), ("changes",), ("store", "info"), ("store", "check")):
-        refused = run(*command, "nowhere", expect=2).stderr
-        assert refused == "error: STORE 'nowhere' does not exist; make it with: grinch add nowhere FILE\n"
+def test_another_writer_is_named(run, table, tmp_path):
     run("add", "pets", "monday.csv", *OPTIONS, "-q")
-    for arguments, message in {
-        ("add", "pets", "monday.csv", *OPTIONS, "--linkage", "ward"): "linkage cannot change",
-        ("add", "pets", "monday.csv", "--id", "name", "--drop", "title"): "--payload species",
-        ("add", "pets", "monday.csv", "--payload", "titel"): "did you mean 'title'?",
-        ("clusters", "pets", "--cut", "coarse"): "cut must be one of 'default'; got 'coarse'",
-        ("remove", "monday.csv", "x"): "STORE 'monday.csv' is a file; a store is a folder",
-        ("clusters", "."): "is a folder without a store in it",
-        ("changes", "pets", "--since", "soon"): "--since must be a version",
-        ("label", "pets", "99", "x"): "(see grinch clusters pets); got 99",
-        ("add", "pets", "monday.csv", *OPTIONS, "-k", "9"): "grinch cuts pets --add NAME --clusters N",
-    }.items():
-        refused = run(*arguments, "-q", expect=2) if arguments[0] == "add" else run(*arguments, expect=2)
-        assert refused.stderr.startswith("error: ")
-        assert message in refused.stderr
-        assert refused.stderr.count("\n") == 1
     with grinch.open(tmp_path / "pets") as store:
         refused = run("remove", "pets", "point 3", expect=2).stderr
         assert "is being written to by process" in refused
         assert "Wait until it is done; grinch clusters and grinch changes read beside it" in refused
-        assert refused.count("\n") == 1
         assert "80 points" in run("clusters", "pets").stdout
         assert len(store) == 80
 
@@ -201,74 +165,13 @@ def test_ctrl_c_keeps_whole_batches(run, tmp_path, table, monkeypatch):
     assert "20 points added" in run("add", "pets", "monday.csv", *OPTIONS, "-q").stdout
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-@pytest.mark.parametrize(
-    "command",
-    [
-        (name,)
-        for name in ("add", "remove", "clusters", "changes", "label", "predict", "cuts", "recut", "refine", "store")
-    ]
-    + [("store", name) for name in ("check", "compact", "export", "info", "snapshot", "backup")],
-)
-def test_help_fits_the_screen(run, command, columns):
-    page = run(*command, "--help", columns=columns).stdout
-    assert max(map(len, page.splitlines())) <= columns
-    assert "..." not in page.replace("[ARGS]...", "").replace("[ID]...", "")
-
-
 def test_payloads_are_json(rng):
     moment = pd.Timestamp("2026-11-16")
     values = [1, "a", None, float("nan"), float("inf"), [1, 2], {"a": 1}, moment, b"x"]
-    assert [json_value(value) for value in values] == [
-        1,
-        "a",
-        None,
-        None,
-        None,
-        [1, 2],
-        {"a": 1},
-        str(moment),
-        "b'x'",
-    ]
+    assert [json_value(value) for value in values] == [1, "a", None, None, None, [1, 2], {"a": 1}, str(moment), "b'x'"]
 
 
-change = partial(Change, 3, "default")
-
-
-def test_sentences():
-    names = {12: "cats"}
-    found = [
-        change("grew", 12, (), 90, 14),
-        change("shrank", 5, (), 7, 1),
-        change("split", 3, (41, 42), 40, 21),
-        change("shrank", 3, (41, 42), 40, 21),
-        change("born", 41, (3,), 12, 12, ("a", "b")),
-        change("born", 42, (3,), 9, 9, ("c",)),
-        change("merged", 7, (8, 9), 60, 25),
-        change("grew", 7, (8, 9), 60, 25),
-        change("dissolved", 8, (7,), 0, 15),
-        change("dissolved", 9, (7,), 0, 10),
-        change("dissolved", 10, (), 0, 1),
-        change("dissolved", 11, (12, 5), 0, 4),
-        change("born", 43, (), 3, 3, ("x", "y", "z")),
-        change("born", 44, (5,), 5, 5, ("x", "y", "z")),
-        change("renamed", 12, (), 90, 0),
-    ]
-    sizes = {each.cluster: each.size for each in found}
-    assert [sentence(each, names, sizes) for each in telling(found)] == [
-        "cluster 12 'cats' grew by 14 to 90",
-        "cluster 5 shrank by 1 to 7",
-        "cluster 3 was split into 3 (40 points), 41 (12 points) and 42 (9 points)",
-        "clusters 7, 8 and 9 were merged into 7 (60 points)",
-        "cluster 10 was dissolved with its 1 point",
-        "cluster 11 was dissolved: its 4 points went to clusters 12 'cats' and 5",
-        "cluster 43 was born with 3 points (x · y · z)",
-        "cluster 44 was born with 5 points of cluster 5 (x · y · z · …)",
-        "cluster 12 was named 'cats'",
-    ]
-
-
-def test_net_changes():
+def test_changes_in_sentences():
     at = lambda version: partial(Change, version, "default")  # noqa: E731
     found = [
         at(4)("grew", 1, (), 12, 2),
@@ -289,40 +192,49 @@ def test_net_changes():
         at(5)("grew", 4, (), 8, 1),
         at(6)("shrank", 4, (), 7, 1),
         at(6)("dissolved", 10, (), 0, 1),
+        at(6)("grew", 12, (), 90, 14),
+        at(6)("renamed", 12, (), 90, 0),
+        at(6)("born", 44, (5,), 3, 3, ("x", "y", "z")),
     ]
     net = summarize_changes(found)
-    assert [sentence(change, {9: "cats"}, net.sizes, net.before) for change in net.changes] == [
+    assert [sentence(change, {9: "cats", 12: "dogs"}, net) for change in net.changes] == [
         "cluster 1 shrank by 1 to 9",
         "cluster 2 (20 points then) was split into 2 (11 points) and 20 (9 points)",
         "clusters 3 and 8 were merged into 3 (14 points)",
         "cluster 4 has 7 points as before, 1 of them others",
         "cluster 9 'cats' was dissolved: its 7 points went to clusters 20 and 2",
         "cluster 10 was dissolved with its 1 point",
+        "cluster 12 'dogs' grew by 14 to 90",
+        "cluster 12 was named 'dogs'",
         "cluster 22 was born with 5 points (new · …)",
+        "cluster 44 was born with 3 points of cluster 5 (x · y · z)",
     ]
     assert net.passing == 1
 
 
-def test_net_changes_are_those_of_the_clusters_then_and_now(rng, tmp_path):
-    sizes, y = {}, rng.permutation(np.repeat(np.arange(8), 40))
-    X = 3 * rng.normal(size=(8, 3))[y] + rng.normal(size=(320, 3))
-    with grinch.open(tmp_path / "store", linkage="ward", n_clusters=7) as store:
-        for first in range(0, 320, 40):
-            store.insert(X[first : first + 40])
-            if first:
-                store.remove(rng.choice(store.ids, 12, replace=False))
-            sizes[store.version] = {cluster: len(members) for cluster, members in store.clusters().items()}
-        now = sizes[store.version]
-        for version, then in sizes.items():
-            net = summarize_changes(store.changes(since=version))
-            changed = {cluster for cluster in {*then, *now} if then.get(cluster) != now.get(cluster)}
-            assert changed <= {*net.before, *net.sizes}
-            assert net.before == {cluster: then[cluster] for cluster in net.before}
-            assert net.sizes == {cluster: now[cluster] for cluster in net.sizes}
-            told = {change.cluster for change in net.changes} | {
-                other for change in net.changes if change.kind in ("split", "merged") for other in change.others
-            }
-            assert changed <= told
+@pytest.mark.parametrize(
+    ("top", "lines"),
+    [
+        (4, ["31 'rain' grew", "10 was", "20 was", "30 grew", "4 more clusters were dissolved", "1 more cluster was"]),
+        (1, ["31 'rain' grew", "5 clusters were dissolved", "2 clusters were born", "1 more cluster grew by 12 in"]),
+    ],
+)
+def test_small_changes_come_last_and_named_clusters_first(capsys, top, lines):
+    small = [(cluster, 1) for cluster in range(4)]
+    found = [Change(2, "default", "dissolved", cluster, (), 0, count) for cluster, count in [*small, (10, 40)]]
+    for kind, cluster, count in (("born", 20, 30), ("born", 21, 2), ("grew", 30, 12), ("grew", 31, 1)):
+        found.append(Change(2, "default", kind, cluster, (), count, count))
+    print_changes(summarize_changes(found), {31: "rain"}, top)
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == len(lines)
+    assert all(words in line for words, line in zip(lines, said, strict=True))
+
+
+def test_named_clusters_that_were_dissolved_are_always_shown(capsys):
+    found = [Change(2, "default", "dissolved", cluster, (), 0, count) for cluster, count in ((6, 1), (7, 9), (8, 90))]
+    print_changes(summarize_changes(found), {6: "rain", 7: "snow"}, 1)
+    said = capsys.readouterr().out
+    assert ["rain" in said, "snow" in said, "cluster 8" in said] == [True, True, False]
 
 
 def test_ids_of_one_kind_and_columns_of_one_order(run, tmp_path, rng):
@@ -358,19 +270,15 @@ def test_points_that_are_there_with_another_row(run, table, tmp_path):
     with grinch.open(tmp_path / "pets", readonly=True) as store:
         assert store.vectors(["point 70"])[0, 0] == np.float32(table["f0"][70] + 1)
     assert "Nothing changed" in run("add", "pets", "changed.csv", *OPTIONS, "-q", "--update").stdout
-    assert (
-        "--update needs --id"
-        in run("add", "pets", "changed.csv", "--drop", "name", "--update", *OPTIONS[2:], expect=2).stderr
-    )
 
 
 def test_names_cuts_and_predictions(run, table, tmp_path):
     assert "kept as float32" in run("add", "pets", "monday.csv", *OPTIONS, "-q", "--linkage", "ward", "-k", 4).stdout
     assert "is called 'dogs'; version 2" in run("label", "pets", "1", "dogs").stdout
     assert "version 2 as before" in run("label", "pets", "1", "dogs").stdout
+    assert "dogs" in run("clusters", "pets").stdout
+    assert "cluster 1 was named 'dogs'" in run("changes", "pets", "--since", 1).stdout
     assert "has no name" in run("label", "pets", "1", "--clear").stdout
-    assert "give NAME" in run("label", "pets", "1", expect=2).stderr
-    assert "is not automatic" in run("recut", "pets", expect=2).stderr
     listed = run("cuts", "pets", "--add", "own").stdout
     assert "2 cuts, version 4" in listed
     assert "into 4" in listed
@@ -389,8 +297,6 @@ def test_layers(run, table, tmp_path):
     run("add", "pets", "monday.csv", *OPTIONS, "-q", "--layer", "coarse")
     assert "automatic, coarse" in run("cuts", "pets").stdout
     assert "automatic, layer 0" in run("cuts", "pets", "--add", "fine", "--layer", "0").stdout
-    assert "--layer are for a cut to add" in run("cuts", "pets", "--layer", "0", expect=2).stderr
-    assert "layer must be one of" in run("cuts", "pets", "--add", "b", "--layer", "finest", expect=2).stderr
     assert "is cut in another way" in run("add", "pets", "tuesday.csv", *OPTIONS, "--layer", "fine", expect=2).stderr
     with grinch.open(tmp_path / "pets", readonly=True) as store:
         layers = [layer for layer, _ in store.layers()[1]]
@@ -433,10 +339,6 @@ def test_a_linkage_of_your_own_is_imported(run, tmp_path, monkeypatch):
     assert "needs 'own_linkage_of_a_test:near'" in refused
     assert "grinch --import own_linkage_of_a_test COMMAND" in refused
     assert "3 points in" in run("--import", "own_linkage_of_a_test", "clusters", "own").stdout
-    assert (
-        "--import nowhere_to_be_found failed"
-        in run("--import", "nowhere_to_be_found", "clusters", "own", expect=2).stderr
-    )
 
 
 def test_a_store_of_another_engine_is_taken_over(run, rng, tmp_path, monkeypatch):

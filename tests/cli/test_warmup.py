@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -102,11 +101,3 @@ def test_a_first_fit_compiles_what_it_needs_and_nothing_twice(tmp_path):
         tmp_path,
     )
     assert found == "[]\n[]\n"
-
-
-def test_a_kind_that_does_not_exist(tmp_path):
-    done = run_command("warmup", "denes", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "KIND must be one of 'dense'" in done.stderr
-    assert "did you mean 'dense'?" in done.stderr
-    assert not list(Path(tmp_path).iterdir())

@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 from grinch import Tree
-from grinch.cuts import (
-    cut_by_cost,
-    node_costs,
-    splits_by_cost,
-)
+from grinch.cuts import cut_by_cost, node_costs, splits_by_cost
 from trees import random_trees
 
 

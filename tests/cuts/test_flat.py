@@ -1,4 +1,4 @@
-"""Cuts by height and by score, against scipy."""
+"""Cuts by height, by score and where heights jump, against scipy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import scipy.cluster.hierarchy as sch
 from sklearn.metrics import adjusted_rand_score
 
 from grinch import Tree
-from grinch.cuts import (
-    cut_n_clusters,
-    cut_threshold,
-)
+from grinch.cuts import cut_inconsistency, cut_n_clusters, cut_threshold
 
 
 @pytest.mark.parametrize("method", ["average", "ward", "single"])
@@ -62,3 +59,23 @@ def test_n_clusters_must_be_a_count(bad):
 def test_threshold_must_be_a_number(bad):
     with pytest.raises(ValueError, match="threshold must be a number"):
         cut_threshold(Tree(), bad)
+
+
+@pytest.mark.parametrize("method", ["average", "complete", "single", "ward"])
+@pytest.mark.parametrize("depth", [1, 2, 3, 6])
+def test_inconsistency_cuts_are_those_of_scipy(rng, method, depth):
+    matrix = sch.linkage(rng.normal(size=(150, 3)), method)
+    for factor in (0.0, 0.71, 0.9, 1.0, 1.15, 1.6):
+        expected = sch.fcluster(matrix, factor, "inconsistent", depth)
+        assert adjusted_rand_score(expected, cut_inconsistency(Tree.from_scipy(matrix), depth, factor)) == 1
+
+
+def test_inconsistency_of_equal_heights_and_tiny_trees():
+    equal = Tree.from_scipy([[0, 1, 0.1, 2], [2, 3, 0.1, 2], [4, 5, 0.1, 4]])
+    assert cut_inconsistency(equal, factor=0.0).tolist() == [0, 0, 0, 0]
+    assert cut_inconsistency(equal, factor=-0.5).tolist() == [0, 1, 2, 3]
+    assert cut_inconsistency(Tree()).tolist() == []
+    with pytest.raises(ValueError, match="depth must be a whole number of at least 1; got 0"):
+        cut_inconsistency(equal, depth=0)
+    with pytest.raises(ValueError, match="factor must be a number of standard deviations; got '1'"):
+        cut_inconsistency(equal, factor="1")

@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Tree
-from grinch.cuts import (
-    best_threshold,
-    cut_best_f1,
-    cut_threshold,
-)
+from grinch.cuts import best_threshold, cut_best_f1, cut_threshold
 from grinch.metrics import pairwise_f1
 from trees import labelled_trees, labels_from, partitions
 

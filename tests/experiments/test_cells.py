@@ -113,10 +113,10 @@ def test_a_cell_over_the_limit_is_stopped_and_the_next_one_runs(tmp_path):
 def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path):
     setting = Setting(SCALES["tiny"])
     script = (
-        "import time; from pathlib import Path; from experiments import recovery, run_experiment;"
+        "import time; from pathlib import Path; from experiments import separated, run_experiment;"
         "from experiments.setting import SCALES, Setting;"
-        "measure = recovery.n_recovered;"
-        "recovery.n_recovered = lambda title, *rest: time.sleep(60) if title == 'Online' else measure(title, *rest);"
+        "measure = separated.n_recovered;"
+        "separated.n_recovered = lambda title, *rest: time.sleep(60) if title == 'Online' else measure(title, *rest);"
         f"run_experiment('recovery', Setting(SCALES['tiny']), Path({str(tmp_path)!r}))"
     )
     process = subprocess.Popen([sys.executable, "-c", script], env=os.environ)

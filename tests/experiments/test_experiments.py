@@ -20,8 +20,7 @@ from effort import at_night
 from experiments import EXPERIMENTS, large_scale, run_experiment
 from experiments.__main__ import main
 from experiments.report import write_report
-from experiments.setting import SCALES, Result, Setting, mean_and_deviation, read_result
-from experiments.sources import points_of
+from experiments.setting import SCALES, Result, Setting, mean_and_deviation, points_of, read_result
 from grinch import Grinch
 from grinch.cli import bench
 from grinch.metrics import dendrogram_purity
@@ -133,7 +132,7 @@ def test_remarks_say_where_grinch_falls_short():
         "Rotate": {"random": [0.7], "sorted": [0.71], "round-robin": [0.7]},
         "Online": {"random": [0.6], "sorted": [0.6], "round-robin": [0.6]},
     }
-    assert robustness._verdicts("faces", found) == [
+    assert robustness.verdicts("faces", found) == [
         "faces, sorted: Grinch at 0.700 is below Rotate at 0.710.",
         "faces: Grinch loses 0.100 under sorted order; refined, it is at 0.840, and in random order at 0.850.",
     ]

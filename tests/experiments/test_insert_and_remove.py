@@ -11,8 +11,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from effort import at_night, trials
 from experiments import insert_and_remove, run_experiment
 from experiments.insert_and_remove import best_nmi, inserted_and_removed
-from experiments.setting import SCALES, Setting
-from experiments.sources import UMAP_FILE, UMAP_OF_MNIST, describe, points_of
+from experiments.setting import SCALES, UMAP_FILE, UMAP_OF_MNIST, Setting, describe, points_of
 from grinch import HAC, Grinch, cuts
 from grinch.datasets import load
 
@@ -69,12 +68,12 @@ def mnist(tmp_path, monkeypatch):
 def test_the_embedding_is_made_once_and_kept(mnist, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", type(sys)("umap"))
     sys.modules["umap"].UMAP = FirstTwo
-    source = insert_and_remove._embedded(mnist, [])
+    source = insert_and_remove.embedded_mnist(mnist, [])
     assert (source.name, describe(source).n) == (UMAP_OF_MNIST, 60)
     monkeypatch.setitem(sys.modules, "umap", None)
-    assert insert_and_remove._embedded(mnist, []) == source
+    assert insert_and_remove.embedded_mnist(mnist, []) == source
     np.savez(tmp_path / UMAP_FILE, X=np.zeros((60, 2)), y=np.zeros(60), of="other data")
-    assert insert_and_remove._embedded(mnist, []) is None
+    assert insert_and_remove.embedded_mnist(mnist, []) is None
 
 
 def test_without_umap_its_row_is_left_out_and_the_remark_says_how_to_get_it(mnist, tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from grinch.plots.dendrogram import in_order, outline
 from grinch.plots.style import ACCENT, GREY, PALETTE
 from grinch.tree.blocks import display
 from pictures import captions, linkage_on_a_line, outside, overlapping, texts
+from trees import random_tree
 
 # What is drawn, in this order; dots only where there are clusters.
 LINES, WEDGES, BARS, DOTS = 0, 1, 2, 3
@@ -225,16 +226,6 @@ def test_a_branch_of_two_clusters_is_not_called_by_one_of_them():
     assert captions(stray) == ["cluster 0  (11 points)", "cluster 1  (9 points)"]
 
 
-def random_tree(rng, n: int) -> Tree:
-    """Any two roots meet next, at any height: also below what is under them."""
-    roots, pairs = list(range(n)), []
-    for k in range(n - 1):
-        i, j = rng.choice(len(roots), 2, replace=False)
-        pairs.append([roots[i], roots[j]])
-        roots = [root for root in roots if root not in pairs[-1]] + [n + k]
-    return Tree.from_merges(np.array(pairs), rng.normal(size=n - 1).round(1), 3.0)
-
-
 def outlined(tree: Tree, n_branches: int, min_size: int | None = None):
     return outline(tree, display(tree).starts, tree.heights(), n_branches, min_size)
 
@@ -255,54 +246,12 @@ def test_the_splits_that_are_drawn_have_the_largest_smaller_sides(rng, n_branche
         assert sorted((smaller_side(tree, v) for v in drawn), reverse=True) == allowed[: n_branches - 1]
 
 
-def test_branches_lead_from_split_to_split_and_count_what_is_folded(rng):
-    for _ in range(20):
-        tree = random_tree(rng, 80)
-        branches = outlined(tree, 15, 1)
-        drawn = {branch.split for branch in branches if branch.parts}
-        assert branches[0].node == tree.root
-        for branch in branches:
-            # Down the larger side, until a drawn split: what is left out on the way is what is folded.
-            v = branch.node
-            while not tree.is_leaf(v) and v not in drawn:
-                v = max(
-                    tree.children(v), key=lambda child: (any(u in drawn for u in below(tree, child)), tree.size(child))
-                )
-            if branch.parts:
-                assert v == branch.split
-                assert {branches[i].node for i in branch.parts} == set(tree.children(v))
-                assert branch.folded == tree.size(branch.node) - tree.size(v)
-            else:
-                assert (tree.is_leaf(v), branch.split, branch.folded) == (True, -1, 0)
-        last = sum(tree.size(branch.node) for branch in branches if not branch.parts)
-        assert last + sum(branch.folded for branch in branches) == 80
-
-
-def below(tree: Tree, v: int) -> list[int]:
-    found = [v]
-    for u in found:
-        found.extend(tree.children(u))
-    return found
-
-
 def test_two_groups_at_the_end_of_a_chain_are_found():
     points = np.r_[np.arange(40.0) / 40, 5 + np.arange(60.0) / 60, 10.0 * 1.3 ** np.arange(1, 60)]
     tree = Tree.from_scipy(linkage(points[:, None], "single"))
     branches = outlined(tree, 2)
     assert [tree.size(branch.node) for branch in branches] == [159, 60, 40]
     assert branches[0].folded == 59
-
-
-@pytest.mark.parametrize("method", ["average", "complete", "ward"])
-def test_branches_of_points_on_a_line_are_in_the_order_of_the_line(rng, method):
-    points = rng.normal(size=(200, 1)).cumsum(axis=0)
-    tree = Tree.from_scipy(linkage(points, method))
-    branches = outlined(tree, 25, 1)
-    means = np.array([points[tree.leaves(branch.node)].mean() for branch in branches])
-    order = in_order(branches, tree.sizes(), np.abs(means[:, None] - means))
-    assert len(order) == 25
-    steps = np.diff(means[order])
-    assert (steps > 0).all() or (steps < 0).all()
 
 
 def test_every_split_turns_the_nearest_ends_towards_each_other_and_keeps_branches_together(rng):

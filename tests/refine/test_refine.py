@@ -19,7 +19,7 @@ from engines import Raises, engine_in
 from grinch import Grinch, Online, Rotate, Rules
 from grinch.core.engine import Engine
 from grinch.core.moves import graft, reinsert_all
-from grinch.core.rules import EXACT, FAST
+from grinch.core.rules import EXACT, FAST, ONLINE, PAPER, ROTATE
 from grinch.datasets import gaussian_mixture
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
@@ -491,8 +491,8 @@ def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
         for begin in range(0, 330, size):
             parts.partial_fit(X[begin : begin + size])
         assert parts.tree_.to_newick() == whole.tree_.to_newick()
-    for model in (Rotate(), Online(), Grinch(mode="exact"), Grinch(mode="paper"), Grinch(mode=Rules.fast(graft=False))):
-        assert not model._rules().polish
+    for rules in (ROTATE, ONLINE, EXACT, PAPER, Rules.fast(graft=False)):
+        assert not rules.polish
 
 
 def test_a_tree_shrinks_as_it_grows(rng):

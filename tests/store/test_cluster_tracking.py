@@ -14,11 +14,13 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sklearn.datasets import load_digits
 
+import grinch
 from effort import trials
 from grinch import Grinch, cuts
 from grinch.cuts.tracking import KINDS
 from grinch.cuts.tracking.cut import FEW_POINTS
 from grinch.cuts.tracking.tracker import keys_of
+from grinch.store.change_summary import summarize_changes
 from grinch.store.state import ClusterTracking, Recut
 from grinch.tree import move_log
 from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT
@@ -464,3 +466,25 @@ def test_what_is_refused():
     model.fit(X)
     with pytest.raises(RuntimeError, match="not the one that is tracked"):
         tracking.commit(2)
+
+
+def test_net_changes_are_those_of_the_clusters_then_and_now(rng, tmp_path):
+    sizes, y = {}, rng.permutation(np.repeat(np.arange(8), 40))
+    X = 3 * rng.normal(size=(8, 3))[y] + rng.normal(size=(320, 3))
+    with grinch.open(tmp_path / "store", linkage="ward", n_clusters=7) as store:
+        for first in range(0, 320, 40):
+            store.insert(X[first : first + 40])
+            if first:
+                store.remove(rng.choice(store.ids, 12, replace=False))
+            sizes[store.version] = {cluster: len(members) for cluster, members in store.clusters().items()}
+        now = sizes[store.version]
+        for version, then in sizes.items():
+            net = summarize_changes(store.changes(since=version))
+            changed = {cluster for cluster in {*then, *now} if then.get(cluster) != now.get(cluster)}
+            assert changed <= {*net.before, *net.sizes}
+            assert net.before == {cluster: then[cluster] for cluster in net.before}
+            assert net.sizes == {cluster: now[cluster] for cluster in net.sizes}
+            told = {change.cluster for change in net.changes} | {
+                other for change in net.changes if change.kind in ("split", "merged") for other in change.others
+            }
+            assert changed <= told

@@ -192,9 +192,7 @@ def _options(
             " defined there. May be repeated.",
         ),
     ] = None,
-    version: Annotated[
-        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     pass
 

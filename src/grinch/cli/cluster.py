@@ -41,15 +41,11 @@ def cluster(
             " with --text. With --workers or --dask also a folder, or a glob in quotes.",
         ),
     ],
-    label: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column (or .npz array) with the true classes; reports purity.")
-    ] = None,
+    label: Annotated[str | None, Option(metavar="COLUMN", help="Column (or array) with the true classes.")] = None,
     id: options.IdColumn = None,
     drop: options.DropColumns = None,
     out: options.Out = Path("grinch-out"),
-    method: Annotated[
-        str, Option(metavar="NAME", help=f"Algorithm: {', '.join(SYSTEMS)} (see grinch compare).")
-    ] = "grinch",
+    method: Annotated[str, Option(metavar="NAME", help=f"Algorithm: {', '.join(SYSTEMS)}.")] = "grinch",
     linkage: options.Linkage = "average",
     metric: options.Metric = None,
     scale: Annotated[
@@ -68,12 +64,8 @@ def cluster(
             " coarse, the first or the last; or a number from 0, the finest.",
         ),
     ] = None,
-    clusters: Annotated[
-        int | None, Option("--clusters", "-k", metavar="N", help="Cut into this many flat clusters, instead.")
-    ] = None,
-    threshold: Annotated[
-        float | None, Option("--threshold", "-t", metavar="SCORE", help="Cut at this score, instead.")
-    ] = None,
+    clusters: Annotated[int | None, Option("--clusters", "-k", metavar="N", help="Number of flat clusters.")] = None,
+    threshold: Annotated[float | None, Option("--threshold", "-t", metavar="SCORE", help="Score to cut at.")] = None,
     cut: Annotated[
         Literal["sizeable", "height"] | None,
         Option(
@@ -82,8 +74,7 @@ def cluster(
         ),
     ] = None,
     min_size: Annotated[
-        int | None,
-        Option("--min-size", min=1, metavar="N", help="Smaller groups join the nearest cluster (-1 with --noise)."),
+        int | None, Option("--min-size", min=1, metavar="N", help="Size of the smallest cluster.")
     ] = None,
     noise: Annotated[bool, Option("--noise", help="Points that are in no cluster get -1.")] = False,
     mode: Annotated[
@@ -93,18 +84,12 @@ def cluster(
             " much slower."
         ),
     ] = None,
-    search: Annotated[
-        Literal["auto", "exact", "index"] | None, Option(help="Search for neighbours; index is approximate.")
-    ] = None,
-    neighbors: Annotated[
-        int | None, Option(metavar="N", help="Nearest neighbours that each point is compared with (default 25).")
-    ] = None,
+    search: Annotated[Literal["auto", "exact", "index"] | None, Option(help="Search; index is approximate.")] = None,
+    neighbors: Annotated[int | None, Option(metavar="N", help="Neighbours of each point (default 25).")] = None,
     cap: Annotated[int | None, Option(metavar="N", help="No move considers nodes with more leaves than this.")] = None,
     shuffle: Annotated[bool, Option(help="Insert in random order, for data sorted by class.")] = False,
     seed: Annotated[int, Option(metavar="N", help="Seed of --shuffle, and of the sample with --workers.")] = 0,
-    refine: Annotated[
-        int, Option(min=0, metavar="N", help="Passes of refinement afterwards; the first gains the most.")
-    ] = 0,
+    refine: Annotated[int, Option(min=0, metavar="N", help="Passes of refinement; the first gains the most.")] = 0,
     payload: Annotated[
         list[str] | None,
         Option(
@@ -144,16 +129,15 @@ def cluster(
     error, the same command resumes from the finished stages.
     """
     many = ManyWorkers(workers, dask, shards, columns, memory, work)
-    many.check(method, drop)
     texts = TextOptions(text, ngrams, characters, hashing, embed)
+    is_text = texts.are_for(file)
+    many.check(method, drop, is_text)
     cutting: dict[str, Any] = cut_settings(clusters, threshold, layer)
     cutting |= {name: value for name, value in {"cut": cut, "min_cluster_size": min_size}.items() if value is not None}
     Choice(**cutting, noise=noise)
     if cut is not None and clusters is None:
         raise FileError(f"--cut {cut} is for a cut into a number of clusters: give it with --clusters")
-    is_text = texts.are_for(file)
     if is_text:
-        many.refuse_texts()
         metric = metric_of_texts(linkage, metric)
     if scale and (is_text or many.are_asked_for):
         why = "standardises columns of numbers, and FILE has texts: leave it out"

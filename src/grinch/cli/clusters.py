@@ -8,16 +8,15 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from rich.cells import cell_len
 from typer import Option
 
-from grinch.cli.app import count_of, print_table, say, screen_width
+from grinch.cli.app import count_of, print_table, say
 from grinch.cli.options import StoreCut, StorePath
 from grinch.cli.store import open_existing
 from grinch.io.read import FileError
@@ -25,8 +24,8 @@ from grinch.io.write import harmless
 from grinch.store.change_summary import ChangeSummary, summarize_changes
 
 N_EXEMPLARS = 3
-# What is shown of a name, of the text of a point beside others, and in a sentence; below MIN_TEXT, fewer are shown.
-MAX_NAME, MAX_TEXT, MAX_IN_SENTENCE, MIN_TEXT = 30, 40, 28, 20
+# Characters that are shown of a name, of the text of a point in a table, and in a sentence.
+MAX_NAME, MAX_TEXT, MAX_IN_SENTENCE = 30, 40, 28
 # From what a reader must know to what happens every day.
 KINDS = ("dissolved", "merged", "split", "born", "renamed", "grew", "shrank", "moved")
 VERBS = {"grew": "grew", "shrank": "shrank", "renamed": "got a name", "moved": "exchanged points"}
@@ -40,9 +39,7 @@ def clusters(
     store: StorePath,
     cut: StoreCut = "default",
     top: Annotated[int | None, Option(min=1, metavar="N", help="Only the N largest.")] = None,
-    show: Annotated[
-        str | None, Option(metavar="FIELD", help="Field of the payload to show (default: the first that is a text).")
-    ] = None,
+    show: Annotated[str | None, Option(metavar="FIELD", help="Field to show (default: the first text).")] = None,
 ) -> None:
     """List the clusters of STORE, the largest first.
 
@@ -74,10 +71,7 @@ def clusters(
     }
     if not any(columns["name"]):
         del columns["name"]
-    width = screen_width()
-    if width is not None:
-        width -= sum(max(map(cell_len, [name, *cells])) + 2 for name, cells in columns.items())
-    columns["for example"] = [fitted(examples[cluster], width) for cluster in shown]
+    columns["for example"] = [" · ".join(dict.fromkeys(examples[cluster])) for cluster in shown]
     say("")
     rows = zip(*columns.values(), strict=True)
     print_table(list(columns), rows, left=["name", "for example"], last="for example")
@@ -107,7 +101,7 @@ def _examples(
     ids = [each for cluster in shown for each in chosen[cluster]]
     texts = dict(zip(ids, (text_of(payload, field) for payload in opened.payload(ids)), strict=True))
     return {
-        cluster: [one_line(each if texts[each] is None else texts[each]) for each in some]
+        cluster: [shortened(each if texts[each] is None else texts[each], MAX_TEXT) for each in some]
         for cluster, some in chosen.items()
     }
 
@@ -123,22 +117,6 @@ def text_of(payload: Any, field: str | None = None) -> str | None:
             return None if payload.get(field) is None else str(payload[field])
         return next((value for value in payload.values() if isinstance(value, str) and value.strip()), None)
     return payload if isinstance(payload, str) and payload.strip() else None
-
-
-def fitted(texts: list[str], width: int | None) -> str:
-    """Return as many texts as fit into a line, cut short; ``width`` is None where any line fits.
-
-    >>> fitted(["one", "two", "three"], 20), fitted(["once upon a time there was", "another one"], 24)
-    ('one · two · three', 'once upon a time there…')
-    """
-    texts = list(dict.fromkeys(texts))
-    for count in range(len(texts), 0, -1):
-        if width is not None and len(" · ".join(texts[:count])) <= width:
-            return " · ".join(texts[:count])
-        room = MAX_TEXT if width is None else max((width - 3 * (count - 1)) // count, 1)
-        if room >= MIN_TEXT or count == 1:
-            return " · ".join(shortened(text, room) for text in texts[:count])
-    return ""
 
 
 def shortened(value: object, longest: int) -> str:
@@ -163,12 +141,8 @@ def changes(
     ] = "0",
     each: Annotated[bool, Option("--each", help="Version by version, instead of all in one.")] = False,
     cut: StoreCut = "default",
-    top: Annotated[
-        int, Option(min=1, metavar="N", help="Changes to write out (with --each, per version); others are counted.")
-    ] = 20,
-    format: Annotated[
-        Literal["text", "json", "csv"], Option(help="json and csv are for programs, and have all changes.")
-    ] = "text",
+    top: Annotated[int, Option(min=1, metavar="N", help="Changes to write out (with --each, per version).")] = 20,
+    format: Annotated[Literal["text", "json", "csv"], Option(help="json and csv have all changes.")] = "text",
 ) -> None:
     """Show what changed in the clusters of STORE.
 
@@ -192,9 +166,8 @@ def changes(
         say(f"No cluster changed after version {start}; the store is at version {version}")
     elif each:
         for number, group in groupby(found, key=lambda change: change.version):
-            of_version = list(group)
             say(f"Version {number}" + _time(times.get(number), ", {}"))
-            print_changes(telling(of_version), names, {change.cluster: change.size for change in of_version}, top)
+            print_changes(summarize_changes(list(group)), names, top)
             say("")
     else:
         _print_net(net, names, start, version, times, top)
@@ -246,7 +219,7 @@ def _print_net(
 ) -> None:
     since = f"version {start}{_time(times.get(start), ' ({})')}" if start else "the beginning"
     say(f"From {since} to version {version}{_time(times.get(version), ' ({})')}")
-    print_changes(net.changes, names, net.sizes, top, net.before)
+    print_changes(net, names, top)
     if net.passing:
         was = "was" if net.passing == 1 else "were"
         say(f"{count_of(net.passing, 'cluster')} {was} born and dissolved in between", "  ")
@@ -254,13 +227,7 @@ def _print_net(
         say("the clusters are the same", "  ")
 
 
-def print_changes(
-    found: list[Any],
-    names: dict[int, str],
-    sizes: dict[int, int],
-    top: int,
-    before: Mapping[int, int] | None = None,
-) -> None:
+def print_changes(net: ChangeSummary, names: dict[int, str], top: int) -> None:
     """Print the ``top`` changes, those of named clusters first, and count the others."""
 
     def rank(change: Any) -> tuple[bool, bool, int, int, int]:
@@ -268,10 +235,10 @@ def print_changes(
         is_small = not is_named and change.count < FEW_POINTS
         return (not is_named, is_small, KINDS.index(change.kind), -change.count, change.cluster)
 
-    ordered = sorted(found, key=rank)
+    ordered = sorted(net.changes, key=rank)
     shown = [c for i, c in enumerate(ordered) if i < top or (_is_named(c, names) and c.kind in ("dissolved", "merged"))]
     for change in shown:
-        say(sentence(change, names, sizes, before), "  ")
+        say(sentence(change, names, net), "  ")
     left = ordered[len(shown) :]
     for kind in KINDS:
         same = [change for change in left if change.kind == kind]
@@ -286,31 +253,9 @@ def _is_named(change: Any, names: Mapping[int, str]) -> bool:
     return change.cluster in names or (change.kind == "merged" and any(other in names for other in change.others))
 
 
-def telling(found: list[Any]) -> list[Any]:
-    """Return the changes of a version without those that follow from others: of a split, births and shrinking."""
-    split = {change.cluster: change for change in found if change.kind == "split"}
-    merged = {change.cluster: change for change in found if change.kind == "merged"}
-    parts = {other for change in split.values() for other in change.others}
-    gone = {other for change in merged.values() for other in change.others}
-
-    def is_known(change: Any) -> bool:
-        if change.kind == "born":
-            return change.cluster in parts or change.cluster in merged
-        if change.kind == "dissolved":
-            return change.cluster in gone
-        why = {"shrank": split, "grew": merged}.get(change.kind, {}).get(change.cluster)
-        return why is not None and why.count == change.count
-
-    return [change for change in found if not is_known(change)]
-
-
-def sentence(
-    change: Any, names: Mapping[int, str], sizes: Mapping[int, int], before: Mapping[int, int] | None = None
-) -> str:
-    """Return what became of a cluster, in a sentence.
-
-    ``sizes`` are those of other clusters that changed; ``before``, of a net change, the sizes there were then.
-    """
+def sentence(change: Any, names: Mapping[int, str], net: ChangeSummary) -> str:
+    """Return what became of a cluster, in a sentence."""
+    sizes, before = net.sizes, net.before
 
     def called(cluster: int) -> str:
         return f"{cluster} {one_line(names[cluster])!r}" if cluster in names else str(cluster)
@@ -330,11 +275,10 @@ def sentence(
         case "moved":
             return f"{who} has {count_of(change.size, 'point')} as before, {change.count:,} of them others"
         case "split":
-            had = f" ({count_of(before[me], 'point')} then)" if before and me in before else ""
+            had = f" ({count_of(before[me], 'point')} then)" if me in before else ""
             return f"{who}{had} was split into {_listed([sized(each) for each in (me, *change.others)])}"
         case "merged":
-            is_new = change.count == change.size if before is None else me not in before
-            return f"clusters {_listed(others if is_new else [called(me), *others])} were merged into {sized(me)}"
+            return f"clusters {_listed([called(me), *others] if me in before else others)} were merged into {sized(me)}"
         case "dissolved":
             its = f"its {count_of(change.count, 'point')}"
             return f"{who} was dissolved: {its} went to {where}" if others else f"{who} was dissolved with {its}"
@@ -371,29 +315,18 @@ def _write(
     cut: str,
 ) -> None:
     """Write all changes for programs; ``before`` is None for those of every version."""
-    rows = [
-        {
-            **({"version": change.version} if before is None else {}),
-            "kind": change.kind,
-            "cluster": change.cluster,
-            "name": names.get(change.cluster),
-            "others": list(change.others),
-            **({} if before is None else {"size_before": before.get(change.cluster, 0)}),
-            "size": change.size,
-            "count": change.count,
-            "exemplars": list(change.exemplars),
-        }
-        for change in found
-    ]
+    first, middle = ([], ["size_before"]) if before is not None else (["version"], [])
+    columns = [*first, "kind", "cluster", "name", "others", *middle, "size", "count", "exemplars"]
+    rows = []
+    for change in found:
+        sizes = {"size_before": (before or {}).get(change.cluster, 0)}
+        known = {**asdict(change), "name": names.get(change.cluster), **sizes}
+        rows.append({column: known[column] for column in columns})
     if format == "json":
         json.dump({"since": start, "version": version, "cut": cut, "changes": rows}, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
-    middle = [] if before is None else ["size_before"]
-    head = ["version"] if before is None else []
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    columns = [*head, "kind", "cluster", "name", "others", *middle, "size", "count", "exemplars"]
     writer.writerow(columns)
     for row in rows:
-        cells = [row[name] for name in columns]
-        writer.writerow(harmless(json.dumps(cell) if isinstance(cell, list) else cell for cell in cells))
+        writer.writerow(harmless(json.dumps(cell) if isinstance(cell, tuple) else cell for cell in row.values()))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer import Option
@@ -17,6 +18,9 @@ from grinch.estimators.registry import SYSTEMS
 from grinch.hints.suggest import suggest_linkage
 from grinch.io.read import Points, read_points
 from grinch.io.write import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DEFAULT_METHODS = "grinch,rotate,online,perch,mb-hac,hac,birch"
 LONG_NAMES = {"purity": "dendrogram purity", "f1": "F1 of the best cut", "seconds": "seconds", "memory": "memory (MB)"}
@@ -32,9 +36,7 @@ FORMATS = {
 
 def hint(
     file: options.PointsFile,
-    label: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column (or .npz array) with classes; it is not used.")
-    ] = None,
+    label: Annotated[str | None, Option(metavar="COLUMN", help="Column (or array) with classes; not used.")] = None,
     id: options.IdColumn = None,
     drop: options.DropColumns = None,
     orders: Annotated[int, Option(min=2, metavar="N", help="Random orders to cluster the points in.")] = 3,
@@ -66,10 +68,7 @@ def _described(file: Path, points: Points) -> str:
 
 def compare(
     file: options.PointsFile,
-    label: Annotated[
-        str | None,
-        Option(metavar="COLUMN", help="Column (or .npz array) with the true classes; without it only costs count."),
-    ] = None,
+    label: Annotated[str | None, Option(metavar="COLUMN", help="Column (or array) with the true classes.")] = None,
     methods: Annotated[
         str,
         Option(
@@ -86,7 +85,7 @@ def compare(
     seed: Annotated[int, Option(metavar="N", help="Seed of the first order.")] = 0,
     time_limit: Annotated[float, Option(min=1, metavar="N", help="Seconds a method may take for one order.")] = 600,
     memory_limit: Annotated[
-        float | None, Option(min=0.5, metavar="N", help="Gigabytes a method may take (default: all there is).")
+        float | None, Option(min=0.5, metavar="N", help="Gigabytes of memory (default: all).")
     ] = None,
     out: options.Out = Path("grinch-out"),
     picture: options.Picture = True,
@@ -157,26 +156,56 @@ def _draw(rows: list[Row], path: Path, title: str) -> bool:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from grinch.plots import plot_comparison
-
     measures = [m for m in ("purity", "f1", "seconds", "memory") if any(row.figures.get(m) for row in rows)]
-    if not measures:
+    drawn = [{"method": row.method, **{m: _values(row, m) for m in measures}} for row in rows]
+    panels = [Panel("", drawn, measure, LONG_NAMES[measure], is_share=False) for measure in measures]
+    size = (7.0, 1.1 + 0.36 * len(rows))
+    figure = draw_panels(panels, min(2, len(panels)), size, highlight=("grinch",))
+    if figure is None:
         return False
-    drawn = [
-        {
-            "method": row.method,
-            **{m: [v * FORMATS[m][1] for v in row.figures.get(m, [])] or row.failure or "–" for m in measures},
-        }
-        for row in rows
-    ]
-    columns = min(2, len(measures))
-    lines = -(-len(measures) // columns)
-    size = (7.0 * columns, lines * (1.1 + 0.36 * len(rows)))
-    figure, axes = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
-    for ax, measure in zip(axes.flat, measures, strict=False):
-        plot_comparison(drawn, measure, highlight=("grinch",), xlabel=LONG_NAMES[measure], ax=ax)
     figure.suptitle(title, fontsize=12, x=0.01, ha="left", parse_math=False)
     with replacing(path, "wb") as out:
         figure.savefig(out, dpi=130, format="png")
     plt.close(figure)
     return True
+
+
+def _values(row: Row, measure: str) -> list[float] | str:
+    return [value * FORMATS[measure][1] for value in row.figures.get(measure, [])] or row.failure or "–"
+
+
+class Panel(NamedTuple):
+    """A bar chart of one measure."""
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    measure: str
+    xlabel: str
+    is_share: bool = True
+    """True if the axis ends at 1."""
+
+
+def draw_panels(
+    panels: Sequence[Panel],
+    n_columns: int,
+    size: tuple[float, float],
+    method: str = "method",
+    highlight: Collection[str] = (),
+) -> Figure | None:
+    """Draw panels in a grid; ``size`` is that of one, in inches."""
+    import matplotlib.pyplot as plt
+
+    from grinch.plots import plot_comparison
+
+    if not panels:
+        return None
+    n_lines = -(-len(panels) // n_columns)
+    figsize = (size[0] * n_columns, size[1] * n_lines)
+    figure, axes = plt.subplots(n_lines, n_columns, figsize=figsize, layout="constrained", squeeze=False)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    for ax, (title, rows, measure, xlabel, is_share) in zip(axes.flat, panels, strict=False):
+        plot_comparison(rows, measure, method, highlight, xlabel=xlabel, title=title, ax=ax)
+        if is_share:
+            ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= 1])
+    return figure

@@ -54,8 +54,7 @@ def recut(store: StorePath, cut: StoreCut = "default") -> None:
 
 
 def refine(
-    store: StorePath,
-    passes: Annotated[int, Option(min=1, metavar="N", help="Passes; the first gains the most.")] = 1,
+    store: StorePath, passes: Annotated[int, Option(min=1, metavar="N", help="Passes; the first gains the most.")] = 1
 ) -> None:
     """Improve the tree of STORE.
 
@@ -73,12 +72,10 @@ def cuts(
     store: StorePath,
     add: Annotated[str | None, Option(metavar="NAME", help="Add a cut with this name.")] = None,
     clusters: Annotated[
-        int | None,
-        Option("--clusters", "-k", min=1, metavar="N", help="With --add: cut into this many clusters."),
+        int | None, Option("--clusters", "-k", min=1, metavar="N", help="With --add: number of clusters.")
     ] = None,
     threshold: Annotated[
-        float | None,
-        Option("--threshold", "-t", metavar="SCORE", help="With --add: cut at this score."),
+        float | None, Option("--threshold", "-t", metavar="SCORE", help="With --add: score to cut at.")
     ] = None,
     layer: Annotated[str | None, Option("--layer", metavar="LAYER", help=f"With --add: {LAYER_HELP}")] = None,
     drop: Annotated[str | None, Option(metavar="NAME", help="Drop this cut.")] = None,

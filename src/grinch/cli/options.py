@@ -26,17 +26,9 @@ LabelColumn = Annotated[
     str | None,
     Option("--label", metavar="COLUMN", help="Column (or .npz array) with the true classes; it is not a feature."),
 ]
-IdColumn = Annotated[
-    str | None,
-    Option("--id", metavar="COLUMN", help="Column (or .npz array) with an id for each point; it is not a feature."),
-]
-DropColumns = Annotated[
-    list[str] | None, Option("--drop", metavar="COLUMN", help="Column that is not a feature. May be repeated.")
-]
-PayloadColumns = Annotated[
-    list[str] | None,
-    Option("--payload", metavar="COLUMN", help="Column to keep with each point; it is not a feature. May be repeated."),
-]
+IdColumn = Annotated[str | None, Option("--id", metavar="COLUMN", help="Column (or array) with the ids of the points.")]
+DropColumns = Annotated[list[str] | None, Option("--drop", metavar="COLUMN", help="Column to ignore. May be repeated.")]
+PayloadColumns = Annotated[list[str] | None, Option("--payload", metavar="COLUMN", help="Column to keep. Repeatable.")]
 
 # What a tree is built by.
 Linkage = Annotated[LinkageName, Option(metavar="NAME", help=LINKAGE_HELP)]
@@ -50,24 +42,20 @@ Metric = Annotated[
 ]
 
 # What is printed and written.
-Out = Annotated[
-    Path, Option("--out", "-o", metavar="FOLDER", help="Folder for the results; created if it does not exist.")
-]
+Out = Annotated[Path, Option("--out", "-o", metavar="FOLDER", help="Folder for the results, created if needed.")]
 Picture = Annotated[bool, Option(help="Draw pictures.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress bar.")]
 
 # Stores.
 StorePath = Annotated[Path, Argument(metavar="STORE", help="The folder of the store.")]
 StoreCut = Annotated[str, Option("--cut", metavar="NAME", help="Which of the cuts of the store.")]
-NewLinkage = Annotated[
-    LinkageName | None, Option(metavar="NAME", help=f"For a new store: {LINKAGE_HELP} average by default.")
-]
+NewLinkage = Annotated[LinkageName | None, Option(metavar="NAME", help=f"For a new store: {LINKAGE_HELP}")]
 NewMetric = Annotated[str | None, Option(metavar="NAME", help="For a new store: see grinch cluster --help.")]
 NewClusters = Annotated[
-    int | None, Option("--clusters", "-k", metavar="N", help="For a new store: cut into this many clusters.")
+    int | None, Option("--clusters", "-k", metavar="N", help="For a new store: number of clusters.")
 ]
 NewThreshold = Annotated[
-    float | None, Option("--threshold", "-t", metavar="SCORE", help="For a new store: cut at this score.")
+    float | None, Option("--threshold", "-t", metavar="SCORE", help="For a new store: score to cut at.")
 ]
 NewLayer = Annotated[str | None, Option("--layer", metavar="LAYER", help=f"For a new store: {LAYER_HELP}")]
 NewDtype = Annotated[
@@ -76,21 +64,10 @@ NewDtype = Annotated[
 ]
 
 # Texts.
-Text = Annotated[
-    str | None,
-    Option(metavar="COLUMN", help="Column with the texts to cluster by; the other columns are not features then."),
-]
-Ngrams = Annotated[
-    int | None,
-    Option(min=0, metavar="N", help="For texts: sequences of up to N words (default 1); 0 for --characters alone."),
-]
-Characters = Annotated[
-    str | None,
-    Option(metavar="A-B", help="For texts: also sequences of A to B characters, such as 3-4; helps with typos."),
-]
-Hashing = Annotated[
-    bool, Option("--hashing", help="For texts: hash words instead of keeping a vocabulary, so that new words count.")
-]
+Text = Annotated[str | None, Option(metavar="COLUMN", help="Column with texts to cluster by, instead of features.")]
+Ngrams = Annotated[int | None, Option(min=0, metavar="N", help="For texts: longest sequence of words (default 1).")]
+Characters = Annotated[str | None, Option(metavar="A-B", help="For texts: sequences of A to B characters, too.")]
+Hashing = Annotated[bool, Option("--hashing", help="For texts: hash words, so that new ones count later.")]
 Embed = Annotated[
     str | None,
     Option(
@@ -110,9 +87,7 @@ ImageFolder = Annotated[
 
 # Many workers.
 Workers = Annotated[int | None, Option(metavar="N", min=1, help="Cluster in this many processes on this machine.")]
-Dask = Annotated[
-    str | None, Option(metavar="ADDRESS", help="Cluster on the workers of a dask scheduler, such as tcp://host:8786.")
-]
+Dask = Annotated[str | None, Option(metavar="ADDRESS", help="Cluster on the workers of a dask scheduler.")]
 Shards = Annotated[
     str,
     Option(

@@ -64,10 +64,7 @@ def add(
     file: options.PointsFile,
     id: options.IdColumn = None,
     payload: options.PayloadColumns = None,
-    label: Annotated[
-        str | None,
-        Option(metavar="COLUMN", help="Column with classes; it is not a feature, and is kept with each point."),
-    ] = None,
+    label: Annotated[str | None, Option(metavar="COLUMN", help="Column with classes, kept with each point.")] = None,
     drop: options.DropColumns = None,
     text: options.Text = None,
     ngrams: options.Ngrams = None,
@@ -80,9 +77,7 @@ def add(
     threshold: options.NewThreshold = None,
     layer: options.NewLayer = None,
     dtype: options.NewDtype = None,
-    update: Annotated[
-        bool, Option("--update", help="Points that are in the store already get the row and payload of FILE.")
-    ] = False,
+    update: Annotated[bool, Option("--update", help="Replace points that are in the store already.")] = False,
     batch: Annotated[int, Option(min=1, metavar="N", help="Points per write; each batch is a version.")] = BATCH,
     quiet: options.Quiet = False,
 ) -> None:
@@ -236,12 +231,9 @@ def remove(
     store: StorePath,
     ids: Annotated[list[str] | None, Argument(metavar="ID", help="The points to remove.")] = None,
     file: Annotated[
-        Path | None,
-        Option("--file", "-f", metavar="FILE", help="A file with one id per line; - is the standard input."),
+        Path | None, Option("--file", "-f", metavar="FILE", help="A file with one id per line, or -.")
     ] = None,
-    ignore_missing: Annotated[
-        bool, Option("--ignore-missing", help="Ignore ids that were never in the store.")
-    ] = False,
+    ignore_missing: Annotated[bool, Option("--ignore-missing", help="Ignore unknown ids.")] = False,
 ) -> None:
     """Remove points from STORE.
 
@@ -292,17 +284,12 @@ def _lines(file: Path | None) -> list[str]:
 def predict(
     store: StorePath,
     file: options.PointsFile,
-    id: Annotated[
-        str | None,
-        Option("--id", metavar="COLUMN", help="Column with an id for each point (default: its row, from 0)."),
-    ] = None,
+    id: Annotated[str | None, Option("--id", metavar="COLUMN", help="Column with ids (default: row numbers).")] = None,
     drop: options.DropColumns = None,
     text: options.Text = None,
     embed: options.Embed = None,
     cut: options.StoreCut = "default",
-    out: Annotated[
-        Path | None, Option("--out", "-o", metavar="CSV", help="File to write to (default: standard output).")
-    ] = None,
+    out: Annotated[Path | None, Option("--out", "-o", metavar="CSV", help="Output (default: standard output).")] = None,
 ) -> None:
     """Print the clusters of STORE that points would join.
 

@@ -249,12 +249,7 @@ def settings_of(model: Any) -> dict[str, Any]:
 
 
 def _draw(
-    model: TreeClusterer,
-    flat: Labels,
-    labels: list[Any] | None,
-    texts: list[str] | None,
-    vectors: Any,
-    out: Path,
+    model: TreeClusterer, flat: Labels, labels: list[Any] | None, texts: list[str] | None, vectors: Any, out: Path
 ) -> list[str]:
     """Draw the pictures and return the names of those that could be drawn; results do not depend on them."""
     import matplotlib

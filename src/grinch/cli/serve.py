@@ -36,23 +36,11 @@ def explore(
             " cluster, a linkage matrix of scipy (.npy), or a tree in Newick.",
         ),
     ],
-    port: Annotated[
-        int | None,
-        Option(min=0, max=65535, metavar="N", help=f"Port to listen on (default {EXPLORE_PORT}, or a free one)."),
-    ] = None,
+    port: Annotated[int | None, Option(min=0, max=65535, metavar="N", help=f"Port (default {EXPLORE_PORT}).")] = None,
     browser: Annotated[bool, Option(help="Open the browser.")] = True,
-    export: Annotated[
-        Path | None,
-        Option(metavar="HTML", help="Write a page that needs no server, instead; for up to about 50,000 points."),
-    ] = None,
-    table: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="For models and trees: a table with a row per point (.csv, .tsv, .parquet, .txt)."),
-    ] = None,
-    id: Annotated[
-        str | None,
-        Option("--id", metavar="COLUMN", help="Column of --table with the ids (default: rows are in order)."),
-    ] = None,
+    export: Annotated[Path | None, Option(metavar="HTML", help="Write a page that needs no server, instead.")] = None,
+    table: Annotated[Path | None, Option(metavar="FILE", help="Table with a row per point of a model or tree.")] = None,
+    id: Annotated[str | None, Option("--id", metavar="COLUMN", help="Column of --table with the ids.")] = None,
     text: options.TextField = None,
     label: options.LabelField = None,
     image: options.ImageField = None,
@@ -176,15 +164,11 @@ def serve(
         ),
     ],
     host: Annotated[str, Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, Option(min=0, max=65535, metavar="N", help="Port to listen on; 0 is a free one.")
-    ] = SERVE_PORT,
+    port: Annotated[int, Option(min=0, max=65535, metavar="N", help="Port, or 0 for a free one.")] = SERVE_PORT,
     token_file: Annotated[
-        Path | None, Option(metavar="FILE", help=f"File with the token of requests (or the variable {TOKEN_VARIABLE}).")
+        Path | None, Option(metavar="FILE", help=f"File with the token (or {TOKEN_VARIABLE}).")
     ] = None,
-    allow_host: Annotated[
-        list[str] | None, Option(metavar="NAME", help="Another host name of the service. May be repeated.")
-    ] = None,
+    allow_host: Annotated[list[str] | None, Option(metavar="NAME", help="Another host name. May be repeated.")] = None,
     max_body: Annotated[int, Option(min=1, max=4096, metavar="MB", help="Largest body of a request.")] = 64,
     read_only: Annotated[bool, Option("--read-only", help="Change nothing; another process may write.")] = False,
     linkage: options.NewLinkage = None,
@@ -209,7 +193,7 @@ def serve(
     \b
     For example:
       grinch serve news
-      grinch serve news --host 0.0.0.0 --token-file token.txt --allow-host news.example.org
+      grinch serve news --host 0.0.0.0 --token-file token.txt --allow-host a.org
       grinch serve model.grinch --port 0
     """  # noqa: D301 (\b is for the help page)
     settings = _settings(host, token_file, allow_host or [], max_body, read_only)

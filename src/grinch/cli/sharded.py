@@ -7,10 +7,9 @@ import shlex
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ import typer
 
 import grinch
 from grinch._checks import available_memory
-from grinch._types import Labels
 from grinch.cli.app import console, count_of, make_folder, print_table, say, size_of, title_of
 from grinch.cli.points import check_different
 from grinch.cli.results import (
@@ -97,7 +95,7 @@ class ManyWorkers(NamedTuple):
     def are_asked_for(self) -> bool:
         return self.workers is not None or self.dask is not None
 
-    def check(self, method: str, drop: list[str] | None) -> None:
+    def check(self, method: str, drop: list[str] | None, is_text: bool) -> None:
         """Refuse what cannot be combined, before anything is read."""
         given = {"--columns": self.columns, "--memory": self.memory, "--work": self.work}
         given["--shards"] = None if self.shards == "auto" else self.shards
@@ -114,16 +112,13 @@ class ManyWorkers(NamedTuple):
             raise ValueError(f"--workers and --dask build trees by --method grinch alone; got --method {method}")
         if drop and self.columns is not None:
             raise ValueError("--columns names the features, and --drop what is left out of all columns: give one")
-        import_distributed("clustering with --workers or --dask")
-        _check_memory(self.memory)
-
-    def refuse_texts(self) -> None:
-        """Refuse texts, of which one process makes rows."""
-        if self.are_asked_for:
+        if is_text:
             raise ValueError(
                 "--workers and --dask read vectors, and texts are made into rows by one process: leave them out. A text"
                 " beside vectors is kept by --payload COLUMN"
             )
+        import_distributed("clustering with --workers or --dask")
+        _check_memory(self.memory)
 
 
 def _check_memory(memory: str | None) -> None:
@@ -140,7 +135,7 @@ def _check_memory(memory: str | None) -> None:
 
 
 class ShardedInput(NamedTuple):
-    """What workers read: a path or a sparse matrix, and what is known of each point beside the features."""
+    """The input of workers: a path or a sparse matrix, and the columns beside the features."""
 
     given: Any
     rows: Rows | None
@@ -311,9 +306,17 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: ShardedInput) -> floa
     """Fit, stop the workers, and return the seconds by the clock without those of starting them."""
     if many.dask:
         say(f"connecting to {many.dask} …")
-    with _without_logs(), ExitStack() as opened:
-        with _not_interrupted() if many.dask is None else nullcontext():
+    with ExitStack() as opened:
+        # Of a lost scheduler, dask logs tracebacks; the error says it in a line.
+        opened.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)
+        # Processes that are being started would die of Ctrl-C with tracebacks.
+        before = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if many.dask is None else before)
+        try:
             workers = opened.enter_context(Workers(many.dask, many.workers, many.memory))
+        finally:
+            signal.signal(signal.SIGINT, before)
         if workers.dashboard_link:
             say(f"dashboard: {workers.dashboard_link}")
         # A process that is new spends seconds on imports, which are not those of the first stage.
@@ -327,30 +330,6 @@ def _fit(sharded: ShardedGrinch, many: ManyWorkers, found: ShardedInput) -> floa
         seconds = time.perf_counter() - start
     sharded.set_params(client=many.dask, n_workers=many.workers, memory_limit=many.memory)
     return seconds
-
-
-@contextmanager
-def _without_logs() -> Iterator[None]:
-    """Turn logs off: of a lost scheduler, dask logs tracebacks, and the error says it in a line."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def _not_interrupted() -> Iterator[None]:
-    """Ignore Ctrl-C here and in processes that are being started, which would die of it with tracebacks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # which gets no signals
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -457,7 +436,25 @@ def write_sharded(sharded: ShardedGrinch, found: ShardedInput, seconds: float, o
         say("note: the tree does not fit into memory; in Python, top_ and branch(i) of ShardedGrinch read parts of it")
         return False
     is_cut = not needs_neighbors(sharded) or found.fits(CUT_BYTES_PER_POINT)
-    _write_tree(sharded, found, seconds, sharded.labels_ if is_cut else None, out, facts)
+    cut = sharded.labels_ if is_cut else None
+    tree, written = sharded.tree_, ["linkage.npy"]
+    names, labels = lists_of(found.ids, found.labels)
+    print_facts(tree_facts(tree, cut, seconds))
+    write_scipy(tree, out / "linkage.npy")
+    if labels is not None:
+        print_quality("grinch", tree, cut, labels, seconds)
+        facts["dendrogram_purity"] = dendrogram_purity(tree, labels)
+    if cut is not None:
+        if "graph" in sharded.stages_:
+            write_layers(out / "layers.csv", sharded.layers_, names)
+            written.append("layers.csv")
+        write_clusters(out / "clusters.csv", cut, names, labels, named_columns(found.kept))
+        written.append("clusters.csv")
+        facts["clusters"] = int(cut.max()) + 1
+        if labels is not None:
+            facts["pairwise_f1"] = pairwise_f1(labels, cut)
+    write_summary(out, facts)
+    print_written(out, [*written, "summary.json"])
     if not is_cut:
         say(
             "note: no clusters, for which the neighbours of all points must fit into memory; cut the tree with"
@@ -466,31 +463,3 @@ def write_sharded(sharded: ShardedGrinch, found: ShardedInput, seconds: float, o
     why = "" if n <= MAX_FOR_MODEL else f" and, of more than {MAX_FOR_MODEL:,} points, long"
     say(f"note: no model and pictures, which would take all points in memory{why}")
     return False
-
-
-def _write_tree(
-    sharded: ShardedGrinch,
-    found: ShardedInput,
-    seconds: float,
-    flat: Labels | None,
-    out: Path,
-    facts: dict[str, Any],
-) -> None:
-    tree, written = sharded.tree_, ["linkage.npy"]
-    names, labels = lists_of(found.ids, found.labels)
-    print_facts(tree_facts(tree, flat, seconds))
-    write_scipy(tree, out / "linkage.npy")
-    if labels is not None:
-        print_quality("grinch", tree, flat, labels, seconds)
-        facts["dendrogram_purity"] = dendrogram_purity(tree, labels)
-    if flat is not None:
-        if "graph" in sharded.stages_:
-            write_layers(out / "layers.csv", sharded.layers_, names)
-            written.append("layers.csv")
-        write_clusters(out / "clusters.csv", flat, names, labels, named_columns(found.kept))
-        written.append("clusters.csv")
-        facts["clusters"] = int(flat.max()) + 1
-        if labels is not None:
-            facts["pairwise_f1"] = pairwise_f1(labels, flat)
-    write_summary(out, facts)
-    print_written(out, [*written, "summary.json"])

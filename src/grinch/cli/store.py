@@ -169,9 +169,7 @@ def backup(
 def rebuild(
     store: Annotated[Path, Argument(metavar="FOLDER", help="The folder of the damaged store.")],
     new: NewPath,
-    linkage: Annotated[
-        LinkageName | None, Option(metavar="NAME", help="The linkage of the store, if no file has it.")
-    ] = None,
+    linkage: Annotated[LinkageName | None, Option(metavar="NAME", help="Its linkage, if no file has it.")] = None,
     metric: Annotated[str | None, Option(metavar="NAME", help="Its metric, if no file has it.")] = None,
     dtype: Annotated[DtypeName | None, Option(help="The type of its vectors, if no file has it.")] = None,
 ) -> None:
@@ -283,10 +281,7 @@ def _bytes_in(folder: Path) -> int:
 
 
 def convert(
-    old: Annotated[
-        Path,
-        Argument(metavar="OLD", help="A saved model, text vectors, a coreference model, or a store."),
-    ],
+    old: Annotated[Path, Argument(metavar="OLD", help="A saved model, text vectors, a coreference model, or a store.")],
     new: Annotated[Path, Argument(metavar="NEW", help="The file or folder to write; it must not exist yet.")],
 ) -> None:
     """Write a file or a store of an earlier format as one of today.

@@ -64,10 +64,7 @@ KINDS: dict[str, Callable[[], None]] = {use.__name__: use for use in (dense, spa
 
 
 def warmup(
-    kinds: Annotated[
-        list[str] | None,
-        Argument(metavar="[KIND]...", help=f"What to compile: {', '.join(KINDS)}. All of it by default."),
-    ] = None,
+    kinds: Annotated[list[str] | None, Argument(metavar="KIND", help=f"What to compile: {', '.join(KINDS)}.")] = None,
 ) -> None:
     """Compile everything now, so that no later call waits for it.
 
@@ -115,10 +112,7 @@ def _use(rows: Any) -> None:
 
 
 def _use_store(rows: Any, **cut: Any) -> None:
-    with (
-        tempfile.TemporaryDirectory(prefix="grinch-") as folder,
-        grinch.open(Path(folder) / "store", **cut) as store,
-    ):
+    with tempfile.TemporaryDirectory(prefix="grinch-") as folder, grinch.open(Path(folder) / "store", **cut) as store:
         store.insert(rows[:-1])
         store.insert(rows[-1:])
         store.predict(rows[:3])
