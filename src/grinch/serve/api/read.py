@@ -159,7 +159,7 @@ def _add_clusters(routes: APIRouter, service: Service, viewer: Viewer) -> None:
 
 
 def _layer(viewer: Viewer, layer: int) -> tuple[int, Labels]:
-    viewer.refresh()
+    viewer.refresh(now=True)
     scene = viewer.scene
     if not scene.layers and scene.n:
         viewer.compute_layers(scene)
