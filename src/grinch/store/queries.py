@@ -41,7 +41,7 @@ class Look(NamedTuple):
     tree: Tree
     positions: Counts
     arrived: Counts
-    times: Floats
+    times: Floats | None
     cuts: dict[str, Labels]
     names: dict[str, dict[int, str]]
     drifted: frozenset[str] = frozenset()
