@@ -144,7 +144,7 @@ def walks(n: int) -> Iterator[str]:
 
 
 def header_of(message: bytes, name: str) -> list[int]:
-    from grinch.serve.views.arrays import unpack_arrays
+    from grinch.serve.views.icicle import unpack_arrays
 
     found: list[int] = unpack_arrays(message)[1][name].tolist()
     return found

@@ -75,10 +75,10 @@ def zoom_step(folder: Path) -> Callable[[], Any]:
     from fastapi.testclient import TestClient
 
     from grinch.serve.api.app import make_app
-    from grinch.serve.sources import open_source
+    from grinch.serve.model_backend import open_backend
     from grinch.serve.views.viewer import Viewer
 
-    client = TestClient(make_app(Viewer(open_source(folder))), base_url="http://127.0.0.1")
+    client = TestClient(make_app(Viewer(open_backend(folder))), base_url="http://127.0.0.1")
 
     def ask(first: int, last: int) -> None:
         client.get(f"/api/view?x0={first}&x1={last}").raise_for_status()

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from grinch.serve.api.app import listen, make_app, run
+from grinch.serve.api.guard import Settings
 from grinch.serve.api.service import Service
-from grinch.serve.api.settings import Settings
 from grinch.serve.views.viewer import Viewer
 
 TOKEN = "a-token-that-is-long-enough"
@@ -57,7 +57,7 @@ def serving(what, **limits):
     """A server over a store or a source, until the end of the block; with these settings."""
     service = Service(what, Settings(**limits))
     listening, ready, stop = listen("127.0.0.1", 0), threading.Event(), threading.Event()
-    app = make_app(Viewer(service.source), service=service)
+    app = make_app(Viewer(service.backend), service=service)
     served = Served(service, listening.getsockname()[1])
     thread = threading.Thread(target=run, args=(app, listening), kwargs={"ready": ready.set, "stop": stop})
     thread.start()

@@ -25,7 +25,7 @@ from grinch import Rules
 from grinch.cli import app
 from grinch.io.tables import read_rows
 from grinch.linkage.named import NAMES
-from grinch.serve.sources import open_source
+from grinch.serve.model_backend import open_backend
 from grinch.serve.views.viewer import Viewer
 from interrupts import interrupting
 
@@ -122,7 +122,7 @@ def test_cluster_says_how_to_look_at_the_result(table, tmp_path):
         rows = read_rows(context.params["table"])
         assert [row["label"] for row in rows] == table["species"].tolist()
         assert [row["text"].lstrip("'") for row in rows] == table["title"].tolist()
-        viewer = Viewer(open_source(context.params["path"], payload=rows), label="label", text="text")
+        viewer = Viewer(open_backend(context.params["path"], payload=rows), label="label", text="text")
         assert viewer.about()["n"] == 120
         viewer.close()
 

@@ -142,7 +142,7 @@ REFUSED = {
     # The browser.
     ("explore", "none"): "PATH 'none' does not exist",
     ("explore", "."): "folder without a store",
-    ("explore", "t.csv"): "none of what can be looked at",
+    ("explore", "t.csv"): "cannot be opened; accepted are a store",
     ("explore", "tree.nwk", "--id", "key"): "--id names a column of --table",
     ("explore", "tree.nwk", "--table", "none.csv"): "the table 'none.csv' does not exist",
     ("explore", "tree.nwk", "--table", "t.csv"): "a row for each of the 3 points; 't.csv' has 2",

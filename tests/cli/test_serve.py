@@ -74,7 +74,7 @@ def test_a_model_is_served_with_a_token_from_a_file(tmp_path, served):
 def test_what_is_not_there_is_not_read(tmp_path, served):
     assert "does not exist" in str(invoked(tmp_path / "news", "--read-only").exception)
     (tmp_path / "note.txt").write_text("hello")
-    assert "none of what can be looked at" in str(invoked(tmp_path / "note.txt").exception)
+    assert "cannot be opened; accepted are a store" in str(invoked(tmp_path / "note.txt").exception)
 
 
 def test_a_port_that_is_taken_is_named(tmp_path, served):

@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
 import grinch
 from effort import trials
 from grinch.serve.api.app import make_app
+from grinch.serve.api.guard import Settings
 from grinch.serve.api.service import Service
-from grinch.serve.api.settings import Settings
 from grinch.serve.views.viewer import Viewer
 from serving import some_rows
 
@@ -46,7 +46,7 @@ def app(tmp_path_factory):
     store = grinch.open(tmp_path_factory.mktemp("store"), n_clusters=3)
     store.insert(some_rows(20), ids=[f"p{i}" for i in range(20)], payload=[{"text": f"point {i}"} for i in range(20)])
     service = Service(store, Settings(max_body=100_000))
-    yield make_app(Viewer(service.source), service=service)
+    yield make_app(Viewer(service.backend), service=service)
     service.close()
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import grinch
-from grinch.serve.sources import StoreSource
+from grinch.serve.backend import StoreBackend
 from grinch.serve.views.viewer import Viewer
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -61,7 +61,7 @@ def make_store(folder, n: int = 160) -> None:
 @contextmanager
 def serving(folder, port: int = 0, **options) -> Iterator[str]:
     """The page of a store that is open for reading; its address."""
-    viewer = Viewer(StoreSource(grinch.open(folder, readonly=True)), **options)
+    viewer = Viewer(StoreBackend(grinch.open(folder, readonly=True)), **options)
     try:
         with serving_viewer(viewer, port) as url:
             yield url

@@ -67,7 +67,7 @@ def shared_page(chromium):
 def shown(shared_page, url, monkeypatch):
     """The small store, as somebody sees it who has never been there."""
     # Otherwise the browser asks about each of its fifty files again.
-    monkeypatch.setattr("grinch.serve.api.app.CACHED", "max-age=3600")
+    monkeypatch.setattr("grinch.serve.api.app.CACHE_CONTROL", "max-age=3600")
     shared_page.problems.clear()
     shared_page.page.emulate_media(color_scheme="light")
     shared_page.page.set_viewport_size({"width": 1280, "height": 800})

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 
 from grinch import Tree
-from grinch.serve.sources import Seen
-from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.scene import Scene
 from grinch.serve.views.viewer import Viewer
+from grinch.store.queries import Look
 
 WORDS = (("rain", "storm"), ("goal", "match"), ("vote", "party"), ("stock", "market"))
 
@@ -39,16 +39,14 @@ def tree_of(n: int, seed: int = 0) -> Tree:
 
 def scene_of(tree: Tree, *, arrived=None, times=None, labels=None, **cuts) -> Scene:
     leaves = np.arange(tree.n_leaves)
-    scene = Scene(Seen(1, tree, leaves, leaves if arrived is None else arrived, times, cuts, {}))
-    if labels is not None:
-        scene.set_labels(np.asarray(labels), [f"class {i}" for i in range(max(labels) + 1)])
-    return scene
+    names = None if labels is None else [f"class {i}" for i in range(max(labels) + 1)]
+    look = Look(1, tree, leaves, leaves if arrived is None else arrived, times, cuts, {})
+    return Scene(look, None if labels is None else np.asarray(labels), names)
 
 
 def now(viewer: Viewer) -> Viewer:
     """The viewer, showing what is there by now, however long the last picture took."""
-    viewer._took = 0.0
-    viewer.refresh()
+    viewer.refresh(now=True)
     return viewer
 
 

@@ -108,7 +108,7 @@ def test_errors_are_those_of_the_store(pair):
 
 def test_much_is_sent_in_parts(service, monkeypatch):
     monkeypatch.setattr(clients, "CHUNK", 700)
-    monkeypatch.setattr(clients, "MANY", 7)
+    monkeypatch.setattr(clients, "IDS_PER_REQUEST", 7)
     with grinch.connect(service.url, TOKEN) as client:
         before = len(client)
         ids = [f"part-{i}" for i in range(40)]
@@ -117,7 +117,7 @@ def test_much_is_sent_in_parts(service, monkeypatch):
         assert client.payload(ids) == [{"text": "x" * 20}] * 40
         assert (
             client.predict(some_rows(40, seed=6)).tolist()
-            == service.service.desk.store.predict(some_rows(40, seed=6)).tolist()
+            == service.service.backend.store.predict(some_rows(40, seed=6)).tolist()
         )
 
 
@@ -294,7 +294,7 @@ def tree_of(linkage, ids):
     ],
 )
 def test_what_is_not_understood_is_said(monkeypatch, ask, said):
-    monkeypatch.setattr(connections, "LONGEST_LINE", 1_000)
+    monkeypatch.setattr(connections, "MAX_LINE", 1_000)
     with answering(said) as client, pytest.raises(ConnectionError, match="the server answered"):
         ask(client)
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from grinch import Grinch
-from grinch.serve.sources import MemorySource, all_text
-from grinch.serve.views.fields import DEEPEST, LONGEST_TEXT, Fields, check_named, plain
+from grinch.serve.model_backend import ModelBackend, all_text
+from grinch.serve.views.fields import MAX_DEPTH, MAX_TEXT, Fields, check_named, plain
 from grinch.serve.views.viewer import Viewer
 from serve.looked import points
 
 
 def found(*rows, **given):
-    return Fields.found_in(rows, **given)
+    return Fields.detect(rows, **given)
 
 
 def test_usual_names():
@@ -55,7 +55,7 @@ def test_coordinates_are_no_labels():
     assert found(*({"y": i % 3} for i in range(40))).label == "y"
 
 
-def test_nothing_is_found_in_what_has_no_fields():
+def test_nothing_is_detect_what_has_no_fields():
     assert found(5, None, [1, 2], True, 2.5) == found() == Fields()
     assert not Fields().has_text
 
@@ -76,7 +76,7 @@ def test_texts_of_any_kind():
     assert fields.text_of("plain") == "plain"
     assert fields.text_of({"title": 7}) == "7"
     assert fields.text_of({"title": ["a"]}) == "['a']"
-    assert len(fields.text_of({"title": "x" * 99_999})) == LONGEST_TEXT
+    assert len(fields.text_of({"title": "x" * 99_999})) == MAX_TEXT
     assert fields.image_of({"image": 7}) is None
     assert fields.image_of({"image": ""}) is None
 
@@ -91,13 +91,13 @@ def test_fields_that_are_not_there_are_refused():
 def test_a_named_field_may_be_rare():
     model = Grinch().fit(points(900)[0])
     payload = [{"title": "t"} for _ in range(899)] + [{"title": "t", "photo": "a.png"}]
-    assert Viewer(MemorySource(model, payload=payload), image="photo").fields.image == "photo"
+    assert Viewer(ModelBackend(model, payload=payload), image="photo").fields.image == "photo"
     with pytest.raises(ValueError, match="image must name a field of the payload; got 'picture'"):
-        Viewer(MemorySource(model, payload=payload), image="picture")
+        Viewer(ModelBackend(model, payload=payload), image="picture")
 
 
 def test_x_and_y_go_together():
-    source = MemorySource(Grinch().fit(points(5)[0]), payload=[{"a": 1}] * 5)
+    source = ModelBackend(Grinch().fit(points(5)[0]), payload=[{"a": 1}] * 5)
     with pytest.raises(ValueError, match="give both of them, or none"):
         Viewer(source, x="a")
 
@@ -130,7 +130,7 @@ def test_payloads_become_plain(value, expected):
 
 def test_what_is_nested_too_deeply_is_not_shown():
     shown = json.dumps(plain(nested(5_000)))
-    assert shown.count("[") == DEEPEST
+    assert shown.count("[") == MAX_DEPTH
     assert "…" in json.loads(f'"{shown.strip("[]")[1:-1]}"')
 
 
@@ -141,7 +141,7 @@ def test_the_text_of_a_payload_is_without_its_names():
 
 @pytest.mark.parametrize("payload", [[1, 2, 3, 4, 5], [[1], [2], [3], [4], [5]], [{"label": [i]} for i in range(5)]])
 def test_payloads_of_odd_types_are_shown(payload):
-    viewer = Viewer(MemorySource(Grinch().fit(points(5)[0]), payload=payload))
+    viewer = Viewer(ModelBackend(Grinch().fit(points(5)[0]), payload=payload))
     members = viewer.members(viewer.scene.tree.root, order="arrival")["members"]
     assert [member["payload"] for member in members] == payload
     assert viewer.search("3")["hits"]
@@ -150,7 +150,7 @@ def test_payloads_of_odd_types_are_shown(payload):
 
 @pytest.mark.parametrize("payload", [[{"label": v} for v in ("a", 1, None, [2], {"x": 1})]])
 def test_labels_of_odd_types(payload):
-    viewer = Viewer(MemorySource(Grinch().fit(points(5)[0]), payload=payload))
+    viewer = Viewer(ModelBackend(Grinch().fit(points(5)[0]), payload=payload))
     members = viewer.members(viewer.scene.tree.root, order="arrival")["members"]
     assert [member["label"] for member in members] == ["a", "1", None, "[2]", "{'x': 1}"]
 

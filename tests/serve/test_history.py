@@ -9,8 +9,10 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve.sources import MemorySource, StoreSource
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import history
+from grinch.serve.views.icicle import title
 from grinch.serve.views.viewer import Viewer
 from grinch.store.change_summary import summarize_changes
 from serve.looked import news, now, points
@@ -47,7 +49,7 @@ def said(answer):
 
 @pytest.mark.parametrize("since", [None, 0, 1, 3, 5, 6])
 def test_changes_are_what_became_of_clusters(store, since):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     answer = viewer.changes(since)
     assert said(answer) == net_of(store, since or 0)
     assert (answer["version"], answer["since"], answer["truncated"]) == (6, since or 0, False)
@@ -56,7 +58,7 @@ def test_changes_are_what_became_of_clusters(store, since):
 
 
 def test_changes_lead_to_the_clusters_there_are(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     clusters, scene = store.clusters(), viewer.scene
     ids, times = store.ids, store.times()
     kinds = set()
@@ -67,7 +69,7 @@ def test_changes_lead_to_the_clusters_there_are(store):
             leaves = scene.leaves(change["node"]).tolist()
             assert {ids[leaf] for leaf in leaves} == set(clusters[change["cluster"]])
             assert change["start"] == scene.starts[change["node"]]
-            assert change["title"] == viewer.title(scene, change["node"], scene.cut("cut:default"))
+            assert change["title"] == title(viewer, scene, change["node"], scene.cut("cut:default"))
         else:
             assert (change["node"], change["start"], change["title"]) == (None, None, f"cluster {change['cluster']}")
     assert {"born", "grew", "renamed"} <= kinds
@@ -75,7 +77,7 @@ def test_changes_lead_to_the_clusters_there_are(store):
 
 def test_changes_of_another_cut(store):
     store.add_cut("coarse", n_clusters=2)
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     assert said(viewer.changes(0, cut="cut:coarse")) == net_of(store, 0, "coarse")
     # Of cuts that are not followed nothing is known: the default is what happened.
     for cut in ("k:3", "auto", "", None, "layer:0"):
@@ -87,9 +89,8 @@ def test_changes_of_another_cut(store):
 def test_since_the_beginning_of_a_day(store, monkeypatch):
     day = datetime.datetime(2026, 11, 15).timestamp()
     times = {1: day - 90_000, 2: day - 1, 3: day, 4: day + 5, 5: day + 90_000, 6: day + 90_001}
-    source = StoreSource(store)
-    monkeypatch.setattr(source, "times", lambda: times)
-    viewer = Viewer(source)
+    monkeypatch.setattr("grinch.store.queries.View.times", lambda _: times)
+    viewer = Viewer(StoreBackend(store))
     for given, since in {"2026-11-13": 0, "2026-11-14": 1, "2026-11-15": 2, "2026-11-16": 4, "2030-01-01": 6}.items():
         answer = viewer.changes(day=given)
         assert answer["since"] == since
@@ -100,25 +101,25 @@ def test_since_the_beginning_of_a_day(store, monkeypatch):
 @pytest.mark.parametrize("day", ["", "yesterday", "2026-13-01", "99999-01-01", "x" * 999])
 def test_what_is_no_day_is_refused(store, day):
     with pytest.raises(ValueError, match="day must be a date such as 2026-11-15; got"):
-        Viewer(StoreSource(store)).changes(day=day)
+        Viewer(StoreBackend(store)).changes(day=day)
 
 
 @pytest.mark.parametrize("since", [-5, 10**12])
 def test_versions_there_were_none_of(store, since):
-    answer = Viewer(StoreSource(store)).changes(since)
+    answer = Viewer(StoreBackend(store)).changes(since)
     assert answer["since"] == (0 if since < 0 else 6)
 
 
 def test_no_more_changes_than_a_page_can_show(store, monkeypatch):
-    monkeypatch.setattr(history, "MOST_CHANGES", 2)
-    answer = Viewer(StoreSource(store)).changes()
+    monkeypatch.setattr(history, "MAX_LISTED", 2)
+    answer = Viewer(StoreBackend(store)).changes()
     assert answer["truncated"]
     assert said(answer) == net_of(store, 0)[:2]
 
 
 def test_a_store_whose_points_are_all_gone(store):
     store.remove(store.ids)
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     answer = viewer.changes(6)
     assert answer["new_points"] == 0
     assert {change["kind"] for change in answer["changes"]} == {"dissolved"}
@@ -127,19 +128,19 @@ def test_a_store_whose_points_are_all_gone(store):
 
 def test_an_empty_store(tmp_path):
     with grinch.open(tmp_path / "store") as store:
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         assert viewer.changes()["changes"] == []
         assert viewer.versions() == {"versions": []}
 
 
 def test_models_have_no_history():
-    viewer = Viewer(MemorySource(Grinch().fit(points(20)[0])))
+    viewer = Viewer(ModelBackend(Grinch().fit(points(20)[0])))
     assert viewer.changes()["changes"] == []
     assert viewer.versions() == {"versions": []}
 
 
 def test_versions_with_their_times(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     found = viewer.versions()["versions"]
     assert {entry["version"]: entry["time"] for entry in found} == store.times()
     store.insert(np.ones((1, 5), np.float32), ids=["later"])
@@ -148,8 +149,8 @@ def test_versions_with_their_times(store):
 
 
 def test_many_versions_are_thinned_out(store, monkeypatch):
-    monkeypatch.setattr(history, "MOST_VERSIONS", 3)
-    found = [entry["version"] for entry in Viewer(StoreSource(store)).versions()["versions"]]
+    monkeypatch.setattr(history, "MAX_VERSIONS", 3)
+    found = [entry["version"] for entry in Viewer(StoreBackend(store)).versions()["versions"]]
     assert found[-1] == 6
     assert len(found) <= 4
     assert found == sorted(set(found))

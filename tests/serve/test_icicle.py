@@ -7,12 +7,13 @@ import pytest
 
 import grinch
 from grinch import Grinch, Tree
-from grinch.serve.sources import MemorySource, StoreSource
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import icicle
-from grinch.serve.views.arrays import unpack_arrays
-from grinch.serve.views.icicle import MORE, NAMED, POINT, TOP, WITHIN
+from grinch.serve.views.icicle import MORE, NAMED, POINT, TOP, WITHIN, unpack_arrays
 from grinch.serve.views.viewer import Viewer
-from serve.looked import labels_of_cut, news, points, tree_of, view
+from grinch.tree.blocks import covering
+from serve.looked import labels_of_cut, news, tree_of, view
 
 N = 300
 
@@ -20,7 +21,7 @@ N = 300
 @pytest.fixture(scope="module")
 def viewer():
     X, payload = news(N)
-    return Viewer(MemorySource(Grinch(n_clusters=8, cut="height").fit(X), payload=payload))
+    return Viewer(ModelBackend(Grinch(n_clusters=8, cut="height").fit(X), payload=payload))
 
 
 @pytest.fixture
@@ -54,34 +55,34 @@ def test_blocks_are_those_of_the_scene(viewer, asked):
     scene, nodes = viewer.scene, arrays["node"]
     assert (header["version"], header["n"]) == (1, N)
     assert 0 <= header["x0"] < header["x1"] <= N
-    assert header["rows"] == arrays["row"].max() + 1 <= min(max(asked.get("rows", 24), 1), icicle.MOST_ROWS)
+    assert header["rows"] == arrays["row"].max() + 1 <= min(max(asked.get("rows", 24), 1), icicle.MAX_ROWS)
     np.testing.assert_array_equal(arrays["start"], scene.starts[nodes])
     np.testing.assert_array_equal(arrays["size"], scene.sizes[nodes])
     np.testing.assert_allclose(arrays["height"], scene.heights[nodes], rtol=1e-5, atol=1e-6)
-    assert nodes[0] == scene.covering(header["x0"], header["x1"])
+    assert nodes[0] == covering(viewer.scene.tree, viewer.scene.starts, header["x0"], header["x1"])
     assert [crumb["node"] for crumb in header["path"]] == scene.path(int(nodes[0]))
     assert ((arrays["start"] < header["x1"]) & (arrays["start"] + arrays["size"] > header["x0"])).all()
     assert not arrays["fresh"].any()
     names = {int(v): name for v, name in header["names"].items()}
     assert set(names) <= set(nodes.tolist())
-    assert len(names) <= icicle.MOST_NAMES
+    assert len(names) <= icicle.MAX_TITLES
 
 
 def test_splits_that_are_too_narrow_are_not_seen(viewer):
     for width in (50, 400, 3_000):
         header, arrays = view(viewer, width=width, rows=64)
-        least = np.ceil(icicle.LEAST_PIXELS * N / width)
+        least = np.ceil(icicle.MIN_PIXELS * N / width)
         inner = arrays["parent"] >= 0
         is_cluster = np.isin(arrays["node"], viewer.scene.cut("cut:labels").nodes)
         assert (arrays["size"][inner & ~is_cluster] >= least).all()
-        wide = arrays["size"] >= icicle.NAMED_PIXELS * N / width
+        wide = arrays["size"] >= icicle.MIN_PIXELS_FOR_TITLE * N / width
         assert {int(v) for v in header["names"]} == set(arrays["node"][wide].tolist())
 
 
 def test_flags(viewer):
     cut = viewer.scene.cut("cut:labels")
     _, arrays = view(viewer, rows=64, width=8_000)
-    tree, labels = viewer.scene.tree, viewer.source.model.labels_
+    tree, labels = viewer.scene.tree, viewer.backend.model.labels_
     parents = set(arrays["parent"].tolist())
     for i, (v, flags, end) in enumerate(
         zip(*(arrays[name].tolist() for name in ("node", "flags", "split")), strict=True)
@@ -108,7 +109,7 @@ def test_colors_of_clusters(viewer):
     _, arrays = view(viewer)
     cut = viewer.scene.cut("cut:labels")
     slot = dict(zip(cut.clusters.tolist(), cut.slots.tolist(), strict=True))
-    labels, tree = viewer.source.model.labels_, viewer.scene.tree
+    labels, tree = viewer.backend.model.labels_, viewer.scene.tree
     for v, color in zip(arrays["node"].tolist(), arrays["color"].tolist(), strict=True):
         inside = set(labels[tree.leaves(v)].tolist())
         if len(inside) == 1:
@@ -119,7 +120,7 @@ def test_colors_of_clusters(viewer):
 @pytest.mark.parametrize("color", ["label", "purity"])
 def test_colors_of_labels(viewer, color):
     _, arrays = view(viewer, color=color)
-    labels = np.array([viewer.source._payload[i]["label"] for i in range(N)])
+    labels = np.array([viewer.backend.payload[i]["label"] for i in range(N)])
     for v, code, value in zip(arrays["node"].tolist(), arrays["color"].tolist(), arrays["value"].tolist(), strict=True):
         own = labels[viewer.scene.tree.leaves(v)].tolist()
         most = max(own.count(label) for label in own)
@@ -128,7 +129,7 @@ def test_colors_of_labels(viewer, color):
 
 
 def test_colors_of_time_and_what_is_new(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     arrived, tree = store.arrived(), viewer.scene.tree
     times = np.array([store.times()[version] for version in arrived.tolist()])
     when = (times - times.min()) / np.ptp(times)
@@ -144,14 +145,14 @@ def test_colors_of_time_and_what_is_new(store):
 @pytest.mark.parametrize("color", ["", "label", "red", "x" * 99])
 def test_a_color_there_is_none_of_is_refused(color):
     with pytest.raises(ValueError, match="color must be one of cluster, time; got"):
-        Viewer(MemorySource(tree_of(9))).view(color=color)
+        Viewer(ModelBackend(tree_of(9))).view(color=color)
 
 
 def test_names_of_nodes_and_clusters_are_shown(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     cut = viewer.scene.cut("cut:default")
     store.label(int(cut.clusters[0]), "a cluster")
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     viewer.name(int(cut.nodes[1]), "a node")
     header, arrays = view(viewer)
     assert header["names"][str(int(cut.nodes[0]))] == "a cluster"
@@ -177,16 +178,16 @@ def test_clusters_of_a_cut(viewer, cut):
     labels = labels_of_cut(viewer.scene, chosen)
     for entry in header["list"]:
         assert set(viewer.scene.leaves(entry["node"]).tolist()) == set(np.flatnonzero(labels == entry["cluster"]))
-        assert entry["name"] == viewer.title(viewer.scene, entry["node"], chosen)
+        assert entry["name"] == icicle.title(viewer, viewer.scene, entry["node"], chosen)
 
 
 def test_layers_are_cuts(viewer):
     layers = viewer.layers()["layers"]
-    for i, (layer, labels) in enumerate(zip(layers, viewer.source.model.layers_, strict=True)):
+    for i, (layer, labels) in enumerate(zip(layers, viewer.backend.model.layers_, strict=True)):
         assert (layer["cut"], layer["title"], layer["clusters"]) == (f"layer:{i}", f"layer {i + 1}", labels.max() + 1)
         header, _ = unpack_arrays(viewer.cut(layer["cut"]))
         assert header["title"] == f"layer {i + 1}"
-    another = Viewer(MemorySource(viewer.source.model))
+    another = Viewer(ModelBackend(viewer.backend.model))
     # Also when nobody asked for the layers before.
     assert unpack_arrays(another.cut("layer:0"))[0]["clusters"] == layers[0]["clusters"]
     with pytest.raises(ValueError, match="cut must be one of"):
@@ -197,23 +198,6 @@ def test_a_chain_has_a_cut_to_begin_with():
     n = 200
     pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
     pairs[0, 0] = 0
-    viewer = Viewer(MemorySource(Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)))
+    viewer = Viewer(ModelBackend(Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)))
     assert viewer.about()["cut"] == "k:1"
     assert view(viewer)[1]["node"][0] == viewer.scene.tree.root
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_few_points(n):
-    viewer = Viewer(MemorySource(Grinch().fit(points(n)[0])))
-    header, arrays = view(viewer)
-    assert sorted(arrays["node"].tolist()) == sorted(viewer.scene.tree.nodes())
-    assert header["n"] == n
-    assert unpack_arrays(viewer.cut())[0]["clusters"] >= 1
-
-
-def test_no_points(tmp_path):
-    with grinch.open(tmp_path / "store") as store:
-        viewer = Viewer(StoreSource(store))
-        header, arrays = view(viewer)
-        assert (header["n"], arrays) == (0, {})
-        assert unpack_arrays(viewer.cut())[0]["clusters"] == 0

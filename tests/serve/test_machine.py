@@ -20,8 +20,9 @@ from hypothesis.stateful import (
 )
 
 import grinch
-from grinch.serve.sources import StoreSource, open_source
-from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import open_backend
+from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from serve.looked import labels_of_cut, news, now, view
 
@@ -42,7 +43,7 @@ class ViewerMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp()) / "store"
         self.named, self.given = named, 0
         self.store = grinch.open(self.folder, n_clusters=3)
-        self.viewer = Viewer(open_source(self.folder) if beside else StoreSource(self.store))
+        self.viewer = Viewer(open_backend(self.folder) if beside else StoreBackend(self.store))
         self.names = 0
         self.picture = self.before = Picture(self.store)
 
@@ -82,10 +83,10 @@ class ViewerMachine(RuleBasedStateMachine):
         v = data.draw(st.sampled_from(list(self.viewer.scene.tree.nodes())))
         self.names += 1
         self.viewer.name(v, f"name {self.names}")
-        assert self.viewer.names.at(self.viewer.scene)[v] == f"name {self.names}"
+        assert self.viewer.scene.names[v] == f"name {self.names}"
         if data.draw(st.booleans()):
             self.viewer.name(v, None)
-            assert v not in self.viewer.names.at(self.viewer.scene)
+            assert v not in self.viewer.scene.names
 
     @invariant()
     def the_picture_is_of_one_version(self):
@@ -99,7 +100,7 @@ class ViewerMachine(RuleBasedStateMachine):
         if not scene.n:
             assert view(self.viewer, version=scene.version)[0]["n"] == 0
             return
-        np.testing.assert_array_equal(scene.seen.arrived, picture.arrived)
+        np.testing.assert_array_equal(scene.look.arrived, picture.arrived)
         cut = scene.cut("cut:default")
         np.testing.assert_array_equal(labels_of_cut(scene, cut), picture.labels)
         assert sorted(scene.order.tolist()) == list(range(scene.n))
@@ -108,12 +109,12 @@ class ViewerMachine(RuleBasedStateMachine):
         tree = scene.tree
         for v, count in zip(arrays["node"].tolist(), arrays["fresh"].tolist(), strict=True):
             assert count == (picture.arrived[tree.leaves(v)] > picture.version - 1).sum()
-        assert set(self.viewer.names.at(scene)) <= set(tree.nodes())
+        assert set(self.viewer.scene.names) <= set(tree.nodes())
         self.compare_members(scene, picture)
 
     def compare_members(self, scene, picture):
         # A reader knows only what it has read by now.
-        there = set(self.viewer.source.store.ids)
+        there = set(self.viewer.backend.store.ids)
         members = self.viewer.members(scene.tree.root, limit=200, order="arrival", version=scene.version)["members"]
         assert [member["leaf"] for member in members] == list(range(min(scene.n, 200)))
         for member, name in zip(members, picture.ids, strict=False):

@@ -7,10 +7,11 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve.sources import MemorySource, StoreSource
-from grinch.serve.views import projection
-from grinch.serve.views.arrays import unpack_arrays
-from grinch.serve.views.projection import quantized
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend
+from grinch.serve.views import maps
+from grinch.serve.views.icicle import unpack_arrays
+from grinch.serve.views.maps import quantized
 from grinch.serve.views.viewer import Viewer
 from serve.looked import news, now, points, tree_of
 
@@ -34,7 +35,7 @@ def plane_of(message):
 
 def test_pca_is_that_of_numpy():
     X, _ = points(300)
-    viewer = Viewer(MemorySource(Grinch(linkage="ward").fit(X)))
+    viewer = Viewer(ModelBackend(Grinch(linkage="ward").fit(X)))
     header, plane = plane_of(viewer.map("pca"))
     assert (header["version"], header["method"], header["n"]) == (1, "pca", 300)
     expected = pca(X.astype(float))[viewer.scene.order]
@@ -47,7 +48,7 @@ def test_pca_is_that_of_numpy():
 
 def test_directions_are_compared_under_cosine():
     X, _ = points(200)
-    viewer = Viewer(MemorySource(Grinch(linkage="cosine").fit(X)))
+    viewer = Viewer(ModelBackend(Grinch(linkage="cosine").fit(X)))
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     expected = pca(unit.astype(float))[viewer.scene.order]
     plane = plane_of(viewer.map())[1]
@@ -58,15 +59,15 @@ def test_directions_are_compared_under_cosine():
 def test_some_rows_at_a_time_are_the_same(monkeypatch):
     X, _ = points(100)
     model = Grinch(linkage="ward").fit(X)
-    whole = Viewer(MemorySource(model)).map("pca")
-    monkeypatch.setattr(projection, "ROWS_AT_ONCE", 7)
-    np.testing.assert_allclose(plane_of(Viewer(MemorySource(model)).map("pca"))[1], plane_of(whole)[1], atol=1)
+    whole = Viewer(ModelBackend(model)).map("pca")
+    monkeypatch.setattr(maps, "ROWS_PER_CHUNK", 7)
+    np.testing.assert_allclose(plane_of(Viewer(ModelBackend(model)).map("pca"))[1], plane_of(whole)[1], atol=1)
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (2, 3), (3, 1), (5, 1), (4, 2)])
 def test_few_points_and_few_columns(shape):
     X = np.random.default_rng(0).normal(size=shape)
-    header, plane = plane_of(Viewer(MemorySource(Grinch(linkage="ward").fit(X))).map("pca"))
+    header, plane = plane_of(Viewer(ModelBackend(Grinch(linkage="ward").fit(X))).map("pca"))
     assert plane.shape == (shape[0], 2)
     assert header["n"] == shape[0]
 
@@ -75,7 +76,7 @@ def test_the_map_does_not_turn_as_points_come(tmp_path):
     X, _ = points(200)
     with grinch.open(tmp_path / "store", linkage="ward") as store:
         store.insert(X[:150])
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         viewer.map()
         mean, axes, n = viewer.axes
         store.insert(X[150:])
@@ -94,8 +95,8 @@ def test_columns_of_the_payload():
     rng = np.random.default_rng(3)
     place = rng.normal(size=(50, 2))
     payload = [{"left": float(x), "up": str(y)} for x, y in place]
-    viewer = Viewer(MemorySource(Grinch().fit(X), payload=payload), x="left", y="up")
-    assert viewer.about()["map"] == {"methods": viewer.map_methods(viewer.scene), "method": "columns"}
+    viewer = Viewer(ModelBackend(Grinch().fit(X), payload=payload), x="left", y="up")
+    assert viewer.about()["map"] == {"methods": maps.methods(viewer, viewer.scene), "method": "columns"}
     header, plane = plane_of(viewer.map())
     assert header["method"] == "columns"
     np.testing.assert_allclose(plane, scaled(place)[viewer.scene.order], atol=1)
@@ -103,7 +104,7 @@ def test_columns_of_the_payload():
 
 def test_columns_without_vectors():
     payload = [{"a": i, "b": -i} for i in range(10)]
-    viewer = Viewer(MemorySource(tree_of(10), payload=payload), x="a", y="b")
+    viewer = Viewer(ModelBackend(tree_of(10), payload=payload), x="a", y="b")
     assert viewer.about()["map"] == {"methods": ["columns"], "method": "columns"}
     np.testing.assert_allclose(plane_of(viewer.map())[1][:, 0], viewer.scene.order / 9 * WIDE, atol=1)
 
@@ -111,7 +112,7 @@ def test_columns_without_vectors():
 @pytest.mark.parametrize("odd", [None, "text", [1], {}, float("nan"), float("inf"), 10**400, 1e300, "1e999", True])
 def test_what_is_no_coordinate_is_at_the_origin(odd):
     payload = [{"a": -1, "b": -1}, {"a": odd, "b": odd}, {"b": 0}, {"a": 1, "b": 1}, "no fields"]
-    viewer = Viewer(MemorySource(tree_of(5), payload=payload), x="a", y="b")
+    viewer = Viewer(ModelBackend(tree_of(5), payload=payload), x="a", y="b")
     plane = dict(zip(viewer.scene.order.tolist(), plane_of(viewer.map())[1].tolist(), strict=True))
     expected = WIDE if odd is True else WIDE / 2
     assert plane[1] == pytest.approx([expected, expected], abs=1)
@@ -119,7 +120,7 @@ def test_what_is_no_coordinate_is_at_the_origin(odd):
 
 
 def test_a_method_there_is_none_of_is_refused():
-    viewer = Viewer(MemorySource(Grinch().fit(points(20)[0])))
+    viewer = Viewer(ModelBackend(Grinch().fit(points(20)[0])))
     for method in ("columns", "tsne", "x" * 99):
         with pytest.raises(ValueError, match="method must be one of pca"):
             viewer.map(method)
@@ -152,7 +153,7 @@ def test_something_of_every_point(tmp_path):
             X, payload = news(20, seed)
             payload[3]["label"] = None
             store.insert(X, payload=payload)
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         order = viewer.scene.order
         header, arrays = unpack_arrays(viewer.points("fresh", since=1))
         assert (header["version"], header["what"], header["n"]) == (3, "fresh", 60)
@@ -169,4 +170,4 @@ def test_something_of_every_point(tmp_path):
 @pytest.mark.parametrize("what", ["", "label", "cluster", "x" * 99])
 def test_something_that_is_not_known_is_refused(what):
     with pytest.raises(ValueError, match=r"what must be label \(where labels are known\), time or fresh"):
-        Viewer(MemorySource(tree_of(9))).points(what)
+        Viewer(ModelBackend(tree_of(9))).points(what)

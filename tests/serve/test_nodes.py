@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from grinch import Grinch, Tree
-from grinch.serve.sources import MemorySource
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views import nodes as module
 from grinch.serve.views.viewer import Viewer
 from grinch.tree.keys import leaf_keys
@@ -19,7 +19,7 @@ N = 150
 
 def viewer_of(kind):
     X, payload = news(N)
-    return Viewer(MemorySource(Grinch(linkage=kind, n_clusters=5).fit(X), payload=payload))
+    return Viewer(ModelBackend(Grinch(linkage=kind, n_clusters=5).fit(X), payload=payload))
 
 
 @pytest.fixture(scope="module", params=["ward", "cosine"])
@@ -35,7 +35,7 @@ def by_ward():
 def rows_of(viewer):
     """The rows as they are compared."""
     X = points(N)[0].astype(np.float64)
-    return X / np.linalg.norm(X, axis=1, keepdims=True) if viewer.source.metric() == "cosine" else X
+    return X / np.linalg.norm(X, axis=1, keepdims=True) if viewer.backend.metric() == "cosine" else X
 
 
 def some_nodes(tree, least=1):
@@ -43,7 +43,7 @@ def some_nodes(tree, least=1):
 
 
 def test_what_a_page_says(viewer):
-    tree, labels = viewer.scene.tree, viewer.source.model.labels_
+    tree, labels = viewer.scene.tree, viewer.backend.model.labels_
     heights = tree.heights()
     for v in some_nodes(tree):
         page = viewer.node(v)
@@ -54,7 +54,7 @@ def test_what_a_page_says(viewer):
         )
         assert page["height"] == pytest.approx(heights[v])
         assert int(page["key"], 16) == int(leaf_keys(leaves.astype(np.int64)).sum()) == int(tree.keys()[v])
-        tally = Counter(viewer.source._payload[i]["label"] for i in leaves.tolist())
+        tally = Counter(viewer.backend.payload[i]["label"] for i in leaves.tolist())
         assert {entry["name"]: entry["count"] for entry in page["labels"]} == dict(tally)
         assert [entry["count"] for entry in page["labels"]] == sorted(tally.values(), reverse=True)
         inside = set(labels[leaves].tolist())
@@ -94,7 +94,7 @@ def test_columns_that_stand_out(viewer):
         found = {entry["name"]: entry for entry in viewer.node(v)["columns"]}
         # Titles say more than columns without names.
         assert found == {}
-    bare = Viewer(MemorySource(viewer.source.model))
+    bare = Viewer(ModelBackend(viewer.backend.model))
     for v in some_nodes(tree)[1:]:
         z = (X[tree.leaves(v)].mean(axis=0) - X.mean(axis=0)) / X.std(axis=0)
         found = {entry["name"]: entry["z"] for entry in bare.node(v)["columns"]}
@@ -105,7 +105,7 @@ def test_columns_that_stand_out(viewer):
 def test_columns_have_their_names():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(points(60)[0], columns=["height", "width", "depth", "age", "mass"])
-    viewer = Viewer(MemorySource(Grinch(linkage="ward").fit(frame), payload=["a text"] * 60))
+    viewer = Viewer(ModelBackend(Grinch(linkage="ward").fit(frame), payload=["a text"] * 60))
     child = viewer.scene.tree.children(viewer.scene.tree.root)[0]
     assert {entry["name"] for entry in viewer.node(child)["columns"]} <= set(frame.columns)
     assert viewer.node(child)["columns"]
@@ -121,7 +121,7 @@ def test_nearest_nodes(viewer):
             is_highest = u != tree.root and tree.size(u) <= 2 * size < tree.size(tree.parent(u))
             if is_highest and tree.size(u) >= size / 8 and not own & set(tree.leaves(u).tolist()):
                 a, b = X[tree.leaves(u)].mean(axis=0), X[tree.leaves(v)].mean(axis=0)
-                if viewer.source.metric() == "cosine":
+                if viewer.backend.metric() == "cosine":
                     likeness[u] = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
                 else:
                     likeness[u] = -np.linalg.norm(a - b)
@@ -144,7 +144,7 @@ def test_parts_are_the_first_split_that_matters(viewer):
             assert tree.size(tree.sibling(top)) < 0.05 * tree.size(v)
             top = tree.parent(top)
     leaf = viewer.node(0)
-    assert (leaf["children"], leaf["size"], leaf["title"]) == ([], 1, viewer.source._payload[0]["title"])
+    assert (leaf["children"], leaf["size"], leaf["title"]) == ([], 1, viewer.backend.payload[0]["title"])
 
 
 def test_the_parts_of_a_chain():
@@ -152,7 +152,7 @@ def test_the_parts_of_a_chain():
     pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
     pairs[0, 0] = 0
     tree = Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)
-    large, small = Viewer(MemorySource(tree)).node(tree.root)["children"]
+    large, small = Viewer(ModelBackend(tree)).node(tree.root)["children"]
     assert (large["size"] + small["size"], small["size"]) == (319, 1)
 
 
@@ -160,7 +160,7 @@ def test_the_parts_of_a_chain():
 @pytest.mark.parametrize("limit", [1, 7, 50, 1_000])
 def test_members_cover_every_leaf_once(by_ward, order, limit, monkeypatch):
     # More members than are compared.
-    monkeypatch.setattr(module, "MOST_COMPARED", 20)
+    monkeypatch.setattr(module, "MAX_COMPARED", 20)
     tree = by_ward.scene.tree
     for v in (tree.root, tree.children(tree.root)[0], 3):
         found, offset = [], 0
@@ -179,7 +179,7 @@ def test_members_cover_every_leaf_once(by_ward, order, limit, monkeypatch):
 
 def test_what_is_shown_of_members(by_ward):
     members = by_ward.members(by_ward.scene.tree.root, order="arrival", limit=3)["members"]
-    payload = by_ward.source._payload
+    payload = by_ward.backend.payload
     for i, member in enumerate(members):
         assert member == {
             "leaf": i,
@@ -208,7 +208,7 @@ def test_a_node_that_is_not_there_is_refused(by_ward, node):
 
 
 def test_a_tree_without_vectors_has_pages():
-    viewer = Viewer(MemorySource(tree_of(20)))
+    viewer = Viewer(ModelBackend(tree_of(20)))
     page = viewer.node(viewer.scene.tree.root)
     assert (page["nearest"], page["columns"], page["labels"], page["keywords"]) == ([], [], None, [])
     assert len(page["exemplars"]) == module.N_EXEMPLARS
@@ -218,5 +218,5 @@ def test_a_tree_without_heights_has_pages():
     tree = Tree()
     for _ in range(4):
         tree.attach(**({} if tree.root < 0 else {"beside": tree.root}))
-    page = Viewer(MemorySource(tree)).node(tree.root)
+    page = Viewer(ModelBackend(tree)).node(tree.root)
     assert (page["size"], page["score"]) == (4, None)

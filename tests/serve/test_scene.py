@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grinch import Grinch, Tree, cuts
-from grinch.serve.sources import MemorySource
-from grinch.serve.views.scene import LONGEST_PATH, SLOTS, _told_apart, empty_scene, known_range
+from grinch.plots.style import color_slots
+from grinch.serve.model_backend import ModelBackend
+from grinch.serve.views.scene import MAX_PATH, SLOTS, known_range
 from serve.looked import groups_of, labels_of_cut, points, scene_of, tree_of
 from trees import random_trees
 
@@ -69,9 +70,9 @@ def test_ids_of_clusters_may_be_any_numbers(model):
 
 def test_layers_nest_and_are_those_of_the_model():
     model = Grinch().fit(points(200)[0])
-    source = MemorySource(model)
+    source = ModelBackend(model)
     scene = scene_of(model.tree_)
-    layers = source.layers(source.see())
+    layers = source.layers()[1]
     assert len(layers) == len(model.layers_) >= 1
     scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(layers)}
     finer = None
@@ -98,7 +99,7 @@ def test_all_noise_is_a_cut_without_clusters():
 
 @given(st.lists(st.integers(0, 10**9), max_size=60, unique=True))
 def test_neighbours_have_other_colors(ids):
-    slots = _told_apart(np.array(ids, np.int64))
+    slots = color_slots(np.array(ids, np.int64))
     assert slots.dtype == np.uint8
     assert (slots < SLOTS).all()
     assert (slots[1:] != slots[:-1]).all()
@@ -106,8 +107,8 @@ def test_neighbours_have_other_colors(ids):
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60, unique=True))
 def test_a_color_goes_with_the_id_unless_a_neighbour_has_it(ids):
-    alone = [int(_told_apart(np.array([i]))[0]) for i in ids]
-    slots = _told_apart(np.array(ids)).tolist()
+    alone = [int(color_slots(np.array([i]))[0]) for i in ids]
+    slots = color_slots(np.array(ids)).tolist()
     for i in range(len(ids)):
         if i == 0 or alone[i] != alone[i - 1]:
             assert slots[i] == alone[i]
@@ -117,7 +118,7 @@ def test_colors_of_a_cut_go_with_the_oldest_point():
     scene = scene_of(tree_of(200))
     cut = scene.cut("k:12")
     oldest = np.array([scene.tree.leaves(v).min() for v in cut.nodes.tolist()])
-    np.testing.assert_array_equal(cut.slots, _told_apart(oldest))
+    np.testing.assert_array_equal(cut.slots, color_slots(oldest))
 
 
 # Labels and arrival ---------------------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def test_a_path_leads_from_the_root_to_the_node(tree, data):
     path = scene.path(v)
     assert path[0] == tree.root
     assert path[-1] == v
-    assert len(path) <= LONGEST_PATH
+    assert len(path) <= MAX_PATH
     above = [*tree.ancestors(v)][::-1]
     assert [u for u in above if u in path] == path[:-1]
 
@@ -174,7 +175,7 @@ def test_the_path_of_a_chain_is_short():
     pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
     pairs[0, 0] = 0
     tree = Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0)
-    assert len(scene_of(tree).path(0)) <= LONGEST_PATH
+    assert len(scene_of(tree).path(0)) <= MAX_PATH
 
 
 @given(random_trees(), st.data())
@@ -194,16 +195,3 @@ def test_nodes_have_the_cluster_they_are_inside_of(tree, data):
     for v, found in zip(nodes.tolist(), scene.clusters_of(nodes, cut).tolist(), strict=True):
         inside = [i for i, top in enumerate(cut.nodes.tolist()) if tree.lca(v, top) == top]
         assert found == (inside[0] if inside else -1)
-
-
-def test_a_node_that_is_not_there_is_refused():
-    scene = scene_of(tree_of(5))
-    for v in (-1, 5, 10, 99):
-        with pytest.raises(KeyError, match=f"node {v} is not in the tree"):
-            scene.node(v)
-    assert scene.node(9) == 9
-
-
-def test_nothing_to_see():
-    scene = empty_scene(7)
-    assert (scene.version, scene.n, len(scene.order), len(scene.arrival)) == (7, 0, 0, 0)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import grinch
 from grinch.serve.api.app import make_app
+from grinch.serve.api.guard import Settings
 from grinch.serve.api.service import Service
-from grinch.serve.api.settings import Settings
-from grinch.serve.sources import MemorySource
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.viewer import Viewer
 from serving import TOKEN
 
@@ -22,8 +22,8 @@ def test_answers_are_as_described():
 
 
 def test_every_route_is_described():
-    service = Service(MemorySource(grinch.Tree.from_newick("(a,b);")), Settings(token=TOKEN))
-    described = make_app(Viewer(service.source), service=service).openapi()
+    service = Service(ModelBackend(grinch.Tree.from_newick("(a,b);")), Settings(token=TOKEN))
+    described = make_app(Viewer(service.backend), service=service).openapi()
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             name = f"{method} {path}"

@@ -18,8 +18,8 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve.api import arrow as arrow_bodies
-from grinch.serve.sources import MemorySource
+from grinch.serve.api import bodies as arrow_bodies
+from grinch.serve.model_backend import ModelBackend
 from grinch.store.queries import View
 from serving import serving, some_rows, streamed
 
@@ -53,7 +53,7 @@ def fill(served):
 
 
 def store_of(served):
-    return served.service.desk.store
+    return served.service.backend.store
 
 
 def npy(array):
@@ -292,40 +292,6 @@ def test_arrow_that_points_anywhere_is_refused(unchanging):
 
 
 # The other changes ----------------------------------------------------------------------------------------------------
-
-
-def test_changes_are_those_of_the_store(filled, tmp_path):
-    X = some_rows(30)
-    with grinch.open(tmp_path / "twin", n_clusters=3) as twin:
-        twin.insert(X, ids=[f"p{i}" for i in range(30)], payload=[{"i": i} for i in range(30)])
-        other = some_rows(2, seed=4)
-        for path, body, kind, change in [
-            ("remove", {"ids": ["p3", "p4"]}, "application/json", lambda: twin.remove(["p3", "p4"])),
-            ("remove", {"ids": ["p3"]}, "application/json", lambda: twin.remove(["p3"])),
-            (
-                "update",
-                {"ids": ["p5"], "payload": ["x"]},
-                "application/json",
-                lambda: twin.update(["p5"], payload=["x"]),
-            ),
-            (
-                "update",
-                npz(X=other, ids=np.array(["p6", "p7"])),
-                NPZ,
-                lambda: twin.update(["p6", "p7"], other),
-            ),
-            ("label", {"cluster": 0, "name": "first"}, "application/json", lambda: twin.label(0, "first")),
-            ("cuts", {"name": "five", "n_clusters": 5}, "application/json", lambda: twin.add_cut("five", n_clusters=5)),
-            ("recut", {"name": "default"}, "application/json", lambda: twin.recut()),
-            ("refine", {"passes": 1}, "application/json", lambda: twin.refine(1)),
-        ]:
-            assert filled.post(f"/v1/{path}", body, kind) == (200, {"version": change()}), path
-        clusters = {one["cluster"]: one["ids"] for one in filled.get("/v1/clusters?cut=five")[1]["clusters"]}
-        assert clusters == twin.clusters("five")
-        assert filled.get("/v1/names")[1]["names"] == {"0": "first"}
-        assert filled.post("/v1/cuts/drop", {"name": "five"})[1]["version"] == twin.drop_cut("five")
-        assert filled.post("/v1/payload", {"ids": ["p5", "p6"]})[1]["payload"] == twin.payload(["p5", "p6"])
-    store_of(filled).check()
 
 
 @pytest.mark.parametrize(
@@ -669,7 +635,7 @@ def test_a_read_only_service_changes_nothing(tmp_path):
 def test_a_model_is_served(blobs):
     X, _ = blobs
     model = Grinch(n_clusters=12).fit(X)
-    with serving(MemorySource(model, "blobs", payload=[f"text {i}" for i in range(300)])) as served:
+    with serving(ModelBackend(model, "blobs", payload=[f"text {i}" for i in range(300)])) as served:
         assert served.get("/v1/info")[1] == {
             "kind": "model",
             "is_read_only": True,
@@ -692,7 +658,7 @@ def test_a_model_is_served(blobs):
 
 def test_a_tree_is_served():
     tree = grinch.Tree.from_newick("((a:1,b:1):1,(c:1,d:1):1);")
-    with serving(MemorySource(tree, "small")) as served:
+    with serving(ModelBackend(tree, "small")) as served:
         assert served.get("/v1/ids")[1]["ids"] == ["a", "b", "c", "d"]
         assert served.get("/v1/cut?n_clusters=2")[1]["labels"] == [0, 0, 1, 1]
         assert served.get("/v1/cut")[0] == 422

@@ -8,10 +8,10 @@ import scipy.sparse
 
 from grinch import Grinch
 from grinch.serve.export import page_of
-from grinch.serve.sources import MemorySource
-from grinch.serve.views import shortening
-from grinch.serve.views.arrays import unpack_arrays
-from grinch.serve.views.shortening import N_DIRECTIONS, Shortening
+from grinch.serve.model_backend import ModelBackend
+from grinch.serve.views import sample as samples
+from grinch.serve.views.icicle import unpack_arrays
+from grinch.serve.views.sample import N_DIRECTIONS, Directions
 from grinch.serve.views.viewer import Viewer
 
 N, N_TOPICS = 240, 4
@@ -37,7 +37,7 @@ def plane_of(viewer):
 @pytest.mark.parametrize("linkage", ["cosine", "ward"])
 def test_narrow_rows_are_shown_as_dense_ones(linkage):
     X, _ = topics(100)
-    dense, sparse = (Viewer(MemorySource(Grinch(linkage=linkage).fit(rows))) for rows in (X.toarray(), X))
+    dense, sparse = (Viewer(ModelBackend(Grinch(linkage=linkage).fit(rows))) for rows in (X.toarray(), X))
     assert np.abs(plane_of(dense) - plane_of(sparse)).max() < 100
     root = dense.about()["root"]
     assert dense.node(root)["exemplars"] == sparse.node(root)["exemplars"]
@@ -46,7 +46,7 @@ def test_narrow_rows_are_shown_as_dense_ones(linkage):
 @pytest.mark.parametrize("linkage", ["cosine", "ward", "average", "tanimoto"])
 def test_wide_rows(linkage):
     X, which = topics(100_000)
-    viewer = Viewer(MemorySource(Grinch(linkage=linkage, n_clusters=N_TOPICS).fit(X)))
+    viewer = Viewer(ModelBackend(Grinch(linkage=linkage, n_clusters=N_TOPICS).fit(X)))
     sample = viewer.sample(viewer.scene)
     assert sample.rows.shape == (N, N_DIRECTIONS)
     node = int(viewer.scene.tree.parents()[0])
@@ -64,13 +64,13 @@ def test_wide_rows(linkage):
 def test_a_point_like_another_is_placed_beside_it():
     X, _ = topics(1000)
     for metric in ("cosine", "hellinger"):
-        viewer = Viewer(MemorySource(Grinch(linkage="average", metric=metric).fit(X)))
+        viewer = Viewer(ModelBackend(Grinch(linkage="average", metric=metric).fit(X)))
         assert viewer.place(like=7)["neighbours"][0]["id"] == 7
 
 
 def test_directions_stay_until_there_are_twice_as_many_points(rng):
     rows = scipy.sparse.random_array((50, 400), density=0.1, format="csr", rng=rng, dtype=np.float32)
-    shorten = Shortening()
+    shorten = Directions()
     shorten.fit(rows, 50)
     first = shorten.directions
     shorten.fit(rows[:20], 100)
@@ -81,9 +81,9 @@ def test_directions_stay_until_there_are_twice_as_many_points(rng):
 
 
 def test_directions_are_those_of_the_largest_singular_values(monkeypatch, rng):
-    monkeypatch.setattr(shortening, "MOST_ROWS", 40)
+    monkeypatch.setattr(samples, "MAX_ROWS_FOR_DIRECTIONS", 40)
     rows = scipy.sparse.random_array((80, 400), density=0.1, format="csr", rng=rng)
-    shorten = Shortening()
+    shorten = Directions()
     shorten.fit(rows, 80)
     _, values, directions = np.linalg.svd(rows[::2].toarray(), full_matrices=False)
     found = np.linalg.norm(rows[::2].toarray() @ shorten.directions, axis=0)
@@ -94,5 +94,5 @@ def test_directions_are_those_of_the_largest_singular_values(monkeypatch, rng):
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_or_empty_rows(n):
     X = scipy.sparse.csr_matrix((n, 5000), dtype=np.float32)
-    viewer = Viewer(MemorySource(Grinch(linkage="ward").fit(X)))
+    viewer = Viewer(ModelBackend(Grinch(linkage="ward").fit(X)))
     assert plane_of(viewer).shape == (n, 2)

@@ -11,7 +11,10 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve.sources import MemorySource, StoreSource, open_source
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend, open_backend
+from grinch.serve.views import viewer as viewers
+from grinch.serve.views.icicle import title
 from grinch.serve.views.viewer import Computing, Stale, Viewer
 from killing import kills
 from serve.looked import news, now, points, view
@@ -49,7 +52,7 @@ def ask_everything(viewer, version=None):
 
 
 def test_what_is_said_of_a_store(store):
-    about = Viewer(StoreSource(store)).about()
+    about = Viewer(StoreBackend(store)).about()
     times = sorted(store.times().values())
     assert {name: about[name] for name in ("title", "kind", "version", "n", "can_name", "can_place", "n_features")} == {
         "title": "store",
@@ -75,7 +78,7 @@ def test_what_is_said_of_a_store(store):
 
 
 def test_what_is_said_of_a_model_without_anything():
-    about = Viewer(MemorySource(Grinch(n_clusters=3).fit(points(30)[0]))).about()
+    about = Viewer(ModelBackend(Grinch(n_clusters=3).fit(points(30)[0]))).about()
     assert (about["kind"], about["can_name"], about["versions"], about["times"]) == ("model", False, False, None)
     assert (about["colors"], about["labels"], about["has_text"], about["has_payload"]) == (
         ["cluster", "time"],
@@ -92,7 +95,7 @@ def test_few_points(tmp_path, n, linkage):
     with grinch.open(tmp_path / "store", linkage=linkage) as store:
         if n:
             store.insert(X[:n], payload=payload[:n])
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         answers = ask_everything(viewer)
         assert answers[0]["n"] == n
         assert answers[0]["root"] == (store.tree.root if n else -1)
@@ -108,33 +111,33 @@ def test_points_that_are_all_the_same(tmp_path):
     with grinch.open(tmp_path / "store") as store:
         store.insert(np.ones((40, 3), np.float32))
         store.insert(np.zeros((5, 3), np.float32) + 1)
-        answers = ask_everything(Viewer(StoreSource(store)))
+        answers = ask_everything(Viewer(StoreBackend(store)))
         assert answers[0]["n"] == 45
 
 
 def test_titles(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     scene = viewer.scene
-    assert viewer.title(scene, scene.tree.root) == "60 points"
-    assert viewer.title(scene, 7) == store.payload(["p7"])[0]["title"]
+    assert title(viewer, scene, scene.tree.root) == "60 points"
+    assert title(viewer, scene, 7) == store.payload(["p7"])[0]["title"]
     cut = scene.cut("cut:default")
-    words = viewer.title(scene, int(cut.nodes[0]), cut).split(", ")
+    words = title(viewer, scene, int(cut.nodes[0]), cut).split(", ")
     leaves = scene.leaves(int(cut.nodes[0])).tolist()
-    titles = [payload["title"] for _, payload in viewer.source.points(leaves)]
+    titles = [payload["title"] for _, payload in viewer.backend.points(leaves)]
     assert all(any(word in title for title in titles) for word in words)
     store.label(int(cut.clusters[0]), "a name")
-    assert now(viewer).title(viewer.scene, int(cut.nodes[0]), viewer.scene.cut("cut:default")) == "a name"
-    bare = Viewer(MemorySource(Grinch(n_clusters=2).fit(points(30)[0])), labels=["same"] * 30)
-    assert bare.title(bare.scene, bare.scene.tree.root) == "same"
+    assert title(now(viewer), viewer.scene, int(cut.nodes[0]), viewer.scene.cut("cut:default")) == "a name"
+    bare = Viewer(ModelBackend(Grinch(n_clusters=2).fit(points(30)[0])), labels=["same"] * 30)
+    assert title(bare, bare.scene, bare.scene.tree.root) == "same"
 
 
 def test_labels_must_fit():
     with pytest.raises(ValueError, match="labels must have an entry for each of the 9 points; got 8"):
-        Viewer(MemorySource(Grinch().fit(points(9)[0])), labels=[1] * 8)
+        Viewer(ModelBackend(Grinch().fit(points(9)[0])), labels=[1] * 8)
 
 
 def test_where_a_point_is(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     tree = viewer.scene.tree
     found = viewer.locate("p7")
     assert (found["node"], found["size"]) == (7, 1)
@@ -152,7 +155,7 @@ def test_where_a_point_is(store):
 
 
 def test_the_version_before_is_still_answered_and_earlier_ones_are_stale(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     first = viewer.node(viewer.scene.tree.root, version=1)
     insert_some(store, 1)
     assert now(viewer).version == 2
@@ -172,18 +175,18 @@ def test_the_version_before_is_still_answered_and_earlier_ones_are_stale(store):
         viewer.node(0, version=99)
 
 
-def test_pictures_are_not_made_more_often_than_is_worth_it(store):
-    viewer = Viewer(StoreSource(store))
+def test_pictures_are_not_made_more_often_than_is_worth_it(store, monkeypatch):
+    viewer = Viewer(StoreBackend(store))
     insert_some(store, 1)
-    viewer._took = 3_600.0
+    monkeypatch.setattr(viewers, "SHARE_OF_TIME", 1e-12)
     assert viewer.refresh() == 1
-    viewer._took = 0.0
+    monkeypatch.setattr(viewers, "SHARE_OF_TIME", 1e12)
     assert viewer.refresh() == 2
     assert viewer.refresh() == 2
 
 
 def test_a_store_that_becomes_empty_and_full_again(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     store.remove(store.ids)
     assert now(viewer).n == 0
     ask_everything(viewer)
@@ -194,7 +197,7 @@ def test_a_store_that_becomes_empty_and_full_again(store):
 
 def test_what_the_user_named_may_come_later(tmp_path):
     with grinch.open(tmp_path / "store") as store:
-        viewer = Viewer(StoreSource(store), text="headline")
+        viewer = Viewer(StoreBackend(store), text="headline")
         store.insert(points(5)[0], payload=[{"title": "a", "headline": f"h{i}"} for i in range(5)])
         assert now(viewer).members(0)["members"][0]["text"] == "h0"
 
@@ -211,7 +214,7 @@ def test_what_another_process_does_is_seen(store, tmp_path):
     kills.warm_up()
     folder = store.folder
     store.close()
-    viewer = Viewer(open_source(folder))
+    viewer = Viewer(open_backend(folder))
     assert viewer.n == 60
     pid = kills.fork(lambda: write(folder))
     assert os.waitpid(pid, 0)[1] == 0
@@ -246,7 +249,7 @@ def pictures(tmp_path):
 def viewer_of(pictures, name, **options):
     model = Grinch().fit(points(3)[0])
     payload = [{"image": name}, {"image": "a.png"}, {"image": "b.png"}]
-    return Viewer(MemorySource(model, payload=payload), image="image", **options)
+    return Viewer(ModelBackend(model, payload=payload), image="image", **options)
 
 
 @pytest.mark.parametrize("name", ["a.png", "inner/B.JPG", "./a.png", "inner/../a.png", "inside.png"])
@@ -332,14 +335,13 @@ def test_a_folder_of_images_that_is_not_there(tmp_path):
 
 
 def test_threads_that_ask_while_another_inserts(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     problems, is_done = [], threading.Event()
 
     def ask(number):
         while not is_done.is_set():
             try:
-                viewer._took = 0.0
-                viewer.refresh()
+                viewer.refresh(now=True)
                 scene = viewer.scene
                 assert view(viewer, version=scene.version)[0]["version"] == scene.version
                 assert viewer.node(scene.tree.root, version=scene.version)["size"] == scene.n
@@ -364,4 +366,4 @@ def test_threads_that_ask_while_another_inserts(store):
         thread.join()
     assert problems == []
     assert now(viewer).n == len(store) == 60 + 15 * 9
-    assert list(viewer.names.at(viewer.scene)) == [viewer.scene.tree.root]
+    assert list(viewer.scene.names) == [viewer.scene.tree.root]

@@ -12,14 +12,14 @@ import pytest
 
 import grinch
 from effort import at_night
-from grinch.serve.warming import warm_up
+from grinch.serve.api.service import warm_up
 from serving import some_rows
 
 PROGRAM = """
 import sys
 import grinch
 from grinch import _compile
-from grinch.serve.warming import warm_up
+from grinch.serve.api.service import warm_up
 from serving import some_rows
 
 with grinch.open(sys.argv[1]) as store:

@@ -10,8 +10,7 @@ import scipy.sparse
 
 from grinch.io.read import FileError
 from grinch.running import Here
-from grinch.serve.backend import FixedDesk
-from grinch.serve.sources import is_run, open_source
+from grinch.serve.model_backend import is_run, open_backend
 from grinch.serve.views.viewer import Viewer
 from grinch.sharded import ShardedGrinch, estimator, record
 from grinch.sharded.stages import trees
@@ -54,17 +53,17 @@ def test_a_finished_run_is_its_tree(tmp_path, kind):
     ids = names.get(kind, [("a", i) for i in range(300)])
     model = run_of(tmp_path / "run", X, ids, linkage="ward", n_clusters=8)
     assert is_run(tmp_path / "run")
-    with closing(open_source(tmp_path / "run")) as source:
-        seen = source.see()
+    with closing(open_backend(tmp_path / "run")) as source:
+        seen = source.read(lambda view: view.look())
         np.testing.assert_array_equal(seen.tree.child_pairs(), model.tree_.child_pairs())
         np.testing.assert_array_equal(seen.tree.scores, model.tree_.scores)
         np.testing.assert_array_equal(seen.tree.heights(), model.tree_.heights())
         np.testing.assert_array_equal(seen.cuts["labels"], model.labels_)
         shown = list(range(300)) if kind in ("none", "other") else ids
-        assert [name for name, _ in source.points(seen.keys)] == shown
+        assert [name for name, _ in source.points(seen.positions)] == shown
         asked = np.array([299, 0, 17, 17])
         np.testing.assert_array_equal(source.rows(asked), X[asked])
-        assert (source.metric(), source.n_features()) == ("euclidean", 6)
+        assert (source.metric(), source.n_features) == ("euclidean", 6)
         viewer = Viewer(source)
         about = viewer.about()
         assert about["map"]["methods"][0] == "pca"
@@ -72,8 +71,7 @@ def test_a_finished_run_is_its_tree(tmp_path, kind):
         assert viewer.map("pca")
         assert viewer.node(viewer.scene.tree.root)["size"] == 300
         viewer.name(viewer.scene.tree.root, "everything")
-        assert FixedDesk(source).shape().width == 6
-    with closing(open_source(tmp_path / "run", payload=[{"title": f"t{i}"} for i in range(300)])) as source:
+    with closing(open_backend(tmp_path / "run", payload=[{"title": f"t{i}"} for i in range(300)])) as source:
         viewer = Viewer(source)
         assert viewer.node(viewer.scene.tree.root)["title"] == "everything"
         assert viewer.search("t117")["hits"][0]["leaf"] == 117
@@ -82,11 +80,11 @@ def test_a_finished_run_is_its_tree(tmp_path, kind):
 def test_sparse_rows_stay_sparse(tmp_path):
     X = scipy.sparse.random(200, 40, 0.2, "csr", dtype=np.float32, random_state=0)
     run_of(tmp_path / "run", X, linkage="cosine")
-    source = open_source(tmp_path / "run")
+    source = open_backend(tmp_path / "run")
     asked = np.array([150, 3, 99])
     assert scipy.sparse.issparse(source.rows(asked))
     np.testing.assert_allclose(source.rows(asked).toarray(), X[asked].toarray())
-    assert source.see().cuts == {}
+    assert source.read(lambda view: view.look()).cuts == {}
     assert Viewer(source).map("pca")
 
 
@@ -97,25 +95,25 @@ def test_an_unfinished_run_says_how_it_goes_on(tmp_path, monkeypatch):
         with pytest.raises(Exception, match="broken"):
             run_of(folder, X)
     with pytest.raises(FileError, match=r"not finished. It goes on.*by the same ShardedGrinch\(\.\.\., folder=.*run'"):
-        open_source(folder)
+        open_backend(folder)
     record.write_mark(folder, "grinch cluster points.npy --workers 2 --work run")
     with pytest.raises(FileError, match=r"goes on with what is missing by: grinch cluster points\.npy --workers 2"):
-        open_source(folder)
+        open_backend(folder)
     model = run_of(folder, X)
-    assert open_source(folder).see().tree.n_leaves == 200
+    assert open_backend(folder).read(lambda view: view.bare_tree).n_leaves == 200
     # The same run again is finished all the time; another one is not.
     known = (folder / record.FILE).read_text()
     record.begin(model._run.job)
     assert (folder / record.FILE).read_text() == known
     next(folder.glob("stages-*/trees/shard-00000.json")).unlink()
     with pytest.raises(FileError, match="no longer has the trees"):
-        open_source(folder)
+        open_backend(folder)
     for text, said in (("{", "damaged"), (known.replace('"format": 1', '"format": 2'), "later version")):
         (folder / record.FILE).write_text(text)
         with pytest.raises(FileError, match=said):
-            open_source(folder)
+            open_backend(folder)
     run_of(folder, X)
-    assert open_source(folder).see().tree.n_leaves == 200
+    assert open_backend(folder).read(lambda view: view.bare_tree).n_leaves == 200
 
 
 def broken(job, shard):
@@ -126,7 +124,7 @@ def test_other_folders_are_no_runs(tmp_path):
     (tmp_path / "something").mkdir()
     assert not is_run(tmp_path / "something")
     with pytest.raises(FileError, match="without a store or a run"):
-        open_source(tmp_path / "something")
+        open_backend(tmp_path / "something")
 
 
 def test_a_temporary_folder_has_no_record():

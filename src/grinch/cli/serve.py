@@ -64,12 +64,12 @@ def explore(
       grinch explore out/work --table points.csv --text title
       grinch explore news --export news.html
     """  # noqa: D301 (\b is for the help page)
-    from grinch.serve.sources import open_source
+    from grinch.serve.model_backend import open_backend
     from grinch.serve.views.viewer import Viewer
 
     if table is None and id is not None:
         raise ValueError("--id names a column of --table; give --table, too")
-    source: Any = open_source(path)
+    source: Any = open_backend(path)
     with closing(source):
         if table is not None:
             # First, because a store cannot be described, which this says.
@@ -95,7 +95,7 @@ def _describe_by_results(path: Path, source: Any, text: str | None, label: str |
         return text, label
     columns = list(rows[0]) if rows else []
     # It may be that of another run, with other ids; they are those of a table for spreadsheets.
-    ids = [str(name) for name in harmless(str(name) for name, _ in source.points(source.see().keys))]
+    ids = [str(name) for name in harmless(map(str, source.read(lambda view: view.ids)))]
     if columns[:2] != ["id", "cluster"] or len(columns) == 2 or ids != [row["id"] for row in rows]:
         return text, label
     source.describe(rows)
@@ -108,11 +108,11 @@ def _payload(table: Path, id: str | None, source: Any) -> list[Any]:
     """Return a row of a table for each point, in the order of the leaves."""
     if source.kind == "store":
         raise ValueError("--table is for models and trees; the points of a store have what was added with them")
-    rows, keys = read_rows(table), source.see().keys
+    rows, ids = read_rows(table), source.read(lambda view: view.ids)
     if id is None:
-        if len(rows) != len(keys):
+        if len(rows) != len(ids):
             raise FileError(
-                f"--table must have a row for each of the {len(keys):,} points; {table.name!r} has {len(rows):,}. With"
+                f"--table must have a row for each of the {len(ids):,} points; {table.name!r} has {len(rows):,}. With"
                 " --id, rows are found by their ids"
             )
         return rows
@@ -121,7 +121,7 @@ def _payload(table: Path, id: str | None, source: Any) -> list[Any]:
         there = ", ".join(columns) or "none"
         raise FileError(f"--id must name a column of {table.name!r}; got {id!r}. There are: {there}")
     by_id = {str(row[id]): row for row in rows}
-    found = [by_id.get(str(name)) for name, _ in source.points(keys)]
+    found = [by_id.get(str(name)) for name in ids]
     if not any(row is not None for row in found):
         raise FileError(f"no id in column {id!r} of {table.name!r} is the id of a point")
     return found
@@ -199,21 +199,20 @@ def serve(
     settings = _settings(host, token_file, allow_host or [], max_body, read_only)
     new = {"linkage": linkage, "metric": metric, **cut_settings(clusters, threshold, layer), "dtype": dtype}
     from grinch.serve.api.app import listen, make_app, run
-    from grinch.serve.api.service import Service
+    from grinch.serve.api.service import Service, warm_up
     from grinch.serve.views.viewer import Viewer
-    from grinch.serve.warming import warm_up
 
     with listen(host, port) as listening, closing(Service(served := _open(path, read_only, new), settings)) as service:
         if service.writer is not None:
             warm_up(served)
-        viewer = Viewer(service.source, text=text, label=label, image=image, images=images)
+        viewer = Viewer(service.backend, text=text, label=label, image=image, images=images)
         what = "read-only" if service.writer is None else "open for writing"
         line = f"{path.name or path}: {viewer.n:,} points, {what}, at {_address(host, listening)} (Ctrl-C to end)"
         run(make_app(viewer, service=service), listening, ready=lambda: say(line))
 
 
 def _settings(host: str, token_file: Path | None, names: list[str], max_body: int, read_only: bool) -> Any:
-    from grinch.serve.api.settings import LOOPBACK_NAMES, MEGABYTE, Settings
+    from grinch.serve.api.guard import LOOPBACK_NAMES, MEGABYTE, Settings
 
     token = _token(token_file)
     if token is None and not is_loopback(host):
@@ -271,10 +270,10 @@ def _address(host: str, listening: Any) -> str:
 
 def _open(path: Path, read_only: bool, new: dict[str, Any]) -> Any:
     """Open a store to write or to read, or a model or a tree."""
-    from grinch.serve.sources import is_run, open_source
+    from grinch.serve.model_backend import is_run, open_backend
 
     if path.is_file() or (not is_store(path) and is_run(path)):
-        return open_source(path)
+        return open_backend(path)
     if read_only:
         return open_existing(path, readonly=True)
     if not is_store(path):

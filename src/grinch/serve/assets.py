@@ -1,4 +1,4 @@
-"""The files of the page, as the server sends them and as one file that needs no server."""
+"""The files of the page, served one by one or combined into one file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEDIA_TYPES = {
 
 
 def served_page(nonce: str) -> str:
-    """The page for a server; ``nonce`` is what its Content-Security-Policy lets run.
+    """Return the page for a server; ``nonce`` marks the scripts that its Content-Security-Policy allows.
 
     >>> 'nonce="abc"' in served_page("abc")
     True
@@ -36,7 +36,7 @@ def served_page(nonce: str) -> str:
 
 
 def asset(name: str) -> tuple[bytes, str]:
-    """The content and the media type of a file of the page; raises KeyError if there is none of that name.
+    """Return content and media type of a file of the page; raises KeyError if there is none of that name.
 
     >>> asset("icon.svg")[1]
     'image/svg+xml'
@@ -60,7 +60,7 @@ def single_page(data: str) -> str:
     >>> page.index("Content-Security-Policy") < page.index("<script") and "nonce-" in page
     True
     """
-    # What is in the data cannot know the hash of all of it.
+    # Nothing in the data can know the hash of all of it.
     nonce = hashlib.sha256(data.encode()).hexdigest()[:32]
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data: https:;"
@@ -84,7 +84,7 @@ def single_page(data: str) -> str:
 def _filled(
     *, policy: str = "", style: str, icon: str, modules: dict[str, str], preloads: str, data: str, nonce: str
 ) -> str:
-    """The index with its gaps filled; the data comes last, since anything may be in it."""
+    """Return the index with its gaps filled; the data comes last, since it may contain anything."""
     import_map = f'<script type="importmap"{nonce}>{json.dumps({"imports": modules})}</script>'
     page = _content("index.html").decode()
     for gap, content in (
@@ -100,7 +100,7 @@ def _filled(
 
 
 def _is_served(module: str) -> bool:
-    """Whether a page with a server needs a module; those called local are for pages without."""
+    """Return whether a page with a server needs a module; those called local are for pages without."""
     return not module.startswith("grinch/local")
 
 
@@ -110,7 +110,7 @@ def _data_url(content: bytes, media_type: str) -> str:
 
 @cache
 def _names(ending: str) -> tuple[str, ...]:
-    """The files of the page; only these are ever read, whatever is asked for."""
+    """Return the files of the page; no others are ever read."""
     found = (file.name for file in files("grinch.serve").joinpath("page").iterdir())
     return tuple(sorted(name for name in found if name.endswith(ending)))
 

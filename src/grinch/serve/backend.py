@@ -1,172 +1,217 @@
-"""What the service is asked about: a store, or a model or tree that does not change."""
+"""The protocol between a clustering and whatever shows or serves it, and its form over a store.
+
+A :class:`Backend` is a store, or a model or tree in memory (:mod:`grinch.serve.model_backend`). Everything is read from
+one of its versions, a :class:`View`; a store has such views already (:class:`grinch.store.queries.View`), and
+:class:`grinch.serve.client.Client` answers the first half of it, :class:`Reads`, over HTTP.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from grinch import cuts
-from grinch._types import Labels
-from grinch.errors import unknown_name
-from grinch.serve.sources import MemorySource
+from grinch._checks import check_count
+from grinch._types import Counts, Labels
+from grinch.cuts.tracking import Change
+from grinch.linkage.base import Linkage
+from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.store import Store
-from grinch.store.queries import DEFAULT_CUT, View
+from grinch.store.node_names import FILE as NAMES_FILE
+from grinch.store.queries import DEFAULT_CUT, Look
 from grinch.tree import Tree
 
-# A store that another process writes is refreshed when it was last looked at this many seconds ago.
-FRESH = 1.0
+Id = Any
+Answer = TypeVar("Answer")
 
-Found = TypeVar("Found")
-
-
-class Shape(NamedTuple):
-    """What rows are like: how many numbers, and how they are kept; None where that is not known yet."""
-
-    width: int | None
-    dtype: str | None
-    is_of_records: bool = False
+# The automatic cut and the layers of more points than this take a while and block other readers: only on request.
+MAX_POINTS_FOR_LAYERS = 100_000
+# Seconds after which a store that another process writes is refreshed before it is read.
+REFRESH_INTERVAL = 1.0
+PAYLOADS_PER_READ = 1_000
 
 
-class Desk(Protocol):
-    """Where reading requests are answered; ``read`` hands out what has the face of a store."""
+class Layer(NamedTuple):
+    """The clusters of one resolution, by leaf, and their persistence, from 0 to 1."""
 
+    labels: Labels
+    persistence: float
+
+
+class Reads(Protocol):
+    """The reading methods of a store, which a :class:`~grinch.serve.client.Client` has as well."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def ids(self) -> list[Id]: ...
+    def __len__(self) -> int: ...
+    def labels(self, cut: str = DEFAULT_CUT) -> Labels: ...
+    def clusters(self, cut: str = DEFAULT_CUT) -> dict[int, list[Id]]: ...
+    def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]: ...
+    def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Change]: ...
+    def payload(self, ids: Any) -> list[Any]: ...
+    def vectors(self, ids: Any) -> Any: ...
+    def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels: ...
+    def info(self) -> dict[str, Any]: ...
+
+
+class View(Reads, Protocol):
+    """One version of a backend; points are asked for by the positions of :class:`~grinch.store.queries.Look`."""
+
+    @property
+    def bare_tree(self) -> Tree: ...
+    @property
+    def n_features(self) -> int | None: ...
+    @property
+    def dtype(self) -> str | None: ...
+    @property
+    def columns(self) -> list[str] | None: ...
+    @property
+    def cut_names(self) -> list[str]: ...
+    def look(self) -> Look: ...
+    def points_at(self, positions: Any) -> list[tuple[Id | None, Any]]: ...
+    def rows_at(self, positions: Counts) -> Any: ...
+    def position_of(self, name: Id) -> int | None: ...
+    def place(self, X: Any) -> tuple[int, list[tuple[int, int]]]: ...
+    def latest_changes(
+        self, since: int, cut: str, limit: int, until: int | None = None
+    ) -> tuple[list[Change], bool]: ...
+    def times(self) -> dict[int, float]: ...
+
+
+class Backend(ABC):
+    """A clustering that is shown or served.
+
+    ``kind`` is "store", "model" or "tree"; ``names_file`` is where names of nodes are kept, None if they cannot be.
+    """
+
+    title: str
     kind: str
+    has_versions = False
+    names_file: Path | None = None
 
-    def read(self, ask: Callable[[Any], Found], *, placing: bool = False) -> Found: ...
-    def tree(self) -> tuple[int, Tree]: ...
-    def tree_and_ids(self) -> tuple[int, Tree, list[Any]]: ...
-    def shape(self) -> Shape: ...
+    @abstractmethod
+    def view(self, *, placing: bool = False) -> AbstractContextManager[View]:
+        """Return the last version as a context manager; ``placing``: it is asked to predict or to place."""
+
+    @abstractmethod
+    def latest(self) -> int:
+        """Return the newest version, after looking for changes by others."""
+
+    @abstractmethod
+    def metric(self) -> str:
+        """Return "cosine" if vectors are compared by direction, "euclidean" if by distance."""
+
+    @abstractmethod
+    def find_text(self, text: str, limit: int) -> tuple[list[int], bool]:
+        """Return positions of points with a text in their id or payload, and whether all points were searched."""
+
+    @abstractmethod
+    def layers(self) -> tuple[int, list[Layer]]:
+        """Return the version and the resolutions of the automatic cut, finest first."""
+
+    def can_place(self) -> bool:
+        """Return whether new points can be placed in the tree."""
+        return True
+
+    def refresh_if_due(self) -> None:  # noqa: B027 (only stores have something to do)
+        """Take in changes by other processes, at most once a second."""
+
+    def close(self) -> None:  # noqa: B027
+        """Close files that are open."""
+
+    def read(self, ask: Callable[[View], Answer], *, placing: bool = False) -> Answer:
+        """Return the answer of a function of the last version; during a change, of the version before it."""
+        with self.view(placing=placing) as view:
+            return ask(view)
+
+    def points(self, positions: Iterable[int]) -> list[tuple[Id | None, Any]]:
+        """Return id and payload of points; an id of None for points that were removed."""
+        asked = [int(position) for position in positions]
+        return self.read(lambda view: view.points_at(asked))
+
+    def payloads(self, positions: Counts) -> Iterator[Any]:
+        """Yield the payloads of points."""
+        for start in range(0, len(positions), PAYLOADS_PER_READ):
+            yield from (payload for _, payload in self.points(positions[start : start + PAYLOADS_PER_READ]))
+
+    def rows(self, positions: Counts) -> Any:
+        """Return the rows of points, dense or as a CSR matrix; None if points are not vectors."""
+        return self.read(lambda view: view.rows_at(positions))
+
+    def position_of(self, name: Id) -> int | None:
+        """Return the position of the point with an id; None if there is none."""
+        return self.read(lambda view: view.position_of(name))
+
+    @property
+    def n_features(self) -> int | None:
+        return self.read(lambda view: view.n_features)
+
+    @property
+    def columns(self) -> list[str] | None:
+        return self.read(lambda view: view.columns)
 
 
-class StoreDesk:
-    """A store that is read while it is written."""
+class StoreBackend(Backend):
+    """A store, open for reading or for writing."""
 
-    kind = "store"
+    kind, has_versions = "store", True
 
     def __init__(self, store: Store):
         self.store = store
-        self.known: Shape | None = None
-        self._looked_at = time.monotonic()
+        self.title = store.folder.resolve().name
+        self.names_file = store.folder / NAMES_FILE
+        self._metric: str | None = None
+        self._refreshed_at = time.monotonic()
 
-    def read(self, ask: Callable[[View], Found], *, placing: bool = False) -> Found:
-        """Return what ``ask`` finds in the last version; beside a change, in the one before."""
-        if self.store.is_readonly and time.monotonic() - self._looked_at > FRESH:
-            self._looked_at = time.monotonic()
+    def view(self, *, placing: bool = False) -> AbstractContextManager[View]:
+        return self.store.view(placing=placing)
+
+    def latest(self) -> int:
+        return self.store.refresh()
+
+    def refresh_if_due(self) -> None:
+        if self.store.is_readonly and time.monotonic() - self._refreshed_at > REFRESH_INTERVAL:
+            self._refreshed_at = time.monotonic()
             self.store.refresh()
-        with self.store.view(placing=placing) as view:
-            return ask(view)
 
-    def tree(self) -> tuple[int, Tree]:
-        """The version, and the tree without names."""
-        return self.read(lambda view: (view.version, view.bare_tree))
+    def metric(self) -> str:
+        if self._metric is None:
+            about = self.read(lambda view: view.info())
+            self._metric = metric_of(linkage_of(about["linkage"], about["metric"]))
+        return self._metric
 
-    def tree_and_ids(self) -> tuple[int, Tree, list[Any]]:
-        """The same with the ids of that version, in the order of the leaves."""
-        return self.read(lambda view: (view.version, view.bare_tree, view.ids))
+    def find_text(self, text: str, limit: int) -> tuple[list[int], bool]:
+        return self.store.find_text(text, limit)
 
-    def shape(self) -> Shape:
-        """Never changes once there are points."""
-        if self.known is None:
-            found, n = self.read(lambda view: (self._shape(view), len(view)))
-            self.known = found if n else None
-            return found
-        return self.known
+    def layers(self) -> tuple[int, list[Layer]]:
+        version, layers = self.store.layers()
+        return version, [Layer(*pair) for pair in layers]
 
-    @staticmethod
-    def _shape(view: View) -> Shape:
-        return Shape(view.n_features, view.dtype, view.n_features is None and len(view) > 0)
+    def close(self) -> None:
+        self.store.close()
 
 
-class FixedDesk:
-    """A model or a tree."""
-
-    def __init__(self, source: MemorySource):
-        self.kind, self._fixed = source.kind, _Fixed(source)
-
-    def read(self, ask: Callable[[Any], Found], *, placing: bool = False) -> Found:
-        return ask(self._fixed)
-
-    def tree(self) -> tuple[int, Tree]:
-        return self._fixed.version, self._fixed.bare_tree
-
-    def tree_and_ids(self) -> tuple[int, Tree, list[Any]]:
-        return *self.tree(), self._fixed.ids
-
-    def shape(self) -> Shape:
-        return Shape(self._fixed.source.n_features(), None, self._fixed.source.n_features() is None)
+def metric_of(linkage: VectorLinkage | Linkage) -> str:
+    """Return "cosine" if a linkage compares directions, "euclidean" if it compares distances."""
+    if isinstance(linkage, VectorLinkage):
+        return "euclidean" if linkage.leaf_metric == "sqeuclidean" else "cosine"
+    return "cosine" if getattr(linkage, "distance", None) == "cosine" else "euclidean"
 
 
-class _Fixed:
-    """A model or a tree with the face of a store that has one version."""
+def sampled(n: int, max_count: int) -> Counts:
+    """Return up to ``max_count`` numbers from 0 to n - 1, evenly spread.
 
-    version = 1
-
-    def __init__(self, source: MemorySource):
-        self.source = source
-        self.seen = source.see()
-        self.bare_tree = self.seen.tree
-        self._labels = self.seen.cuts.get("labels")
-        self.ids = [name for name, _ in source.points(self.seen.keys)]
-        self._keys = dict(zip(self.ids, self.seen.keys.tolist(), strict=True))
-
-    def __len__(self) -> int:
-        return self.seen.tree.n_leaves
-
-    def labels(self, cut: str = DEFAULT_CUT) -> Labels:
-        if cut != DEFAULT_CUT:
-            raise unknown_name("cut", cut, [DEFAULT_CUT])
-        if self._labels is None and self.source.model is not None:
-            self._labels = self.source.model.labels_
-        if self._labels is None:
-            raise ValueError("a tree alone has no cut of its own: give n_clusters or threshold")
-        return self._labels
-
-    def clusters(self, cut: str = DEFAULT_CUT) -> dict[int, list[Any]]:
-        labels = self.labels(cut)
-        order = np.argsort(labels, kind="stable")
-        numbers, starts = np.unique(labels[order], return_index=True)
-        groups = zip(numbers.tolist(), np.split(order, starts[1:]), strict=False)
-        return {number: [self.ids[i] for i in group.tolist()] for number, group in groups if number >= 0}
-
-    def names(self, cut: str = DEFAULT_CUT, *, gone: bool = False) -> dict[int, str]:
-        return {}
-
-    def changes(self, since: int = 0, cut: str | None = DEFAULT_CUT) -> list[Any]:
-        return []
-
-    def payload(self, ids: list[Any]) -> list[Any]:
-        return [payload for _, payload in self.source.points(self._found(ids))]
-
-    def vectors(self, ids: list[Any]) -> Any:
-        raise ValueError("a model does not keep its points as they were given; a store does")
-
-    def _found(self, ids: list[Any]) -> list[int]:
-        missing = next((name for name in ids if name not in self._keys), None)
-        if missing is not None:
-            raise ValueError(f"ids must name points that are there; {missing!r:.80} is not")
-        return [self._keys[name] for name in ids]
-
-    def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:
-        self.labels(cut)
-        model: Any = self.source.model
-        if not hasattr(model, "predict"):
-            raise ValueError("X cannot be placed: this is a tree alone, or a model that cannot predict")
-        found: Labels = model.predict(X)
-        return found
-
-    def info(self) -> dict[str, Any]:
-        source = self.source
-        about = {"n_features": source.n_features(), "columns": source.columns()}
-        return {"points": len(self), "version": self.version, **about, "title": source.title}
-
-
-def cut_tree(tree: Tree, n_clusters: int | None, threshold: float | None) -> Labels:
-    """The clusters of a tree at a number or a threshold, numbered as their first points came."""
-    if not tree.n_leaves:
-        return np.empty(0, np.int64)
-    if threshold is not None:
-        return cuts.cut_threshold(tree, threshold)
-    return cuts.cut_sizeable(tree, n_clusters or 1)
+    >>> sampled(10, 4).tolist()
+    [1, 3, 6, 8]
+    """
+    check_count("max_count", max_count, 1)
+    if n <= max_count:
+        return np.arange(n)
+    return ((np.arange(max_count) + 0.5) * n / max_count).astype(np.int64)

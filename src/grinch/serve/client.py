@@ -1,4 +1,4 @@
-"""A store at the other end of a connection: the client of ``grinch serve``."""
+"""The client of ``grinch serve``: a store at the other end of a connection."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ import numpy.typing as npt
 from grinch._checks import count_rows
 from grinch._types import Labels
 from grinch.cuts.tracking import Change
-from grinch.serve.connection import FIRST_WAIT, Connection, understood
+from grinch.serve.connection import FIRST_WAIT, Connection, parsed
 from grinch.store.inputs import listed
 from grinch.tree import Tree
 
-# Bytes of a request, about: it stays well below what a service takes.
+# Bytes of a request, about: well below the limit of a service.
 CHUNK = 8 * 2**20
-# Ids that are asked for, or sent, at once.
-MANY = 100_000
-# Ids that a service gives at once, and how often they are asked for while points come and go.
-MOST, TRIES = 1_000_000, 5
+# Ids of a request, and rows of a part.
+IDS_PER_REQUEST = 100_000
+# Ids that a service answers at once, and the number of attempts to read them while points come and go.
+MAX_IDS, TRIES = 1_000_000, 5
 Found = TypeVar("Found")
 JSON, NPZ = "application/json", "application/x-npz"
 
 
 def connect(url: str, token: str | None = None, *, timeout: float = 60.0, retries: int = 5) -> Client:
-    """Connect to a service that ``grinch serve`` runs; what is handed out has the face of a store.
+    """Connect to a service that ``grinch serve`` runs; returns a client with the methods of a store.
 
     Parameters
     ----------
     url : str
-        Where the service is, as it says when it starts: ``http://127.0.0.1:8765/``.
+        The address of the service, as it says when it starts: ``http://127.0.0.1:8765/``.
     token : str, optional
         The token of the service, if it has one.
     timeout : float, default=60.0
-        Seconds after which a request is given up. To refine a large store takes longer.
+        Seconds after which a request is given up. Refining a large store takes longer.
     retries : int, default=5
-        How often a request is sent again, after a moment, when the service is busy or the connection was lost. One that
-        could be done twice (points without ids) is sent again only if it is certain that nothing was done.
+        The number of times a request is sent again when the service is busy or the connection was lost. A request that
+        is not idempotent (points without ids) is sent again only if it is certain that nothing was done.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Client:
         self._connection = connection
 
     def close(self) -> None:
-        """End the connection; the next request makes another."""
+        """Close the connection; the next request opens another."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -82,7 +82,7 @@ class Client:
     # Points -------------------------------------------------------------------------------------------------------
 
     def insert(self, X: Any, ids: Any = None, payload: Any = None) -> int:
-        """Insert points; the version afterwards. They are on disk when this returns.
+        """Insert points and return the version. They are on disk when this returns.
 
         Many points are sent in parts, each of which is inserted as a whole or not at all.
         """
@@ -94,26 +94,31 @@ class Client:
         version = 0
         for part in _parts(rows, kept):
             body = _npz(rows[part], names and names[part], kept and kept[part])
-            version = self._post("/v1/insert", body, _version, is_safe=names is not None, kind=NPZ)
+            version = self._change("/v1/insert", body, is_safe=names is not None, kind=NPZ)
         return version or self.version
 
     def remove(self, ids: Any) -> int:
-        """Remove points, all of them or none; the version afterwards."""
-        return self._post("/v1/remove", {"ids": listed(ids)}, parse=_version)
+        """Remove points, all of them or none, and return the version."""
+        return self._change("/v1/remove", {"ids": listed(ids)})
 
     def update(self, ids: Any, X: Any = None, payload: Any = None) -> int:
-        """Give points other rows, or another payload, or both; the version afterwards."""
+        """Give points other rows, another payload, or both, and return the version."""
         names, kept = _ids(ids), _listed(payload)
         if X is None:
             body: dict[str, Any] = {"ids": names, **({} if kept is None else {"payload": kept})}
-            return self._post("/v1/update", body, parse=_version)
-        return self._post("/v1/update", _npz(_matrix(X), names, kept), kind=NPZ, parse=_version)
+            return self._change("/v1/update", body)
+        return self._change("/v1/update", _npz(_matrix(X), names, kept), kind=NPZ)
 
     def predict(self, X: Any, cut: str = "default") -> Labels:
-        """The id of the cluster that each point would join, without inserting it; -1 for none."""
+        """Return the id of the cluster that each point would join, without inserting it; -1 for none."""
         rows = _matrix(X)
         found = [
-            self._post(f"/v1/predict?{urlencode({'cut': cut})}", _npz(rows[part]), _clusters, kind=NPZ)
+            self._post(
+                f"/v1/predict?{urlencode({'cut': cut})}",
+                _npz(rows[part]),
+                lambda said: np.array(said["clusters"], np.int64),
+                kind=NPZ,
+            )
             for part in _parts(rows, None)
         ]
         return np.concatenate([np.empty(0, np.int64), *found])
@@ -124,7 +129,7 @@ class Client:
         wait = FIRST_WAIT
         for attempt in range(TRIES):
             # Where points came or went in between, pages do not belong together: then larger ones are asked for.
-            found = self._ids(MANY if attempt == 0 else MOST)
+            found = self._ids(IDS_PER_REQUEST if attempt == 0 else MAX_IDS)
             if found is not None:
                 return found
             time.sleep(wait)
@@ -132,7 +137,7 @@ class Client:
         raise ConnectionError(f"the points changed {TRIES} times while their ids were read; try again")
 
     def _ids(self, limit: int) -> list[Any] | None:
-        """All ids, by pages of one version; None if there were several."""
+        """Return all ids, by pages of one version; None if there were several versions."""
         version, total, ids = self._get("/v1/ids", _page, limit=limit)
         while len(ids) < total:
             then, _, more = self._get("/v1/ids", _page, limit=limit, offset=len(ids))
@@ -142,24 +147,28 @@ class Client:
         return ids
 
     def payload(self, ids: Any) -> list[Any]:
-        """What was given beside points, by their ids."""
+        """Return the payload of points, by their ids."""
         names = listed(ids)
-        parts = [names[i : i + MANY] for i in range(0, len(names), MANY)] or [[]]
-        return [entry for part in parts for entry in self._post("/v1/payload", {"ids": part}, _payload)]
+        parts = [names[i : i + IDS_PER_REQUEST] for i in range(0, len(names), IDS_PER_REQUEST)] or [[]]
+        return [
+            entry
+            for part in parts
+            for entry in self._post("/v1/payload", {"ids": part}, lambda said: list(said["payload"]))
+        ]
 
     def vectors(self, ids: Any) -> npt.NDArray[np.float64]:
-        """The points themselves, by their ids."""
+        """Return the points themselves, by their ids."""
         return self._post("/v1/vectors", {"ids": listed(ids)}, lambda said: np.array(said["X"], np.float64))
 
     def __len__(self) -> int:
-        """How many points there are."""
+        """Return the number of points."""
         return self._get("/v1/info", lambda said: int(said["points"]))
 
     # Clusters -----------------------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        """How many changes were made since the store was."""
+        """The number of changes since the store was created."""
         return self._get("/v1/info", _version)
 
     def labels(
@@ -170,53 +179,56 @@ class Client:
         threshold: float | None = None,
         layer: int | None = None,
     ) -> Labels:
-        """The cluster of each point, in the order of :attr:`ids`: of a cut that is followed, or cut in another way."""
+        """Return the cluster of each point, in the order of :attr:`ids`: of a tracked cut, or cut in another way."""
         how: dict[str, Any] = {"n_clusters": n_clusters, "threshold": threshold, "layer": layer}
         asked = {name: value for name, value in how.items() if value is not None} or {"name": cut}
         answer = self._connection.ask("GET", f"/v1/cut?{urlencode({**asked, 'format': 'npy'})}")
-        return understood(_labels, answer.content)
+        return parsed(_labels, answer.content)
 
     def clusters(self, cut: str = "default") -> dict[int, list[Any]]:
-        """The ids of the points of each cluster, by cluster id."""
-        return self._get("/v1/clusters", _members, cut=cut)
+        """Return the ids of the points of each cluster, by cluster id."""
+        return self._get(
+            "/v1/clusters", lambda said: {int(one["cluster"]): list(one["ids"]) for one in said["clusters"]}, cut=cut
+        )
 
     def names(self, cut: str = "default", *, gone: bool = False) -> dict[int, str]:
-        """The names that were given to clusters, by cluster id."""
-        return self._get("/v1/names", _names, cut=cut, gone=str(gone).lower())
+        """Return the names that were given to clusters, by cluster id."""
+        asked = {"cut": cut, "gone": str(gone).lower()}
+        return self._get("/v1/names", lambda said: {int(c): str(name) for c, name in said["names"].items()}, **asked)
 
     def label(self, cluster: int, name: str | None, cut: str = "default") -> int:
-        """Give a cluster a name that stays with its id (None: take it away); the version afterwards."""
-        return self._post("/v1/label", {"cluster": int(cluster), "name": name, "cut": cut}, parse=_version)
+        """Give a cluster a name that stays with its id (None removes it), and return the version."""
+        return self._change("/v1/label", {"cluster": int(cluster), "name": name, "cut": cut})
 
     def changes(self, since: int = 0, cut: str | None = "default") -> list[Change]:
-        """What happened to clusters after version ``since``, in order; of all cuts where ``cut`` is None."""
-        found: list[Change] = []
+        """Return the changes of clusters after version ``since``, in order; of all cuts if ``cut`` is None."""
+        all_changes: list[Change] = []
         while True:
             changes, until = self._get("/v1/changes", _changes, since=since, cut="*" if cut is None else cut)
-            found += changes
+            all_changes += changes
             if until is None:
-                return found
+                return all_changes
             if until <= since:
                 raise ConnectionError(f"the server answered that there are more changes, but none after {since}")
             since = until
 
     def follow(self, since: int | None = None, cut: str = "default") -> Iterator[Change]:
-        """What happens to clusters, as it happens: from version ``since``, or from now on. It ends with the service.
+        """Yield changes of clusters as they happen, from version ``since`` or from now on, until the service ends.
 
-        A connection that is lost is made again, and goes on where it was.
+        A connection that is lost is opened again and goes on where it was.
         """
         last = since
         while True:
             try:
                 for version, data in self._connection.events("/v1/changes/stream", {"cut": cut}, last):
-                    yield from understood(_changes_in, data)
+                    yield from parsed(_changes_in, data)
                     last = version
                 return
             except TimeoutError:
                 continue
 
     def cuts(self) -> dict[str, dict[str, Any]]:
-        """The cuts that are followed, by name."""
+        """Return the tracked cuts, by name."""
         return self._get("/v1/info", lambda said: dict(said["cuts"]))
 
     def add_cut(
@@ -228,18 +240,18 @@ class Client:
         cut: str | None = None,
         layer: str | int | None = None,
     ) -> int:
-        """Follow another cut of the tree from now on (:meth:`grinch.store.Store.add_cut`); the version afterwards."""
+        """Track another cut of the tree (:meth:`grinch.store.Store.add_cut`), and return the version."""
         given = {"name": name, "n_clusters": n_clusters, "threshold": threshold, "cut": cut, "layer": layer}
-        body = {name: value for name, value in given.items() if value is not None}
-        return self._post("/v1/cuts", body, is_safe=False, parse=_version)
+        body = {option: value for option, value in given.items() if value is not None}
+        return self._change("/v1/cuts", body, is_safe=False)
 
     def drop_cut(self, name: str) -> int:
-        """Follow a cut no longer; the version afterwards."""
-        return self._post("/v1/cuts/drop", {"name": name}, is_safe=False, parse=_version)
+        """Stop tracking a cut, and return the version."""
+        return self._change("/v1/cuts/drop", {"name": name}, is_safe=False)
 
     def recut(self, cut: str = "default") -> int:
-        """Let an automatic cut choose its resolution again; the version afterwards."""
-        return self._post("/v1/recut", {"name": cut}, is_safe=False, parse=_version)
+        """Let an automatic cut choose its resolution again, and return the version."""
+        return self._change("/v1/recut", {"name": cut}, is_safe=False)
 
     # The tree -----------------------------------------------------------------------------------------------------
 
@@ -249,22 +261,22 @@ class Client:
 
         Heights are those of the store, and internal nodes are numbered by them.
         """
-        return understood(_tree, self._connection.ask("GET", "/v1/tree?format=npz").content)
+        return parsed(_tree, self._connection.ask("GET", "/v1/tree?format=npz").content)
 
     def refine(self, passes: int = 1) -> int:
-        """Improve the tree; the version afterwards."""
-        return self._post("/v1/refine", {"passes": passes}, is_safe=False, parse=_version)
+        """Improve the tree, and return the version."""
+        return self._change("/v1/refine", {"passes": passes}, is_safe=False)
 
     def node(self, node: int, version: int | None = None) -> dict[str, Any]:
-        """A node of the tree that the service shows: its size, exemplars, and what is around it."""
+        """Return a node of the tree that the service shows: its size, exemplars, and the nodes around it."""
         return self._get(f"/v1/node/{int(node)}", dict, **({} if version is None else {"version": version}))
 
     def search(self, q: str, limit: int = 20) -> list[dict[str, Any]]:
-        """Nodes and points by name, id or text."""
+        """Return nodes and points by name, id or text."""
         return self._get("/v1/search", lambda said: list(said["hits"]), q=q, limit=limit)
 
     def info(self) -> dict[str, Any]:
-        """What is served, in numbers."""
+        """Return a description of what is served, in numbers."""
         return self._get("/v1/info", dict)
 
     # Within -------------------------------------------------------------------------------------------------------
@@ -272,10 +284,13 @@ class Client:
     def _get(self, path: str, parse: Callable[[Any], Found], **asked: Any) -> Found:
         return self._connection.ask("GET", f"{path}?{urlencode(asked)}" if asked else path).read(parse)
 
+    def _change(self, path: str, body: Any, *, is_safe: bool = True, kind: str = JSON) -> int:
+        return self._post(path, body, _version, is_safe=is_safe, kind=kind)
+
     def _post(
         self, path: str, body: Any, parse: Callable[[Any], Found], *, is_safe: bool = True, kind: str = JSON
     ) -> Found:
-        """``is_safe``: to do it twice is the same as to do it once."""
+        """Send a body; ``is_safe`` if doing it twice is the same as doing it once."""
         content = body if isinstance(body, bytes) else _json(body)
         return self._connection.ask("POST", path, content, kind, is_safe=is_safe).read(parse)
 
@@ -287,28 +302,12 @@ def _version(said: Any) -> int:
     return int(said["version"])
 
 
-def _clusters(said: Any) -> Labels:
-    return np.array(said["clusters"], np.int64)
-
-
 def _page(said: Any) -> tuple[int, int, list[Any]]:
     return int(said["version"]), int(said["total"]), list(said["ids"])
 
 
-def _payload(said: Any) -> list[Any]:
-    return list(said["payload"])
-
-
-def _members(said: Any) -> dict[int, list[Any]]:
-    return {int(one["cluster"]): list(one["ids"]) for one in said["clusters"]}
-
-
-def _names(said: Any) -> dict[int, str]:
-    return {int(cluster): str(name) for cluster, name in said["names"].items()}
-
-
 def _changes(said: Any) -> tuple[list[Change], int | None]:
-    """Changes, and the version up to which they are if there are more."""
+    """Return changes, and the version up to which they are if there are more."""
     return _changes_in(said), int(said["until"]) if said["more"] else None
 
 
@@ -350,7 +349,7 @@ def _json(body: Any) -> bytes:
 
 
 def _matrix(X: Any) -> Any:
-    """Rows of numbers, dense or sparse; their finiteness is checked where they go."""
+    """Return rows of numbers, dense or sparse; the service checks that they are finite."""
     rows = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     if rows.dtype.kind in "iub" or rows.dtype == np.float16:
         rows = rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
@@ -366,7 +365,7 @@ def _ids(ids: Any) -> list[Any] | None:
 
 
 def _listed(values: Any) -> list[Any] | None:
-    """What is kept beside points, as a list."""
+    """Return payloads as a list."""
     if values is None:
         return None
     if hasattr(values, "to_dict") and hasattr(values, "columns"):
@@ -378,17 +377,17 @@ def _listed(values: Any) -> list[Any] | None:
 
 
 def _parts(rows: Any, payload: list[Any] | None) -> Iterator[slice]:
-    """Some of the rows at a time."""
+    """Yield parts of the rows, each for one request."""
     beside = 0
     with suppress(TypeError, ValueError):
         beside = 0 if not payload else len(json.dumps(payload[:100])) // min(len(payload), 100)
-    step = max(CHUNK // (rows.shape[1] * rows.dtype.itemsize + beside + 50), 1)
-    for start in range(0, rows.shape[0], min(step, MANY)):
-        yield slice(start, start + min(step, MANY))
+    step = min(max(CHUNK // (rows.shape[1] * rows.dtype.itemsize + beside + 50), 1), IDS_PER_REQUEST)
+    for start in range(0, rows.shape[0], step):
+        yield slice(start, start + step)
 
 
 def _npz(rows: Any, ids: list[Any] | None = None, payload: list[Any] | None = None) -> bytes:
-    """Rows, ids and payload as the arrays that a service takes; a few sparse rows are sent dense."""
+    """Return rows, ids and payload as the arrays that a service takes; sparse rows are sent dense, a few at a time."""
     arrays: dict[str, npt.NDArray[Any]] = {
         "X": np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
     }

@@ -1,4 +1,4 @@
-"""Requests to a service: one connection that is kept, and what to do when it is lost or the service is busy."""
+"""Requests to a service: one persistent connection, retries, and errors by status."""
 
 from __future__ import annotations
 
@@ -15,24 +15,31 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 # Seconds before a request is sent again; twice as long each time.
-FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0
-# A connection that was not used for as many seconds may have been closed at the other end: another one is made.
-IDLE = 20.0
+FIRST_WAIT, MAX_WAIT = 0.1, 5.0
+# A connection that was idle for this many seconds may have been closed at the other end: another one is opened.
+MAX_IDLE = 20.0
 LOST = (http.client.HTTPException, OSError)
 
 
 # Bytes of a line of a stream of events.
-LONGEST_LINE = 2**24
-# What goes wrong in reading what is not as it should be.
+MAX_LINE = 2**24
+# Errors of parsing an answer that is not as it should be.
 NOT_UNDERSTOOD = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, EOFError, MemoryError)
 
 Found = TypeVar("Found")
+# Errors by status; ValueError for others.
+ERRORS: dict[int, type[Exception]] = {
+    **dict.fromkeys((401, 403), PermissionError),
+    404: KeyError,
+    **dict.fromkeys((500, 502), RuntimeError),
+    **dict.fromkeys((503, 504), ConnectionError),
+}
 
 
-def understood(parse: Callable[[Any], Found], given: Any) -> Found:
-    """What ``parse`` makes of something that a service said; a ConnectionError if that is not what it should be.
+def parsed(parse: Callable[[Any], Found], given: Any) -> Found:
+    """Return a parsed answer; raises ConnectionError if it cannot be parsed.
 
-    >>> understood(lambda said: said["version"], {})
+    >>> parsed(lambda said: said["version"], {})
     Traceback (most recent call last):
         ...
     ConnectionError: the server answered something that is not understood (KeyError: 'version'); is it grinch serve?
@@ -47,19 +54,19 @@ def understood(parse: Callable[[Any], Found], given: Any) -> Found:
 
 
 class Answer(NamedTuple):
-    """What a service said."""
+    """An answer of a service."""
 
     status: int
     headers: Message
     content: bytes
 
     def read(self, parse: Callable[[Any], Found]) -> Found:
-        """What a function makes of the JSON that was said."""
-        return understood(lambda content: parse(json.loads(content)), self.content)
+        """Return the parsed JSON of the answer."""
+        return parsed(lambda content: parse(json.loads(content)), self.content)
 
 
 class Connection:
-    """One connection to a service, which threads share; made when it is first needed."""
+    """One connection to a service, which threads share; opened when it is first needed."""
 
     def __init__(self, url: str, token: str | None, timeout: float, retries: int):
         parts = urlsplit(url)
@@ -75,7 +82,7 @@ class Connection:
     def ask(
         self, method: str, path: str, body: bytes | None = None, kind: str | None = None, *, is_safe: bool = True
     ) -> Answer:
-        """The answer to a request, or the error that it stands for.
+        """Return the answer to a request, or raise the error of its status.
 
         It is sent again when the service is busy; and, if ``is_safe``, when the connection is lost.
         """
@@ -97,12 +104,12 @@ class Connection:
                 if answer.status != 503 or is_last:
                     return _checked(answer)
             time.sleep(wait)
-            wait = min(2 * wait, LONGEST_WAIT)
+            wait = min(2 * wait, MAX_WAIT)
         raise AssertionError("unreachable")
 
     def _ask_once(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         with self._lock:
-            if time.monotonic() - self._used > IDLE:
+            if time.monotonic() - self._used > MAX_IDLE:
                 self._close()
             if self._open is None:
                 self._open = self._new(self._timeout)
@@ -124,7 +131,7 @@ class Connection:
         return http.client.HTTPConnection(host, port, timeout=timeout)
 
     def events(self, path: str, asked: dict[str, Any], last: int | None) -> Iterator[tuple[int, Any]]:
-        """The id and the data of server-sent events, over a connection of their own; ``last`` is that of the last."""
+        """Yield id and data of server-sent events after ``last``, over a connection of their own."""
         connection = self._new(self._timeout)
         headers = {**self._headers, **({} if last is None else {"Last-Event-ID": str(last)})}
         try:
@@ -133,14 +140,14 @@ class Connection:
             if answer.status != 200:
                 _checked(Answer(answer.status, answer.headers, answer.read()))
             number, data = 0, ""
-            while line := understood(_line, answer):
+            while line := parsed(_line, answer):
                 name, _, value = line.rstrip("\r\n").partition(": ")
                 if name == "id":
-                    number = understood(int, value)
+                    number = parsed(int, value)
                 elif name == "data":
                     data = value
                 elif not name and data:
-                    yield number, understood(json.loads, data)
+                    yield number, parsed(json.loads, data)
                     data = ""
         except http.client.HTTPException as error:
             raise ConnectionError(f"the connection to {self.url} was lost: {error}") from error
@@ -158,9 +165,9 @@ class Connection:
 
 
 def _line(answer: http.client.HTTPResponse) -> str:
-    line = answer.readline(LONGEST_LINE)
-    if len(line) == LONGEST_LINE:
-        raise ValueError(f"a line of more than {LONGEST_LINE:,} bytes")
+    line = answer.readline(MAX_LINE)
+    if len(line) == MAX_LINE:
+        raise ValueError(f"a line of more than {MAX_LINE:,} bytes")
     return line.decode()
 
 
@@ -171,14 +178,6 @@ def _checked(answer: Answer) -> Answer:
         message = str(json.loads(answer.content)["error"])
     except (ValueError, KeyError, TypeError):
         message = f"the service answered with status {answer.status}"
-    if answer.status in (401, 403):
-        raise PermissionError(message)
-    if answer.status == 404:
-        raise KeyError(message)
-    if answer.status in (500, 502):
-        raise RuntimeError(message)
-    if answer.status in (503, 504):
-        raise ConnectionError(message)
     if answer.status == 507:
         raise OSError(errno.ENOSPC, message)
-    raise ValueError(message)
+    raise ERRORS.get(answer.status, ValueError)(message)

@@ -1,4 +1,8 @@
-"""The explorer as one file that needs no server: the page with everything it asks for inside (page/local.js)."""
+"""The explorer as one file that needs no server: the page with answers to all its questions inside (page/local.js).
+
+Nodes are numbered in the order of the display, the larger child first, so that the sizes alone are the tree: the first
+child of a node is the next one, and the second one comes after all nodes below the first.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +10,39 @@ import base64
 import gzip
 import mimetypes
 import os
+from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from grinch._types import Counts, Ids
 from grinch.io.write import replacing
 from grinch.serve import assets
 from grinch.serve.background import Computing
-from grinch.serve.sources import sampled
 from grinch.serve.views import history, maps
-from grinch.serve.views.arrays import pack_arrays, unpack_arrays
 from grinch.serve.views.fields import is_address, plain
-from grinch.serve.views.scene import Scene
+from grinch.serve.views.icicle import pack_arrays, unpack_arrays
+from grinch.serve.views.nodes import N_EXEMPLARS, N_KEYWORDS, N_NEAREST, NodePages
+from grinch.serve.views.sample import N_COLUMNS
 from grinch.serve.views.viewer import Viewer
 
-MOST_POINTS = 50_000
-# Vectors longer than this are shortened to the directions in which the points vary most.
-LONGEST_ROWS, SHORTENED = 64, 24
-# What became of clusters is put in since each of these many versions.
-MOST_VERSIONS = 20
-# Image files are put in up to this many bytes; those of the points that stand for the largest nodes come first.
-MOST_IMAGE_BYTES = 20_000_000
+MAX_POINTS = 50_000
+# Changes are included since each of this many versions.
+MAX_VERSIONS = 20
+# Image files are included up to this many bytes; those of points near the top of the tree come first.
+MAX_IMAGE_BYTES = 20_000_000
+NODES_PER_BATCH = 1_000
+# Keywords of nodes with more points than this are those of an ancestor that has at most 2 % more points.
+MAX_DESCRIBED_EACH, SAME_KEYWORDS = 2_000, 0.98
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 def write_page(viewer: Viewer, path: str | os.PathLike[str]) -> None:
-    """Write what a viewer shows as a page that opens from a file, offline."""
+    """Write the explorer of a viewer as a page that opens from a file, offline."""
     if not Path(path).absolute().parent.is_dir():
         raise FileNotFoundError(f"path must be in a folder that is there; got {os.fspath(path)!r}")
     page = page_of(viewer)
@@ -43,157 +51,226 @@ def write_page(viewer: Viewer, path: str | os.PathLike[str]) -> None:
 
 
 def page_of(viewer: Viewer) -> str:
-    """What a viewer shows as one page."""
-    if viewer.n > MOST_POINTS:
+    """Return the explorer of a viewer as one page."""
+    if viewer.n > MAX_POINTS:
         raise ValueError(
-            f"a page without a server holds at most {MOST_POINTS:,} points; there are {viewer.n:,}."
+            f"a page without a server holds at most {MAX_POINTS:,} points; there are {viewer.n:,}."
             " Look at them with: grinch explore"
         )
-    data = base64.b64encode(gzip.compress(_message(viewer, viewer.scene), 6, mtime=0)).decode()
+    data = base64.b64encode(gzip.compress(pack_arrays(*Export(viewer).message()), 9, mtime=0)).decode()
     return assets.single_page(data)
 
 
-def _message(viewer: Viewer, scene: Scene) -> bytes:
-    header, arrays = _about(viewer, scene), _tree(scene)
-    for add in (_add_cuts, _add_points, _add_times, _add_words, _add_rows, _add_map):
-        add(viewer, scene, header, arrays)
-    return pack_arrays(header, arrays)
+class Export:
+    """The answers of a viewer about its latest version, by node in the order of the display."""
 
+    def __init__(self, viewer: Viewer):
+        self.viewer, self.scene = viewer, viewer.scene
+        while True:
+            try:
+                self.layers = viewer.layers()["layers"]
+                break
+            except Computing:
+                continue
+        there = self.scene.tree.preorder() if self.scene.n else np.empty(0, np.int32)
+        self.nodes: Ids = there[np.lexsort((-self.scene.sizes[there], self.scene.starts[there]))].astype(np.int32)
+        self.sizes: Ids = self.scene.sizes[self.nodes]
+        # One more entry, for -1.
+        self.numbers = np.full(self.scene.tree.n_ids + 1, -1, np.int32)
+        self.numbers[self.nodes] = np.arange(len(self.nodes))
 
-def _about(viewer: Viewer, scene: Scene) -> dict[str, Any]:
-    fields = viewer.fields
-    return {
-        "about": {**viewer.about(), "can_name": False, "can_place": False},
-        "names": [[int(v), name] for v, name in viewer.names.at(scene).items()],
-        "fields": {"text": fields.text, "image": fields.image, "label": fields.label},
-        "cluster_names": {f"cut:{cut}": names for cut, names in scene.seen.cluster_names.items()},
-        "rows": None,
-        "words": None,
-    }
+    def message(self) -> tuple[dict[str, Any], Arrays]:
+        """Return everything as a header and arrays."""
+        header, arrays = self._about(), self._tree()
+        for part in (self._cuts, self._points, self._history, self._words, self._rows, self._map):
+            more, further = part()
+            header |= more
+            arrays |= further
+        return header, arrays
 
+    def _about(self) -> dict[str, Any]:
+        fields, root = self.viewer.fields, 0 if self.scene.n else -1
+        return {
+            "about": {**self.viewer.about(), "root": root, "can_name": False, "can_place": False},
+            "layers": self.layers,
+            "names": [[int(self.numbers[v]), name] for v, name in self.scene.names.items()],
+            "text": fields.text,
+            "cluster_names": {f"cut:{cut}": names for cut, names in self.scene.look.names.items()},
+            "label_names": self.scene.label_names,
+        }
 
-def _tree(scene: Scene) -> Arrays:
-    children = scene.tree.child_pairs() if scene.n else np.empty((0, 2), np.int32)
-    return {
-        "left": children[:, 0].astype(np.int32),
-        "right": children[:, 1].astype(np.int32),
-        "height": scene.heights.astype(np.float32),
-        "score": np.asarray(scene.tree.scores, np.float32),
-        "splits": scene.split_order(),
-    }
+    def _tree(self) -> Arrays:
+        scene, at = self.scene, np.arange(len(self.nodes))
+        steps = np.array([scene.step_up(v) for v in self.nodes.tolist()], np.int64)
+        arrays: Arrays = {
+            "size": self.sizes.astype(np.uint32),
+            "height": scene.heights[self.nodes].astype(np.float32),
+            "score": np.asarray(scene.tree.scores)[self.nodes].astype(np.float32),
+            "up": (at - self.numbers[steps]).astype(np.uint32),
+            "split": (self.numbers[self._pages.splits_of(self.nodes)] - at).astype(np.uint32),
+        }
+        if scene.codes is not None and scene.n:
+            best, counts = scene.commonest
+            arrays |= {"label": best[self.nodes].astype(np.int32), "label_count": counts[self.nodes].astype(np.uint32)}
+        return arrays
 
+    @cached_property
+    def _pages(self) -> NodePages:
+        scene, viewer = self.scene, self.viewer
+        rows = viewer.backend.rows(scene.look.positions) if scene.n else None
+        return NodePages(viewer, scene, None if rows is None else viewer.sample(scene).comparable(rows))
 
-def _add_cuts(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arrays) -> None:
-    header["layers"] = _layers(viewer)
-    header["cuts"] = [*(f"cut:{name}" for name in scene.seen.cuts), *scene.layers]
-    arrays.update({f"labels {name}": scene.shown_labels(name) for name in header["cuts"]})
+    # Cuts ---------------------------------------------------------------------------------------------------------
 
+    def _cuts(self) -> tuple[dict[str, Any], Arrays]:
+        scene, names = self.scene, [*(f"cut:{name}" for name in self.scene.look.cuts), *self.scene.layers]
+        arrays: Arrays = {}
+        for cut in map(scene.cut, names):
+            arrays[f"node {cut.name}"] = self.numbers[cut.nodes]
+            arrays[f"cluster {cut.name}"] = cut.clusters.astype(np.int32)
+            arrays[f"slot {cut.name}"] = cut.slots
+        node, slot, first, last = np.array(self._by_k(), np.int64).reshape(-1, 4).T
+        arrays |= {"k_node": self.numbers[node], "k_slot": slot.astype(np.uint8)}
+        arrays |= {"k_first": first.astype(np.uint16), "k_last": last.astype(np.uint16)}
+        return {"cut_titles": {name: scene.cut(name).title for name in names}}, arrays
 
-def _layers(viewer: Viewer) -> list[dict[str, Any]]:
-    while True:
+    def _by_k(self) -> list[tuple[int, int, int, int]]:
+        """Return each node that is a cluster of a cut into k clusters, its color, and the first and the last k."""
+        done, first = [], dict[tuple[int, int], int]()
+        last = self.scene.max_k if self.scene.n else 0
+        for k in range(1, last + 1):
+            cut = self.scene.cut(f"k:{k}")
+            clusters = set(zip(cut.nodes.tolist(), cut.slots.tolist(), strict=True))
+            done += [(*cluster, first.pop(cluster), k - 1) for cluster in first.keys() - clusters]
+            first |= dict.fromkeys(clusters - first.keys(), k)
+        return sorted(done + [(*cluster, since, last) for cluster, since in first.items()])
+
+    # Points, from left to right -----------------------------------------------------------------------------------
+
+    def _points(self) -> tuple[dict[str, Any], Arrays]:
+        scene, look = self.scene, self.scene.look
+        points = self.viewer.backend.points(look.positions[scene.order])
+        header = {
+            "ids": [name for name, _ in points],
+            "payloads": [plain(payload) for _, payload in points],
+            "images": self._images([payload for _, payload in points]),
+        }
+        arrays: Arrays = {"leaf": scene.order.astype(np.uint32)}
+        if self.viewer.backend.has_versions:
+            arrays["arrived"] = look.arrived[scene.order].astype(np.uint32)
+        if look.times is not None:
+            arrays["times"] = look.times[scene.order].astype(np.float64)
+        for what in ("label", "time") if scene.codes is not None else ("time",):
+            arrays[f"points {what}"] = unpack_arrays(maps.of_points(scene, what, None))[1]["value"]
+        return header, arrays
+
+    def _images(self, payloads: list[Any]) -> dict[int, str]:
+        """Return, by place, the address of an image, or the image itself; those near the top of the tree first."""
+        scene, left, images = self.scene, MAX_IMAGE_BYTES, dict[int, str]()
+        above = scene.sizes_above[scene.order]
+        for place in np.argsort(-above, kind="stable").tolist():
+            image = self.viewer.fields.image_of(payloads[place])
+            if image is None:
+                continue
+            if is_address(image):
+                images[place] = image
+            elif self.viewer.images is not None and left > 0:
+                kind, content = self._image_file(int(scene.order[place]), left)
+                left -= len(content)
+                if content:
+                    images[place] = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+        return images
+
+    def _image_file(self, leaf: int, max_bytes: int) -> tuple[str, bytes]:
+        """Return media type and content of an image file; no content if it is too large or cannot be read."""
         try:
-            found: list[dict[str, Any]] = viewer.layers()["layers"]
-            return found
-        except Computing:
-            continue
+            path = self.viewer.image(leaf, self.scene.version)
+            content = path.read_bytes() if path.stat().st_size <= max_bytes else b""
+            return mimetypes.guess_type(path.name)[0] or "application/octet-stream", content
+        except (KeyError, OSError):
+            return "", b""
+
+    def _history(self) -> tuple[dict[str, Any], Arrays]:
+        versions = history.versions(self.viewer, MAX_VERSIONS)["versions"]
+        since = [0, *(version["version"] for version in versions)]
+        changes = [history.changes(self.viewer, version, None, None) for version in since]
+        for change in (change for changed in changes for change in changed["changes"]):
+            if change["node"] is not None:
+                change["node"] = int(self.numbers[change["node"]])
+        return {"versions": versions, "changes": changes}, {}
+
+    # Pages of nodes -----------------------------------------------------------------------------------------------
+
+    def _words(self) -> tuple[dict[str, Any], Arrays]:
+        sample = self.viewer.sample(self.scene)
+        if sample.words is None:
+            return {"words": None}, {}
+        listed: dict[int, list[int]] = {}
+        parents, sizes = self.scene.tree.parents(), self.scene.sizes
+        # Long chains of large nodes with nearly the same points have the same keywords.
+        described = dict[int, int]()
+        for v in self.nodes[self.sizes > 1].tolist():
+            above = described.get(int(parents[v]), v)
+            is_same = sizes[v] > MAX_DESCRIBED_EACH and sizes[v] > SAME_KEYWORDS * sizes[above] and above != v
+            described[v] = above if is_same and above in listed else v
+            listed[v] = listed[above] if described[v] != v else sample.keyword_numbers(v, N_KEYWORDS)
+        return {"words": sample.words.words}, _ragged("keyword", list(listed.values()))
+
+    def _rows(self) -> tuple[dict[str, Any], Arrays]:
+        """Return what is typical of nodes, nearest to them, and the columns that stand out."""
+        pages, sample = self._pages, self.viewer.sample(self.scene)
+        if sample.rows is None or not self.scene.n:
+            return {"nearest": None, "columns": None}, {}
+        inner = self.nodes[self.sizes > 1]
+        exemplars = [self.scene.place[pages.central(v)[:N_EXEMPLARS]] - self.scene.starts[v] for v in inner.tolist()]
+        nearest, likeness = self._nearest()
+        low = float(likeness.min(initial=0.0))
+        step = float(likeness.max(initial=0.0) - low) / 255 or 1.0
+        arrays = {
+            **_ragged("exemplar", exemplars),
+            # All first bytes, all second ones, and so on: it compresses better.
+            "nearest": nearest.astype("<i4").ravel().view(np.uint8).reshape(-1, 4).T.ravel(),
+            "likeness": np.rint((likeness - low) / step).astype(np.uint8).ravel(),
+        }
+        header: dict[str, Any] = {"nearest": {"low": low, "step": step, "count": N_NEAREST}, "columns": None}
+        if pages.column_names is not None:
+            batches = [sample.standing_out(sample.means(batch)) for batch in _batches(self.nodes)]
+            columns, scores = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+            of_all = {"mean": sample.mean.tolist(), "deviation": sample.deviation.tolist()}
+            header["columns"] = {"names": pages.column_names, **of_all, "count": min(N_COLUMNS, columns.shape[1])}
+            arrays["column"] = columns.astype(np.uint16).ravel()
+            # In tenths of a standard deviation.
+            arrays["column_z"] = np.clip(np.rint(scores * 10) + 128, 0, 255).astype(np.uint8).ravel()
+        return header, arrays
+
+    def _nearest(self) -> tuple[Ids, npt.NDArray[np.float64]]:
+        """Return, by node, how much further on the nearest nodes are, 0 for none, and their similarity."""
+        nearest = np.zeros((len(self.nodes), N_NEAREST), np.int32)
+        likeness = np.zeros(nearest.shape)
+        order = np.argsort(self.sizes, kind="stable")
+        # Those of one size are compared with the same nodes.
+        for same in np.split(order, np.flatnonzero(np.diff(self.sizes[order])) + 1):
+            for at in _batches(same) if self.sizes[same[0]] < self.scene.n else ():
+                found, scores = self._pages.nearest(self.nodes[at])
+                width = found.shape[1]
+                nearest[at, :width] = np.where(found >= 0, self.numbers[found] - at[:, None], 0)
+                likeness[at, :width] = np.where(found >= 0, scores, 0)
+        return nearest, likeness
+
+    def _map(self) -> tuple[dict[str, Any], Arrays]:
+        methods = maps.methods(self.viewer, self.scene)[:1]
+        if not methods:
+            return {}, {}
+        header, places = unpack_arrays(maps.make_map(self.viewer, self.scene, methods[0]))
+        return {"map": {**header, "methods": methods}}, {"map_x": places["x"], "map_y": places["y"]}
 
 
-def _add_points(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arrays) -> None:
-    points = viewer.source.points(scene.seen.keys.tolist())
-    header["ids"] = [name for name, _ in points]
-    header["payloads"] = [plain(payload) for _, payload in points]
-    header["images"] = _images(viewer, scene, [payload for _, payload in points])
-    header["label_names"] = scene.label_names
-    if scene.codes is not None:
-        arrays["codes"] = scene.codes.astype(np.int32)
+def _batches(values: Any) -> Iterable[Any]:
+    return (values[start : start + NODES_PER_BATCH] for start in range(0, len(values), NODES_PER_BATCH))
 
 
-def _images(viewer: Viewer, scene: Scene, payloads: list[Any]) -> dict[int, str]:
-    """By leaf, the address of its image, or the image itself; nearer to the top of the tree first."""
-    found: dict[int, str] = {}
-    left = MOST_IMAGE_BYTES
-    largest = scene.tree.parents()[: scene.n]
-    for leaf in np.argsort(-scene.sizes[largest], kind="stable").tolist() if scene.n > 1 else range(scene.n):
-        image = viewer.fields.image_of(payloads[leaf])
-        if image is None:
-            continue
-        if is_address(image):
-            found[leaf] = image
-        elif viewer.images is not None and left > 0:
-            content = _file_of(viewer, leaf, scene, left)
-            if content is not None:
-                left -= len(content[1])
-                found[leaf] = f"data:{content[0]};base64,{base64.b64encode(content[1]).decode()}"
-    return found
-
-
-def _file_of(viewer: Viewer, leaf: int, scene: Scene, most: int) -> tuple[str, bytes] | None:
-    """The media type and the content of an image file of at most ``most`` bytes."""
-    try:
-        path = viewer.image(leaf, scene.version)
-        if path.stat().st_size > most:
-            return None
-        return mimetypes.guess_type(path.name)[0] or "application/octet-stream", path.read_bytes()
-    except (KeyError, OSError):
-        return None
-
-
-def _add_times(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arrays) -> None:
-    arrays["arrived"] = scene.seen.arrived.astype(np.uint32)
-    arrays["arrival"] = scene.arrival.astype(np.float32)
-    if scene.seen.times is not None:
-        arrays["times"] = scene.seen.times.astype(np.float64)
-    known = history.versions(viewer)["versions"]
-    header["versions"] = [known[i] for i in sampled(len(known), MOST_VERSIONS).tolist()] if known else []
-    since = [0, *(version["version"] for version in header["versions"])]
-    header["changes"] = [history.changes(viewer, version, None, None) for version in since]
-
-
-def _add_words(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arrays) -> None:
-    words = viewer.sample(scene).words if scene.n else None
-    if words is not None:
-        header["words"] = words.words
-        arrays.update(word_numbers=words.numbers, word_ends=words.ends.astype(np.int32))
-
-
-def _add_rows(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arrays) -> None:
-    """The vectors, or the directions in which they vary most, in 8 bits: enough for what is central and near."""
-    given = viewer.source.rows(scene.seen.keys) if scene.n else None
-    if given is None:
-        return
-    sample = viewer.sample(scene)
-    rows = sample.comparable(given)
-    names = None if sample.is_shortened else viewer.source.columns()
-    if not sample.is_shortened and names is None and sample.words is None and rows.shape[1] <= LONGEST_ROWS:
-        names = [f"column {i}" for i in range(rows.shape[1])]
-    if rows.shape[1] > LONGEST_ROWS:
-        names, rows = None, _shortened(rows, sample.metric)
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    step = np.where(high > low, (high - low) / 255, 1)
-    arrays["rows"] = np.rint((rows - low) / step).astype(np.uint8).ravel()
-    header["rows"] = {
-        "width": rows.shape[1],
-        "metric": sample.metric,
-        "low": low.tolist(),
-        "step": step.tolist(),
-        "columns": names,
-    }
-
-
-def _shortened(rows: npt.NDArray[np.float32], metric: str) -> npt.NDArray[np.float32]:
-    """Rows with fewer numbers that keep most of what tells them apart."""
-    # Directions are compared from the origin; moved to the mean they would be others.
-    centered = rows if metric == "cosine" else rows - rows.mean(axis=0)
-    _, vectors = np.linalg.eigh((centered.T @ centered).astype(np.float64))
-    found: npt.NDArray[np.float32] = centered @ vectors[:, : -SHORTENED - 1 : -1].astype(np.float32)
-    return found
-
-
-def _add_map(viewer: Viewer, scene: Scene, header: dict[str, Any], arrays: Arrays) -> None:
-    if header["about"]["map"] is None:
-        return
-    method = header["about"]["map"]["method"]
-    header["about"]["map"] = {"methods": [method], "method": method}
-    made, places = unpack_arrays(maps.make_map(viewer, scene, method))
-    header["aspect"] = made["aspect"]
-    arrays.update(map_x=places["x"], map_y=places["y"])
+def _ragged(name: str, lists: list[Any]) -> Arrays:
+    """Return lists of different lengths as two arrays: all values, and the number of each."""
+    values: Counts = np.concatenate([np.empty(0, np.int64), *map(np.asarray, lists)])
+    dtype = np.uint16 if values.max(initial=0) < 2**16 else np.uint32
+    return {name: values.astype(dtype), f"{name}_count": np.array([len(one) for one in lists], np.uint8)}

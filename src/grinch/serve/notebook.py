@@ -1,4 +1,4 @@
-"""The explorer from Python: a server aside, shown in a notebook or opened in the browser."""
+"""The explorer from Python: a server in a thread, shown in a notebook or opened in the browser."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from grinch.serve.sources import MemorySource, StoreSource
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.viewer import Viewer
 
 # Notebooks are pages of servers on this machine, on whatever port.
 NOTEBOOKS = ("'self'", "http://localhost:*", "http://127.0.0.1:*", "https://localhost:*", "vscode-webview:")
-# Where the notebook's server runs on another machine than the browser, which cannot reach a server here.
+# Environments whose notebook server runs on another machine than the browser, which cannot reach a server here.
 FAR_AWAY = ("JUPYTERHUB_USER", "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE", "CODESPACES")
 
 
 class Explorer:
-    """A page that shows a tree: the last thing in a cell of a notebook shows it inline, ``open()`` in the browser.
+    """The explorer of a tree: as the last line of a notebook cell it is shown inline, ``open()`` opens the browser.
 
-    ``url`` is where it is; ``close()`` ends its server. It sees points that come later to the model or the store.
+    ``url`` is its address; ``close()`` ends its server. Points that come later to the model or the store appear.
     """
 
     def __init__(self, viewer: Viewer, height: int = 720):
@@ -31,7 +32,7 @@ class Explorer:
 
     @property
     def url(self) -> str:
-        """The address of the page; its server is started when it is first asked for."""
+        """The address of the page; its server is started when this is first read."""
         if self._stop.is_set():
             raise ValueError("the explorer is closed; make another one with explore()")
         if self._thread is None:
@@ -40,7 +41,7 @@ class Explorer:
 
     def _start(self) -> None:
         from grinch.serve.api.app import listen, make_app, run
-        from grinch.serve.api.settings import Settings
+        from grinch.serve.api.guard import Settings
 
         listening = listen("127.0.0.1", 0)
         self._port = listening.getsockname()[1]
@@ -53,13 +54,13 @@ class Explorer:
             raise RuntimeError("the server of the explorer did not start within 30 seconds")
 
     def open(self) -> None:
-        """Show it in the browser."""
+        """Open it in the browser."""
         import webbrowser
 
         webbrowser.open(self.url)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it as one file that needs no server, to send to a colleague; for up to some 50,000 points."""
+        """Write it as one file that needs no server, to send to a colleague; for up to 50,000 points."""
         from grinch.serve.export import write_page
 
         write_page(self.viewer, path)
@@ -105,9 +106,9 @@ def explore(
     if hasattr(looked_at, "folder"):
         if texts is not None or labels is not None or payload is not None:
             raise ValueError("texts, labels and payload are for models; the points of a store have their own payload")
-        return Explorer(Viewer(StoreSource(looked_at), images=folder, **fields), height)
+        return Explorer(Viewer(StoreBackend(looked_at), images=folder, **fields), height)
     rows = _rows(looked_at, texts, payload)
-    return Explorer(Viewer(MemorySource(looked_at, payload=rows), labels=labels, images=folder, **fields), height)
+    return Explorer(Viewer(ModelBackend(looked_at, payload=rows), labels=labels, images=folder, **fields), height)
 
 
 def _folder(images: Any) -> Any:
@@ -120,7 +121,7 @@ def _folder(images: Any) -> Any:
 
 
 def _rows(model: Any, texts: Any, payload: Any) -> list[Any] | None:
-    """What is shown of each point, as a list."""
+    """Return the payloads of all points as a list."""
     if texts is not None and payload is not None:
         raise ValueError("texts and payload are two ways to say what is shown of points: give one of them")
     given = payload if texts is None else texts

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import struct
 import zipfile
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
@@ -15,17 +17,24 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import HTTPException
 from pydantic import BaseModel, ValidationError
 
-from grinch.serve.api import arrow
-from grinch.serve.api.problems import said
-from grinch.serve.api.settings import Settings
+from grinch.serve.api import models
+from grinch.serve.api.answers import in_a_line
+from grinch.serve.api.guard import Settings
 from grinch.store import inputs
 
-JSON, NPY, NPZ, ARROW = "application/json", "application/x-npy", "application/x-npz", arrow.MEDIA_TYPE
-# What is larger is read aside, so that others are answered meanwhile.
-MUCH = 2**16
-# A payload that is nested more deeply than this could not be read again from everywhere.
-DEEPEST = 50
-MOST_LISTS = 500_000
+JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
+ARROW = "application/vnd.apache.arrow.stream"
+# Larger bodies are parsed in a thread, so that others are answered meanwhile.
+MAX_IN_LOOP = 2**16
+# A payload that is nested more deeply could not be read again from everywhere.
+MAX_DEPTH = 50
+MAX_LISTS = 500_000
+ARROW_COLUMNS = ("id", "vector", "payload")
+# Of the tables Message and RecordBatch in Arrow's format.
+HEADER_TYPE, HEADER, BODY_LENGTH, METADATA, COMPRESSION = 1, 2, 3, 4, 3
+SCHEMA, RECORD_BATCH = 1, 3
+# Before every message, and before the end of the stream.
+MARKER = 0xFFFFFFFF
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -44,39 +53,69 @@ def media_type(request: Request) -> str:
 
 
 async def read(request: Request, parse: Callable[[bytes], Any]) -> Any:
-    """The body of a request, parsed; aside if it is large."""
+    """Return the body of a request, parsed; in a thread if it is large."""
     body = await request.body()
-    return await run_in_threadpool(parse, body) if len(body) > MUCH else parse(body)
+    return await run_in_threadpool(parse, body) if len(body) > MAX_IN_LOOP else parse(body)
 
 
-def parser(kind: str, model: type[Model], settings: Settings) -> Callable[[bytes], Model | Points]:
-    """What reads a body of a media type: a model of JSON, or points."""
+async def read_ids(request: Request, settings: Settings) -> list[Any]:
+    """Return the ids in the body of a request."""
+    kind = media_type(request)
+    if kind != JSON:
+        raise HTTPException(415, f"Content-Type must be {JSON}; got {kind!r:.60}")
+    given = await read(request, lambda body: read_json(body, models.IdsGiven))
+    return check_count(given.ids, settings)
+
+
+def check_count(ids: list[Any], settings: Settings) -> list[Any]:
+    """Return ids, or raise ValueError if they are too many."""
+    if len(ids) > settings.max_rows:
+        raise ValueError(f"ids must be at most {settings.max_rows:,}; got {len(ids):,}. Send them in parts")
+    return ids
+
+
+def parser(request: Request, model: type[Model], settings: Settings) -> Callable[[bytes], Model | Points]:
+    """Return the parser of a body by its media type: to a model of JSON, or to points."""
     readers: dict[str, Callable[[bytes], Model | Points]] = {
         JSON: lambda body: read_json(body, model),
         NPY: lambda body: Points(matrix(read_npy(body), settings)),
         NPZ: lambda body: read_npz(body, settings),
-        ARROW: lambda body: _read_arrow(body, settings),
+        ARROW: lambda body: read_arrow(body, settings),
     }
+    kind = media_type(request)
     if kind not in readers:
         raise HTTPException(415, f"Content-Type must be one of {', '.join(readers)}; got {kind!r:.60}")
     return readers[kind]
 
 
+def json_body(model: Any) -> dict[str, Any]:
+    """Return the OpenAPI description of a body that its route reads itself."""
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": model.model_json_schema()}}}}
+
+
+def points_body(model: Any) -> dict[str, Any]:
+    """Return the OpenAPI description of a body of points in any format."""
+    description = json_body(model)
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    description["requestBody"]["content"] |= dict.fromkeys((NPY, NPZ, ARROW), binary)
+    return description
+
+
 def read_json(body: bytes, model: type[Model]) -> Model:
-    """A model of JSON; says the first things that are wrong with it."""
-    # Three bytes of an empty list take a hundred times as much when they are read.
-    if body.count(b"[") + body.count(b"{") > MOST_LISTS:
-        raise ValueError(f"the JSON must have at most {MOST_LISTS:,} lists and objects. Send it in parts")
+    """Return a model of JSON; raises ValueError with the first errors."""
+    # Three bytes of an empty list take a hundred times as much memory when they are parsed.
+    if body.count(b"[") + body.count(b"{") > MAX_LISTS:
+        raise ValueError(f"the JSON must have at most {MAX_LISTS:,} lists and objects. Send it in parts")
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False)
-        found = [{**one, "loc": ("body", *one["loc"])} for one in errors]
-        raise ValueError(said(found)) from None
+        located = [{**one, "loc": ("body", *one["loc"])} for one in errors]
+        raise ValueError(in_a_line(located)) from None
 
 
 def read_npy(content: bytes) -> npt.NDArray[Any]:
-    """An array in NumPy's format, which is a view of these bytes; nothing is unpickled."""
+    """Return an array in NumPy's format as a view of these bytes; nothing is unpickled."""
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
@@ -86,10 +125,8 @@ def read_npy(content: bytes) -> npt.NDArray[Any]:
             raise ValueError(f"its shape {str(shape)[:60]} is none")
     except (ValueError, KeyError, EOFError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
         raise ValueError(f"the body must be an array as numpy.save writes it; {str(error)[:100]}") from None
-    # Compared in whole numbers: a shape can be as large as it likes.
-    count = 1
-    for length in shape:
-        count *= length
+    # In Python's integers: a shape can be as large as it likes.
+    count = math.prod(shape)
     if dtype.kind not in "fiuU" or dtype.itemsize == 0:
         raise ValueError(f"the body must be an array of numbers; got {str(dtype)[:60]}")
     if count * dtype.itemsize != len(content) - file.tell():
@@ -97,12 +134,11 @@ def read_npy(content: bytes) -> npt.NDArray[Any]:
             f"the body must have as many bytes as its shape {str(shape)[:60]} says; {len(content) - file.tell():,}"
             f" are there instead of {count * dtype.itemsize:,}"
         )
-    found = np.frombuffer(content, dtype, count, file.tell())
-    return found.reshape(shape, order="F" if is_fortran else "C")
+    return np.frombuffer(content, dtype, count, file.tell()).reshape(shape, order="F" if is_fortran else "C")
 
 
 def read_npz(content: bytes, settings: Settings) -> Points:
-    """Arrays as numpy.savez writes them: X, ids (numbers or texts), and payload, the bytes of a list in JSON.
+    """Return the points in arrays of numpy.savez: X, ids (numbers or texts), and payload, the bytes of a list in JSON.
 
     Instead of ids there may be ids_json, a list in JSON, too: texts of NumPy take four bytes for each character of the
     longest, and lose zeros at their end.
@@ -114,19 +150,19 @@ def read_npz(content: bytes, settings: Settings) -> Points:
                 raise ValueError("the arrays must not be compressed: use numpy.savez")
             if len(entries) > 3:
                 raise ValueError("the arrays must be X, and perhaps ids and payload; there are more")
-            found = {entry.filename.removesuffix(".npy"): read_npy(archive.read(entry)) for entry in entries}
+            arrays = {entry.filename.removesuffix(".npy"): read_npy(archive.read(entry)) for entry in entries}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise ValueError(f"the body must be arrays as numpy.savez writes them; {str(error)[:100]}") from None
-    if "X" not in found or not found.keys() <= {"X", "ids", "ids_json", "payload"}:
-        raise ValueError(f"the arrays must be X, and perhaps ids and payload; got {', '.join(found)[:100]}")
-    payload = _json_list("payload", found["payload"]) if "payload" in found else None
-    return Points(matrix(found["X"], settings), _ids_in(found), payload)
+    if "X" not in arrays or not arrays.keys() <= {"X", "ids", "ids_json", "payload"}:
+        raise ValueError(f"the arrays must be X, and perhaps ids and payload; got {', '.join(arrays)[:100]}")
+    payload = _json_list("payload", arrays["payload"]) if "payload" in arrays else None
+    return Points(matrix(arrays["X"], settings), _ids_in(arrays), payload)
 
 
-def _ids_in(found: dict[str, npt.NDArray[Any]]) -> list[Any] | None:
-    if "ids_json" in found:
-        return _json_list("ids_json", found["ids_json"])
-    ids = found.get("ids")
+def _ids_in(arrays: dict[str, npt.NDArray[Any]]) -> list[Any] | None:
+    if "ids_json" in arrays:
+        return _json_list("ids_json", arrays["ids_json"])
+    ids = arrays.get("ids")
     if ids is not None and (ids.ndim != 1 or ids.dtype.kind == "f"):
         raise ValueError("ids must be a list of whole numbers or texts")
     try:
@@ -135,19 +171,14 @@ def _ids_in(found: dict[str, npt.NDArray[Any]]) -> list[Any] | None:
         raise ValueError("ids must be texts; some of them are of no characters") from None
 
 
-def _read_arrow(body: bytes, settings: Settings) -> Points:
-    X, ids, payload = arrow.read(body, settings.max_rows)
-    return Points(matrix(X, settings), ids, payload)
-
-
 def _json_list(what: str, text: npt.NDArray[Any]) -> list[Any]:
     try:
-        found = json.loads(text.tobytes(), parse_constant=_refuse_constant)
+        values = json.loads(text.tobytes(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what} must be a list in JSON; {str(error)[:100]}") from None
-    if not isinstance(found, list):
+    if not isinstance(values, list):
         raise ValueError(f"{what} must be a list in JSON")
-    return found
+    return values
 
 
 def _refuse_constant(name: str) -> None:
@@ -155,7 +186,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def matrix(X: Any, settings: Settings) -> npt.NDArray[Any]:
-    """Rows of finite numbers, or a ValueError that says which row is not."""
+    """Return rows of finite numbers; raises ValueError with the first row that is not."""
     if isinstance(X, list):
         width = len(X[0]) if X else 0
         odd = next((i for i, row in enumerate(X) if len(row) != width), None)
@@ -174,7 +205,8 @@ def matrix(X: Any, settings: Settings) -> npt.NDArray[Any]:
 
 
 def check_finite(X: npt.NDArray[Any], why: str = "") -> npt.NDArray[Any]:
-    # The sum is finite if all are, nearly always; looking at each takes three times as long.
+    """Return rows, or raise ValueError if a number is not finite."""
+    # The sum is nearly always finite if all are; checking each takes three times as long.
     with np.errstate(over="ignore", invalid="ignore"):
         if len(X) and not np.isfinite(X.sum()):
             odd = np.flatnonzero(~np.isfinite(X).all(axis=1))
@@ -186,7 +218,7 @@ def check_finite(X: npt.NDArray[Any], why: str = "") -> npt.NDArray[Any]:
 
 
 def check_beside(points: Points, n: int, settings: Settings) -> Points:
-    """Ids and payload for as many points as there are, and of the sizes that are allowed."""
+    """Return points, or raise ValueError if ids or payload are not one for each point, or too long."""
     if points.ids is not None:
         if len(points.ids) != n:
             raise ValueError(f"ids must have one entry for each of the {n} points; got {len(points.ids)}")
@@ -194,18 +226,18 @@ def check_beside(points: Points, n: int, settings: Settings) -> Points:
         longest = max((name for name in points.ids if isinstance(name, str)), key=len, default="")
         if len(longest) > settings.max_id:
             raise ValueError(f"ids must have at most {settings.max_id:,} characters; got {longest[:40]!r}…")
-    check_payload(points.payload, n, settings)
+    _check_payload(points.payload, n, settings)
     return points
 
 
-def check_payload(payload: list[Any] | None, n: int, settings: Settings) -> None:
+def _check_payload(payload: list[Any] | None, n: int, settings: Settings) -> None:
     if payload is None:
         return
     if len(payload) != n:
         raise ValueError(f"payload must have one entry for each of the {n} points; got {len(payload)}")
     for i, entry in enumerate(payload):
         if _is_deep(entry):
-            raise ValueError(f"payload must be nested at most {DEEPEST} deep; entry {i} is deeper")
+            raise ValueError(f"payload must be nested at most {MAX_DEPTH} deep; entry {i} is deeper")
     for i, text in enumerate(inputs.check_payload(payload, n) or ()):
         if text is not None and len(text) > settings.max_payload:
             raise ValueError(f"payload must have at most {settings.max_payload:,} characters each; entry {i} has more")
@@ -213,7 +245,7 @@ def check_payload(payload: list[Any] | None, n: int, settings: Settings) -> None
 
 def _is_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         level = [
             below
             for each in level
@@ -223,3 +255,135 @@ def _is_deep(value: Any) -> bool:
         if not level:
             return False
     return True
+
+
+# Arrow -----------------------------------------------------------------------------------------------------------
+
+
+def read_arrow(body: bytes, settings: Settings) -> Points:
+    """Return the points of an Arrow stream with columns id, vector and payload."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ValueError("Arrow is not installed at the server; send JSON or a NumPy array") from None
+    _refuse_compressed(body)
+    try:
+        with pa.ipc.open_stream(body) as reader:
+            _check_schema(pa, reader.schema)
+            batches, n = [], 0
+            for batch in reader:
+                n += batch.num_rows
+                if n > settings.max_rows:
+                    raise ValueError(f"the body must have at most {settings.max_rows:,} rows. Send them in parts")
+                # Nothing in it is trusted: numbers that point anywhere would be followed.
+                batch.validate(full=True)
+                batches.append(batch)
+            table = pa.Table.from_batches(batches, reader.schema).combine_chunks()
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"the body must be a whole Arrow stream; {str(error)[:100]}") from None
+    names = table.column_names
+    ids = table.column("id").to_pylist() if "id" in names else None
+    payload = [_payload(entry) for entry in table.column("payload").to_pylist()] if "payload" in names else None
+    X = _vectors(pa, table.column("vector").combine_chunks())
+    return Points(matrix(X, settings), ids, payload)
+
+
+def _check_schema(pa: Any, schema: Any) -> None:
+    types, kinds = pa.types, dict(zip(schema.names, schema.types, strict=True))
+    if len(kinds) != len(schema.names) or "vector" not in kinds or not kinds.keys() <= set(ARROW_COLUMNS):
+        raise ValueError(f"the columns must be vector, and perhaps id and payload; got {', '.join(schema.names)[:100]}")
+    vector = kinds["vector"]
+    is_list = types.is_list(vector) or types.is_large_list(vector) or types.is_fixed_size_list(vector)
+    if not is_list or not (types.is_floating(vector.value_type) or types.is_integer(vector.value_type)):
+        raise ValueError(f"vector must be a list of numbers; got {str(vector)[:60]}")
+    name = kinds.get("id", pa.string())
+    if not (types.is_string(name) or types.is_large_string(name) or types.is_integer(name)):
+        raise ValueError(f"id must be text or whole numbers; got {str(name)[:60]}")
+    payload = kinds.get("payload", pa.string())
+    if not (types.is_string(payload) or types.is_large_string(payload)):
+        raise ValueError(f"payload must be text, a value of JSON for each point; got {str(payload)[:60]}")
+
+
+def _vectors(pa: Any, column: Any) -> npt.NDArray[Any]:
+    if column.null_count:
+        raise ValueError("vector must be there for every point; some are null")
+    values, n = column.flatten(), len(column)
+    if values.null_count:
+        raise ValueError("vector must be of numbers; some are null")
+    if pa.types.is_fixed_size_list(column.type):
+        width = column.type.list_size
+    else:
+        lengths = np.diff(column.offsets.to_numpy())
+        width = int(lengths[0]) if n else 0
+        if (lengths != width).any():
+            odd = int(np.argmax(lengths != width))
+            raise ValueError(f"vector must be of one length; row {odd} has {lengths[odd]} numbers, row 0 has {width}")
+    rows: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(n, width)
+    return rows
+
+
+def _payload(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"payload must be JSON for each point; got {text!r:.60}") from None
+
+
+def _refuse_compressed(body: bytes) -> None:
+    """Refuse compressed messages, of which a few bytes could become gigabytes; pyarrow has no limit.
+
+    Older framings and bodies that are not aligned, which pyarrow would read in another way than this, are refused.
+    """
+    at, expected = 0, SCHEMA
+    try:
+        while at < len(body):
+            marker, length = struct.unpack_from("<Ii", body, at)
+            at += 8
+            if marker != MARKER or length < 0:
+                raise ValueError("the body must be an Arrow stream in the format since 0.15, with a marker per message")
+            if length == 0:
+                break
+            at += length + _check_message(body, at, expected)
+            expected = RECORD_BATCH
+    except (struct.error, IndexError):
+        raise ValueError("the body must be a whole Arrow stream; it ends in the middle") from None
+    if at != len(body):
+        raise ValueError("the body must be a whole Arrow stream, with nothing behind it")
+
+
+def _check_message(body: bytes, start: int, expected: int) -> int:
+    """Return the number of bytes after the message that starts there."""
+    kind, header, size, has_metadata = _message(body, start)
+    if kind != expected or header is None:
+        raise ValueError("the stream must be of plain columns, without dictionaries: a schema, then batches")
+    if size < 0 or size % 8 or size > len(body) or (kind == SCHEMA and size):
+        raise ValueError("the body must be a whole Arrow stream; the length of a message in it is wrong")
+    # Before Arrow 1.0, metadata of a batch said that it is compressed; pyarrow still reads that.
+    if kind == RECORD_BATCH and (has_metadata or _field(body, header, COMPRESSION) is not None):
+        raise ValueError("the stream must not be compressed, nor its batches have metadata: write it without")
+    return size
+
+
+def _message(body: bytes, start: int) -> tuple[int, int | None, int, bool]:
+    """Return the kind of a message, the place of its header, the length of its body, and whether it has metadata."""
+    table = start + struct.unpack_from("<I", body, start)[0]
+    kind, header, length, metadata = (
+        _field(body, table, number) for number in (HEADER_TYPE, HEADER, BODY_LENGTH, METADATA)
+    )
+    found = None if header is None else header + struct.unpack_from("<I", body, header)[0]
+    size = 0 if length is None else struct.unpack_from("<q", body, length)[0]
+    return (0 if kind is None else body[kind]), found, size, metadata is not None
+
+
+def _field(body: bytes, table: int, number: int) -> int | None:
+    """Return the place of a field of a table; None if it is not there."""
+    vtable = table - struct.unpack_from("<i", body, table)[0]
+    if vtable < 0:
+        raise ValueError("the body must be a whole Arrow stream")
+    size = struct.unpack_from("<H", body, vtable)[0]
+    if 4 + 2 * number >= size:
+        return None
+    offset = struct.unpack_from("<H", body, vtable + 4 + 2 * number)[0]
+    return table + offset if offset else None

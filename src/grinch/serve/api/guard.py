@@ -1,4 +1,4 @@
-"""What every request has to pass: who asks, from where, and how much it brings along."""
+"""The checks that every request has to pass: host, origin, token and size; and the settings of a server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import logging
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,21 +16,67 @@ from fastapi.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from grinch.serve.api.settings import MEGABYTE, Settings
-
 log = logging.getLogger("grinch.serve")
 
-# Whether it is alive is asked by machines that have no token; nothing else is said.
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+SHORTEST_TOKEN = 16
+MEGABYTE = 2**20
+
+# Health checks come from machines without a token; these routes say nothing else.
 OPEN_TO_ALL = ("/health", "/health/live", "/health/ready")
-# Bodies of other routes are small, and so may be read in the loop of the server.
+# Bodies of other routes are small, so that they can be read in the loop of the server.
 WITH_POINTS = ("/v1/insert", "/v1/update", "/v1/remove", "/v1/predict", "/v1/payload", "/v1/vectors")
 SMALL, A_VECTOR = MEGABYTE, 4 * MEGABYTE
 ARRAYS = ("application/x-npy", "application/x-npz", "application/vnd.apache.arrow.stream")
 A_MONTH = 30 * 24 * 3600
 
 
+@dataclass(frozen=True)
+class Settings:
+    """Settings and limits of a server.
+
+    ``token``: the token that a request must send, if any. ``hosts``: the names of the server, with a port
+    (``name:8080``) or with any; a request for another name is refused (DNS rebinding). ``frame_ancestors``: the pages
+    that may show the page in a frame. ``max_body``: bytes of a request, ``max_json``: of one in JSON, which takes many
+    times as much memory to parse, ``max_rows``: its points, ``max_id``: characters of an id, ``max_payload``: bytes of
+    the payload of a point. ``max_waiting``: bytes of all requests at once, ``max_queued``: requests that wait for the
+    writer, ``max_gathered``: points that it inserts at once; ``max_listeners``: clients that wait for events,
+    ``max_connections``: connections, if the machine allows as many; beyond it, idle ones are closed for new ones.
+    ``is_read_only``: nothing can be changed, not even names.
+
+    >>> Settings(token="short")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: token must have at least 16 characters; got 5. Make one with: ...
+    """
+
+    token: str | None = None
+    hosts: tuple[str, ...] = LOOPBACK_NAMES
+    frame_ancestors: tuple[str, ...] = ("'none'",)
+    max_body: int = 64 * MEGABYTE
+    max_json: int = 16 * MEGABYTE
+    max_waiting: int = 256 * MEGABYTE
+    max_rows: int = 100_000
+    max_id: int = 1_000
+    max_payload: int = MEGABYTE
+    max_queued: int = 256
+    max_gathered: int = 10_000
+    max_listeners: int = 100
+    max_connections: int = 1_000
+    is_read_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.token is not None and len(self.token) < SHORTEST_TOKEN:
+            raise ValueError(
+                f"token must have at least {SHORTEST_TOKEN} characters; got {len(self.token)}. Make one with:"
+                " python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+            )
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and " " not in self.token):
+            raise ValueError("token must be of ASCII letters, digits and signs, without spaces")
+
+
 class Refused(Exception):
-    """A request that is not answered further."""
+    """A request that is refused, with status and message."""
 
     def __init__(self, status: int, message: str, *headers: tuple[bytes, bytes]):
         super().__init__(message)
@@ -39,15 +86,15 @@ class Refused(Exception):
 class Guard:
     """ASGI middleware around the whole application.
 
-    It checks Host (against other names that point here), Origin and Sec-Fetch-Site (against pages of other sites), the
-    token, and the size of the body, also of one that comes in chunks; it gives every answer the headers that keep a
-    browser from doing what it should not; and it answers what went wrong inside without showing it.
+    It checks Host (against DNS rebinding), Origin and Sec-Fetch-Site (against pages of other sites), the token, and the
+    size of the body, also of one that comes in chunks; it adds security headers to every answer; and it hides internal
+    errors.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings):
         self.app, self.settings = app, settings
         self.held = 0
-        """Bytes of all bodies that were received for requests that are not answered yet."""
+        """Bytes of the bodies of all requests that are not answered yet."""
         self._cookie = None if settings.token is None else _cookie_of(settings.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,13 +108,13 @@ class Guard:
         answer = _Answer(send, self._security_headers(nonce))
         try:
             self._check(scope)
-            # Where there are too many connections, those that were allowed something stay longest.
+            # If there are too many connections, those with an allowed request stay longest.
             scope["state"]["is_allowed"] = scope["path"] not in OPEN_TO_ALL
             await self._answer(scope, receive, answer)
         except (Refused, _Redirected) as refused:
             await answer.say(refused)
         except ClientDisconnect:
-            # Nobody is there to be answered.
+            # Nobody is left to answer.
             return
         except Exception:
             number = secrets.token_hex(4)
@@ -84,14 +131,14 @@ class Guard:
             self.held -= limited.count
 
     def most(self, scope: Scope) -> int:
-        """Bytes that the body of a request may have."""
+        """Return the maximal number of bytes of the body of a request."""
         settings, path = self.settings, scope["path"]
         if path not in WITH_POINTS:
             return min(settings.max_body, A_VECTOR if path == "/api/place" else SMALL)
         kind = _first_of_each(scope["headers"]).get(b"content-type", "").partition(";")[0].strip().lower()
         return settings.max_body if kind in ARRAYS else min(settings.max_body, settings.max_json)
 
-    # What is asked ------------------------------------------------------------------------------------------------
+    # Requests ------------------------------------------------------------------------------------------------
 
     def _check(self, scope: Scope) -> None:
         headers = _first_of_each(scope["headers"])
@@ -141,7 +188,7 @@ class Guard:
             (b"www-authenticate", b"Bearer"),
         )
 
-    # What is answered ---------------------------------------------------------------------------------------------
+    # Answers ---------------------------------------------------------------------------------------------
 
     def _security_headers(self, nonce: str) -> list[tuple[bytes, bytes]]:
         policy = (
@@ -160,7 +207,7 @@ class Guard:
 
 
 class _Redirected(Refused):
-    """Who came with the token in the address is sent on without it, with a cookie."""
+    """A redirect for a browser that sent the token in the address: without it, and with a cookie."""
 
     def __init__(self, cookie: tuple[str, str], is_secure: bool):
         name, value = cookie
@@ -169,7 +216,7 @@ class _Redirected(Refused):
 
 
 class _Answer:
-    """Sends an answer on, with some more headers."""
+    """Forwards an answer with more headers."""
 
     def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]):
         self._send, self._headers = send, headers
@@ -184,7 +231,7 @@ class _Answer:
         await self._send(message)
 
     async def say(self, refused: Refused) -> None:
-        """A short answer of the guard's own."""
+        """Send a short answer of the guard itself."""
         body = json.dumps({"error": str(refused)}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await self({"type": "http.response.start", "status": refused.status, "headers": [*headers, *refused.headers]})
@@ -192,7 +239,7 @@ class _Answer:
 
 
 class _Limited:
-    """Receives a body up to a number of bytes, for itself and for all requests together."""
+    """Receives a body up to a limit, of its own and for all requests together."""
 
     def __init__(self, receive: Receive, guard: Guard, most: int):
         self._receive, self._guard, self._most, self.count = receive, guard, most, 0
@@ -232,13 +279,13 @@ def _first_of_each(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
 
 
 def _name_of(host: str) -> str:
-    """Without the port."""
+    """Return a host without its port."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isascii() and port.isdigit() else host
 
 
 def _host_of(origin: str) -> str | None:
-    """Name and port of an origin, as they are in a Host header; None for what is none, such as null."""
+    """Return name and port of an origin, as in a Host header; None if it has none, such as null."""
     try:
         parts = urlsplit(origin)
     except ValueError:
@@ -251,13 +298,13 @@ def _is_same(given: Any, known: str) -> bool:
 
 
 def _cookie_of(token: str) -> tuple[str, str]:
-    """A cookie that only who knows the token can make; with a name of its own, for ports share cookies."""
+    """Return name and value of a cookie made from the token; the name differs by token, as ports share cookies."""
     made = hmac.new(token.encode(), b"grinch cookie", hashlib.sha256).hexdigest()
     return f"grinch-{hashlib.sha256(made.encode()).hexdigest()[:8]}", made
 
 
 def _cookies_in(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
-    """The values of all cookies of a name, whatever others are like: any service on this machine can set some."""
+    """Return the values of all cookies of a name; any service on this machine can set others."""
     sent = [value.decode("latin-1") for header, value in headers if header == b"cookie"]
     pairs = [one.strip().partition("=") for line in sent for one in line.split(";")]
     return [value for key, _, value in pairs if key == name]

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus, in its text format."""
+"""Metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1_000, 10_000)
 
 
 class Histogram:
-    r"""How many observations are at most so large, by bound.
+    r"""Cumulative counts of observations by upper bound.
 
     >>> seconds = Histogram((0.1, 1.0))
     >>> for value in (0.05, 0.5, 3.0):
@@ -47,7 +47,7 @@ class Histogram:
 
 
 class Metrics:
-    """What is counted: requests by route and status, how long they took, and what the writer does."""
+    """Requests by route and status, their latencies, and the batches of the writer."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class Metrics:
         self._seconds: dict[str, Histogram] = {}
         self._batches, self._points = Histogram(SIZES), Histogram(SIZES)
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-        """By name, what it is and how to find it."""
+        """By name, its description and a function that returns its value."""
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         with self._lock:
@@ -68,7 +68,7 @@ class Metrics:
             self._points.add(points)
 
     def text(self) -> str:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics as Prometheus reads them."""
         lines = [line for name, (what, find) in self.gauges.items() for line in _gauge(name, what, find())]
         with self._lock:
             lines += _head("grinch_requests_total", "counter", "Requests by route and status.")
@@ -113,7 +113,7 @@ class RequestCounter:
 
 
 def _route(scope: Any) -> str:
-    """The route as it is declared: there are few of them, whatever is asked for."""
+    """Return the route as it is declared, so that there are few of them."""
     return str(getattr(scope.get("route"), "path", "other"))
 
 

@@ -1,4 +1,4 @@
-"""What comes in and goes out of the service as JSON."""
+"""The JSON of requests and answers of the service."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-LARGEST = 2**31 - 1
-# Entries of a list; it is not read further than that.
-MOST = 100_000
-SMALLEST_ID, LARGEST_ID = -(2**63), 2**63 - 1
+MAX_INT = 2**31 - 1
+# Entries of a list; further ones are not parsed.
+MAX_ENTRIES = 100_000
+MIN_ID, MAX_ID = -(2**63), 2**63 - 1
 
-# The first thing that is wrong is enough to say; there could be millions.
+# The first error is enough; there could be millions.
 Row = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, fail_fast=True)]
 Rows = Annotated[
     list[Row],
-    Field(description="A row of numbers for each point, all of the same length.", max_length=MOST, fail_fast=True),
+    Field(
+        description="A row of numbers for each point, all of the same length.", max_length=MAX_ENTRIES, fail_fast=True
+    ),
 ]
-PointId = Annotated[int, Field(ge=SMALLEST_ID, le=LARGEST_ID)] | Annotated[str, Field(max_length=1_000)]
+PointId = Annotated[int, Field(ge=MIN_ID, le=MAX_ID)] | Annotated[str, Field(max_length=1_000)]
 PointIds = Annotated[
-    list[PointId], Field(description="Texts, or whole numbers, each once.", max_length=MOST, fail_fast=True)
+    list[PointId], Field(description="Texts, or whole numbers, each once.", max_length=MAX_ENTRIES, fail_fast=True)
 ]
 Payload = Annotated[
-    list[Any], Field(description="Anything that JSON can hold for each point, or null.", max_length=MOST)
+    list[Any], Field(description="Anything that JSON can hold for each point, or null.", max_length=MAX_ENTRIES)
 ]
 CutName = Annotated[str, Field(min_length=1, max_length=300, description="The name of a cut.")]
 
 
 class Given(BaseModel):
-    """What is sent: nothing is converted, and nothing that is unknown is passed over."""
+    """A request: nothing is converted, and unknown fields are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -63,27 +65,27 @@ class RowsGiven(Given):
 
 
 class LabelGiven(Given):
-    """A name for a cluster; null takes it away."""
+    """A name for a cluster; null removes it."""
 
-    cluster: int = Field(ge=0, le=LARGEST)
+    cluster: int = Field(ge=0, le=MAX_INT)
     name: Annotated[str, Field(min_length=1, max_length=1_000)] | None
     cut: CutName = "default"
 
 
 class RefineGiven(Given):
-    """How often the tree is gone through."""
+    """The number of passes over the tree."""
 
     passes: int = Field(default=1, ge=1, le=100)
 
 
 class CutGiven(Given):
-    """A cut to follow: into a number of clusters, at a threshold, or with neither of them automatic."""
+    """A cut to track: into a number of clusters, at a threshold, or automatic without either."""
 
     name: CutName
-    n_clusters: int | None = Field(default=None, ge=1, le=LARGEST)
+    n_clusters: int | None = Field(default=None, ge=1, le=MAX_INT)
     threshold: float | None = Field(default=None, allow_inf_nan=False)
     cut: Literal["sizeable", "height"] | None = None
-    layer: Literal["auto", "fine", "coarse"] | Annotated[int, Field(ge=0, le=LARGEST)] | None = None
+    layer: Literal["auto", "fine", "coarse"] | Annotated[int, Field(ge=0, le=MAX_INT)] | None = None
 
 
 class CutNamed(Given):
@@ -93,13 +95,13 @@ class CutNamed(Given):
 
 
 class Problem(BaseModel):
-    """What is wrong with a request, or was inside."""
+    """An error of a request, or of the service."""
 
     error: str
 
 
 class Changed(BaseModel):
-    """The version after a change; that of before, if there was nothing to do."""
+    """The version after a change; the same as before if there was nothing to do."""
 
     version: int
 
@@ -150,7 +152,7 @@ class Names(BaseModel):
 
 
 class Ids(BaseModel):
-    """The ids of points, in the order they came; ``total`` is how many there are."""
+    """The ids of points, in the order they came; ``total`` is their number."""
 
     version: int
     total: int
@@ -158,7 +160,7 @@ class Ids(BaseModel):
 
 
 class Payloads(BaseModel):
-    """What is kept beside points."""
+    """The payload of points."""
 
     version: int
     payload: list[Any]
@@ -172,7 +174,7 @@ class Vectors(BaseModel):
 
 
 class ChangeSeen(BaseModel):
-    """Something that happened to a cluster."""
+    """A change of a cluster."""
 
     version: int
     cut: str
@@ -185,7 +187,7 @@ class ChangeSeen(BaseModel):
 
 
 class Changes(BaseModel):
-    """What happened after a version, up to ``until``; where ``more``, ask again since then."""
+    """Changes after a version, up to ``until``; with ``more``, ask again since then."""
 
     version: int
     until: int
@@ -194,7 +196,7 @@ class Changes(BaseModel):
 
 
 class Info(BaseModel):
-    """What is served."""
+    """A description of what is served."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -204,7 +206,7 @@ class Info(BaseModel):
 
 
 class TreeNodes(BaseModel):
-    """All nodes of the tree: leaves first, in the order of the ids; -1 where there is nothing."""
+    """All nodes of the tree: leaves first, in the order of the ids; -1 for none."""
 
     version: int
     node: list[int]
@@ -216,6 +218,6 @@ class TreeNodes(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the service is there."""
+    """The state of the service."""
 
     status: Literal["alive", "ready", "ending"]

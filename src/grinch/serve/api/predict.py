@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from fastapi.concurrency import run_in_threadpool
 
-from grinch.serve.backend import Desk
+from grinch.serve.api.service import Service
+from grinch.serve.backend import View
 
-# What has more rows is asked for alone, so that others need not wait for it.
-FEW = 64
+# Requests with more rows are answered alone, so that others need not wait for them.
+MAX_BATCHED_ROWS = 64
 
 
 class Predicted(NamedTuple):
@@ -22,48 +23,53 @@ class Predicted(NamedTuple):
     clusters: list[int]
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     X: npt.NDArray[Any]
     cut: str
     answer: asyncio.Future[Predicted]
 
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """Requests of one group fail together: what is wrong with one (its width, its cut) is wrong with all."""
+        return self.cut, self.X.shape[1:], self.X.dtype
+
 
 class Predictions:
-    """Asks the desk for all predictions that wait, in one thread: with a thread for each they hold each other up.
+    """Answers all predictions that wait in one thread: with a thread for each they hold each other up.
 
-    All of it but :meth:`_ask` is done in the loop of the server.
+    All of it except :meth:`_predict` runs in the loop of the server.
     """
 
-    def __init__(self, desk: Desk):
-        self._desk = desk
-        self._waiting: list[_Asked] = []
-        self._is_asking = False
+    def __init__(self, service: Service):
+        self._service = service
+        self._waiting: list[_Request] = []
+        self._task: asyncio.Task[None] | None = None
 
     async def get(self, X: npt.NDArray[Any], cut: str) -> Predicted:
-        """The clusters that points would join."""
-        if len(X) > FEW:
-            return await run_in_threadpool(self._ask, X, cut)
-        asked = _Asked(X, cut, asyncio.get_running_loop().create_future())
-        self._waiting.append(asked)
-        if not self._is_asking:
-            self._is_asking = True
+        """Return the clusters that points would join."""
+        if len(X) > MAX_BATCHED_ROWS:
+            return await run_in_threadpool(self._predict, X, cut)
+        request = _Request(X, cut, asyncio.get_running_loop().create_future())
+        self._waiting.append(request)
+        if self._task is None:
             self._task = asyncio.create_task(self._answer_all())
-        return await asked.answer
+        return await request.answer
 
     async def _answer_all(self) -> None:
         try:
             while self._waiting:
-                first = self._waiting[0]
-                batch = [one for one in self._waiting if _go_together(one, first)]
-                self._waiting = [one for one in self._waiting if not _go_together(one, first)]
+                group = self._waiting[0].group
+                batch = [one for one in self._waiting if one.group == group]
+                self._waiting = [one for one in self._waiting if one.group != group]
                 await self._answer(batch)
         finally:
-            self._is_asking = False
+            self._task = None
 
-    async def _answer(self, batch: list[_Asked]) -> None:
+    async def _answer(self, batch: list[_Request]) -> None:
+        # Whoever asked may be gone: then the future is done.
         try:
             rows = np.concatenate([one.X for one in batch])
-            found = await run_in_threadpool(self._ask, rows, batch[0].cut)
+            version, clusters = await run_in_threadpool(self._predict, rows, batch[0].cut)
         except BaseException as error:
             for one in batch:
                 if not one.answer.done():
@@ -74,17 +80,11 @@ class Predictions:
         end = 0
         for one in batch:
             begin, end = end, end + len(one.X)
-            # Who asked may be gone.
             if not one.answer.done():
-                one.answer.set_result(Predicted(found.version, found.clusters[begin:end]))
+                one.answer.set_result(Predicted(version, clusters[begin:end]))
 
-    def _ask(self, X: npt.NDArray[Any], cut: str) -> Predicted:
-        def find(seen: Any) -> Predicted:
-            return Predicted(int(seen.version), seen.predict(X, cut).tolist() if len(X) else [])
+    def _predict(self, X: npt.NDArray[Any], cut: str) -> Predicted:
+        def predict(view: View) -> Predicted:
+            return Predicted(view.version, view.predict(X, cut).tolist() if len(X) else [])
 
-        return self._desk.read(find, placing=True)
-
-
-def _go_together(one: _Asked, first: _Asked) -> bool:
-    """What is wrong with one (its width, its cut) is then wrong with all."""
-    return one.cut == first.cut and one.X.shape[1:] == first.X.shape[1:] and one.X.dtype == first.X.dtype
+        return self._service.read(predict, placing=True)

@@ -1,4 +1,4 @@
-"""The routes of the service that change nothing."""
+"""The routes of the service that read."""
 
 from __future__ import annotations
 
@@ -10,32 +10,46 @@ from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from fastapi.exceptions import HTTPException
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
+from grinch import cuts
+from grinch._types import Labels
 from grinch.serve.api import bodies, events, models
-from grinch.serve.api.answers import COMMON, MOVED_ON, NOT_THERE, Json, aside, npy, npz, refusal
+from grinch.serve.api.answers import COMMON, MOVED_ON, NOT_THERE, Json, numpy_file
+from grinch.serve.api.models import MAX_INT
 from grinch.serve.api.predict import Predictions
 from grinch.serve.api.service import Service
-from grinch.serve.backend import cut_tree
+from grinch.serve.backend import View
 from grinch.serve.views.viewer import Stale, Viewer
 from grinch.tree import Tree
 
-LARGEST = models.LARGEST
-NPY = {bodies.NPY: {"schema": {"type": "string", "format": "binary"}}}
-NPZ = {bodies.NPZ: {"schema": {"type": "string", "format": "binary"}}}
-CutName = Annotated[str, Query(min_length=1, max_length=300, description="The name of a cut that is followed.")]
-Since = Annotated[int, Query(ge=0, le=LARGEST, description="What happened after this version.")]
-Version = Annotated[int | None, Query(ge=0, le=LARGEST, description="The version that node numbers are of.")]
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+TEXT = {"schema": {"type": "string"}}
+CutName = Annotated[str, Query(min_length=1, max_length=300, description="The name of a tracked cut.")]
+Since = Annotated[int, Query(ge=0, le=MAX_INT, description="Changes after this version.")]
+Version = Annotated[int | None, Query(ge=0, le=MAX_INT, description="The version that node numbers are of.")]
 LastEvent = Annotated[str | None, Header(max_length=20, description="The version of the last event that came.")]
-Node = Annotated[int, Path(ge=0, le=LARGEST, description="The number of a node in that version.")]
+Node = Annotated[int, Path(ge=0, le=MAX_INT, description="The number of a node in that version.")]
+# Changes that are read at once for a stream.
+CHANGES_PER_READ = 10_000
+# Information about the machine, which others need not know.
+HIDDEN = ("writer", "bytes")
+
+
+def answers(model: Any, *tags: str, body: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Return the description of a route whose answer is a model, and which reads its body itself."""
+    return {
+        "tags": list(tags),
+        "responses": {200: {"model": model, **more}},
+        "response_class": Response,
+        "openapi_extra": body,
+    }
 
 
 def router(service: Service, viewer: Viewer) -> APIRouter:
-    """The routes that read."""
+    """Return the routes that read."""
     routes = APIRouter(prefix="/v1", responses=COMMON)
     _add_points(routes, service)
     _add_clusters(routes, service, viewer)
@@ -45,73 +59,47 @@ def router(service: Service, viewer: Viewer) -> APIRouter:
 
 
 def _add_points(routes: APIRouter, service: Service) -> None:
-    desk, settings = service.desk, service.settings
-    predictions = Predictions(desk)
+    predictions = Predictions(service)
+    of_ids = bodies.json_body(models.IdsGiven)
 
-    @routes.get("/info", tags=["service"], responses={200: {"model": models.Info}}, response_class=Response)
-    async def info() -> Any:
+    @routes.get("/info", **answers(models.Info, "service"))
+    def info() -> Any:
         """What is served: points, version, settings, cuts."""
-        hidden = ("writer", "bytes")
-        return await aside(
-            lambda: {
-                "kind": desk.kind,
-                "is_read_only": service.writer is None,
-                **{name: value for name, value in desk.read(lambda seen: seen.info()).items() if name not in hidden},
-            }
-        )
+        about = service.read(lambda view: view.info())
+        shown = {name: value for name, value in about.items() if name not in HIDDEN}
+        return Json({"kind": service.backend.kind, "is_read_only": service.writer is None, **shown})
 
-    @routes.get("/ids", tags=["points"], responses={200: {"model": models.Ids}}, response_class=Response)
-    async def ids(
-        offset: Annotated[int, Query(ge=0, le=LARGEST)] = 0, limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000
+    @routes.get("/ids", **answers(models.Ids, "points"))
+    def ids(
+        offset: Annotated[int, Query(ge=0, le=MAX_INT)] = 0, limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000
     ) -> Any:
         """The ids of the points, in the order they came, in pages."""
+        version, names = service.read(lambda view: (view.version, view.ids))
+        return Json({"version": version, "total": len(names), "ids": names[offset : offset + limit]})
 
-        def find(seen: Any) -> dict[str, Any]:
-            found = seen.ids
-            return {"version": seen.version, "total": len(found), "ids": found[offset : offset + limit]}
+    async def of(request: Request, find: Callable[[View, list[Any]], dict[str, Any]]) -> Response:
+        """Answer for the points that a request names."""
+        ids = await bodies.read_ids(request, service.settings)
+        return Json(await run_in_threadpool(service.read, lambda view: {"version": view.version, **find(view, ids)}))
 
-        return await aside(lambda: desk.read(find))
-
-    @routes.post(
-        "/payload",
-        tags=["points"],
-        responses={200: {"model": models.Payloads}},
-        response_class=Response,
-        openapi_extra=json_body(models.IdsGiven),
-    )
+    @routes.post("/payload", **answers(models.Payloads, "points", body=of_ids))
     async def payload(request: Request) -> Any:
-        """What is kept beside points."""
+        """The payload of points."""
+        return await of(request, lambda view, ids: {"payload": view.payload(ids)})
 
-        def find(seen: Any, ids: list[Any]) -> dict[str, Any]:
-            return {"version": seen.version, "payload": seen.payload(ids)}
-
-        return await _of_ids(request, service, find)
-
-    @routes.post(
-        "/vectors",
-        tags=["points"],
-        responses={200: {"model": models.Vectors}},
-        response_class=Response,
-        openapi_extra=json_body(models.IdsGiven),
-    )
+    @routes.post("/vectors", **answers(models.Vectors, "points", body=of_ids))
     async def vectors(request: Request) -> Any:
-        """The points themselves, as they are kept."""
+        """The points themselves, as they are stored."""
 
-        def find(seen: Any, ids: list[Any]) -> dict[str, Any]:
-            rows = seen.vectors(ids)
+        def find(view: View, ids: list[Any]) -> dict[str, Any]:
+            rows = view.vectors(ids)
             if not isinstance(rows, np.ndarray):
                 raise ValueError("the points are no vectors")
-            return {"version": seen.version, "X": rows.tolist()}
+            return {"X": rows.tolist()}
 
-        return await _of_ids(request, service, find)
+        return await of(request, find)
 
-    @routes.post(
-        "/predict",
-        tags=["points"],
-        responses={200: {"model": models.Predicted}},
-        response_class=Response,
-        openapi_extra=points_body(models.RowsGiven),
-    )
+    @routes.post("/predict", **answers(models.Predicted, "points", body=bodies.points_body(models.RowsGiven)))
     async def predict(request: Request, cut: CutName = "default") -> Any:
         """The cluster that each point would join, without inserting it.
 
@@ -119,255 +107,200 @@ def _add_points(routes: APIRouter, service: Service) -> None:
         """
 
         def parse(body: bytes) -> tuple[Any, str]:
-            given: Any = bodies.parser(bodies.media_type(request), models.RowsGiven, settings)(body)
+            given: Any = bodies.parser(request, models.RowsGiven, service.settings)(body)
             name = cut if isinstance(given, bodies.Points) else given.cut
-            return bodies.matrix(given.X, settings), name
+            return bodies.matrix(given.X, service.settings), name
 
-        try:
-            found = await predictions.get(*await bodies.read(request, parse))
-        except Exception as error:
-            return refusal(error)
-        return Json({"version": found.version, "clusters": found.clusters})
-
-
-async def _of_ids(request: Request, service: Service, find: Callable[[Any, list[Any]], Any]) -> Response:
-    """What is found for the points that a request names."""
-    try:
-        ids = await given_ids(request, service)
-    except Exception as error:
-        return refusal(error)
-    return await aside(lambda: service.desk.read(lambda seen: find(seen, ids)))
-
-
-async def given_ids(request: Request, service: Service) -> list[Any]:
-    """The ids in the body of a request, as many as may be."""
-    kind = bodies.media_type(request)
-    if kind != bodies.JSON:
-        raise HTTPException(415, f"Content-Type must be {bodies.JSON}; got {kind!r:.60}")
-    given = await bodies.read(request, lambda body: bodies.read_json(body, models.IdsGiven))
-    return few(given.ids, service.settings.max_rows)
+        version, clusters = await predictions.get(*await bodies.read(request, parse))
+        return Json({"version": version, "clusters": clusters})
 
 
 def _add_clusters(routes: APIRouter, service: Service, viewer: Viewer) -> None:
-    desk = service.desk
+    of_cut = {**answers(models.Labels, "clusters", content={bodies.NPY: BINARY})}
+    of_cut["responses"] |= {**NOT_THERE, **MOVED_ON}
 
-    @routes.get(
-        "/cut",
-        tags=["clusters"],
-        responses={200: {"model": models.Labels, "content": NPY}, **NOT_THERE, **MOVED_ON},
-        response_class=Response,
-    )
-    async def cut(
-        name: Annotated[str | None, Query(min_length=1, max_length=300, description="A cut that is followed.")] = None,
-        n_clusters: Annotated[int | None, Query(ge=1, le=LARGEST, description="Into this many clusters.")] = None,
+    @routes.get("/cut", **of_cut)
+    def cut(
+        name: Annotated[str | None, Query(min_length=1, max_length=300, description="A tracked cut.")] = None,
+        n_clusters: Annotated[int | None, Query(ge=1, le=MAX_INT, description="Into this many clusters.")] = None,
         threshold: Annotated[float | None, Query(allow_inf_nan=False, description="At this score.")] = None,
         layer: Annotated[int | None, Query(ge=0, le=1_000, description="A layer of the automatic cut.")] = None,
         format: Literal["json", "npy"] = "json",
     ) -> Any:
         """The cluster of each point, in the order of the ids, by one way to cut the tree (default: the cut default)."""
+        if sum(value is not None for value in (name, n_clusters, threshold, layer)) > 1:
+            raise ValueError("give one of name, n_clusters, threshold and layer")
+        if layer is not None:
+            version, labels = _layer(viewer, layer)
+        elif n_clusters is not None or threshold is not None:
+            version, tree = service.read(lambda view: (view.version, view.bare_tree))
+            labels = cut_tree(tree, n_clusters, threshold)
+        else:
+            version, labels = service.read(lambda view: (view.version, view.labels(name or "default")))
+        return numpy_file(version, labels) if format == "npy" else Json({"version": version, "labels": labels.tolist()})
 
-        def find() -> Any:
-            given = [value for value in (name, n_clusters, threshold, layer) if value is not None]
-            if len(given) > 1:
-                raise ValueError("give one of name, n_clusters, threshold and layer")
-            if layer is not None:
-                version, labels = _layer(viewer, layer)
-            elif n_clusters is not None or threshold is not None:
-                version, tree = desk.tree()
-                labels = cut_tree(tree, n_clusters, threshold)
-            else:
-                version, labels = desk.read(lambda seen: (seen.version, seen.labels(name or "default")))
-            return npy(labels, version) if format == "npy" else {"version": version, "labels": labels.tolist()}
-
-        return await aside(find)
-
-    @routes.get("/clusters", tags=["clusters"], responses={200: {"model": models.Clusters}}, response_class=Response)
-    async def clusters(
+    @routes.get("/clusters", **answers(models.Clusters, "clusters"))
+    def clusters(
         cut: CutName = "default", ids: Annotated[bool, Query(description="With the ids of all points.")] = True
     ) -> Any:
-        """The clusters of a cut that is followed, by ids that stay with them."""
+        """The clusters of a tracked cut, by ids that stay with them."""
+        version, members, names = service.read(lambda view: (view.version, view.clusters(cut), view.names(cut)))
+        listed = [
+            {"cluster": number, "name": names.get(number), "size": len(own), "ids": own if ids else []}
+            for number, own in members.items()
+        ]
+        return Json({"version": version, "cut": cut, "clusters": listed})
 
-        def find(seen: Any) -> dict[str, Any]:
-            found, names = seen.clusters(cut), seen.names(cut)
-            listed = [
-                {"cluster": number, "name": names.get(number), "size": len(members), "ids": members if ids else []}
-                for number, members in found.items()
-            ]
-            return {"version": seen.version, "cut": cut, "clusters": listed}
-
-        return await aside(lambda: desk.read(find))
-
-    @routes.get("/names", tags=["clusters"], responses={200: {"model": models.Names}}, response_class=Response)
-    async def names(cut: CutName = "default", gone: bool = False) -> Any:
+    @routes.get("/names", **answers(models.Names, "clusters"))
+    def names(cut: CutName = "default", gone: bool = False) -> Any:
         """The names that were given to clusters; with ``gone``, of clusters that are no more, too."""
-
-        def find(seen: Any) -> dict[str, Any]:
-            given = {str(number): name for number, name in seen.names(cut, gone=gone).items()}
-            return {"version": seen.version, "cut": cut, "names": given}
-
-        return await aside(lambda: desk.read(find))
+        version, names = service.read(lambda view: (view.version, view.names(cut, gone=gone)))
+        return Json({"version": version, "cut": cut, "names": {str(number): name for number, name in names.items()}})
 
 
-def _layer(viewer: Viewer, layer: int) -> tuple[int, Any]:
-    viewer.refresh()
+def _layer(viewer: Viewer, layer: int) -> tuple[int, Labels]:
+    viewer.refresh(now=True)
     scene = viewer.scene
     if not scene.layers and scene.n:
         viewer.compute_layers(scene)
-        if not scene.layers and viewer.source.latest() != scene.version:
-            raise Stale(scene.version, viewer.source.latest())
-    found = scene.layers.get(f"layer:{layer}")
-    if found is None:
+        if not scene.layers and (latest := viewer.backend.latest()) != scene.version:
+            raise Stale(scene.version, latest)
+    labels = scene.layers.get(f"layer:{layer}")
+    if labels is None:
         raise KeyError(f"layer {layer} is not there; there are {len(scene.layers)}")
-    return scene.version, found
+    return scene.version, labels
+
+
+def cut_tree(tree: Tree, n_clusters: int | None, threshold: float | None) -> Labels:
+    """Return the clusters of a tree at a number or a threshold, numbered as their first points came."""
+    if not tree.n_leaves:
+        return np.empty(0, np.int64)
+    if threshold is not None:
+        return cuts.cut_threshold(tree, threshold)
+    return cuts.cut_sizeable(tree, n_clusters or 1)
 
 
 def _add_changes(routes: APIRouter, service: Service) -> None:
-    desk = service.desk
-
-    @routes.get("/changes", tags=["changes"], responses={200: {"model": models.Changes}}, response_class=Response)
-    async def changes(
+    @routes.get("/changes", **answers(models.Changes, "changes"))
+    def changes(
         since: Since = 0, cut: CutName = "default", limit: Annotated[int, Query(ge=1, le=1_000_000)] = 10_000
     ) -> Any:
-        """What happened to clusters, in order, by whole versions; of all cuts with ``cut=*``."""
-        return await aside(lambda: desk.read(lambda seen: _changes(seen, since, cut, limit)))
+        """Changes of clusters, in order, by whole versions; of all cuts with ``cut=*``."""
+        return Json(service.read(lambda view: _changes(view, since, cut, limit)))
 
     @routes.get(
         "/changes/stream",
         tags=["changes"],
-        responses={200: {"content": {events.MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+        responses={200: {"content": {events.MEDIA_TYPE: TEXT}}},
         response_class=StreamingResponse,
     )
     async def stream(
-        since: Annotated[int | None, Query(ge=0, le=LARGEST, description="Default: from now on.")] = None,
+        since: Annotated[int | None, Query(ge=0, le=MAX_INT, description="Default: from now on.")] = None,
         cut: CutName = "default",
         last_event_id: LastEvent = None,
     ) -> Any:
-        """What happens to clusters, as server-sent events: one called ``changes`` for each version, which is its id."""
-        try:
-            begin = await run_in_threadpool(lambda: desk.read(lambda seen: _begin(seen, since, last_event_id, cut)))
-            listener = service.bell.join()
-        except Exception as error:
-            return refusal(error)
-        found = _changes_stream(service, listener, begin, cut)
-        return StreamingResponse(found, media_type=events.MEDIA_TYPE, headers=events.HEADERS)
+        """Changes of clusters as server-sent events: one called ``changes`` for each version, which is its id."""
+        begin = await run_in_threadpool(service.read, lambda view: _begin(view, since, last_event_id, cut))
+        return events.streamed(_changes_stream(service, service.notifier.join(), begin, cut))
 
 
-def _begin(seen: Any, since: int | None, last_event_id: str | None, cut: str) -> int:
+def _begin(view: View, since: int | None, last_event_id: str | None, cut: str) -> int:
     if last_event_id is not None:
         if not (last_event_id.isascii() and last_event_id.isdigit()):
             raise ValueError(f"Last-Event-ID must be the version of an event; got {last_event_id!r:.40}")
         since = int(last_event_id)
-    begin = int(seen.version) if since is None else since
-    # Also says what is wrong with the name of the cut, and with a version that is still to come.
-    _changes(seen, min(begin, seen.version), cut, 1)
-    if begin > seen.version:
-        raise ValueError(f"since must be a version there is, up to {seen.version}; got {begin}")
+    begin = view.version if since is None else since
+    # Refuses the name of a cut that is not there.
+    _changes(view, min(begin, view.version), cut, 1)
+    if begin > view.version:
+        raise ValueError(f"since must be a version there is, up to {view.version}; got {begin}")
     return begin
 
 
-def _changes(seen: Any, since: int, cut: str, limit: int) -> dict[str, Any]:
-    found = seen.changes(since, None if cut == "*" else cut)
-    is_more = len(found) > limit
+def _changes(view: View, since: int, cut: str, limit: int) -> dict[str, Any]:
+    changes = view.changes(since, None if cut == "*" else cut)
+    is_more = len(changes) > limit
     if is_more:
         # Whole versions only, and at least one.
-        last = found[limit].version
-        kept = [change for change in found if change.version < last]
-        found = kept or [change for change in found if change.version == last]
-    until = found[-1].version if is_more else seen.version
-    is_more = is_more and until < seen.version
-    listed = [{**asdict(change), "others": list(change.others)} for change in found]
-    return {"version": seen.version, "until": until, "more": is_more, "changes": listed}
+        last = changes[limit].version
+        before = [change for change in changes if change.version < last]
+        changes = before or [change for change in changes if change.version == last]
+    until = changes[-1].version if is_more else view.version
+    listed = [{**asdict(change), "others": list(change.others)} for change in changes]
+    return {"version": view.version, "until": until, "more": is_more and until < view.version, "changes": listed}
 
 
 async def _changes_stream(service: Service, listener: events.Listener, since: int, cut: str) -> AsyncIterator[bytes]:
-    bell = service.bell
     try:
         yield events.BEGIN
-        while not bell.is_closed:
-            found = await run_in_threadpool(_read_changes, service, since, cut)
-            for version, changes in groupby(found["changes"], lambda change: change["version"]):
+        while not service.notifier.is_closed:
+            after = since
+            page = await run_in_threadpool(
+                service.read, lambda view, after=after: _changes(view, after, cut, CHANGES_PER_READ)
+            )
+            for version, changes in groupby(page["changes"], lambda change: change["version"]):
                 yield events.event("changes", {"version": version, "changes": list(changes)}, version)
-            since = found["until"]
-            if not found["more"] and not await listener.wait(events.KEEP_ALIVE):
+            since = page["until"]
+            if not page["more"] and not await listener.wait(events.KEEP_ALIVE):
                 yield events.SIGN_OF_LIFE
     finally:
-        bell.leave(listener)
-
-
-def _read_changes(service: Service, since: int, cut: str) -> dict[str, Any]:
-    return service.desk.read(lambda seen: _changes(seen, since, cut, 10_000))
+        service.notifier.leave(listener)
 
 
 def _add_tree(routes: APIRouter, service: Service, viewer: Viewer) -> None:
-    desk = service.desk
-    found = {"text/plain": {"schema": {"type": "string"}}, "text/csv": {"schema": {"type": "string"}}, **NPY, **NPZ}
+    formats = {"text/plain": TEXT, "text/csv": TEXT, bodies.NPY: BINARY, bodies.NPZ: BINARY}
+    of_viewer: dict[str, Any] = {
+        "tags": ["tree"],
+        "responses": {**NOT_THERE, **MOVED_ON},
+        "response_class": Response,
+        "response_model": dict[str, Any],
+    }
 
-    @routes.get(
-        "/tree",
-        tags=["tree"],
-        responses={200: {"model": models.TreeNodes, "content": found}},
-        response_class=Response,
-    )
-    async def tree(format: Literal["json", "newick", "npy", "npz", "csv"] = "json") -> Any:
+    @routes.get("/tree", **answers(models.TreeNodes, "tree", content=formats))
+    def tree(format: Literal["json", "newick", "npy", "npz", "csv"] = "json") -> Any:
         """The whole tree: all nodes (JSON, CSV), Newick, or scipy's linkage matrix (npy). Leaves go by their ids.
 
         With npz there are two arrays: ``linkage``, and ``ids_json``, the bytes of a list in JSON.
         """
-
-        def find() -> Any:
-            version, found, ids = desk.tree_and_ids()
+        version, tree, ids = service.read(lambda view: (view.version, view.bare_tree, view.ids))
+        if format == "json":
+            return Json({"version": version, **nodes_of(tree)})
+        if format in ("npy", "npz"):
+            linkage = tree.to_scipy() if tree.n_leaves > 1 else np.empty((0, 4))
             if format == "npy":
-                return npy(_linkage(found), version)
-            if format == "npz":
-                named = np.frombuffer(Json(ids).body, np.uint8)
-                return npz(version, linkage=_linkage(found), ids_json=named)
-            if format == "json":
-                return {"version": version, **nodes_of(found)}
-            headers = {"X-Version": str(version)}
-            if format == "newick":
-                return PlainTextResponse(found.to_newick(ids) if ids else ";", headers=headers)
-            return Response(csv_of(found, ids), media_type="text/csv", headers=headers)
+                return numpy_file(version, linkage)
+            return numpy_file(version, linkage=linkage, ids_json=np.frombuffer(Json(ids).body, np.uint8))
+        headers = {"X-Version": str(version)}
+        if format == "newick":
+            return PlainTextResponse(tree.to_newick(ids) if ids else ";", headers=headers)
+        return Response(csv_of(tree, ids), media_type="text/csv", headers=headers)
 
-        return await aside(find)
+    @routes.get("/node/{node}", **of_viewer)
+    def node(node: Node, version: Version = None) -> Any:
+        """A node: its size, keywords, exemplars, and the nodes around it."""
+        viewer.refresh()
+        return Json(viewer.node(node, None, None, version))
 
-    @routes.get("/node/{node}", tags=["tree"], responses={**NOT_THERE, **MOVED_ON}, response_class=Response)
-    async def node(node: Node, version: Version = None) -> dict[str, Any]:
-        """A node: its size, what stands out, exemplars, and what is around it."""
-        return await aside(_fresh(viewer, lambda: viewer.node(node, None, None, version)))  # type: ignore[return-value]
-
-    @routes.get("/node/{node}/members", tags=["tree"], responses={**NOT_THERE, **MOVED_ON}, response_class=Response)
-    async def members(
+    @routes.get("/node/{node}/members", **of_viewer)
+    def members(
         node: Node,
-        offset: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
+        offset: Annotated[int, Query(ge=0, le=MAX_INT)] = 0,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
         version: Version = None,
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Some of the points under a node, the most central first."""
-        ask = _fresh(viewer, lambda: viewer.members(node, offset, limit, "central", version))
-        return await aside(ask)  # type: ignore[return-value]
-
-    @routes.get("/search", tags=["tree"], responses={**NOT_THERE, **MOVED_ON}, response_class=Response)
-    async def search(
-        q: Annotated[str, Query(max_length=300)], limit: Annotated[int, Query(ge=1, le=100)] = 20
-    ) -> dict[str, Any]:
-        """Nodes and points by name, id or text."""
-        return await aside(_fresh(viewer, lambda: viewer.search(q, limit)))  # type: ignore[return-value]
-
-
-def _linkage(tree: Tree) -> npt.NDArray[np.float64]:
-    return tree.to_scipy() if tree.n_leaves > 1 else np.empty((0, 4))
-
-
-def _fresh(viewer: Viewer, ask: Callable[[], Any]) -> Callable[[], Any]:
-    def asked() -> Any:
         viewer.refresh()
-        return ask()
+        return Json(viewer.members(node, offset, limit, "central", version))
 
-    return asked
+    @routes.get("/search", **of_viewer)
+    def search(q: Annotated[str, Query(max_length=300)], limit: Annotated[int, Query(ge=1, le=100)] = 20) -> Any:
+        """Nodes and points by name, id or text."""
+        viewer.refresh()
+        return Json(viewer.search(q, limit))
 
 
 def nodes_of(tree: Tree) -> dict[str, list[Any]]:
-    """All nodes of a tree, by columns."""
+    """Return all nodes of a tree, by columns."""
     if not tree.n_leaves:
         return {name: [] for name in ("node", "parent", "left", "right", "size", "height")}
     nodes = np.concatenate([np.arange(tree.n_leaves), np.sort(tree.internal_nodes())])
@@ -385,29 +318,9 @@ def nodes_of(tree: Tree) -> dict[str, list[Any]]:
 
 
 def csv_of(tree: Tree, ids: list[Any]) -> str:
-    """All nodes of a tree as a table, leaves with their ids."""
+    """Return all nodes of a tree as a table, leaves with their ids."""
     columns, out = nodes_of(tree), io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*columns, "id"])
     writer.writerows(zip(*columns.values(), [*ids, *[""] * (len(columns["node"]) - len(ids))], strict=True))
     return out.getvalue()
-
-
-def few(ids: list[Any], most: int) -> list[Any]:
-    if len(ids) > most:
-        raise ValueError(f"ids must be at most {most:,}; got {len(ids):,}. Send them in parts")
-    return ids
-
-
-def points_body(model: Any) -> dict[str, Any]:
-    """The body of a route that takes points in several formats, for its description."""
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    kinds = {bodies.NPY: binary, bodies.NPZ: binary, bodies.ARROW: binary}
-    found = json_body(model)
-    found["requestBody"]["content"].update(kinds)
-    return found
-
-
-def json_body(model: Any) -> dict[str, Any]:
-    """The body of a route that reads it aside, for its description."""
-    return {"requestBody": {"required": True, "content": {bodies.JSON: {"schema": model.model_json_schema()}}}}

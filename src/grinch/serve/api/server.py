@@ -1,4 +1,4 @@
-"""A server for an application, on a socket: in the main thread until Ctrl-C, or in another until it is stopped."""
+"""The server of an application: in the main thread until Ctrl-C, or in another thread until it is stopped."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fastapi import FastAPI
 
 from grinch.serve.api import connection_limits
 
-# Seconds that answers on their way are waited for at the end: a change is made in any case, and its client should know.
-PATIENCE = 20
-# Seconds that a connection is kept on which nothing is asked.
-KEPT = 75
-LONGEST_ADDRESS = 2**17
-# Connections that may wait to be accepted, and those that are accepted at once: each takes a file to be refused, too.
+# Seconds to wait for pending answers at the end: a change is made in any case, and its client should know.
+SHUTDOWN_TIMEOUT = 20
+# Seconds until an idle connection is closed.
+KEEP_ALIVE = 75
+MAX_ADDRESS = 2**17
+# Connections that may wait to be accepted, and those accepted at once: each takes a file, even to be refused.
 BACKLOG, AT_ONCE = 1024, 16
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is any that is free."""
+    """Return a socket that listens; port 0 is any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol said: asyncio sends small answers at once only then, and otherwise each takes 40 ms.
+    # With an explicit protocol, or asyncio would not disable Nagle's algorithm, and each answer would take 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
@@ -51,7 +51,7 @@ def run(
     """Serve an application until Ctrl-C, SIGTERM, or until ``stop`` is set; ``ready`` is called once it accepts."""
     config = uvicorn.Config(
         app,
-        # Not the faster one, where it is installed: limits and times are kept here.
+        # Not the faster httptools, if it is installed: limits and timeouts are enforced in this one.
         http=connection_limits.protocol(app.state.max_connections),
         backlog=AT_ONCE,
         log_config=None,
@@ -60,9 +60,9 @@ def run(
         proxy_headers=False,
         lifespan="off",
         ws="none",
-        timeout_graceful_shutdown=PATIENCE,
-        timeout_keep_alive=KEPT,
-        h11_max_incomplete_event_size=LONGEST_ADDRESS,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT,
+        timeout_keep_alive=KEEP_ALIVE,
+        h11_max_incomplete_event_size=MAX_ADDRESS,
     )
     server = _Server(config, app, ready, stop)
     try:
@@ -86,7 +86,7 @@ class _Server(uvicorn.Server):
         for listening in sockets or ():
             listening.listen(BACKLOG)
         if self._ready is not None:
-            # Aside: to open a browser may take long.
+            # In a thread: opening a browser may take long.
             threading.Thread(target=self._ready, daemon=True).start()
 
     async def on_tick(self, counter: int) -> bool:
@@ -100,7 +100,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """To be ended is no error here: signals are not raised again, so that what is open is closed."""
+        """Handle signals without raising them again, so that open files are closed."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -13,16 +13,15 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from grinch.serve.api import bodies, models
-from grinch.serve.api.answers import COMMON, Json, ReadOnly, refusal
-from grinch.serve.api.read import few, given_ids, json_body, points_body
-from grinch.serve.api.service import Service
-from grinch.serve.backend import Shape, StoreDesk
-from grinch.serve.write_batcher import Call, Insert
+from grinch.serve.api.answers import COMMON, Json, ReadOnly
+from grinch.serve.api.read import answers
+from grinch.serve.api.service import RowFormat, Service
+from grinch.serve.write_batcher import Call, Insert, Writer
 from grinch.store import Store
 
 
 def router(service: Service) -> APIRouter:
-    """The routes that write; without a writer they say that nothing can be changed."""
+    """Return the routes that write; without a writer they answer that nothing can be changed."""
     routes = APIRouter(prefix="/v1", responses=COMMON)
     _add_points(routes, service)
     _add_clusters(routes, service)
@@ -30,128 +29,104 @@ def router(service: Service) -> APIRouter:
 
 
 def _add_points(routes: APIRouter, service: Service) -> None:
-    changed = {"responses": {200: {"model": models.Changed}}, "response_class": Response}
-
-    @routes.post(
-        "/insert",
-        tags=["points"],
-        responses={200: {"model": models.Inserted}},
-        response_class=Response,
-        openapi_extra=points_body(models.PointsGiven),
-    )
+    @routes.post("/insert", **answers(models.Inserted, "points", body=bodies.points_body(models.PointsGiven)))
     async def insert(request: Request) -> Any:
         """Insert points, all of them or none.
 
-        What small requests bring together is written together. A point that is there already under the same id, with
-        the same row, is passed over, so a request can be sent again when it is not known whether it arrived.
+        Small requests that wait together are written together. A point that is there already under the same id, with
+        the same row, is skipped, so a request can be sent again when it is not known whether it arrived.
         """
-        try:
-            writer = _writer(service)
-            points = await bodies.read(request, lambda body: _points(request, body, models.PointsGiven, service))
-            if not len(points.X):
-                return Json({"version": await run_in_threadpool(service.version), "ids": []})
-            rows = fitted(points, await _shape(service))
-            done = writer.submit(Insert(rows, points.ids, points.payload))
-            found = await asyncio.wrap_future(done)
-        except Exception as error:
-            return refusal(error)
-        return Json({"version": found.version, "ids": found.ids})
+        writer = _writer(service)
+        points = await bodies.read(request, lambda body: _points(request, body, models.PointsGiven, service))
+        if not len(points.X):
+            return Json({"version": await run_in_threadpool(service.version), "ids": []})
+        rows = as_stored(points, await _row_format(service))
+        inserted = await asyncio.wrap_future(writer.submit(Insert(rows, points.ids, points.payload)))
+        return Json({"version": inserted.version, "ids": inserted.ids})
 
-    @routes.post("/update", tags=["points"], openapi_extra=points_body(models.UpdateGiven), **changed)  # type: ignore[arg-type]
+    @routes.post("/update", **answers(models.Changed, "points", body=bodies.points_body(models.UpdateGiven)))
     async def update(request: Request) -> Any:
         """Give points other rows, another payload, or both; a point with another row is placed again."""
-        try:
-            _writer(service)
-            given = await bodies.read(request, lambda body: _points(request, body, models.UpdateGiven, service))
-            rows = None if given.X is None else fitted(given, await _shape(service))
-        except Exception as error:
-            return refusal(error)
+        _writer(service)
+        given = await bodies.read(request, lambda body: _points(request, body, models.UpdateGiven, service))
+        rows = None if given.X is None else as_stored(given, await _row_format(service))
         if given.ids is None:
-            return refusal(ValueError("ids must be given: which points are to be changed"))
+            raise ValueError("ids must be given: which points are to be changed")
         return await _make(service, lambda store: store.update(given.ids, rows, given.payload), 2 * len(given.ids))
 
-    @routes.post("/remove", tags=["points"], openapi_extra=json_body(models.IdsGiven), **changed)  # type: ignore[arg-type]
+    @routes.post("/remove", **answers(models.Changed, "points", body=bodies.json_body(models.IdsGiven)))
     async def remove(request: Request) -> Any:
-        """Remove points, all of them or none; ids that were removed before are passed over."""
-        try:
-            _writer(service)
-            ids = await given_ids(request, service)
-        except Exception as error:
-            return refusal(error)
+        """Remove points, all of them or none; ids that were removed before are skipped."""
+        _writer(service)
+        ids = await bodies.read_ids(request, service.settings)
         return await _make(service, lambda store: store.remove(ids), len(ids))
 
-    @routes.post("/refine", tags=["tree"], **changed)  # type: ignore[arg-type]
+    @routes.post("/refine", **answers(models.Changed, "tree"))
     async def refine(body: Annotated[models.RefineGiven, Body()]) -> Any:
-        """Improve the tree. This takes about as long as to insert all points again."""
+        """Improve the tree. This takes about as long as inserting all points again."""
         return await _make(service, lambda store: store.refine(body.passes))
 
 
 def _add_clusters(routes: APIRouter, service: Service) -> None:
-    changed = {"responses": {200: {"model": models.Changed}}, "response_class": Response, "tags": ["clusters"]}
+    changed = answers(models.Changed, "clusters")
 
-    @routes.post("/label", **changed)  # type: ignore[arg-type]
+    @routes.post("/label", **changed)
     async def label(body: Annotated[models.LabelGiven, Body()]) -> Any:
-        """Give a cluster a name that stays with its id; null takes it away."""
+        """Give a cluster a name that stays with its id; null removes it."""
         return await _make(service, lambda store: store.label(body.cluster, body.name, body.cut))
 
-    @routes.post("/cuts", **changed)  # type: ignore[arg-type]
+    @routes.post("/cuts", **changed)
     async def add_cut(body: Annotated[models.CutGiven, Body()]) -> Any:
-        """Follow another cut of the tree from now on."""
-        how = body.model_dump(exclude_none=True)
-        return await _make(service, lambda store: store.add_cut(**how))
+        """Track another cut of the tree from now on."""
+        return await _make(service, lambda store: store.add_cut(**body.model_dump(exclude_none=True)))
 
-    @routes.post("/cuts/drop", **changed)  # type: ignore[arg-type]
+    @routes.post("/cuts/drop", **changed)
     async def drop_cut(body: Annotated[models.CutNamed, Body()]) -> Any:
-        """Follow a cut no longer, and forget the names of its clusters."""
+        """Stop tracking a cut, and forget the names of its clusters."""
         return await _make(service, lambda store: store.drop_cut(body.name))
 
-    @routes.post("/recut", **changed)  # type: ignore[arg-type]
+    @routes.post("/recut", **changed)
     async def recut(body: Annotated[models.CutNamed, Body()]) -> Any:
         """Let an automatic cut choose its resolution again."""
         return await _make(service, lambda store: store.recut(body.name))
 
 
-def _writer(service: Service) -> Any:
+def _writer(service: Service) -> Writer:
     if service.writer is None:
         raise ReadOnly("the service is read-only: nothing can be changed")
     return service.writer
 
 
-async def _make(service: Service, change: Callable[[Store], int], points: int = 1) -> Response:
-    """Let the writer make a change, and say the version after it."""
-    try:
-        version = await asyncio.wrap_future(_writer(service).submit(Call(change, points)))
-    except Exception as error:
-        return refusal(error)
-    return Json({"version": version})
+async def _row_format(service: Service) -> RowFormat:
+    known = service.known_row_format
+    return await run_in_threadpool(service.row_format) if known is None else known
 
 
-async def _shape(service: Service) -> Shape:
-    desk = service.desk
-    assert isinstance(desk, StoreDesk)
-    return await run_in_threadpool(desk.shape) if desk.known is None else desk.known
+async def _make(service: Service, change: Callable[[Store], int], n_points: int = 1) -> Response:
+    """Let the writer make a change, and answer the version after it."""
+    return Json({"version": await asyncio.wrap_future(_writer(service).submit(Call(change, n_points)))})
 
 
 def _points(request: Request, body: bytes, model: Any, service: Service) -> bodies.Points:
-    """The points of a body, checked for themselves."""
+    """Return the points of a body, checked by themselves."""
     settings = service.settings
-    given = bodies.parser(bodies.media_type(request), model, settings)(body)
+    given = bodies.parser(request, model, settings)(body)
     if not isinstance(given, bodies.Points):
         X = None if given.X is None else bodies.matrix(given.X, settings)
         given = bodies.Points(X, given.ids, given.payload, is_text=True)  # type: ignore[arg-type]
-    n = len(given.X) if given.X is not None else len(few(given.ids or [], settings.max_rows))
+    n = len(given.X) if given.X is not None else len(bodies.check_count(given.ids or [], settings))
     return bodies.check_beside(given, n, settings)
 
 
-def fitted(points: bodies.Points, shape: Shape) -> npt.NDArray[Any]:
-    """Rows as the store keeps them; a ValueError if it cannot."""
+def as_stored(points: bodies.Points, row_format: RowFormat) -> npt.NDArray[Any]:
+    """Return rows in the format of the store; raises ValueError if they do not fit."""
     X = points.X
-    if shape.is_of_records:
+    if row_format.is_of_records:
         raise ValueError("the points of this store are no vectors; insert into it from Python")
-    if shape.width is not None and X.shape[1] != shape.width:
-        raise ValueError(f"X must have {shape.width} columns, as the points that are there; got {X.shape[1]}")
+    if row_format.n_features is not None and X.shape[1] != row_format.n_features:
+        raise ValueError(f"X must have {row_format.n_features} columns, as the points that are there; got {X.shape[1]}")
     # Numbers that come as text are not meant to sixteen digits.
-    dtype = np.dtype(shape.dtype or (np.float32 if points.is_text else X.dtype))
+    dtype = np.dtype(row_format.dtype or (np.float32 if points.is_text else X.dtype))
     if dtype == X.dtype:
         return X
     with np.errstate(over="ignore"):

@@ -1,14 +1,12 @@
-// Where answers come from when there is no server: from what the static export put into the page. The face is that of
-// grinch/remote; what the answers are is defined by grinch.serve.views.viewer, and a test compares the two.
+// Where answers come from when there is no server: from what the static export put into the page (grinch.serve.export),
+// computed there by the code of the server. The face is that of grinch/remote; a test compares the two.
+// Nodes are numbered in the order of the display: the larger child of v is v + 1, and the sizes alone are the tree.
 
-import { LocalCuts } from "grinch/localcuts";
-import { LocalRows, LocalWords } from "grinch/localpoints";
-import { LocalTree } from "grinch/localtree";
 import { unpack } from "grinch/unpack";
 
-const LEAST_PIXELS = 3, NAMED_PIXELS = 36, MOST_NAMES = 150, LISTED_CLUSTERS = 200;
+const MIN_PIXELS = 3, MIN_PIXELS_FOR_TITLE = 36, MAX_TITLES = 150, MAX_LISTED_CLUSTERS = 200, MAX_BLOCKS = 20_000, SHARE = 1 / 8;
 const MORE = 1, TOP = 2, POINT = 4, NAMED = 8, WITHIN = 16;
-const N_EXEMPLARS = 6, N_NEAREST = 6, N_LABELS = 12, SNIPPET = 160, LONGEST_TEXT = 2_000, NO_LABEL = 65_535;
+const N_LABELS = 12, SNIPPET = 160, MAX_TEXT = 2_000, MAX_TITLE = 120, MAX_PATH = 12, MAX_BY_KEYWORD = 5, MAX_COMPARED = 500;
 
 export const isStatic = true;
 
@@ -21,235 +19,281 @@ async function embedded() {
 }
 
 const { header: known, arrays } = await embedded();
-const { n } = known.about;
-const tree = new LocalTree(n, known.about.root, arrays.left, arrays.right);
-const labelsOfCuts = Object.fromEntries(known.cuts.map((name) => [name, arrays[`labels ${name}`]]));
-const cuts = new LocalCuts(tree, labelsOfCuts, arrays.splits);
-const rows = known.rows ? new LocalRows(tree, known.rows, arrays.rows) : null;
-const words = known.words ? new LocalWords(known.words, arrays.word_numbers, arrays.word_ends) : null;
-const codes = arrays.codes ?? null;
-const commonest = codes ? tree.commonest(codes, known.label_names.length) : null;
-const given = new Map(known.names);
-const arrival = runningSums((leaf) => arrays.arrival[leaf]);
-const freshBefore = new Map();
+const { n, version } = known.about, { size } = arrays, count = size.length;
+const given = new Map(known.names), cutsByName = new Map();
+if (known.about.map) known.about.map = { methods: known.map.methods, method: known.map.method };
 
-function runningSums(value) {
-  const sums = new Float64Array(n + 1);
-  for (let place = 0; place < n; place++) sums[place + 1] = sums[place] + value(tree.order[place]);
-  return sums;
+// The tree: by node its first place, its parent, and its number among those that are not single points.
+const start = new Int32Array(count), parent = new Int32Array(count).fill(-1), inner = new Int32Array(count), leafAt = new Int32Array(n);
+for (let v = 0, place = 0, inside = 0; v < count; v++) {
+  start[v] = place;
+  if (size[v] === 1) leafAt[place++] = v;
+  else [inner[v], parent[v + 1], parent[v + 2 * size[v + 1]]] = [inside++, v, v];
+}
+
+/** The larger child and the smaller one. */
+const sides = (v) => (size[v] > 1 ? [v + 1, v + 2 * size[v + 1]] : []);
+const arrival = sums((place) => arrays["points time"][place] / 65_534), freshBefore = new Map();
+const exemplars = ragged("exemplar"), keywordNumbers = ragged("keyword");
+const planes = arrays.nearest ?? [], steps = Int32Array.from({ length: planes.length / 4 }, (_, i) => planes[i] | (planes[i + planes.length / 4] << 8) | (planes[i + planes.length / 2] << 16) | (planes[i + 3 * planes.length / 4] << 24));
+
+function sums(value) {
+  const found = new Float64Array(n + 1);
+  for (let place = 0; place < n; place++) found[place + 1] = found[place] + value(place);
+  return found;
+}
+
+/** Lists of different lengths, one for each node of more than one point. */
+function ragged(name) {
+  const counts = arrays[`${name}_count`] ?? [], ends = new Uint32Array(counts.length + 1);
+  counts.forEach((length, i) => (ends[i + 1] = ends[i] + length));
+  return (v) => (size[v] > 1 && counts.length ? Array.from(arrays[name].subarray(ends[inner[v]], ends[inner[v] + 1])) : []);
 }
 
 /** How many points under a node came after a version. */
 function fresh(v, since) {
   if (since === null || since === undefined) return 0;
-  if (!freshBefore.has(since)) freshBefore.set(since, runningSums((leaf) => Number(arrays.arrived[leaf] > since)));
-  const before = freshBefore.get(since);
-  return before[tree.starts[v] + tree.sizes[v]] - before[tree.starts[v]];
+  if (!freshBefore.has(since)) freshBefore.set(since, sums((place) => Number(arrays.arrived?.[place] > since)));
+  return freshBefore.get(since)[start[v] + size[v]] - freshBefore.get(since)[start[v]];
 }
 
-const cutOf = (name) => cuts.get(!name || name === "auto" ? known.about.cut : name);
 const real = (value) => (Number.isFinite(value) ? value : null);
-const keywords = (v, most) => (words ? words.keywords(tree.starts[v], tree.starts[v] + tree.sizes[v], most) : []);
-
-function problem(message, status) {
-  return Object.assign(new Error(message), { status });
-}
+const places = (v) => Array.from({ length: size[v] }, (_, i) => start[v] + i);
+const keywords = (v, most) => keywordNumbers(v).slice(0, most).map((number) => known.words[number]);
+const problem = (message, status) => Object.assign(new Error(message), { status });
 
 function checked(v) {
-  if (!tree.has(v)) throw problem(`node ${v} is not in the tree`, 404);
+  if (!(v >= 0 && v < count)) throw problem(`node ${v} is not in the tree`, 404);
   return v;
+}
+
+// Cuts ------------------------------------------------------------------------------------------------------------------
+
+function cutOf(asked) {
+  const name = !asked || asked === "auto" ? known.about.cut : asked;
+  if (!cutsByName.has(name)) cutsByName.set(name, madeCut(name));
+  return cutsByName.get(name);
+}
+
+function madeCut(name) {
+  let node = arrays[`node ${name}`], cluster = arrays[`cluster ${name}`], slot = arrays[`slot ${name}`], title = known.cut_titles[name];
+  if (name.startsWith("k:")) {
+    const k = Number(name.slice(2)), { k_node, k_slot, k_first, k_last } = arrays;
+    const rows = Array.from(k_node.keys()).filter((i) => k_first[i] <= k && k <= k_last[i]).sort((a, b) => k_node[a] - k_node[b]);
+    [node, slot, cluster] = [Int32Array.from(rows, (i) => k_node[i]), Uint8Array.from(rows, (i) => k_slot[i]), Int32Array.from(rows.keys())];
+    title = `${rows.length.toLocaleString("en")} clusters`;
+  }
+  if (!node) throw problem(`There is no cut called ${name}`, 422);
+  const found = { name, title, node, cluster, slot, start: Int32Array.from(node, (v) => start[v]), size: Int32Array.from(node, (v) => size[v]) };
+  // By place, which cluster it is in.
+  found.at = new Int32Array(n).fill(-1);
+  node.forEach((v, i) => found.at.fill(i, start[v], start[v] + size[v]));
+  found.indexOf = new Map(Array.from(node, (v, i) => [v, i]));
+  return found;
+}
+
+/** Which cluster a node is wholly inside, -1 for none. */
+function over(cut, v) {
+  const i = cut.at[start[v]];
+  return i >= 0 && size[v] <= cut.size[i] - (start[v] - cut.start[i]) ? i : -1;
 }
 
 // Texts -----------------------------------------------------------------------------------------------------------------
 
-function textOf(leaf) {
-  const payload = known.payloads[leaf], found = typeof payload === "string" ? payload : field("text", payload);
-  return found === null || found === undefined ? null : String(found).slice(0, LONGEST_TEXT);
-}
-
-function field(what, payload) {
-  const name = known.fields[what];
-  return name !== null && payload !== null && typeof payload === "object" ? payload[name] : null;
+function textOf(place) {
+  const payload = known.payloads[place], isObject = payload !== null && typeof payload === "object";
+  const found = isObject ? payload[known.text] : typeof payload === "string" ? payload : null;
+  return found === null || found === undefined ? null : String(found).slice(0, MAX_TEXT);
 }
 
 function title(v, cut) {
-  if (given.has(v)) return given.get(v);
-  const i = cut?.isTop.has(v) ? cut.nodes.indexOf(v) : -1;
-  const ofCluster = i < 0 ? null : known.cluster_names[cut.name]?.[cut.clusters[i]];
-  if (ofCluster) return ofCluster;
-  if (tree.isLeaf(v)) return (textOf(v) || String(known.ids[v])).slice(0, 120);
-  const found = v === known.about.root ? [] : keywords(v, 4);
-  if (found.length) return found.join(", ");
-  const isMost = commonest && commonest.best[v] >= 0 && commonest.counts[v] >= tree.sizes[v] / 2;
-  return isMost ? known.label_names[commonest.best[v]] : `${tree.sizes[v].toLocaleString("en")} points`;
+  const ofCluster = cut && cut.indexOf.has(v) ? known.cluster_names[cut.name]?.[cut.cluster[cut.indexOf.get(v)]] : null;
+  if (given.has(v) || ofCluster) return given.get(v) ?? ofCluster;
+  if (size[v] === 1) return (textOf(start[v]) || String(known.ids[start[v]])).slice(0, MAX_TITLE);
+  const words = v ? keywords(v, 4) : [], isMost = arrays.label?.[v] >= 0 && arrays.label_count[v] >= size[v] / 2;
+  return words.join(", ") || (isMost ? known.label_names[arrays.label[v]] : `${size[v].toLocaleString("en")} points`);
 }
 
-const spot = (v) => ({ node: v, start: tree.starts[v], size: tree.sizes[v] });
-const crumb = (v, cut) => ({
-  ...spot(v), name: v === known.about.root && !given.has(v) ? "all points" : title(v, cut), height: real(arrays.height[v]),
-});
+const spot = (v) => ({ node: v, start: start[v], size: size[v] });
+const short = (v, cut) => ({ ...spot(v), title: title(v, cut) });
+const crumb = (v, cut) => ({ ...spot(v), name: v || given.has(v) ? title(v, cut) : "all points", height: real(arrays.height[v]) });
+
+function path(v, cut) {
+  let found = [v];
+  while (found[0] > 0) found.unshift(found[0] - arrays.up[found[0]]);
+  if (found.length > MAX_PATH) {
+    const all = found.reverse(), step = (all.length - 1) / (MAX_PATH - 1);
+    found = Array.from({ length: MAX_PATH }, (_, i) => all[Math.round(i * step)]).reverse();
+  }
+  return found.map((u) => crumb(u, cut));
+}
 
 // The whole -------------------------------------------------------------------------------------------------------------
 
 export const about = async () => known.about;
-export const layers = async () => ({ version: known.about.version, layers: known.layers });
+export const layers = async () => ({ version, layers: known.layers });
 export const versions = async () => ({ versions: known.versions });
 export const onVersion = () => () => {};
 export const imageUrl = (image) => image;
 export const name = async () => { throw problem("names cannot be kept in a page without a server", 422); };
 export const place = async () => { throw problem("points cannot be placed in a page without a server", 422); };
 
-export async function view({ x0 = 0, x1 = n, width = 1200, rows: maxRows = 24, cut, color = "cluster", since = null }) {
-  const header = { version: known.about.version, n, x0: 0, x1: 0, path: [], names: {}, rows: 0, since };
+/** The blocks of an icicle, parents first: the walk of grinch.tree.blocks, since any part can be asked for at any width. */
+function blocks(x0, x1, minSize, isTop, maxRows) {
+  const isSeen = (v) => start[v] < x1 && start[v] + size[v] > x0, found = { node: [], parent: [], row: [], split: [] };
+  let top = leafAt[x0];
+  while (start[top] > x0 || start[top] + size[top] < x1) top = parent[top];
+  let waiting = [[top, 0, -1]];
+  while (waiting.length && found.node.length < MAX_BLOCKS) {
+    const [node, row, above] = waiting.pop(), index = found.node.length, begin = waiting.length;
+    let v = node, rest = -1, split = -1;
+    while (size[v] > 1 && size[v] >= 2 * minSize) {
+      const [large, small] = sides(v);
+      if (size[small] >= minSize) {
+        if (isSeen(small) && waiting.length < MAX_BLOCKS) waiting.push([small, row + 1, index]);
+        [rest, split] = [large, v];
+        if (size[small] >= SHARE * size[v]) break;
+      }
+      if (isTop(large)) {
+        [rest, split] = [large, v];
+        break;
+      }
+      v = large;
+    }
+    if (rest >= 0 && isSeen(rest) && waiting.length < MAX_BLOCKS) waiting.push([rest, row + 1, index]);
+    if (row + 1 >= maxRows) [waiting, split] = [waiting.slice(0, begin), -1];
+    for (const [name, value] of Object.entries({ node, parent: above, row, split })) found[name].push(value);
+  }
+  return found;
+}
+
+export async function view({ x0 = 0, x1 = n, width = 1200, rows = 24, cut, color = "cluster", since = null }) {
+  const header = { version, n, x0: 0, x1: 0, path: [], names: {}, rows: 0, since };
   if (!n) return { header, arrays: {} };
   const begin = Math.min(Math.max(Math.floor(x0), 0), n - 1), end = Math.min(Math.max(Math.ceil(x1 ?? n), begin + 1), n);
-  const perPixel = ((x1 ?? n) - x0) / Math.min(Math.max(width, 1), 8_000), chosen = cutOf(cut);
-  const isKept = new Set([...chosen.isTop, ...given.keys()]);
-  const found = tree.blocks(begin, end, Math.ceil(LEAST_PIXELS * Math.max(perPixel, 0)), isKept, Math.min(Math.max(maxRows, 1), 64));
-  const clusters = found.node.map((v) => cuts.over(chosen, v));
-  const wide = found.node.filter((v) => tree.sizes[v] >= NAMED_PIXELS * perPixel);
-  wide.sort((a, b) => tree.sizes[b] - tree.sizes[a]);
+  const perPixel = Math.max((x1 ?? n) - x0, 0) / Math.min(Math.max(width, 1), 8_000), chosen = cutOf(cut);
+  const isTop = (v) => chosen.indexOf.has(v) || given.has(v), minSize = Math.max(Math.ceil(MIN_PIXELS * perPixel), 1);
+  const { node, parent, row, split } = blocks(begin, end, minSize, isTop, Math.min(Math.max(rows, 1), 64));
+  const wide = node.filter((v) => size[v] >= MIN_PIXELS_FOR_TITLE * perPixel).sort((a, b) => size[b] - size[a]).slice(0, MAX_TITLES);
+  const isOfLabels = arrays.label && (color === "label" || color === "purity");
+  const colorOf = (v) => (isOfLabels ? arrays.label[v] : over(chosen, v) < 0 ? -1 : chosen.slot[over(chosen, v)]);
+  const valueOf = (v) => {
+    if (isOfLabels) return arrays.label_count[v] / size[v];
+    if (color === "time") return (arrival[start[v] + size[v]] - arrival[start[v]]) / size[v];
+    return color === "fresh" ? fresh(v, since ?? 0) / size[v] : 1;
+  };
+  const flagsOf = (v, i) => (size[v] > 1 && split[i] < 0 ? MORE : 0) | (chosen.indexOf.has(v) ? TOP : 0) | (size[v] === 1 ? POINT : 0)
+    | (given.has(v) ? NAMED : 0) | (over(chosen, v) >= 0 ? WITHIN : 0);
   return {
-    header: {
-      ...header, x0: begin, x1: end, path: tree.path(found.node[0]).map((v) => crumb(v, chosen)),
-      names: Object.fromEntries(wide.slice(0, MOST_NAMES).map((v) => [v, title(v, chosen)])), rows: Math.max(...found.row) + 1,
-    },
+    header: { ...header, x0: begin, x1: end, path: path(node[0], chosen), names: Object.fromEntries(wide.map((v) => [v, title(v, chosen)])), rows: Math.max(...row) + 1 },
     arrays: {
-      node: Int32Array.from(found.node), parent: Int32Array.from(found.parent), row: Uint16Array.from(found.row), split: Int32Array.from(found.end),
-      start: Int32Array.from(found.node, (v) => tree.starts[v]), size: Int32Array.from(found.node, (v) => tree.sizes[v]),
-      color: Int32Array.from(found.node, (v, i) => colorOf(v, clusters[i], chosen, color)), value: Float32Array.from(found.node, (v) => valueOf(v, color, since)),
-      height: Float32Array.from(found.node, (v) => arrays.height[v]), fresh: Int32Array.from(found.node, (v) => fresh(v, since)),
-      flags: Uint8Array.from(found.node, (v, i) => flagsOf(v, found.end[i], clusters[i], chosen)),
+      node: Int32Array.from(node), parent: Int32Array.from(parent), row: Uint16Array.from(row), split: Int32Array.from(split),
+      start: Int32Array.from(node, (v) => start[v]), size: Int32Array.from(node, (v) => size[v]), color: Int32Array.from(node, colorOf), value: Float32Array.from(node, valueOf),
+      height: Float32Array.from(node, (v) => arrays.height[v]), fresh: Int32Array.from(node, (v) => fresh(v, since)), flags: Uint8Array.from(node, flagsOf),
     },
   };
-}
-
-function colorOf(v, cluster, cut, color) {
-  if (commonest && (color === "label" || color === "purity")) return commonest.best[v];
-  return cluster < 0 ? -1 : cut.slots[cluster];
-}
-
-function valueOf(v, color, since) {
-  const start = tree.starts[v], size = tree.sizes[v];
-  if (commonest && (color === "label" || color === "purity")) return commonest.counts[v] / size;
-  if (color === "time") return (arrival[start + size] - arrival[start]) / size;
-  return color === "fresh" ? fresh(v, since ?? 0) / size : 1;
-}
-
-function flagsOf(v, end, cluster, cut) {
-  const isPoint = tree.isLeaf(v);
-  return (!isPoint && end < 0 ? MORE : 0) | (cut.isTop.has(v) ? TOP : 0) | (isPoint ? POINT : 0) | (given.has(v) ? NAMED : 0) | (cluster >= 0 ? WITHIN : 0);
 }
 
 export async function cut({ cut }) {
-  const header = { version: known.about.version, cut, title: "", clusters: 0, list: [] };
-  if (!n) return { header, arrays: {} };
-  const found = cutOf(cut), { starts, sizes, nodes, clusters, slots } = found;
-  const largest = Array.from(nodes.keys()).sort((a, b) => sizes[b] - sizes[a] || a - b).slice(0, LISTED_CLUSTERS);
-  const list = largest.map((i) => ({
-    cluster: clusters[i], ...spot(nodes[i]), slot: slots[i], name: title(nodes[i], found), keywords: keywords(nodes[i], 5),
-  }));
-  const ofCut = found.name.startsWith("k:") ? `${nodes.length.toLocaleString("en")} clusters` : found.name.slice(4);
-  const called = found.name.startsWith("layer:") ? `layer ${Number(found.name.slice(6)) + 1}` : ofCut;
-  return {
-    header: { ...header, cut: found.name, title: called, clusters: nodes.length, list },
-    arrays: { start: starts, size: sizes, node: nodes, cluster: clusters, slot: slots },
-  };
+  if (!n) return { header: { version, cut, title: "", clusters: 0, list: [] }, arrays: {} };
+  const { at, indexOf, name, title: called, ...found } = cutOf(cut), { node } = found;
+  const largest = Array.from(node.keys()).sort((a, b) => found.size[b] - found.size[a] || a - b).slice(0, MAX_LISTED_CLUSTERS);
+  const list = largest.map((i) => ({ cluster: found.cluster[i], ...spot(node[i]), slot: found.slot[i], name: title(node[i], cutOf(cut)), keywords: keywords(node[i], 5) }));
+  return { header: { version, cut: name, title: called, clusters: node.length, list }, arrays: found };
 }
 
 // Nodes and points ------------------------------------------------------------------------------------------------------
 
-function listed(leaves) {
-  return leaves.map((leaf) => ({
-    leaf, x: tree.place[leaf], id: known.ids[leaf], text: textOf(leaf), image: known.images[leaf] ?? null,
-    payload: known.payloads[leaf], time: arrays.times ? real(arrays.times[leaf]) : null,
-    label: codes && codes[leaf] >= 0 ? known.label_names[codes[leaf]] : null,
-  }));
-}
+/** A point is known by its node; `leaf` is that of the page, whatever it is on a server. */
+const listed = (found) => found.map((place) => ({
+  leaf: leafAt[place], x: place, id: known.ids[place], text: textOf(place), image: known.images[place] ?? null, payload: known.payloads[place],
+  time: arrays.times ? real(arrays.times[place]) : null, label: known.label_names[arrays["points label"]?.[place]] ?? null,
+}));
 
-const central = (v) => (rows ? rows.central(v) : Array.from(tree.leaves(v)).slice(0, 200));
-
-/** The two sides of the first split that leaves more than a few points on both, or of the node itself. */
-function parts(v) {
-  if (tree.isLeaf(v)) return [];
-  for (let u = v; !tree.isLeaf(u);) {
-    const [big, small] = tree.sides(u);
-    if (tree.sizes[small] >= 0.05 * tree.sizes[v] || tree.sizes[u] < 0.8 * tree.sizes[v]) return [big, small];
-    u = big;
-  }
-  return tree.sides(v);
+function central(v) {
+  return size[v] > 1 && arrays.exemplar ? exemplars(v).map((offset) => start[v] + offset) : places(v).slice(0, 6);
 }
 
 function persistence(v) {
-  const above = tree.parents[v];
-  if (above < 0) return null;
-  const from = arrays.height[v], to = arrays.height[above], top = arrays.height[known.about.root];
-  return [from, to, top].every(Number.isFinite) ? { from, to, share: top > 0 ? (to - from) / top : 0 } : null;
+  const [from, to, top] = [v, parent[v], 0].map((u) => arrays.height[u]);
+  return v && [from, to, top].every(Number.isFinite) ? { from, to, share: top > 0 ? (to - from) / top : 0 } : null;
 }
 
 function labelCounts(v) {
+  const counts = new Map(), codes = arrays["points label"];
   if (!codes) return null;
-  const counts = new Map();
-  for (const leaf of tree.leaves(v)) if (codes[leaf] >= 0) counts.set(codes[leaf], (counts.get(codes[leaf]) ?? 0) + 1);
+  for (const place of places(v)) if (codes[place] in known.label_names) counts.set(codes[place], (counts.get(codes[place]) ?? 0) + 1);
   const best = [...counts].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, N_LABELS);
   return best.map(([code, count]) => ({ name: known.label_names[code], count }));
 }
 
+function columns(v) {
+  if (!known.columns || v === 0) return [];
+  const { names, mean, deviation, count: most } = known.columns, found = Array.from({ length: most }, (_, i) => most * v + i);
+  const named = found.map((i) => [arrays.column[i], (arrays.column_z[i] - 128) / 10]).filter(([, z]) => Math.abs(z) > 0.05);
+  return named.map(([j, z]) => ({ name: names[j], mean: mean[j] + z * deviation[j], all: mean[j], z }));
+}
+
+function nearest(v, cut) {
+  if (!known.nearest || v === 0) return [];
+  const { low, step, count: most } = known.nearest, found = Array.from({ length: most }, (_, i) => most * v + i);
+  return found.filter((i) => steps[i]).map((i) => ({ ...short(v + steps[i], cut), similarity: low + step * arrays.likeness[i] }));
+}
+
 function timesOf(v) {
-  const own = arrays.times ? Array.from(tree.leaves(v), (leaf) => arrays.times[leaf]).filter(Number.isFinite) : [];
+  const own = arrays.times ? Array.from(arrays.times.subarray(start[v], start[v] + size[v])).filter(Number.isFinite) : [];
   return own.length ? { first: own.reduce((a, b) => Math.min(a, b)), last: own.reduce((a, b) => Math.max(a, b)) } : null;
 }
 
 export async function node(v, { cut, since = null } = {}) {
-  const chosen = cutOf(cut), i = cuts.over(chosen, checked(v)), ends = central(v);
-  const short = (u) => ({ ...spot(u), title: title(u, chosen) });
+  const chosen = cutOf(cut), i = over(chosen, checked(v));
   return {
-    version: known.about.version, ...spot(v), height: real(arrays.height[v]), score: real(arrays.score[v]), persistence: persistence(v),
-    name: given.get(v) ?? null, title: title(v, chosen), keywords: keywords(v, 8), columns: rows ? rows.standOut(v, 6) : [],
-    labels: labelCounts(v), exemplars: listed(ends.slice(0, N_EXEMPLARS)), path: tree.path(v).map((u) => crumb(u, chosen)),
-    children: parts(v).map(short), nearest: rows ? rows.nearest(v, N_NEAREST).map((found) => ({ ...short(found.node), similarity: found.similarity })) : [],
-    cluster: i < 0 ? null : { cluster: chosen.clusters[i], name: title(chosen.nodes[i], chosen), node: chosen.nodes[i], size: chosen.sizes[i] },
-    fresh: fresh(v, since), times: timesOf(v),
+    version, ...spot(v), height: real(arrays.height[v]), score: real(arrays.score[v]), persistence: persistence(v), name: given.get(v) ?? null,
+    title: title(v, chosen), keywords: keywords(v, 8), columns: columns(v), labels: labelCounts(v), exemplars: listed(central(v)), path: path(v, chosen),
+    children: sides(v + arrays.split[v]).map((u) => short(u, chosen)), nearest: nearest(v, chosen), fresh: fresh(v, since), times: timesOf(v),
+    cluster: i < 0 ? null : { cluster: chosen.cluster[i], name: title(chosen.node[i], chosen), node: chosen.node[i], size: chosen.size[i] },
   };
 }
 
 export async function members(v, { offset = 0, limit = 50, order = "central" } = {}) {
-  let leaves = Array.from(tree.leaves(checked(v)));
-  if (order === "central") {
-    const first = central(v), isFirst = new Set(first);
-    leaves = [...first, ...leaves.filter((leaf) => !isFirst.has(leaf))];
-  } else {
-    leaves.sort((a, b) => (order === "newest" ? b - a : a - b));
-  }
-  return { version: known.about.version, total: tree.sizes[v], members: listed(leaves.slice(offset, offset + limit)) };
+  let found = places(checked(v));
+  const sign = order === "newest" ? -1 : 1, first = central(v);
+  if (order === "central") found = [...first, ...found.filter((place) => !first.includes(place))];
+  else found.sort((a, b) => sign * (arrays.leaf[a] - arrays.leaf[b]));
+  return { version, total: size[v], members: listed(found.slice(offset, offset + limit)) };
 }
 
-export async function locate(id, size = 1) {
-  const leaf = known.ids.findIndex((own) => String(own) === String(id));
-  if (leaf < 0) throw problem(`id ${id} is not there`, 404);
-  return { version: known.about.version, ...spot(tree.ancestorOfSize(leaf, size)) };
+export async function locate(id, wanted = 1) {
+  const at = known.ids.findIndex((own) => String(own) === String(id));
+  if (at < 0) throw problem(`id ${id} is not there`, 404);
+  let v = leafAt[at];
+  while (parent[v] >= 0 && Math.abs(size[parent[v]] - wanted) <= Math.abs(size[v] - wanted)) v = parent[v];
+  return { version, ...spot(v) };
 }
 
 export async function search(q, { limit = 20 } = {}) {
-  const wanted = q.trim().toLowerCase(), hits = [];
-  if (!wanted || !n) return { version: known.about.version, hits, complete: true };
+  const wanted = q.trim().toLowerCase(), hits = [], isIn = (text) => String(text).toLowerCase().includes(wanted);
+  if (!wanted || !n) return { version, hits, complete: true };
   const chosen = cutOf(null), hit = (kind, title, snippet, v, leaf = null) => hits.push({ kind, title, snippet, ...spot(v), leaf });
-  for (const [v, own] of given) if (own.toLowerCase().includes(wanted)) hit("name", own, "", v);
+  for (const [v, own] of given) if (isIn(own)) hit("name", own, "", v);
   const number = /^(?:cluster\s*|#)(\d+)$/.exec(wanted)?.[1], names = known.cluster_names[chosen.name] ?? {};
-  chosen.nodes.forEach((v, i) => {
-    const own = names[chosen.clusters[i]] ?? "";
-    if (String(chosen.clusters[i]) === number || (own && own.toLowerCase().includes(wanted))) hit("cluster", own || `cluster ${number}`, title(v, chosen), v);
+  chosen.node.forEach((v, i) => {
+    const own = names[chosen.cluster[i]] ?? "";
+    if (String(chosen.cluster[i]) === number || (own && isIn(own))) hit("cluster", own || `cluster ${number}`, title(v, chosen), v);
   });
-  const tops = Array.from(chosen.nodes).sort((a, b) => tree.sizes[b] - tree.sizes[a]).slice(0, 500);
-  if (words?.words.includes(wanted)) for (const v of tops.filter((v) => keywords(v, 5).includes(wanted)).slice(0, 5)) hit("keyword", title(v, chosen), keywords(v, 5).join(", "), v);
-  for (let leaf = 0; leaf < n && hits.length < limit; leaf++) {
-    const payload = known.payloads[leaf], values = payload !== null && typeof payload === "object" ? Object.values(payload) : [payload ?? ""];
-    const where = values.map((value) => (typeof value === "object" ? JSON.stringify(value) : String(value))).find((value) => value.toLowerCase().includes(wanted));
-    const isId = String(known.ids[leaf]).toLowerCase() === wanted;
-    if (where === undefined && !String(known.ids[leaf]).toLowerCase().includes(wanted)) continue;
-    hit(isId ? "id" : "text", (textOf(leaf) || String(known.ids[leaf])).slice(0, SNIPPET), around(where ?? "", wanted), leaf, leaf);
+  const largest = Array.from(chosen.node).sort((a, b) => size[b] - size[a]).slice(0, MAX_COMPARED).filter((v) => keywords(v, 5).includes(wanted));
+  for (const v of largest.slice(0, MAX_BY_KEYWORD)) hit("keyword", title(v, chosen), keywords(v, 5).join(", "), v);
+  // As they came, so that the first ones are those of a server.
+  const byArrival = Array.from(arrays.leaf.keys()).sort((a, b) => arrays.leaf[a] - arrays.leaf[b]);
+  for (const place of byArrival) {
+    if (hits.length >= limit) break;
+    const payload = known.payloads[place], id = String(known.ids[place]);
+    const values = payload !== null && typeof payload === "object" ? Object.values(payload) : [payload ?? ""];
+    const where = values.map((value) => (typeof value === "object" ? JSON.stringify(value) : String(value))).find(isIn);
+    if (where === undefined && !isIn(id)) continue;
+    hit(id.toLowerCase() === wanted ? "id" : "text", (textOf(place) || id).slice(0, SNIPPET), around(where ?? "", wanted), leafAt[place], leafAt[place]);
   }
-  return { version: known.about.version, hits: hits.slice(0, limit), complete: hits.length < limit };
+  return { version, hits: hits.slice(0, limit), complete: hits.length < limit };
 }
 
 /** The part of a text where a word is. */
@@ -262,21 +306,17 @@ function around(text, wanted) {
 
 export async function changes({ since = 0, day = null } = {}) {
   const begin = day ? new Date(`${day.slice(0, 10)}T00:00:00`).getTime() / 1000 : null;
-  const last = begin === null ? since ?? 0 : Math.max(0, ...known.versions.filter(({ time }) => time < begin).map(({ version }) => version));
-  // What became of clusters since is known for some versions: the last of them that is not later.
+  const last = begin === null ? since ?? 0 : Math.max(0, ...known.versions.filter(({ time }) => time < begin).map(({ version: at }) => at));
+  // Changes are known since some versions: the last of them that is not later.
   return known.changes.findLast((found) => found.since <= last) ?? known.changes[0];
 }
 
 export async function map() {
-  const header = { version: known.about.version, method: known.about.map.method, n, aspect: known.aspect };
-  return { header, arrays: { x: arrays.map_x, y: arrays.map_y } };
+  const { method, aspect } = known.map;
+  return { header: { version, method, n, aspect }, arrays: { x: arrays.map_x, y: arrays.map_y } };
 }
 
 export async function points({ what, since = null }) {
-  const value = new Uint16Array(n), of = {
-    label: (leaf) => (codes && codes[leaf] >= 0 && codes[leaf] < NO_LABEL ? codes[leaf] : NO_LABEL),
-    time: (leaf) => Math.round(arrays.arrival[leaf] * 65_534), fresh: (leaf) => Number(arrays.arrived[leaf] > (since ?? 0)),
-  }[what];
-  for (let place = 0; place < n; place++) value[place] = of(tree.order[place]);
-  return { header: { version: known.about.version, what, n }, arrays: { value } };
+  const isFresh = () => Uint16Array.from({ length: n }, (_, place) => Number(arrays.arrived?.[place] > (since ?? 0)));
+  return { header: { version, what, n }, arrays: { value: what === "fresh" ? isFresh() : arrays[`points ${what}`] } };
 }

@@ -1,4 +1,4 @@
-// Numbers on their way from the server: a header in JSON, and arrays as they are in memory (grinch.serve.views.arrays).
+// Numbers on their way from the server: a header in JSON, and arrays as they are in memory (grinch.serve.views.icicle).
 
 /** @typedef {{header: any, arrays: Record<string, any>}} Message */
 

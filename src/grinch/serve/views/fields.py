@@ -1,4 +1,4 @@
-"""What is what in the payload of points: which field is the text, the image, the label, and the place on a map."""
+"""The fields of a payload: text, image, label, and coordinates on a map."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".avif", ".bm
 IMAGE_NAMES = ("image", "img", "thumbnail", "picture", "photo", "image_url")
 LABEL_NAMES = ("label", "class", "category", "target", "y")
 TEXT_NAMES = ("text", "title", "name", "content", "body", "sentence", "description", "abstract", "headline")
-# A text in a list is cut off here; the whole of it is in the payload.
-LONGEST_TEXT = 2_000
-# What is nested more deeply in a payload is not shown.
-DEEPEST = 50
+# Characters of a text in a list; the whole text is in the payload.
+MAX_TEXT = 2_000
+# Values that are nested more deeply in a payload are not shown.
+MAX_DEPTH = 50
 
 
 @dataclass(frozen=True)
 class Fields:
-    """The fields of a payload by what they are for, None where there is none; or the payload is a text itself.
+    """The fields of a payload by their purpose, None for none; ``is_text`` if the payload is a text itself.
 
-    >>> Fields.found_in([{"title": "Rain", "topic": 3, "picture": "a.png"}, {"title": "Snow", "topic": 4}])
+    >>> Fields.detect([{"title": "Rain", "topic": 3, "picture": "a.png"}, {"title": "Snow", "topic": 4}])
     Fields(text='title', image='picture', label=None, x=None, y=None, is_text=False)
     """
 
@@ -35,12 +35,12 @@ class Fields:
 
     @property
     def has_text(self) -> bool:
-        """Whether points have something that people read."""
+        """Whether points have a text."""
         return self.is_text or self.text is not None
 
     @classmethod
-    def found_in(cls, payloads: Sequence[Any], **given: str | None) -> Fields:
-        """Those that the user named, and for the rest what some payloads look like."""
+    def detect(cls, payloads: Sequence[Any], **given: str | None) -> Fields:
+        """Return the fields that the user named, and for the rest those that some payloads suggest."""
         rows = [row for row in payloads if isinstance(row, Mapping)]
         named = {what: name for what, name in given.items() if name is not None}
         known = {str(name): None for row in rows for name in row if name not in named.values()}
@@ -55,9 +55,9 @@ class Fields:
         return cls(**{"text": usual or longest, "image": image, "label": label, **named}, is_text=is_text)
 
     def text_of(self, payload: Any) -> str | None:
-        """What of a payload people read."""
+        """Return the text of a payload."""
         found = payload if isinstance(payload, str) else self._field(self.text, payload)
-        return None if found is None else str(found)[:LONGEST_TEXT]
+        return None if found is None else str(found)[:MAX_TEXT]
 
     def image_of(self, payload: Any) -> str | None:
         """Return the file or the https address of an image; None for other addresses, which are never fetched."""
@@ -75,7 +75,7 @@ class Fields:
 
 
 def is_address(image: str) -> bool:
-    """Return whether an image is fetched from where it says, not read from a file."""
+    """Return whether an image is an address to be fetched, not a file."""
     return image.lower().startswith("https://")
 
 
@@ -89,7 +89,7 @@ def check_named(payloads: Sequence[Any], **given: str | None) -> None:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A payload as JSON can hold it: what it cannot, as text, and nothing below ``DEEPEST``.
+    """Return a payload as JSON can hold it: other values as text, and nothing below ``MAX_DEPTH``.
 
     >>> plain({"day": np.float32(2.5), 3: (1, float("nan")), "kind": b"x"})
     {'day': 2.5, '3': [1, None], 'kind': "b'x'"}
@@ -98,7 +98,7 @@ def plain(value: Any, depth: int = 0) -> Any:
         return value
     if isinstance(value, float):
         return value if np.isfinite(value) else None
-    if depth >= DEEPEST:
+    if depth >= MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
         return {str(name): plain(entry, depth + 1) for name, entry in value.items()}
@@ -110,12 +110,12 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def _is_readable(values: list[str]) -> bool:
-    """Whether most values are texts, and no numbers such as those of clusters."""
+    """Return whether most values are texts, not numbers such as those of clusters."""
     return sum(any(letter.isalpha() for letter in value) for value in values) > len(values) / 2
 
 
 def _is_class(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the values of a field come again and again, as those of a class do and coordinates do not."""
+    """Return whether the values of a field repeat, as classes do and coordinates do not."""
     values = [str(row[name]) for row in rows if row.get(name) is not None]
     return len(set(values)) <= max(len(values) / 2, 12)
 

@@ -1,78 +1,124 @@
-"""The icicle: the blocks that are in view, and the clusters of a cut, on their way to the page."""
+"""The icicle: the blocks in view, the clusters of a cut and the titles of nodes, packed for the page.
+
+A message is a JSON header and arrays in their binary form. Its first four bytes are the length of the header; header
+and arrays are each padded to a multiple of eight bytes.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from grinch._types import Ids
-from grinch.serve.views.arrays import pack_arrays
 from grinch.serve.views.scene import Cut, Scene
 
 if TYPE_CHECKING:
     from grinch.serve.views.viewer import Viewer
 
-# A split counts if its smaller side is at least this wide on the screen.
-LEAST_PIXELS = 3.0
-# Blocks narrower than this have no room for a name.
-NAMED_PIXELS = 36.0
-MOST_NAMES = 150
-MOST_ROWS, MOST_PIXELS = 64, 8_000
-LISTED_CLUSTERS = 200
+MEDIA_TYPE = "application/x-grinch-arrays"
+DTYPES = {"u1", "u2", "u4", "i4", "f4", "f8"}
+
+# A split is shown if its smaller side is at least this wide on the screen.
+MIN_PIXELS = 3.0
+# Narrower blocks have no room for a title.
+MIN_PIXELS_FOR_TITLE = 36.0
+MAX_TITLES = 150
+MAX_ROWS, MAX_PIXELS = 64, 8_000
+MAX_LISTED_CLUSTERS = 200
+MAX_TITLE = 120
+N_TITLE_WORDS = 4
 
 # Flags of a block.
 MORE, TOP, POINT, NAMED, WITHIN = 1, 2, 4, 8, 16
 
 
+def pack_arrays(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> bytes:
+    """Return a message of a header and some arrays.
+
+    >>> message = pack_arrays({"version": 3}, {"size": np.array([5, 7], np.int32)})
+    >>> unpack_arrays(message)[0]["version"], unpack_arrays(message)[1]["size"].tolist()
+    (3, [5, 7])
+    """
+    listed = [[name, array.dtype.str[1:], len(array)] for name, array in arrays.items()]
+    assert all(dtype in DTYPES for _, dtype, _ in listed), listed
+    text = json.dumps({**header, "arrays": listed}, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+    text += b" " * (-(4 + len(text)) % 8)
+    parts = [np.uint32(len(text)).astype("<u4").tobytes(), text]
+    for array in arrays.values():
+        content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        parts += [content, b"\0" * (-len(content) % 8)]
+    return b"".join(parts)
+
+
+def unpack_arrays(message: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return the header and the arrays of a message."""
+    length = int(np.frombuffer(message, "<u4", 1)[0])
+    header: dict[str, Any] = json.loads(message[4 : 4 + length])
+    arrays, at = {}, 4 + length
+    for name, dtype, count in header["arrays"]:
+        arrays[name] = np.frombuffer(message, f"<{dtype}", count, at)
+        at += -(-arrays[name].nbytes // 8) * 8
+    return header, arrays
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+# Blocks -----------------------------------------------------------------------------------------------------------
+
+
 def view(
     viewer: Viewer,
     scene: Scene,
-    x0: float = 0.0,
-    x1: float | None = None,
-    width: float = 1200.0,
-    rows: int = 24,
-    cut: str | None = None,
-    color: str = "cluster",
-    since: int | None = None,
+    x0: float,
+    x1: float | None,
+    width: float,
+    rows: int,
+    cut: str | None,
+    color: str,
+    since: int | None,
 ) -> bytes:
-    """The blocks between two places, as they are seen at a width in pixels."""
+    """Return the blocks between two places for a width in pixels."""
     if not scene.n:
         return pack_arrays({"version": scene.version, "n": 0, "x0": 0, "x1": 0, "path": [], "names": {}, "rows": 0}, {})
+    stop = scene.n if x1 is None else x1
     begin = int(np.clip(np.floor(x0), 0, scene.n - 1))
-    end = int(np.clip(np.ceil(scene.n if x1 is None else x1), begin + 1, scene.n))
-    pixels = float(np.clip(width, 1, MOST_PIXELS))
-    per_pixel = ((scene.n if x1 is None else x1) - x0) / pixels
-    chosen = viewer.cut_of(scene, cut)
-    given = viewer.names.at(scene)
-    least = int(np.ceil(LEAST_PIXELS * max(per_pixel, 0)))
-    found = scene.blocks(begin, end, least, chosen, int(np.clip(rows, 1, MOST_ROWS)), given)
-    nodes = found.nodes
+    end = int(np.clip(np.ceil(stop), begin + 1, scene.n))
+    per_pixel = max(stop - x0, 0) / float(np.clip(width, 1, MAX_PIXELS))
+    chosen, names = viewer.cut_of(scene, cut), scene.names
+    min_size = int(np.ceil(MIN_PIXELS * per_pixel))
+    shown = scene.blocks(begin, end, min_size, chosen, int(np.clip(rows, 1, MAX_ROWS)), names)
+    nodes, sizes = shown.nodes, scene.sizes[shown.nodes]
     clusters = scene.clusters_of(nodes, chosen)
     colors, values = _colors(viewer, scene, nodes, clusters, chosen, color, since)
-    titles = _titles(viewer, scene, found.nodes, clusters, chosen, per_pixel)
-    flags = np.where((scene.sizes[nodes] > 1) & (found.ends < 0), MORE, 0)
-    flags |= np.where(np.isin(nodes, chosen.nodes), TOP, 0) | np.where(scene.sizes[nodes] == 1, POINT, 0)
-    flags |= np.where(clusters >= 0, WITHIN, 0) | np.where(np.isin(nodes, list(given)), NAMED, 0)
-    first = int(nodes[0])
+    flags = np.where((sizes > 1) & (shown.ends < 0), MORE, 0)
+    flags |= np.where(np.isin(nodes, chosen.nodes), TOP, 0) | np.where(sizes == 1, POINT, 0)
+    flags |= np.where(clusters >= 0, WITHIN, 0) | np.where(np.isin(nodes, list(names)), NAMED, 0)
+    wide = np.flatnonzero(sizes >= MIN_PIXELS_FOR_TITLE * per_pixel)
+    wide = wide[np.argsort(-sizes[wide], kind="stable")][:MAX_TITLES]
     header = {
         "version": scene.version,
         "n": scene.n,
         "x0": begin,
         "x1": end,
-        "path": [viewer.crumb(scene, v, chosen) for v in scene.path(first)],
-        "names": titles,
-        "rows": int(found.rows.max()) + 1,
+        "path": [crumb(viewer, scene, v, chosen) for v in scene.path(int(nodes[0]))],
+        "names": {str(v): title(viewer, scene, v, chosen) for v in nodes[wide].tolist()},
+        "rows": int(shown.rows.max()) + 1,
         "since": since,
     }
     arrays: dict[str, npt.NDArray[Any]] = {
         "node": nodes,
-        "parent": found.parents,
-        "row": found.rows.astype(np.uint16),
+        "parent": shown.parents,
+        "row": shown.rows.astype(np.uint16),
         "start": scene.starts[nodes],
-        "size": scene.sizes[nodes],
-        "split": found.ends,
+        "size": sizes,
+        "split": shown.ends,
         "color": colors.astype(np.int32),
         "value": values.astype(np.float32),
         "height": scene.heights[nodes].astype(np.float32),
@@ -85,8 +131,7 @@ def view(
 def _colors(
     viewer: Viewer, scene: Scene, nodes: Ids, clusters: npt.NDArray[Any], cut: Cut, color: str, since: int | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    slots = np.append(cut.slots.astype(np.int32), -1)[clusters]
-    sizes = scene.sizes[nodes]
+    slots, sizes = np.append(cut.slots.astype(np.int32), -1)[clusters], scene.sizes[nodes]
     if color in ("label", "purity") and scene.codes is not None:
         best, counts = scene.commonest
         return best[nodes], counts[nodes] / sizes
@@ -95,62 +140,75 @@ def _colors(
     if color == "fresh":
         return slots, scene.fresh(nodes, since or 0) / sizes
     if color != "cluster":
-        raise ValueError(f"color must be one of {', '.join(viewer.about()['colors'])}; got {color!r:.60}")
+        raise ValueError(f"color must be one of {', '.join(viewer.colors(scene))}; got {color!r:.60}")
     return slots, np.ones(len(nodes))
 
 
-def _titles(
-    viewer: Viewer, scene: Scene, nodes: Ids, clusters: npt.NDArray[Any], cut: Cut, per_pixel: float
-) -> dict[str, str]:
-    """What to write into blocks that are wide enough, the widest first."""
-    wide = np.flatnonzero(scene.sizes[nodes] >= NAMED_PIXELS * per_pixel)
-    wide = wide[np.argsort(-scene.sizes[nodes[wide]], kind="stable")][:MOST_NAMES]
-    return {str(v): viewer.title(scene, v, cut) for v in nodes[wide].tolist()}
-
-
 def clusters(viewer: Viewer, scene: Scene, cut: str | None) -> bytes:
-    """The clusters of a cut, from left to right, and the largest by name."""
-    found = viewer.cut_of(scene, cut) if scene.n else None
-    if found is None:
+    """Return the clusters of a cut, from left to right, and a list of the largest with titles and keywords."""
+    if not scene.n:
         return pack_arrays({"version": scene.version, "cut": cut, "title": "", "clusters": 0, "list": []}, {})
-    largest = np.argsort(-found.sizes, kind="stable")[:LISTED_CLUSTERS].tolist()
-    sample = viewer.sample(scene)
+    chosen, sample = viewer.cut_of(scene, cut), viewer.sample(scene)
     listed = [
         {
-            "cluster": int(found.clusters[i]),
-            "node": int(found.nodes[i]),
-            "start": int(found.starts[i]),
-            "size": int(found.sizes[i]),
-            "slot": int(found.slots[i]),
-            "name": viewer.title(scene, int(found.nodes[i]), found),
-            "keywords": sample.keywords(int(found.nodes[i])),
+            "cluster": int(chosen.clusters[i]),
+            **scene.spot(v := int(chosen.nodes[i])),
+            "slot": int(chosen.slots[i]),
+            "name": title(viewer, scene, v, chosen),
+            "keywords": sample.keywords(v),
         }
-        for i in largest
+        for i in np.argsort(-chosen.sizes, kind="stable")[:MAX_LISTED_CLUSTERS].tolist()
     ]
-    header = {
-        "version": scene.version,
-        "cut": found.name,
-        "title": cut_title(found),
-        "clusters": len(found),
-        "list": listed,
-    }
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "start": found.starts,
-        "size": found.sizes,
-        "node": found.nodes,
-        "cluster": found.clusters.astype(np.int32),
-        "slot": found.slots,
-    }
-    return pack_arrays(header, arrays)
+    about = {"version": scene.version, "cut": chosen.name, "title": chosen.title, "clusters": len(chosen)}
+    return pack_arrays({**about, "list": listed}, cut_arrays(chosen))
 
 
-def cut_title(cut: Cut) -> str:
-    """What a cut is called on the screen."""
-    if cut.name.startswith("layer:"):
-        return layer_title(cut.name)
-    return f"{len(cut):,} clusters" if cut.name.startswith("k:") else cut.name[4:]
+def cut_arrays(cut: Cut) -> dict[str, npt.NDArray[Any]]:
+    """Return the clusters of a cut as the page takes them."""
+    columns = {"start": cut.starts, "size": cut.sizes, "node": cut.nodes}
+    return {**columns, "cluster": cut.clusters.astype(np.int32), "slot": cut.slots}
 
 
-def layer_title(name: str) -> str:
-    """Layers count from 1 for people."""
-    return f"layer {int(name[6:]) + 1}"
+# Titles -----------------------------------------------------------------------------------------------------------
+
+
+def title(viewer: Viewer, scene: Scene, v: int, cut: Cut | None = None) -> str:
+    """Return a node's given name, the name of its cluster, its keywords, its commonest label, or its size."""
+    name = scene.names.get(v) or _name_of_cluster(scene, v, cut)
+    if name is not None:
+        return name
+    with scene.lock:
+        if v not in scene.titles:
+            scene.titles[v] = _description(viewer, scene, v)
+        return scene.titles[v]
+
+
+def crumb(viewer: Viewer, scene: Scene, v: int, cut: Cut | None) -> dict[str, Any]:
+    """Return a node as a step of the path to another."""
+    is_all, height = v == scene.tree.root and v not in scene.names, float(scene.heights[v])
+    name = "all points" if is_all else title(viewer, scene, v, cut)
+    return {**scene.spot(v), "name": name, "height": height if np.isfinite(height) else None}
+
+
+def _name_of_cluster(scene: Scene, v: int, cut: Cut | None) -> str | None:
+    named = scene.look.names.get(cut.name[4:]) if cut is not None and cut.name.startswith("cut:") else None
+    if cut is None or not named:
+        return None
+    i = int(cut.at(scene.starts[[v]])[0])
+    return named.get(int(cut.clusters[i])) if i >= 0 and int(cut.nodes[i]) == v else None
+
+
+def _description(viewer: Viewer, scene: Scene, v: int) -> str:
+    size = int(scene.sizes[v])
+    if size == 1:
+        name, payload = viewer.backend.points([scene.look.positions[scene.order[scene.starts[v]]]])[0]
+        text = viewer.fields.text_of(payload) or ("a point that was removed" if name is None else str(name))
+        return text[:MAX_TITLE]
+    words = viewer.sample(scene).keywords(v, N_TITLE_WORDS)
+    if words and v != scene.tree.root:
+        return ", ".join(words)
+    if scene.codes is not None:
+        best, counts = scene.commonest
+        if best[v] >= 0 and counts[v] >= size / 2:
+            return scene.label_names[best[v]]
+    return f"{size:,} points"

@@ -1,77 +1,139 @@
-"""The map: all points on a plane, and something of each of them, in the order of the tree's leaves."""
+"""The map: all points on a plane, and values of all points, in the order of the tree's leaves."""
 
 from __future__ import annotations
 
+import warnings
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from grinch.serve.views import projection
-from grinch.serve.views.arrays import pack_arrays
+from grinch._types import Counts, Floats
+from grinch.serve.views.icicle import pack_arrays
 from grinch.serve.views.scene import Scene
 
 if TYPE_CHECKING:
     from grinch.serve.views.viewer import Viewer
 
+Plane = npt.NDArray[np.float32]
 
-# Beyond it nothing can be told apart in 32 bits.
-LARGEST = 1e30
+# Larger coordinates cannot be told apart in 32 bits.
+MAX_COORDINATE = 1e30
+# UMAP of more points takes too long to wait for.
+MAX_POINTS_FOR_UMAP = 100_000
+ROWS_PER_CHUNK = 65_536
+NO_LABEL = 65_535
+
+
+def methods(viewer: Viewer, scene: Scene) -> list[str]:
+    """Return the methods by which points can be put on a plane, the default first."""
+    columns = [] if viewer.fields.x is None else ["columns"]
+    if not scene.n or viewer.backend.n_features is None:
+        return columns
+    has_umap = 3 < scene.n <= MAX_POINTS_FOR_UMAP and find_spec("umap") is not None
+    return [*columns, "pca", *(["umap"] if has_umap else [])]
 
 
 def make_map(viewer: Viewer, scene: Scene, method: str) -> bytes:
-    """All points on a plane, from left to right in the tree."""
-    keys = scene.seen.keys[scene.order]
+    """Return all points on a plane, from left to right in the tree."""
+    positions = scene.look.positions[scene.order]
     if method == "columns":
-        assert viewer.fields.x is not None
-        assert viewer.fields.y is not None
-        names = viewer.fields.x, viewer.fields.y
-        found = [[_coordinate(payload, name) for name in names] for payload in viewer.source.payloads(keys)]
-        plane = np.array(found, np.float32)
+        names = str(viewer.fields.x), str(viewer.fields.y)
+        payloads = viewer.backend.payloads(positions)
+        plane = np.array([[_coordinate(payload, name) for name in names] for payload in payloads], np.float32)
     elif method == "umap":
-        rows = viewer.source.rows(keys)
-        assert rows is not None
-        shown = viewer.sample(scene).comparable(rows) if scipy.sparse.issparse(rows) else np.asarray(rows, np.float32)
-        plane = projection.umap_of(shown, viewer.source.metric())
+        rows = viewer.backend.rows(positions)
+        dense = viewer.sample(scene).comparable(rows) if scipy.sparse.issparse(rows) else np.asarray(rows, np.float32)
+        plane = _umap(dense, viewer.backend.metric())
     else:
-        plane = _pca(viewer, scene, keys)
-    x, y, aspect = projection.quantized(plane)
+        plane = _pca(viewer, scene, positions)
+    x, y, aspect = quantized(plane)
     header = {"version": scene.version, "method": method, "n": scene.n, "aspect": aspect}
     return pack_arrays(header, {"x": x, "y": y})
 
 
-def _pca(viewer: Viewer, scene: Scene, keys: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    sample = viewer.sample(scene)
-    assert sample.rows is not None
-    # The axes of the first version stay, so that the map does not turn as points come.
-    axes = viewer.axes
-    if axes is None or len(axes[0]) != sample.rows.shape[1] or scene.n > 2 * axes[2]:
-        viewer.axes = axes = (*projection.principal_axes(sample.rows), scene.n)
-
-    def rows_at(start: int, stop: int) -> npt.NDArray[np.float32]:
-        return sample.comparable(viewer.source.rows(keys[start:stop]))
-
-    return projection.project(rows_at, scene.n, axes[0], axes[1])
-
-
 def of_points(scene: Scene, what: str, since: int | None) -> bytes:
-    """Something of every point, from left to right in the tree."""
+    """Return a value of every point, from left to right in the tree: its label, arrival, or whether it is new."""
     if what == "label" and scene.codes is not None:
         codes = scene.codes[scene.order]
-        values = np.where((codes < 0) | (codes > 65534), 65535, codes)
+        values = np.where((codes < 0) | (codes >= NO_LABEL), NO_LABEL, codes)
     elif what == "time":
-        values = np.rint(scene.arrival[scene.order] * 65534)
+        values = np.rint(scene.arrival[scene.order] * 65_534)
     elif what == "fresh":
-        values = (scene.seen.arrived[scene.order] > (since or 0)).astype(np.uint16)
+        values = scene.look.arrived[scene.order] > (since or 0)
     else:
         raise ValueError(f"what must be label (where labels are known), time or fresh; got {what!r:.60}")
     return pack_arrays({"version": scene.version, "what": what, "n": scene.n}, {"value": values.astype(np.uint16)})
 
 
+def principal_axes(rows: npt.NDArray[np.float32]) -> tuple[Floats, Floats]:
+    """Return the mean of some rows, and the two directions in which they vary most.
+
+    >>> mean, axes = principal_axes(np.array([[0, 0, 0], [2, 0, 0.1], [4, 0, 0]], np.float32))
+    >>> bool(abs(axes[0, 0]) > 0.99)
+    True
+    """
+    mean = rows.mean(axis=0, dtype=np.float64)
+    centered = rows - mean.astype(np.float32)
+    _, vectors = np.linalg.eigh((centered.T @ centered).astype(np.float64))
+    axes = vectors[:, ::-1][:, :2]
+    # The sign of an axis means nothing; it stays the same from one version to the next.
+    return mean, axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])] < 0, -1, 1)
+
+
+def quantized(plane: Plane) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16], float]:
+    """Return both coordinates in 16 bits, and the ratio of width to height.
+
+    A few points far out do not shrink the rest to a dot: they are drawn at the border.
+
+    >>> x, y, aspect = quantized(np.array([[0, 0], [1, 1], [4, 2]], np.float32))
+    >>> x.tolist(), y.tolist(), aspect
+    ([0, 16384, 65535], [0, 32768, 65535], 2.0)
+    """
+    if not len(plane):
+        return np.empty(0, np.uint16), np.empty(0, np.uint16), 1.0
+    finite = np.nan_to_num(plane)
+    low, high = finite.min(axis=0), finite.max(axis=0)
+    if len(plane) >= 1_000:
+        inner = np.quantile(finite, [0.001, 0.999], axis=0)
+        margin = 0.25 * (inner[1] - inner[0])
+        low, high = np.maximum(low, inner[0] - margin), np.minimum(high, inner[1] + margin)
+    width = np.where(high > low, high - low, 1)
+    scaled = np.clip(np.rint((finite - low) / width * 65535), 0, 65535).astype(np.uint16)
+    return scaled[:, 0].copy(), scaled[:, 1].copy(), float(np.clip(width[0] / width[1], 0.2, 5))
+
+
+def _pca(viewer: Viewer, scene: Scene, positions: Counts) -> Plane:
+    sample = viewer.sample(scene)
+    assert sample.rows is not None
+    # The axes of the first version stay, so that the map does not turn as points come.
+    if viewer.axes is None or len(viewer.axes[0]) != sample.rows.shape[1] or scene.n > 2 * viewer.axes[2]:
+        viewer.axes = (*principal_axes(sample.rows), scene.n)
+    mean, axes, _ = viewer.axes
+    plane = np.zeros((scene.n, 2), np.float32)
+    for start in range(0, scene.n, ROWS_PER_CHUNK):
+        rows = sample.comparable(viewer.backend.rows(positions[start : start + ROWS_PER_CHUNK]))
+        at = slice(start, start + len(rows)), slice(axes.shape[1])
+        plane[at] = (rows - mean.astype(np.float32)) @ axes.astype(np.float32)
+    return plane
+
+
+def _umap(rows: npt.NDArray[np.float32], metric: str) -> Plane:
+    """Return the plane of UMAP; takes seconds to minutes."""
+    import umap
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reducer = umap.UMAP(n_neighbors=min(15, len(rows) - 1), metric=metric, random_state=0, n_jobs=1)
+        plane: Plane = reducer.fit_transform(rows).astype(np.float32)
+    return plane
+
+
 def _coordinate(payload: Any, name: str) -> float:
     try:
-        found = float(payload[name])
+        value = float(payload[name])
     except (TypeError, ValueError, KeyError, OverflowError):
         return 0.0
-    return found if abs(found) <= LARGEST else 0.0
+    return value if abs(value) <= MAX_COORDINATE else 0.0

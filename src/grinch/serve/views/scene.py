@@ -1,4 +1,4 @@
-"""One version of a tree as it is shown: what is where, and what color everything has."""
+"""One version of a tree as it is shown: the order of its leaves, its cuts, labels, arrival times, and colors."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from grinch import cuts
 from grinch._types import Counts, Floats, Ids, Labels
 from grinch.cuts.n_cluster_cut import Splits, sizeable, sizeable_ends
 from grinch.plots.style import PALETTE, color_slots
-from grinch.serve.sources import Seen
-from grinch.tree import Tree
-from grinch.tree.blocks import Blocks, Display, blocks, commonest, covering, display
+from grinch.store.queries import Look
+from grinch.tree.blocks import Blocks, blocks, commonest, display
 
 if TYPE_CHECKING:
     from grinch.serve.views.sample import Sample
 
-# Colors that can be told apart.
+# Distinguishable colors.
 SLOTS = len(PALETTE)
 MAX_K = 5_000
-# Of a cut into k clusters, each has at least this share of the points: outliers are in none.
-LEAST_SHARE = 1 / 2_000
-# Neighbouring ancestors in a path differ in size at least by this factor.
-STEP = 1.25
-LONGEST_PATH = 12
+MAX_CACHED_CUTS = 64
+# Each cluster of a cut into k clusters has at least this share of the points: outliers are in none.
+MIN_CLUSTER_SHARE = 1 / 2_000
+# Successive ancestors in a path differ in size at least by this factor.
+PATH_STEP = 1.25
+MAX_PATH = 12
 
 
 class Cut(NamedTuple):
-    """The clusters of a cut, from left to right: the node of each, where it starts, its size, its id, its color."""
+    """The clusters of a cut, from left to right: the node of each, its start, size, id, and color slot."""
 
     name: str
     nodes: Ids
@@ -44,75 +44,99 @@ class Cut(NamedTuple):
     def __len__(self) -> int:
         return len(self.nodes)
 
+    @property
+    def title(self) -> str:
+        """The title on the screen; layers count from 1."""
+        kind, _, which = self.name.partition(":")
+        return {"k": f"{len(self):,} clusters", "layer": layer_title(self.name)}.get(kind, which)
+
     def at(self, places: npt.NDArray[np.integer]) -> Labels:
-        """Which of the clusters each place is in; -1 for none."""
+        """Return the index of the cluster that each place is in; -1 for none."""
         if not len(self):
             return np.full(len(places), -1, np.int64)
-        found = np.searchsorted(self.starts, places, side="right") - 1
-        return np.where((found >= 0) & (places < (self.starts + self.sizes)[found]), found, -1)
+        at = np.searchsorted(self.starts, places, side="right") - 1
+        return np.where((at >= 0) & (places < (self.starts + self.sizes)[at]), at, -1)
 
 
 class Scene:
     """The tree of one version, its leaves from left to right, its cuts, labels and times.
 
     ``starts``, ``sizes``, ``heights`` are by node id; ``order`` is the leaf at each place, ``place`` the place of each
-    leaf.
+    leaf. ``codes`` are the labels of the leaves as numbers, -1 for none, and None if no labels are known.
     """
 
-    def __init__(self, seen: Seen):
-        self.seen, self.tree, self.version = seen, seen.tree, seen.version
+    def __init__(self, look: Look, codes: Labels | None = None, label_names: list[str] | None = None):
+        self.look, self.tree, self.version = look, look.tree, look.version
         self.n = self.tree.n_leaves
         self.lock = threading.RLock()
-        self.display: Display = display(self.tree)
+        self.display = display(self.tree)
         self.starts, self.order = self.display
         self.sizes: Ids = self.tree.sizes()
         self.heights: Floats = self.tree.heights()
         self.place = np.empty(self.n, np.int32)
         self.place[self.order] = np.arange(self.n, dtype=np.int32)
-        self.codes: Labels | None = None
-        self.label_names: list[str] = []
-        self._commonest: tuple[Ids, Ids] | None = None
+        self.codes, self.label_names = codes, label_names or []
         self._cuts: dict[str, Cut] = {}
+        self._fresh: tuple[int, Counts] | None = None
         self.layers: dict[str, Labels] = {}
         self.persistence: dict[str, float] = {}
-        # What a viewer found out about this version: descriptions of nodes, and a sample of the points.
+        # Set by whoever shows this version: names given to nodes, descriptions of nodes, and a sample of the points.
+        self.names: dict[int, str] = {}
+        self.names_state: object = None
         self.titles: dict[int, str] = {}
         self.sample: Sample | None = None
 
     # Nodes --------------------------------------------------------------------------------------------------------
 
     def node(self, v: int) -> int:
-        """A node there is."""
+        """Return a node that is in the tree; raises KeyError for others."""
         if v not in self.tree:
             raise KeyError(f"node {v} is not in the tree of version {self.version}; it has {self.n:,} points")
         return int(v)
 
+    def leaf_at(self, position: int) -> int | None:
+        """Return the leaf of the point at a position; None if it is not in this version."""
+        leaf = int(np.searchsorted(self.look.positions, position)) if position >= 0 else self.n
+        return leaf if leaf < self.n and self.look.positions[leaf] == position else None
+
     def leaves(self, v: int) -> Ids:
-        """The leaves under a node, from left to right."""
+        """Return the leaves under a node, from left to right."""
         return self.order[self.starts[v] : self.starts[v] + self.sizes[v]]
 
-    def covering(self, x0: int, x1: int) -> int:
-        return covering(self.tree, self.starts, x0, x1)
+    def spot(self, v: int) -> dict[str, int]:
+        """Return a node with its place and size."""
+        return {"node": int(v), "start": int(self.starts[v]), "size": int(self.sizes[v])}
+
+    def step_up(self, v: int) -> int:
+        """Return the next ancestor in a path: the topmost of those with nearly the same points; -1 above the root."""
+        parents, tops = self.tree.parents(), self._tops
+        u = int(tops[parents[v]]) if parents[v] >= 0 else -1
+        while u >= 0 and parents[u] >= 0 and self.sizes[u] < PATH_STEP * self.sizes[v]:
+            u = int(tops[parents[u]])
+        return u
+
+    @cached_property
+    def _tops(self) -> Ids:
+        """By node, the lowest ancestor, or the node itself, whose parent is much larger; at last the root."""
+        parents = self.tree.parents()
+        is_top = (parents < 0) | (self.sizes_above >= PATH_STEP * self.sizes)
+        tops: Ids = np.where(is_top, np.arange(len(parents)), parents).astype(np.int32)
+        # Twice as far in each round.
+        while not np.array_equal(further := tops[tops], tops):
+            tops = further
+        return tops
 
     def path(self, v: int) -> list[int]:
-        """From the root to a node, without those in between that have nearly the points of the next."""
-        parents, found, last = self.tree.parents(), [v], v
-        u = int(parents[v])
-        while u >= 0:
-            above = int(parents[u])
-            # Of a run of nodes of nearly the same points, the highest.
-            is_step = above < 0 or self.sizes[above] >= STEP * self.sizes[u]
-            if above < 0 or (is_step and self.sizes[u] >= STEP * self.sizes[last]):
-                found.append(u)
-                last = u
-            u = above
-        if len(found) > LONGEST_PATH:
-            kept = np.linspace(0, len(found) - 1, LONGEST_PATH).round().astype(int)
-            found = [found[i] for i in kept]
-        return found[::-1]
+        """Return the path from the root to a node, without nodes that differ little from the next."""
+        path = [v]
+        while (u := self.step_up(path[-1])) >= 0:
+            path.append(u)
+        if len(path) > MAX_PATH:
+            path = [path[i] for i in np.linspace(0, len(path) - 1, MAX_PATH).round().astype(int)]
+        return path[::-1]
 
     def ancestor_of_size(self, leaf: int, size: int) -> int:
-        """The node over a leaf whose number of points is nearest to ``size``."""
+        """Return the node over a leaf whose number of points is nearest to ``size``."""
         parents, v = self.tree.parents(), leaf
         while parents[v] >= 0 and abs(int(self.sizes[parents[v]]) - size) <= abs(int(self.sizes[v]) - size):
             v = int(parents[v])
@@ -120,7 +144,7 @@ class Scene:
 
     @cached_property
     def sizes_above(self) -> Ids:
-        """By node id, the size of its parent; 0 for the root, and where there is no node."""
+        """By node id, the size of its parent; 0 for the root, and for ids of no node."""
         parents = self.tree.parents()
         return np.where(parents >= 0, self.sizes[parents], 0)
 
@@ -129,23 +153,17 @@ class Scene:
     @cached_property
     def splits(self) -> Splits:
         """The splits by which cuts into k clusters are made."""
-        return sizeable(self.tree, max(2 if self.n > 20 else 1, round(LEAST_SHARE * self.n)))
-
-    def split_order(self) -> Ids:
-        """The same splits in the order in which they are taken."""
-        nodes = self.tree.internal_nodes() if self.n else np.empty(0, np.int32)
-        nodes = nodes[self.splits.keys[nodes] >= 0]
-        return nodes[np.argsort(-self.splits.keys[nodes], kind="stable")]
+        return sizeable(self.tree, max(2 if self.n > 20 else 1, round(MIN_CLUSTER_SHARE * self.n)))
 
     @property
     def max_k(self) -> int:
         return min(int((self.splits.keys >= 0).sum()) + 1, self.n, MAX_K)
 
     def cut(self, name: str) -> Cut:
-        """A cut by its name: ``k:37``, ``cut:NAME`` of those that are followed, or ``layer:0``."""
+        """Return a cut by its name: ``k:37``, ``cut:NAME`` for tracked cuts, or ``layer:0``."""
         with self.lock:
             if name not in self._cuts:
-                if len(self._cuts) > 64:
+                if len(self._cuts) > MAX_CACHED_CUTS:
                     self._cuts = {known: cut for known, cut in self._cuts.items() if not known.startswith("k:")}
                 self._cuts[name] = self._make_cut(name)
             return self._cuts[name]
@@ -155,31 +173,20 @@ class Scene:
         if kind == "k" and whole_number(which) in range(1, max(self.max_k, 1) + 1):
             nodes, _, is_hung = sizeable_ends(self.tree, self.splits, int(which))
             return self._sorted(name, nodes[~is_hung].astype(np.int32), None)
-        if kind == "cut" and which in self.seen.cuts:
-            return self._cut_of_labels(name, self.seen.cuts[which])
-        if name in self.layers:
-            return self._cut_of_labels(name, self.layers[name])
-        known = [*(f"cut:{known}" for known in self.seen.cuts), *self.layers, f"k:1 to k:{self.max_k}"]
-        raise ValueError(f"cut must be one of {', '.join(known)}; got {name!r:.60}")
-
-    def _cut_of_labels(self, name: str, labels: Labels) -> Cut:
+        labels = self.look.cuts.get(which) if kind == "cut" else self.layers.get(name)
+        if labels is None:
+            known = [*(f"cut:{known}" for known in self.look.cuts), *self.layers, f"k:1 to k:{self.max_k}"]
+            raise ValueError(f"cut must be one of {', '.join(known)}; got {name!r:.60}")
         ids, numbers = np.unique(labels, return_inverse=True)
         numbers = numbers.astype(np.int64) - int((ids < 0).sum())
         tops = cuts.cluster_nodes(self.tree, np.maximum(numbers, -1))
         return self._sorted(name, tops.astype(np.int32), ids[ids >= 0])
 
-    def shown_labels(self, name: str) -> Ids:
-        """The clusters of a cut by leaf, -1 for points that are not under the node by which their cluster is shown."""
-        cut, found = self.cut(name), np.full(self.n, -1, np.int32)
-        for first, size, cluster in zip(cut.starts.tolist(), cut.sizes.tolist(), cut.clusters.tolist(), strict=True):
-            found[self.order[first : first + size]] = cluster
-        return found
-
     def _sorted(self, name: str, tops: Ids, ids: Labels | None) -> Cut:
         order = np.argsort(self.starts[tops], kind="stable")
         tops = tops[order]
         clusters = np.arange(len(tops)) if ids is None else ids[order]
-        # The color goes with the oldest point, which stays when clusters grow, or another cut is taken.
+        # The color follows the oldest point, which stays when clusters grow, or another cut is taken.
         slots = color_slots(self._oldest(tops) if ids is None else clusters)
         return Cut(name, tops, self.starts[tops], self.sizes[tops], clusters, slots)
 
@@ -187,61 +194,48 @@ class Scene:
         starts, ends = self.starts[tops], self.starts[tops] + self.sizes[tops]
         if not len(starts):
             return np.empty(0, np.int64)
-        # Every second range is between two clusters; one more entry, where the last one ends.
+        # Every second range is between two clusters; one more entry, at the end of the last one.
         order = np.append(self.order, self.n)
         return np.minimum.reduceat(order, np.column_stack([starts, ends]).ravel())[::2].astype(np.int64)
 
-    # Labels -------------------------------------------------------------------------------------------------------
-
-    def set_labels(self, codes: Labels, names: list[str]) -> None:
-        """Let the class of each leaf be known; -1 for none."""
-        with self.lock:
-            self.codes, self.label_names, self._commonest = codes, names, None
-
-    @property
+    @cached_property
     def commonest(self) -> tuple[Ids, Ids]:
-        """By node, the commonest label and how many points have it."""
-        with self.lock:
-            if self._commonest is None:
-                assert self.codes is not None
-                self._commonest = commonest(self.tree, self.display, self.codes, len(self.label_names))
-            return self._commonest
+        """By node, the commonest label and the number of points that have it."""
+        assert self.codes is not None
+        return commonest(self.tree, self.display, self.codes, len(self.label_names))
 
     # Arrival ------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _rank_sums(self) -> Floats:
-        """By place, the sum of arrivals to the left of it, where arrival goes from 0 to 1."""
-        return np.concatenate([[0.0], np.cumsum(self.arrival[self.order])])
-
-    @cached_property
     def arrival(self) -> Floats:
-        """By leaf, when it came, from 0 (first) to 1 (last); by time where that is known."""
-        when = self.seen.arrived.astype(np.float64) if self.seen.times is None else self.seen.times
+        """By leaf, its arrival from 0 (first) to 1 (last); by time where that is known."""
+        when = self.look.arrived.astype(np.float64) if self.look.times is None else self.look.times
         if self.n == 0:
             return np.empty(0)
         first, last = known_range(when) or (0.0, 0.0)
         if not last > first:
             when, first, last = np.arange(self.n, dtype=np.float64), 0.0, max(self.n - 1.0, 1.0)
-        found: Floats = np.nan_to_num((when - first) / (last - first))
-        return found
+        arrival: Floats = np.nan_to_num((when - first) / (last - first))
+        return arrival
+
+    @cached_property
+    def _arrival_sums(self) -> Floats:
+        return np.concatenate([[0.0], np.cumsum(self.arrival[self.order])])
 
     def mean_arrival(self, nodes: Ids) -> Floats:
+        """Return the mean arrival of the points under each node."""
         start, size = self.starts[nodes], self.sizes[nodes]
-        return (self._rank_sums[start + size] - self._rank_sums[start]) / size
+        return (self._arrival_sums[start + size] - self._arrival_sums[start]) / size
 
     def fresh_before(self, since: int) -> Counts:
-        """By place, how many points to the left of it came after version ``since``."""
+        """Return, by place, the number of points to its left that came after version ``since``."""
         with self.lock:
-            known = getattr(self, "_fresh", None)
-            if known is None or known[0] != since:
-                counts = np.concatenate([[0], np.cumsum(self.seen.arrived[self.order] > since)])
-                self._fresh = known = (since, counts)
-            found: Counts = known[1]
-            return found
+            if self._fresh is None or self._fresh[0] != since:
+                self._fresh = since, np.concatenate([[0], np.cumsum(self.look.arrived[self.order] > since)])
+            return self._fresh[1]
 
     def fresh(self, nodes: Ids, since: int | None) -> Ids:
-        """How many points under each node came after a version."""
+        """Return the number of points under each node that came after a version."""
         if since is None:
             return np.zeros(len(nodes), np.int32)
         before, start = self.fresh_before(since), self.starts[nodes]
@@ -249,39 +243,38 @@ class Scene:
 
     # Blocks -------------------------------------------------------------------------------------------------------
 
-    def blocks(self, x0: int, x1: int, least: int, cut: Cut, max_rows: int, named: Iterable[int] = ()) -> Blocks:
-        """The blocks between two places; clusters of the cut and nodes with a name begin one of their own."""
-        is_kept = np.zeros(self.tree.n_ids, np.bool_)
-        is_kept[cut.nodes] = True
-        is_kept[list(named)] = True
-        return blocks(self.tree, self.starts, x0, x1, least, is_kept, max_rows)
+    def blocks(self, x0: int, x1: int, min_size: int, cut: Cut, max_rows: int, named: Iterable[int] = ()) -> Blocks:
+        """Return the blocks between two places; clusters of the cut and named nodes start a block of their own."""
+        is_top = np.zeros(self.tree.n_ids, np.bool_)
+        is_top[cut.nodes] = True
+        is_top[list(named)] = True
+        return blocks(self.tree, self.starts, x0, x1, min_size, is_top, max_rows)
 
     def clusters_of(self, nodes: Ids, cut: Cut) -> Labels:
-        """Which cluster of a cut each node is in; -1 for those above the cut."""
-        found = cut.at(self.starts[nodes])
+        """Return the index of the cluster of a cut that each node is in; -1 for nodes above the cut."""
+        at = cut.at(self.starts[nodes])
         if not len(cut):
-            return found
-        is_inside = self.starts[nodes] + self.sizes[nodes] <= (cut.starts + cut.sizes)[found]
-        return np.where((found >= 0) & is_inside, found, -1)
+            return at
+        is_inside = self.starts[nodes] + self.sizes[nodes] <= (cut.starts + cut.sizes)[at]
+        return np.where((at >= 0) & is_inside, at, -1)
+
+
+def layer_title(name: str) -> str:
+    """Return the title of a layer from its name, counting from 1."""
+    return f"layer {int(name[6:]) + 1}" if name.startswith("layer:") else ""
 
 
 def known_range(times: Floats) -> tuple[float, float] | None:
-    """The first and the last of the times that are known; None if none is."""
+    """Return the first and the last of the times that are known; None if none is."""
     known = times[np.isfinite(times)]
     return (float(known.min()), float(known.max())) if len(known) else None
 
 
 def whole_number(text: str) -> int | None:
-    """The number that a text is, if it is one of a reasonable length.
+    """Return the whole number that a text is; None if it is none, or too long.
 
     >>> whole_number("37"), whole_number("-5"), whole_number("²"), whole_number("x")
     (37, -5, None, None)
     """
     digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() and len(digits) < 20 else None
-
-
-def empty_scene(version: int = 0) -> Scene:
-    """That of a store without points."""
-    nothing = np.empty(0, np.int64)
-    return Scene(Seen(version, Tree(), nothing, nothing, None, {}, {}))

@@ -1,4 +1,4 @@
-"""What the page asks of a tree, and the answers; the routes of :mod:`grinch.serve.api.views` are these methods."""
+"""The questions of the page about a tree; the routes of :mod:`grinch.serve.api.views` are these methods."""
 
 from __future__ import annotations
 
@@ -12,34 +12,32 @@ from typing import Any
 import numpy as np
 
 import grinch
-from grinch._types import Floats
-from grinch.estimators.grinch import Grinch
-from grinch.serve.background import Computing, Later
-from grinch.serve.node_names import GivenNames
-from grinch.serve.sources import MOST_FOR_LAYERS, Source, StoreSource, sampled
-from grinch.serve.views import history, icicle, maps, projection, titles
+from grinch._types import Floats, Labels
+from grinch.serve.backend import MAX_POINTS_FOR_LAYERS, Backend, sampled
+from grinch.serve.background import Background, Computing
+from grinch.serve.node_names import NamedNodes
+from grinch.serve.views import history, icicle, maps
 from grinch.serve.views.fields import IMAGE_ENDINGS, Fields, check_named
-from grinch.serve.views.nodes import NodePages
-from grinch.serve.views.place import place
-from grinch.serve.views.sample import Sample
-from grinch.serve.views.scene import Cut, Scene, empty_scene, known_range, whole_number
+from grinch.serve.views.nodes import NodePages, place
+from grinch.serve.views.sample import Directions, Sample
+from grinch.serve.views.scene import Cut, Scene, known_range, layer_title, whole_number
 from grinch.serve.views.search import search
-from grinch.serve.views.shortening import Shortening
+from grinch.store.queries import Look
 
-MOST_LABELS = 1_000
+MAX_LABELS = 1_000
 # Labels of more points than this are read only if the user named their field.
-MOST_LABELS_UNASKED = 200_000
-# A new scene is made at most this share of the time, so that looking does not keep the writer waiting.
+MAX_POINTS_FOR_LABELS = 200_000
+# New scenes take at most this share of the time, so that viewing does not delay the writer.
 SHARE_OF_TIME = 0.2
-
-# A cut with more clusters than this share of the points is not what is shown first; into how many, instead.
-MOST_CLUSTERS_SHARE, SOME_CLUSTERS = 1 / 4, 40
+# A cut with more clusters than this share of the points is not the one shown first; this many clusters are, instead.
+MAX_CLUSTER_SHARE, DEFAULT_K = 1 / 4, 40
 # Seconds that a request waits for a map; UMAP takes longer, and is asked for again.
 MAP_WAIT, UMAP_WAIT = 60.0, 0.3
+N_FOR_FIELDS = 200
 
 
 class Stale(Exception):
-    """The node numbers of a request are of a version that is no longer shown."""
+    """A request with node numbers of a version that is no longer shown."""
 
     def __init__(self, asked: int, version: int):
         super().__init__(f"version {asked} is no longer shown; the tree is at version {version} now. Ask for that")
@@ -47,15 +45,15 @@ class Stale(Exception):
 
 
 class Viewer:
-    """A tree that is looked at, from whatever source; answers are plain dicts and packed arrays.
+    """A tree that is shown, of any backend; answers are plain dicts and packed arrays.
 
     Parameters
     ----------
-    source : Source
-        Where the tree comes from (:mod:`grinch.serve.sources`).
+    backend : Backend
+        A store, a model or a tree (:mod:`grinch.serve.backend`).
     text, image, label, x, y : str, optional
         The fields of the payload that are the text, the image, the true class, and the place on the map; the first
-        three are found by themselves where their names are usual.
+        three are detected where their names are usual.
     images : Path, optional
         The folder below which image files are read. Without it none are.
     labels : sequence, optional
@@ -64,9 +62,9 @@ class Viewer:
     Examples
     --------
     >>> from grinch import Grinch
-    >>> from grinch.serve.sources import MemorySource
+    >>> from grinch.serve.model_backend import ModelBackend
     >>> model = Grinch(n_clusters=2).fit([[1, 0], [0, 9], [2, 0.1], [0.1, 8]])
-    >>> viewer = Viewer(MemorySource(model, payload=["ape", "bee", "cat", "dog"]))
+    >>> viewer = Viewer(ModelBackend(model, payload=["ape", "bee", "cat", "dog"]))
     >>> about = viewer.about()
     >>> about["n"], about["cut"]
     (4, 'cut:labels')
@@ -76,7 +74,7 @@ class Viewer:
 
     def __init__(
         self,
-        source: Source,
+        backend: Backend,
         *,
         text: str | None = None,
         image: str | None = None,
@@ -88,25 +86,24 @@ class Viewer:
     ):
         if (x is None) != (y is None):
             raise ValueError("x and y are the two columns of a map: give both of them, or none")
-        self.source = source
+        self.backend = backend
         self.images = None if images is None else images.resolve(strict=True)
         self._given_fields = {"text": text, "image": image, "label": label, "x": x, "y": y}
         self._given_labels = labels
-        self._label_by_key: dict[int, Any] | None = None
+        self._label_at: dict[int, Any] | None = None
         self._label_numbers: dict[Any, int] = {}
         self.fields = Fields()
-        self.names = GivenNames(source)
+        self.names = NamedNodes(backend)
         self._building = threading.Lock()
         self._took, self._built_at = 0.0, 0.0
-        self._layers, self._map = Later(), Later()
+        self._layers, self._map = Background(), Background()
         self._layers_took, self._layers_at = 0.0, 0.0
-        # The mean, two directions, and of how many points.
+        # The axes of the map, and the number of points they were found from.
         self.axes: tuple[Floats, Floats, int] | None = None
-        self._shortening = Shortening()
+        self._directions = Directions()
         self._scenes: dict[int, Scene] = {}
         self.scene = self._build()
-        if self.scene.n:
-            self._check_named_fields(self.scene)
+        self._check_named_fields(self.scene.look.positions)
 
     # Versions -----------------------------------------------------------------------------------------------------
 
@@ -118,177 +115,176 @@ class Viewer:
     def n(self) -> int:
         return self.scene.n
 
-    def refresh(self) -> int:
-        """Show what is there by now, if that is not too much work for how often it changes; the version shown."""
-        if not self._building.acquire(blocking=False):
+    def refresh(self, *, now: bool = False) -> int:
+        """Show the newest version, unless that is too much work for the rate of changes; returns the version shown.
+
+        With ``now``, show it in any case.
+        """
+        if not self._building.acquire(blocking=now):
             return self.version
         try:
             idle = time.monotonic() - self._built_at
-            if idle * SHARE_OF_TIME >= self._took and self.source.latest() != self.version:
+            if (now or idle * SHARE_OF_TIME >= self._took) and self.backend.latest() != self.version:
                 self.scene = self._build()
+            self.names.update(self.scene)
             return self.version
         finally:
             self._building.release()
 
     def _build(self) -> Scene:
         begin = time.monotonic()
-        seen = self.source.see()
-        scene = Scene(seen) if seen.tree.n_leaves else empty_scene(seen.version)
-        if scene.n:
-            self._find_fields(scene)
-            self._find_labels(scene)
-        # What is on its way of the last version is still answered.
+        look = self.backend.read(lambda view: view.look())
+        if look.tree.n_leaves:
+            some = list(self.backend.payloads(look.positions[sampled(len(look.positions), N_FOR_FIELDS)]))
+            self.fields = Fields.detect(some, **self._given_fields)
+        scene = Scene(look, *self._labels(look))
+        self.names.update(scene)
+        # Requests for the last version may still come.
         self._scenes = {scene.version: scene, **dict(list(self._scenes.items())[:1])}
         self._built_at = time.monotonic()
         self._took = self._built_at - begin
         return scene
 
     def at(self, version: int | None) -> Scene:
-        """The scene of a version, or the latest."""
-        if version is None or version == self.version:
-            return self.scene
-        found = self._scenes.get(version)
-        if found is None:
-            raise Stale(version, self.version)
-        return found
+        """Return the scene of a version, or the latest."""
+        scene = self.scene if version is None or version == self.version else self._scenes.get(version)
+        if scene is None:
+            raise Stale(int(version or 0), self.version)
+        return scene
 
-    def _find_fields(self, scene: Scene) -> None:
-        keys = scene.seen.keys[sampled(scene.n, 200)]
-        self.fields = Fields.found_in(list(self.source.payloads(keys)), **self._given_fields)
-
-    def _check_named_fields(self, scene: Scene) -> None:
-        """Fields that the user named must be there, if only for a few of the points."""
+    def _check_named_fields(self, positions: Any) -> None:
+        """Refuse fields that the user named and no point has."""
         missing = {what: name for what, name in self._given_fields.items() if name is not None}
-        for payload in self.source.payloads(scene.seen.keys):
-            missing = {what: name for what, name in missing.items() if not _has_field(payload, name)}
+        if not missing or not len(positions):
+            return
+        for payload in self.backend.payloads(positions):
+            fields = payload if isinstance(payload, Mapping) else ()
+            missing = {what: name for what, name in missing.items() if name not in fields}
             if not missing:
                 return
-        check_named(list(self.source.payloads(scene.seen.keys[sampled(scene.n, 200)])), **missing)
+        check_named(list(self.backend.payloads(positions[sampled(len(positions), N_FOR_FIELDS)])), **missing)
 
-    def _find_labels(self, scene: Scene) -> None:
-        labels = self._labels_of(scene)
+    def _labels(self, look: Look) -> tuple[Labels | None, list[str]]:
+        """Return the true class of each point as a number, -1 for none, and the names; None if there are none."""
+        labels = self._labels_of(look)
         if labels is None or all(label is None for label in labels):
-            return
+            return None, []
         # A label keeps its number, and so its color, in all versions.
         number = self._label_numbers
         codes = [-1 if label is None else number.setdefault(label, len(number)) for label in labels]
-        scene.set_labels(np.array(codes, np.int64), [str(label) for label in number])
+        return np.array(codes, np.int64), [str(label) for label in number]
 
-    def _labels_of(self, scene: Scene) -> list[Any] | None:
-        """The true class of each point, as far as it is known; None if of none."""
+    def _labels_of(self, look: Look) -> list[Any] | None:
+        positions = look.positions.tolist()
         if self._given_labels is not None:
-            if self._label_by_key is None:
-                labels = list(self._given_labels)
-                if len(labels) != scene.n:
-                    raise ValueError(
-                        f"labels must have an entry for each of the {scene.n:,} points; got {len(labels):,}"
-                    )
-                self._label_by_key = dict(zip(scene.seen.keys.tolist(), labels, strict=True))
-            # Of points that came later, none is known.
-            return [_as_label(self._label_by_key.get(key)) for key in scene.seen.keys.tolist()]
-        is_wanted = self._given_fields["label"] is not None or scene.n <= MOST_LABELS_UNASKED
+            if self._label_at is None:
+                labels, n = list(self._given_labels), len(positions)
+                if len(labels) != n:
+                    raise ValueError(f"labels must have an entry for each of the {n:,} points; got {len(labels):,}")
+                self._label_at = dict(zip(positions, labels, strict=True))
+            # Points that came later have none.
+            return [_as_label(self._label_at.get(position)) for position in positions]
+        is_wanted = self._given_fields["label"] is not None or len(positions) <= MAX_POINTS_FOR_LABELS
         if self.fields.label is None or not is_wanted:
             return None
-        return [_as_label(self.fields.label_of(payload)) for payload in self.source.payloads(scene.seen.keys)]
+        return [_as_label(self.fields.label_of(payload)) for payload in self.backend.payloads(look.positions)]
 
     def sample(self, scene: Scene) -> Sample:
-        """Some of the points, with rows and texts; made when it is first needed."""
+        """Return some of the points with rows and texts; made when it is first needed."""
         with scene.lock:
             if scene.sample is None:
-                scene.sample = Sample(scene, self.source, self.fields, self.source.metric(), self._shortening)
+                scene.sample = Sample(scene, self.backend, self.fields, self._directions)
             return scene.sample
 
     # The whole ----------------------------------------------------------------------------------------------------
 
     def about(self) -> dict[str, Any]:
-        """What is looked at, and what can be asked of it."""
-        scene = self.scene
-        colors = ["cluster", "time"] + (["fresh"] if self.source.has_versions else [])
-        if scene.codes is not None:
-            colors[1:1] = ["label", "purity"]
-        times = None if scene.seen.times is None else known_range(scene.seen.times)
-        known = None if times is None else {"first": times[0], "last": times[1]}
-        has_rows = scene.n > 0 and self.source.n_features() is not None
-        methods = self.map_methods(scene)
+        """Return a description of the tree, and of what can be asked."""
+        scene, backend = self.scene, self.backend
+        times = None if scene.look.times is None else known_range(scene.look.times)
+        methods, n_features = maps.methods(self, scene), backend.n_features
         return {
-            "title": self.source.title,
-            "kind": self.source.kind,
+            "title": backend.title,
+            "kind": backend.kind,
             "version": scene.version,
             "n": scene.n,
             "root": scene.tree.root,
-            "can_name": self.source.names_file is not None,
-            "can_place": has_rows and (isinstance(self.source, StoreSource) or self._can_place()),
-            "n_features": self.source.n_features(),
-            "cuts": self._named_cuts(scene),
+            "can_name": backend.names_file is not None,
+            "can_place": scene.n > 0 and n_features is not None and backend.can_place(),
+            "n_features": n_features,
+            "cuts": self._tracked_cuts(scene) + self._listed_layers(scene),
             "cut": self.default_cut(scene),
             "max_k": scene.max_k,
-            "colors": colors,
-            "labels": scene.label_names[:MOST_LABELS] if scene.codes is not None else None,
-            "times": known,
+            "colors": self.colors(scene),
+            "labels": scene.label_names[:MAX_LABELS] if scene.codes is not None else None,
+            "times": None if times is None else {"first": times[0], "last": times[1]},
             "map": {"methods": methods, "method": methods[0]} if methods else None,
             "has_text": self.fields.has_text,
             "has_images": self.fields.image is not None,
-            "has_payload": scene.n > 0 and next(self.source.payloads(scene.seen.keys[:1]), None) is not None,
-            "versions": self.source.has_versions,
+            "has_payload": next(backend.payloads(scene.look.positions[:1]), None) is not None,
+            "versions": backend.has_versions,
             "grinch": grinch.__version__,
         }
 
-    def _can_place(self) -> bool:
-        return isinstance(getattr(self.source, "model", None), Grinch)
+    def colors(self, scene: Scene) -> list[str]:
+        """Return the ways in which the tree can be colored."""
+        of_labels = [] if scene.codes is None else ["label", "purity"]
+        return ["cluster", *of_labels, "time", *(["fresh"] if self.backend.has_versions else [])]
 
-    def _named_cuts(self, scene: Scene) -> list[dict[str, Any]]:
-        called = {"cut:labels": "flat clusters", "cut:default": "default cut"}
-        names = [f"cut:{name}" for name in scene.seen.cuts]
-        found: list[dict[str, Any]] = [
+    def _tracked_cuts(self, scene: Scene) -> list[dict[str, Any]]:
+        titles = {"labels": "flat clusters", "default": "default cut"}
+        return [
             {
-                "cut": name,
-                "title": called.get(name, name[4:]),
-                "clusters": len(scene.cut(name)),
-                "is_recut_advised": name[4:] in scene.seen.drifted,
+                "cut": f"cut:{name}",
+                "title": titles.get(name, name),
+                "clusters": len(scene.cut(f"cut:{name}")),
+                "is_recut_advised": name in scene.look.drifted,
             }
-            for name in names
+            for name in scene.look.cuts
         ]
-        return found + [{"cut": n, "title": icicle.layer_title(n), "clusters": len(scene.cut(n))} for n in scene.layers]
+
+    def _listed_layers(self, scene: Scene) -> list[dict[str, Any]]:
+        return [
+            {"cut": name, "title": layer_title(name), "clusters": len(scene.cut(name)), "persistence": persistence}
+            for name, persistence in scene.persistence.items()
+        ]
 
     def default_cut(self, scene: Scene) -> str:
-        # A cut that is mostly single points (that of a store that wants a recut, say) is nothing to begin with.
-        names = [f"cut:{name}" for name in scene.seen.cuts]
-        fine = next((name for name in names if len(scene.cut(name)) <= MOST_CLUSTERS_SHARE * scene.n + 4), None)
-        return fine or f"k:{max(min(scene.max_k, SOME_CLUSTERS), 1)}"
+        """Return the cut that is shown first."""
+        # A cut into mostly single points (that of a store for which a recut is advised, say) is not a good start.
+        names = [f"cut:{name}" for name in scene.look.cuts]
+        good = next((name for name in names if len(scene.cut(name)) <= MAX_CLUSTER_SHARE * scene.n + 4), None)
+        return good or f"k:{max(min(scene.max_k, DEFAULT_K), 1)}"
 
     def cut_of(self, scene: Scene, name: str | None) -> Cut:
-        """A cut by name; ``auto`` or nothing is the one that is shown first."""
+        """Return a cut by name; ``auto`` or nothing is the one that is shown first."""
         if name and name.startswith("layer:") and name not in scene.layers and scene.n:
             self.compute_layers(scene)
         return scene.cut(self.default_cut(scene) if name in (None, "", "auto") else str(name))
 
     def layers(self, asked: bool = False) -> dict[str, Any]:
-        """The resolutions that last, finest first; of very many points only if they are ``asked`` for (else None)."""
+        """Return the layers, finest first; for very many points only if they are ``asked`` for (else None)."""
         scene = self.scene
-        if not scene.n:
-            return {"version": scene.version, "layers": []}
-        if not scene.layers:
-            if scene.n > MOST_FOR_LAYERS and not asked:
+        if scene.n and not scene.layers:
+            if scene.n > MAX_POINTS_FOR_LAYERS and not asked:
                 return {"version": scene.version, "layers": None}
             if time.monotonic() - self._layers_at < self._layers_took / SHARE_OF_TIME:
                 raise Computing
             self._layers.get(("layers", scene.version), lambda: self.compute_layers(scene))
-        found = [
-            {"cut": name, "title": icicle.layer_title(name), "clusters": len(scene.cut(name)), "persistence": lasting}
-            for name, lasting in scene.persistence.items()
-        ]
-        return {"version": scene.version, "layers": found}
+        return {"version": scene.version, "layers": self._listed_layers(scene)}
 
     def compute_layers(self, scene: Scene) -> bool:
+        """Compute the layers of a scene; none if there is a newer version by now."""
         began = time.monotonic()
-        found = self.source.layers(scene.seen) or []
+        version, layers = self.backend.layers() if self.backend.latest() == scene.version else (-1, [])
         self._layers_at = time.monotonic()
         self._layers_took = self._layers_at - began
-        scene.persistence = {f"layer:{i}": layer.persistence for i, layer in enumerate(found)}
-        scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(found)}
+        if version == scene.version:
+            scene.layers = {f"layer:{i}": layer.labels for i, layer in enumerate(layers)}
+            scene.persistence = {f"layer:{i}": layer.persistence for i, layer in enumerate(layers)}
         return True
 
-    # The icicle ---------------------------------------------------------------------------------------------------
+    # The icicle and its nodes -------------------------------------------------------------------------------------
 
     def view(
         self,
@@ -301,135 +297,110 @@ class Viewer:
         since: int | None = None,
         version: int | None = None,
     ) -> bytes:
-        """The blocks between two places, as they are seen at a width in pixels."""
+        """Return the blocks between two places for a width in pixels."""
         return icicle.view(self, self.at(version), x0, x1, width, rows, cut, color, since)
 
     def cut(self, cut: str | None = None, version: int | None = None) -> bytes:
-        """The clusters of a cut, from left to right, and the largest by name."""
+        """Return the clusters of a cut, from left to right, and a list of the largest."""
         return icicle.clusters(self, self.at(version), cut)
-
-    def title(self, scene: Scene, v: int, cut: Cut | None = None) -> str:
-        """What a node is called: its given name, that of its cluster, its words, its commonest label, or its size."""
-        return titles.title(self, scene, v, cut)
-
-    def crumb(self, scene: Scene, v: int, cut: Cut | None) -> dict[str, Any]:
-        """A node as a step of the path to another."""
-        return titles.crumb(self, scene, v, cut)
-
-    # Nodes and points ---------------------------------------------------------------------------------------------
 
     def node(
         self, node: int, cut: str | None = None, since: int | None = None, version: int | None = None
     ) -> dict[str, Any]:
-        """The page of a node."""
+        """Return the page of a node."""
         scene = self.at(version)
         return NodePages(self, scene).page(scene.node(node), self.cut_of(scene, cut), since)
 
     def members(
         self, node: int, offset: int = 0, limit: int = 50, order: str = "central", version: int | None = None
     ) -> dict[str, Any]:
-        """Some of the points under a node."""
+        """Return some of the points under a node."""
         scene = self.at(version)
         return NodePages(self, scene).members(scene.node(node), offset, min(limit, 200), order)
 
     def search(self, q: str, limit: int = 20, version: int | None = None) -> dict[str, Any]:
-        """Nodes and points by name, id or text."""
-        scene = self.at(version)
-        return search(self, scene, q.strip(), min(limit, 100))
+        """Return nodes and points by name, id or text."""
+        return search(self, self.at(version), q.strip(), min(limit, 100))
 
     def place(
         self, vector: Any = None, like: Any = None, cut: str | None = None, version: int | None = None
     ) -> dict[str, Any]:
-        """Where a point would go: a row of numbers, or one like a point that is there."""
+        """Return the place of a new point: a row of numbers, or one like a point that is there."""
         return place(self, self.at(version), vector, like, cut)
 
-    def key_of(self, name: Any) -> int:
-        key = self.source.key_of(name)
-        if key is None and isinstance(name, str) and (number := whole_number(name)) is not None:
-            key = self.source.key_of(number)
-        if key is None:
+    def position_of(self, name: Any) -> int:
+        """Return the position of the point with an id; raises KeyError if there is none."""
+        position = self.backend.position_of(name)
+        if position is None and isinstance(name, str) and (number := whole_number(name)) is not None:
+            position = self.backend.position_of(number)
+        if position is None:
             raise KeyError(f"id {name!r:.60} is not there")
-        return key
-
-    def leaf_at(self, scene: Scene, key: int) -> int | None:
-        leaf = int(np.searchsorted(scene.seen.keys, key)) if key >= 0 else scene.n
-        return leaf if leaf < scene.n and scene.seen.keys[leaf] == key else None
+        return position
 
     def locate(self, id: Any, size: int = 1) -> dict[str, Any]:
-        """The node over a point whose size is nearest to one that is known."""
+        """Return the node over a point whose size is nearest to a given one."""
         scene = self.scene
-        leaf = self.leaf_at(scene, self.key_of(id))
+        leaf = scene.leaf_at(self.position_of(id))
         if leaf is None:
             raise KeyError(f"id {id!r:.60} is not in version {scene.version}")
-        v = scene.ancestor_of_size(leaf, size)
-        return {"version": scene.version, "node": v, "start": int(scene.starts[v]), "size": int(scene.sizes[v])}
+        return {"version": scene.version, **scene.spot(scene.ancestor_of_size(leaf, size))}
 
     def image(self, leaf: int, version: int | None = None) -> Path:
-        """The file of the image of a point, below the folder that was named."""
+        """Return the image file of a point, below the folder of images."""
         scene = self.at(version)
         if not 0 <= leaf < scene.n:
             raise KeyError(f"leaf {leaf} is not in version {scene.version}")
-        name = self.fields.image_of(self.source.points([int(scene.seen.keys[leaf])])[0][1])
+        name = self.fields.image_of(self.backend.points([scene.look.positions[leaf]])[0][1])
         if self.images is None or name is None or "\0" in name:
             raise KeyError(f"there is no image of leaf {leaf}")
         with suppress(OSError, ValueError):
-            found = (self.images / name).resolve(strict=True)
-            is_image = found.name.lower().endswith(IMAGE_ENDINGS)
-            if is_image and found.is_relative_to(self.images) and found.is_file():
-                return found
+            file = (self.images / name).resolve(strict=True)
+            is_image = file.name.lower().endswith(IMAGE_ENDINGS)
+            if is_image and file.is_relative_to(self.images) and file.is_file():
+                return file
         raise KeyError(f"there is no image of leaf {leaf} in the folder of images")
 
     def name(self, node: int, name: str | None, version: int | None = None) -> dict[str, Any]:
-        """Give a node a name that stays (None takes it away)."""
+        """Give a node a name that stays with it (None removes it)."""
         scene = self.at(version)
         given = self.names.give(scene, scene.node(node), name)
+        self.names.update(self.scene)
         return {"version": scene.version, "node": node, "name": given}
 
-    # Time and place -----------------------------------------------------------------------------------------------
+    # History and map ----------------------------------------------------------------------------------------------
 
     def changes(self, since: int | None = None, day: str | None = None, cut: str | None = None) -> dict[str, Any]:
-        """What happened to clusters after a version, or since the beginning of a day; the latest first."""
+        """Return the net changes of clusters after a version, or since the beginning of a day."""
         return history.changes(self, since, day, cut)
 
     def versions(self) -> dict[str, Any]:
-        """When versions were made, thinned out."""
+        """Return the times of versions, some of them where there are many."""
         return history.versions(self)
 
     def map(self, method: str | None = None, version: int | None = None) -> bytes:
-        """All points on a plane, from left to right in the tree."""
+        """Return all points on a plane, from left to right in the tree."""
         scene = self.at(version)
-        known = self.map_methods(scene)
+        known = maps.methods(self, scene)
         if not known:
             raise KeyError("there is no map: the points are no vectors, and no columns were named for it")
-        method = method or known[0]
-        if method not in known:
-            raise ValueError(f"method must be one of {', '.join(known)}; got {method!r:.60}")
-        made: bytes = self._map.get(
-            (method, scene.version),
-            lambda: maps.make_map(self, scene, method),
-            wait=MAP_WAIT if method != "umap" else UMAP_WAIT,
-        )
-        return made
-
-    def map_methods(self, scene: Scene) -> list[str]:
-        """The ways to put the points on a plane, the first of them at once."""
-        has_rows, has_columns = scene.n > 0 and self.source.n_features() is not None, self.fields.x is not None
-        return projection.methods(scene.n, has_columns) if has_rows else ["columns"] if has_columns else []
+        chosen = method or known[0]
+        if chosen not in known:
+            raise ValueError(f"method must be one of {', '.join(known)}; got {chosen!r:.60}")
+        wait, key = UMAP_WAIT if chosen == "umap" else MAP_WAIT, (chosen, scene.version)
+        message: bytes = self._map.get(key, lambda: maps.make_map(self, scene, chosen), wait=wait)
+        return message
 
     def points(self, what: str, since: int | None = None, version: int | None = None) -> bytes:
-        """Something of every point, from left to right in the tree."""
+        """Return a value of every point, from left to right in the tree."""
         return maps.of_points(self.at(version), what, since)
 
     def close(self) -> None:
-        self.source.close()
-
-
-def _has_field(payload: Any, name: str) -> bool:
-    return isinstance(payload, Mapping) and name in payload
+        """Close the backend."""
+        self.backend.close()
 
 
 def _as_label(value: Any) -> Any:
-    """A class as it can be counted; None for none."""
+    """Return a class as it can be counted; None for none."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or value == "" or (isinstance(value, float) and np.isnan(value)):
         return None

@@ -9,12 +9,14 @@ import pytest
 
 import grinch
 from grinch import Grinch, Tree
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend, open_backend
 from grinch.serve.node_names import node_of
-from grinch.serve.sources import MemorySource, StoreSource, open_source
-from grinch.serve.views.arrays import unpack_arrays
+from grinch.serve.views.icicle import unpack_arrays
 from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
 from grinch.store.node_names import MAX_POINTS, NodeName
+from grinch.tree.blocks import covering
 from killing import kills
 from serve.looked import news, now, points, scene_of
 
@@ -33,83 +35,83 @@ def cluster_nodes(viewer):
 
 def named(viewer):
     """By name, the ids of the points of its node."""
-    scene, ids = viewer.scene, viewer.source.store.ids
-    return {name: {ids[leaf] for leaf in scene.leaves(v).tolist()} for v, name in viewer.names.at(scene).items()}
+    scene, ids = viewer.scene, viewer.backend.store.ids
+    return {name: {ids[leaf] for leaf in scene.leaves(v).tolist()} for v, name in viewer.scene.names.items()}
 
 
 def test_a_name_is_there_after_a_restart(store, tmp_path):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     v = cluster_nodes(viewer)[1]
     assert viewer.name(v, "  weather \n news ") == {"version": 1, "node": v, "name": "weather news"}
     assert (viewer.node(v)["name"], viewer.node(v)["title"]) == ("weather news", "weather news")
-    again = Viewer(open_source(tmp_path / "store"))
-    assert again.names.at(again.scene) == {v: "weather news"}
-    again.source.close()
+    again = Viewer(open_backend(tmp_path / "store"))
+    assert again.scene.names == {v: "weather news"}
+    again.close()
     # In the model of a file, too.
     model = Grinch().fit(points(40)[0])
     model.save(tmp_path / "m.grinch")
     for expected in (None, "root of all"):
-        looked = Viewer(open_source(tmp_path / "m.grinch"))
-        assert looked.names.at(looked.scene).get(model.tree_.root) == expected
+        looked = Viewer(open_backend(tmp_path / "m.grinch"))
+        assert looked.scene.names.get(model.tree_.root) == expected
         looked.name(model.tree_.root, "root of all")
 
 
 def test_where_there_is_no_file_names_are_refused():
-    viewer = Viewer(MemorySource(Grinch().fit(points(9)[0])))
+    viewer = Viewer(ModelBackend(Grinch().fit(points(9)[0])))
     assert not viewer.about()["can_name"]
     with pytest.raises(ValueError, match="names cannot be kept here"):
         viewer.name(0, "name")
 
 
 def test_another_name_replaces_the_first_and_none_takes_it_away(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     v, w = cluster_nodes(viewer)[:2]
     viewer.name(v, "one")
     viewer.name(w, "other")
     viewer.name(v, "two")
-    assert viewer.names.at(viewer.scene) == {v: "two", w: "other"}
+    assert viewer.scene.names == {v: "two", w: "other"}
     assert viewer.name(v, None)["name"] is None
-    assert viewer.names.at(viewer.scene) == {w: "other"}
+    assert viewer.scene.names == {w: "other"}
     viewer.name(v, None)
-    assert viewer.names.at(viewer.scene) == {w: "other"}
+    assert viewer.scene.names == {w: "other"}
 
 
 def test_no_earlier_name_comes_to_light(store):
-    one, other = Viewer(StoreSource(store)), Viewer(StoreSource(store))
+    one, other = Viewer(StoreBackend(store)), Viewer(StoreBackend(store))
     v = cluster_nodes(one)[0]
     # Both name it at once: neither knows of the other's.
     one.names._file.add("first", one.names._points(one.scene, v), 30, 120)
     other.names._file.add("second", one.names._points(one.scene, v), 30, 120)
-    assert one.names.at(one.scene) == other.names.at(other.scene) == {v: "second"}
+    assert now(one).scene.names == now(other).scene.names == {v: "second"}
     one.name(v, None)
-    assert other.names.at(other.scene) == {}
+    assert now(other).scene.names == {}
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, 5, ["a"]])
 def test_what_is_no_name_changes_nothing(store, name):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     viewer.name(3, "kept")
     with pytest.raises(ValueError, match="name must"):
         viewer.name(3, name)
-    assert viewer.names.at(viewer.scene) == {3: "kept"}
+    assert viewer.scene.names == {3: "kept"}
 
 
 def test_a_node_that_is_not_there_cannot_be_named(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     with pytest.raises(KeyError, match="not in the tree"):
         viewer.name(10**6, "name")
     assert not viewer.names._file.path.exists()
 
 
 def test_a_node_whose_points_are_gone_cannot_be_named(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     store.remove(["p3"])
     with pytest.raises(ValueError, match="removed meanwhile"):
         viewer.name(3, "name")
 
 
 def test_a_name_that_cannot_be_written_is_refused(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     viewer.names._file.path = viewer.names._file.path / "no folder"
     with pytest.raises(ValueError, match=r"name cannot be kept: .*cannot be read or written"):
         viewer.name(3, "name")
@@ -119,7 +121,7 @@ def test_a_name_that_cannot_be_written_is_refused(store):
 
 
 def test_names_survive_growth(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     for i, v in enumerate(cluster_nodes(viewer)):
         viewer.name(v, f"name {i}")
     before = named(viewer)
@@ -136,7 +138,7 @@ def test_names_survive_growth(store):
 
 
 def test_names_survive_removal_refining_and_compacting(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     for i, v in enumerate(cluster_nodes(viewer)):
         viewer.name(v, f"name {i}")
     before = named(viewer)
@@ -155,7 +157,7 @@ def test_names_survive_removal_refining_and_compacting(store):
 
 
 def test_a_name_goes_when_nothing_like_its_node_is_left(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     v = cluster_nodes(viewer)[0]
     viewer.name(v, "gone")
     ids = sorted(named(viewer)["gone"])
@@ -167,18 +169,18 @@ def test_a_name_goes_when_nothing_like_its_node_is_left(store):
     assert named(now(viewer)) == {}
     store.remove(store.ids)
     assert now(viewer).n == 0
-    assert viewer.names.at(viewer.scene) == {}
+    assert viewer.scene.names == {}
 
 
 def test_a_large_node_is_known_by_some_of_its_points(tmp_path):
     with grinch.open(tmp_path / "store", n_clusters=3) as store:
         store.insert(points(2_000)[0])
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         tree = viewer.scene.tree
         v = max(tree.children(tree.root), key=tree.size)
         viewer.name(v, "large")
         assert len(viewer.names._file.all()[0].points) == MAX_POINTS
-        assert viewer.names.at(viewer.scene) == {v: "large"}
+        assert viewer.scene.names == {v: "large"}
 
 
 def test_every_node_of_a_tree_is_found_by_all_its_points():
@@ -193,7 +195,7 @@ def test_a_chain_as_deep_as_it_has_points():
     pairs = np.column_stack([np.arange(n, 2 * n - 1) - 1, np.arange(1, n)])
     pairs[0, 0] = 0
     scene = scene_of(Tree.from_merges(pairs, -np.arange(1.0, n), ceiling=0.0))
-    v = scene.covering(0, 30_000)
+    v = covering(scene.tree, scene.starts, 0, 30_000)
     leaves = scene.leaves(v)[:: 30_000 // 60].tolist()
     found = node_of(scene, NodeName(1, "name", leaves, 30_000, n), leaves)
     # The points say only roughly where it ends.
@@ -208,27 +210,27 @@ def test_no_points_no_node():
 
 
 def name_one(folder, node):
-    viewer = Viewer(open_source(folder))
+    viewer = Viewer(open_backend(folder))
     viewer.name(node, "from another process")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_names_of_another_process_are_seen(store):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     v = cluster_nodes(viewer)[2]
     viewer.name(v, "mine")
     pid = kills.fork(lambda: name_one(store.folder, cluster_nodes(viewer)[0]))
     assert os.waitpid(pid, 0)[1] == 0
-    assert set(viewer.names.at(viewer.scene).values()) == {"mine", "from another process"}
+    assert set(now(viewer).scene.names.values()) == {"mine", "from another process"}
 
 
 def test_a_store_that_is_copied_keeps_its_names(store, tmp_path):
-    viewer = Viewer(StoreSource(store))
+    viewer = Viewer(StoreBackend(store))
     viewer.name(cluster_nodes(viewer)[0], "weather")
     store.backup(tmp_path / "copy")
-    again = Viewer(open_source(tmp_path / "copy"))
-    assert list(again.names.at(again.scene).values()) == ["weather"]
-    again.source.close()
+    again = Viewer(open_backend(tmp_path / "copy"))
+    assert list(again.scene.names.values()) == ["weather"]
+    again.close()
 
 
 def test_ids_may_be_numbers(tmp_path):
@@ -236,17 +238,17 @@ def test_ids_may_be_numbers(tmp_path):
     for ids in (None, list(range(500, 560))):
         with grinch.open(tmp_path / str(ids is None), n_clusters=4) as store:
             store.insert(X, ids=ids)
-            viewer = Viewer(StoreSource(store))
+            viewer = Viewer(StoreBackend(store))
             v = cluster_nodes(viewer)[0]
             viewer.name(v, "named")
-            assert viewer.names.at(viewer.scene) == {v: "named"}
+            assert viewer.scene.names == {v: "named"}
 
 
 def test_a_named_node_is_always_seen(tmp_path):
     """Also where it is folded into a larger one that loses a few points on the way down to it."""
     with grinch.open(tmp_path) as store:
         store.insert(np.random.default_rng(3).normal(size=(400, 4)) ** 3)
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         shown = set(unpack_arrays(viewer.view(cut="k:2"))[1]["node"].tolist())
         scene = viewer.scene
         hidden = [v for v in scene.tree.preorder().tolist() if scene.sizes[v] >= 20 and v not in shown]
@@ -259,9 +261,9 @@ def test_a_named_node_is_always_seen(tmp_path):
 def test_a_tree_is_shown_although_its_names_are_damaged(tmp_path, caplog):
     with grinch.open(tmp_path) as store:
         store.insert(np.eye(6))
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         (tmp_path / "node-names.sqlite").write_bytes(b"no database" * 100)
-        assert unpack_arrays(viewer.view())[0]["n"] == 6
+        assert unpack_arrays(now(viewer).view())[0]["n"] == 6
         assert "damaged" in caplog.text
         with pytest.raises((ValueError, DamagedStore)):
             viewer.name(viewer.about()["root"], "all")

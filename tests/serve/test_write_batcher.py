@@ -122,7 +122,7 @@ def test_changes_are_made_in_the_order_they_came(store):
 
 
 def test_too_much_is_refused_at_once(store):
-    with writing(store, most=2) as writer:
+    with writing(store, max_waiting=2) as writer:
         with held(writer):
             waiting = [writer.submit(Insert(some_rows(1, seed=i), [i])) for i in range(2)]
             with pytest.raises(Full, match="try again"):
@@ -133,7 +133,7 @@ def test_too_much_is_refused_at_once(store):
 
 
 def test_too_many_bytes_are_refused_but_one_large_insert_is_not(store):
-    with writing(store, most_bytes=100) as writer:
+    with writing(store, max_bytes=100) as writer:
         with held(writer):
             large = writer.submit(Insert(some_rows(20), list(range(20))))
             with pytest.raises(Full):
@@ -143,8 +143,7 @@ def test_too_many_bytes_are_refused_but_one_large_insert_is_not(store):
 
 def test_a_batch_has_no_more_points_than_it_may(store):
     sizes = []
-    with writing(store, most_points=5) as writer:
-        writer.batches = lambda requests, points: sizes.append((requests, points))
+    with writing(store, max_points=5, written=lambda *size: sizes.append(size)) as writer:
         with held(writer):
             waiting = [writer.submit(Insert(some_rows(2, seed=i))) for i in range(5)]
         assert [future.result().version for future in waiting] == [1, 1, 2, 2, 3]

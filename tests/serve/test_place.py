@@ -9,7 +9,8 @@ import pytest
 
 import grinch
 from grinch import Grinch, cuts
-from grinch.serve.sources import MemorySource, StoreSource
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.viewer import Viewer
 from serve.looked import labels_of_cut, news, now, points
 
@@ -30,7 +31,7 @@ NEW = points(60, seed=7)[0]
 def test_a_point_goes_where_the_model_predicts(settings):
     X, payload = news(150)
     model = Grinch(**settings).fit(X)
-    viewer = Viewer(MemorySource(model, payload=payload))
+    viewer = Viewer(ModelBackend(model, payload=payload))
     for row, expected in zip(NEW, model.predict(NEW).tolist(), strict=True):
         found = viewer.place(row.tolist(), cut="cut:labels")
         assert (found["cluster"] or {"cluster": -1})["cluster"] == expected
@@ -41,7 +42,7 @@ def test_a_point_goes_where_the_model_predicts(settings):
 
 def test_the_nearest_point_is_named():
     X, payload = news(100)
-    viewer = Viewer(MemorySource(Grinch(linkage="ward").fit(X), payload=payload))
+    viewer = Viewer(ModelBackend(Grinch(linkage="ward").fit(X), payload=payload))
     for row in NEW[:20]:
         nearest = int(np.argmin(((X - row) ** 2).sum(axis=1)))
         assert [point["leaf"] for point in viewer.place(row.tolist())["neighbours"]] == [nearest]
@@ -50,7 +51,7 @@ def test_the_nearest_point_is_named():
 def test_in_a_cut_of_our_own_it_joins_the_cluster_of_its_place():
     X, _ = points(150)
     model = Grinch(linkage="ward", n_clusters=6).fit(X)
-    viewer = Viewer(MemorySource(model))
+    viewer = Viewer(ModelBackend(model))
     scene = viewer.scene
     cut = scene.cut("k:6")
     assert (cuts.cut_sizeable(scene.tree, 6, 2) >= 0).any()
@@ -67,7 +68,7 @@ def test_like_a_point_that_is_there(tmp_path):
     X, payload = news(80)
     with grinch.open(tmp_path / "store", n_clusters=4) as store:
         store.insert(X, ids=[f"p{i}" for i in range(80)], payload=payload)
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         for i in (0, 17, 79):
             found = viewer.place(like=f"p{i}")
             assert found["neighbours"][0]["id"] == f"p{i}"
@@ -83,7 +84,7 @@ def test_in_a_store_it_goes_where_the_store_predicts(tmp_path):
         store.remove(list(range(0, 30)))
         store.add_cut("fine", n_clusters=20)
         store.add_cut("strict", threshold=0.9)
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         for cut in ("default", "fine", "strict"):
             for row, expected in zip(NEW[:20], store.predict(NEW[:20], cut).tolist(), strict=True):
                 found = viewer.place(row.tolist(), cut=f"cut:{cut}")["cluster"]
@@ -94,7 +95,7 @@ def test_in_a_tree_that_has_moved_on(tmp_path):
     X, _ = points(100)
     with grinch.open(tmp_path / "store", n_clusters=4) as store:
         store.insert(X)
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         store.insert(points(50, seed=5)[0])
         found = viewer.place(X[3].tolist())
         assert found["version"] == 1
@@ -108,12 +109,12 @@ def test_in_a_tree_that_has_moved_on(tmp_path):
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_beside_one_or_two(n):
-    viewer = Viewer(MemorySource(Grinch(n_clusters=1).fit(points(n)[0])))
+    viewer = Viewer(ModelBackend(Grinch(n_clusters=1).fit(points(n)[0])))
     assert viewer.place([1.0, 2, 3, 4, 5])["cluster"]["cluster"] == 0
 
 
 def test_a_text_is_read_as_json():
-    viewer = Viewer(MemorySource(Grinch(n_clusters=2).fit(points(20)[0])))
+    viewer = Viewer(ModelBackend(Grinch(n_clusters=2).fit(points(20)[0])))
     assert viewer.place(json.dumps(NEW[0].tolist())) == viewer.place(NEW[0].tolist())
 
 
@@ -141,11 +142,11 @@ def test_a_text_is_read_as_json():
 def test_what_is_no_point_is_refused(tmp_path, kind, vector, why):
     X, _ = points(20)
     if kind == "model":
-        source = MemorySource(Grinch().fit(X))
+        source = ModelBackend(Grinch().fit(X))
     else:
         store = grinch.open(tmp_path / "store")
         store.insert(X)
-        source = StoreSource(store)
+        source = StoreBackend(store)
     with pytest.raises(ValueError, match=why):
         Viewer(source).place(vector)
     source.close()
@@ -153,4 +154,4 @@ def test_what_is_no_point_is_refused(tmp_path, kind, vector, why):
 
 def test_nowhere_in_an_empty_store(tmp_path):
     with grinch.open(tmp_path / "store") as store, pytest.raises(ValueError, match="there are no points yet"):
-        Viewer(StoreSource(store)).place([1.0, 2.0])
+        Viewer(StoreBackend(store)).place([1.0, 2.0])

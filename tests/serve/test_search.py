@@ -7,7 +7,8 @@ import pytest
 
 import grinch
 from grinch import Grinch
-from grinch.serve.sources import MemorySource, StoreSource
+from grinch.serve.backend import StoreBackend
+from grinch.serve.model_backend import ModelBackend
 from grinch.serve.views.search import SNIPPET, _around
 from grinch.serve.views.viewer import Viewer
 from serve.looked import news, points
@@ -18,15 +19,15 @@ def viewer(request, tmp_path_factory):
     X, payload = news(120)
     ids = {"numbers": list(range(1_000, 1_120)), "no ids": None}.get(request.param, [f"p{i}" for i in range(120)])
     if request.param == "model":
-        yield Viewer(MemorySource(Grinch(n_clusters=4).fit(X, ids=ids), payload=payload))
+        yield Viewer(ModelBackend(Grinch(n_clusters=4).fit(X, ids=ids), payload=payload))
         return
     with grinch.open(tmp_path_factory.mktemp("search") / "store", n_clusters=4) as store:
         store.insert(X, ids=ids, payload=payload)
-        yield Viewer(StoreSource(store))
+        yield Viewer(StoreBackend(store))
 
 
 def an_id(viewer, leaf):
-    return viewer.source.points([leaf])[0][0]
+    return viewer.backend.points([leaf])[0][0]
 
 
 def test_an_id_leads_to_its_point_first(viewer):
@@ -52,10 +53,10 @@ def test_words_lead_to_clusters(viewer):
     assert "keyword" in kinds
     cluster = found[0]
     leaves = viewer.scene.leaves(cluster["node"]).tolist()
-    titles = [payload["title"] for _, payload in viewer.source.points(leaves)]
+    titles = [payload["title"] for _, payload in viewer.backend.points(leaves)]
     assert sum("storm" in title for title in titles) > len(titles) / 4
     texts = {hit["leaf"] for hit in found if hit["kind"] == "text"}
-    payloads = list(viewer.source.payloads(viewer.scene.seen.keys))
+    payloads = list(viewer.backend.payloads(viewer.scene.look.positions))
     assert texts == {i for i, payload in enumerate(payloads) if "storm" in payload["title"]}
 
 
@@ -107,7 +108,7 @@ def test_names_of_clusters_and_nodes_come_first(tmp_path):
         store.insert(X, payload=payload)
         cluster = int(store.labels()[0])
         store.label(cluster, "Report of all")
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         child = viewer.scene.tree.children(viewer.scene.tree.root)[0]
         viewer.name(child, "my REPORTS")
         hits = viewer.search("report")["hits"]
@@ -124,7 +125,7 @@ def test_html_is_only_text(tmp_path):
     evil = '<img src=x onerror="alert(1)"> & <b>bold</b>'
     with grinch.open(tmp_path / "store") as store:
         store.insert(X, ids=[f"<i>{i}</i>" for i in range(10)], payload=[{"title": evil}] * 10)
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         hit = next(hit for hit in viewer.search("onerror")["hits"] if hit["kind"] == "text")
         assert (hit["title"], hit["snippet"]) == (evil, evil)
         assert viewer.search("<i>3</i>")["hits"][0]["leaf"] == 3
@@ -136,7 +137,7 @@ def test_points_that_were_removed_since_are_not_found(tmp_path):
     X, payload = news(30)
     with grinch.open(tmp_path / "store") as store:
         store.insert(X, ids=[f"p{i}" for i in range(30)], payload=payload)
-        viewer = Viewer(StoreSource(store))
+        viewer = Viewer(StoreBackend(store))
         store.remove(["p3"])
         assert viewer.search("p3", limit=50)["hits"] == []
         assert [hit["leaf"] for hit in viewer.search("item0x4")["hits"] if hit["kind"] == "text"] == [4]

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from grinch.serve.background import MOST_KEPT, Computing, Later
+from grinch.serve.background import MAX_RESULTS, Background, Computing
 
 
 def test_what_is_not_there_yet_is_asked_for_again():
-    later, go, calls = Later(), threading.Event(), []
+    later, go, calls = Background(), threading.Event(), []
 
     def make():
         calls.append(1)
@@ -26,7 +26,7 @@ def test_what_is_not_there_yet_is_asked_for_again():
 
 
 def test_an_error_is_raised_to_who_asks_and_then_tried_again():
-    later, fails = Later(), [True]
+    later, fails = Background(), [True]
 
     def make():
         if fails.pop():
@@ -40,17 +40,17 @@ def test_an_error_is_raised_to_who_asks_and_then_tried_again():
 
 
 def test_the_last_few_are_kept():
-    later, made = Later(), []
-    for key in range(MOST_KEPT + 1):
+    later, made = Background(), []
+    for key in range(MAX_RESULTS + 1):
         later.get(key, lambda key=key: made.append(key), wait=10)
-    later.get(MOST_KEPT, lambda: made.append("again"), wait=10)
+    later.get(MAX_RESULTS, lambda: made.append("again"), wait=10)
     assert "again" not in made
     later.get(0, lambda: made.append("again"), wait=10)
     assert made[-1] == "again"
 
 
 def test_many_threads_get_the_same_result():
-    later, made, found = Later(), [], []
+    later, made, found = Background(), [], []
 
     def make():
         made.append(1)

@@ -15,7 +15,8 @@ from grinch.estimators.registry import SYSTEMS
 from grinch.io.read import FileError
 from grinch.linkage.named import PAIRWISE_ONLY, VECTOR_LINKAGES
 from grinch.linkage.pairwise import SCIPY_METRICS
-from grinch.serve.sources import MemorySource, StoreSource, open_source, sampled
+from grinch.serve.backend import StoreBackend, sampled
+from grinch.serve.model_backend import ModelBackend, open_backend
 from grinch.serve.views.viewer import Viewer
 from grinch.store import DamagedStore
 from serve.looked import news, now, points, tree_of
@@ -42,13 +43,13 @@ def test_every_system_can_be_looked_at(name):
     X, payload = news(80)
     ids = [f"p{i}" for i in range(80)]
     model = cluster_with(name, X, linkage="ward", ids=ids, n_clusters=4, **SMALL.get(name, {}))
-    source = MemorySource(model, payload=payload)
-    seen = source.see()
+    source = ModelBackend(model, payload=payload)
+    seen = source.read(lambda view: view.look())
     np.testing.assert_array_equal(seen.tree.child_pairs(), model.tree_.child_pairs())
     np.testing.assert_array_equal(seen.cuts["labels"], model.labels_)
-    assert source.points(seen.keys) == list(zip(ids, payload, strict=True))
-    np.testing.assert_allclose(source.rows(seen.keys), X, rtol=1e-4, atol=1e-4)
-    assert source.key_of("p7") == seen.keys[7]
+    assert source.points(seen.positions) == list(zip(ids, payload, strict=True))
+    np.testing.assert_allclose(source.rows(seen.positions), X, rtol=1e-4, atol=1e-4)
+    assert source.position_of("p7") == seen.positions[7]
     viewer = Viewer(source)
     assert viewer.about()["n"] == 80
     assert viewer.node(viewer.scene.tree.root)["size"] == 80
@@ -66,8 +67,8 @@ def test_every_system_can_be_looked_at(name):
 def test_rows_are_those_that_were_given(system, kind):
     X, _ = points(40)
     X = X + 100  # far from where they are stored
-    source = MemorySource(system(linkage=kind).fit(X))
-    rows = source.rows(source.see().keys)
+    source = ModelBackend(system(linkage=kind).fit(X))
+    rows = source.rows(source.read(lambda view: view.look()).positions)
     if source.metric() == "cosine":
         rows, X = directions(rows), directions(X)
     np.testing.assert_allclose(rows, X, rtol=1e-3)
@@ -85,28 +86,21 @@ def test_vectors_are_compared_as_their_linkage_does(name, metric, tmp_path):
     X = np.eye(4, dtype=np.float32) + 1
     first = "cosine" if name in ("cosine", "tanimoto") else "euclidean"
     expected = "cosine" if (metric or first) in DIRECTIONS else "euclidean"
-    assert MemorySource(Grinch(linkage=name, metric=metric).fit(X)).metric() == expected
+    assert ModelBackend(Grinch(linkage=name, metric=metric).fit(X)).metric() == expected
     with grinch.open(tmp_path / "store", linkage=name, metric=metric) as store:
         store.insert(X)
-        assert StoreSource(store).metric() == expected
-
-
-@pytest.mark.parametrize("kind", ["average", "cosine", "single", "complete", "centroid", "ward"])
-@pytest.mark.parametrize("name", list(SYSTEMS))
-def test_vectors_are_compared_as_each_system_does(name, kind):
-    source = MemorySource(cluster_with(name, np.eye(6) + 1, linkage=kind, **SMALL.get(name, {})))
-    assert source.metric() == ("cosine" if kind == "cosine" else "euclidean")
+        assert StoreBackend(store).metric() == expected
 
 
 def test_hac_compares_by_distance_unless_it_is_told_otherwise():
     X = np.eye(4) + 1
-    found = [MemorySource(HAC(metric=metric).fit(X)).metric() for metric in (None, "cosine", "hellinger")]
+    found = [ModelBackend(HAC(metric=metric).fit(X)).metric() for metric in (None, "cosine", "hellinger")]
     assert found == ["euclidean", "cosine", "cosine"]
 
 
 def test_sparse_rows_stay_sparse():
     X = scipy.sparse.random(50, 20, 0.2, "csr", random_state=0)
-    source = MemorySource(Grinch(linkage="cosine").fit(X))
+    source = ModelBackend(Grinch(linkage="cosine").fit(X))
     rows, dense = source.rows(np.array([3, 40])), X.toarray()[[3, 40]]
     np.testing.assert_allclose(directions(rows.toarray()), directions(dense), atol=1e-6)
     assert Viewer(source).map("pca")
@@ -114,7 +108,7 @@ def test_sparse_rows_stay_sparse():
 
 @pytest.mark.parametrize("model", [Grinch, HAC])
 def test_a_linkage_of_ones_own_over_records(model):
-    viewer = Viewer(MemorySource(model(linkage=common_letters, n_clusters=2).fit(WORDS), payload=WORDS))
+    viewer = Viewer(ModelBackend(model(linkage=common_letters, n_clusters=2).fit(WORDS), payload=WORDS))
     about = viewer.about()
     assert (about["n"], about["map"], about["can_place"], about["n_features"]) == (5, None, False, None)
     page = viewer.node(viewer.scene.tree.root)
@@ -130,12 +124,12 @@ def test_a_linkage_of_ones_own_over_records(model):
 
 def test_a_model_that_is_not_fitted_is_refused():
     with pytest.raises(ValueError, match="not fitted yet"):
-        MemorySource(Grinch())
+        ModelBackend(Grinch())
 
 
 def test_payload_must_fit():
     with pytest.raises(ValueError, match="an entry for each of the 30 points; got 29"):
-        MemorySource(Grinch().fit(points(30)[0]), payload=["a"] * 29)
+        ModelBackend(Grinch().fit(points(30)[0]), payload=["a"] * 29)
 
 
 def test_points_keep_what_is_theirs_while_others_come_and_go():
@@ -143,42 +137,42 @@ def test_points_keep_what_is_theirs_while_others_come_and_go():
     model = Grinch(n_clusters=4).fit(X[:40], ids=[f"p{i}" for i in range(40)])
     model.remove(["p0", "p7"])
     left = [i for i in range(40) if i not in (0, 7)]
-    source = MemorySource(model, payload=[payload[i] for i in left])
-    before = source.see()
+    source = ModelBackend(model, payload=[payload[i] for i in left])
+    before = source.read(lambda view: view.look())
     model.partial_fit(X[40:], ids=[f"p{i}" for i in range(40, 60)]).remove(["p3", "p41"])
     model.update(["p5"], X[20:21])
-    after = source.see()
+    after = source.read(lambda view: view.look())
     assert after.version == before.version + 1
     assert after.tree.n_leaves == 56
     there = [i for i in range(60) if i not in (0, 3, 7, 41)]
-    assert after.keys.tolist() == there
-    assert source.points(after.keys) == [(f"p{i}", payload[i] if i < 40 else None) for i in there]
+    assert after.positions.tolist() == there
+    assert source.points(after.positions) == [(f"p{i}", payload[i] if i < 40 else None) for i in there]
     # What was shown before leads to the same points, and those that are gone have no id.
-    assert source.points(before.keys) == [(None if i == 3 else f"p{i}", payload[i]) for i in left]
+    assert source.points(before.positions) == [(None if i == 3 else f"p{i}", payload[i]) for i in left]
     expected = X.copy()
     expected[5], expected[3] = X[20], 0
-    found = source.rows(before.keys)
+    found = source.rows(before.positions)
     np.testing.assert_allclose(directions(found[left.index(5)][None]), directions(X[20:21]), atol=1e-5)
     assert not found[left.index(3)].any()
-    assert source.key_of("p3") is None
-    assert source.key_of("p59") == 59
+    assert source.position_of("p3") is None
+    assert source.position_of("p59") == 59
     assert source.find_text("p59", 9) == ([59], True)
 
 
 def test_only_changes_make_versions():
     X, _ = points(80)
     model = Grinch(n_clusters=3).fit(X[:60])
-    source = MemorySource(model)
+    source = ModelBackend(model)
     version = source.latest()
     assert model.predict(X[60:]).shape == (20,)
-    assert source.place(X[61:62].astype(float)).version == version
+    assert source.place(X[61:62].astype(float))[0] == version
     assert len(model.labels_) + len(model.layers_[0]) == 120
-    assert source.latest() == source.see().version == version
+    assert source.latest() == source.read(lambda view: view.look()).version == version
     model.partial_fit(X[60:])
     assert source.latest() == version + 1
     model.set_params(n_clusters=5)
     assert source.latest() == version + 2
-    assert len(set(source.see().cuts["labels"].tolist())) == 5
+    assert len(set(source.read(lambda view: view.look()).cuts["labels"].tolist())) == 5
     model.refine()
     assert source.latest() == version + 3
 
@@ -186,7 +180,7 @@ def test_only_changes_make_versions():
 def test_texts_and_labels_stay_with_a_model_that_grows():
     X, _ = points(80)
     model = Grinch(n_clusters=3).fit(X[:50])
-    viewer = Viewer(MemorySource(model, payload=[f"text{i}" for i in range(50)]), labels=["a", "b"] * 25)
+    viewer = Viewer(ModelBackend(model, payload=[f"text{i}" for i in range(50)]), labels=["a", "b"] * 25)
     model.partial_fit(X[50:]).remove([0])
     assert now(viewer).n == 79
     # The labels have the numbers that they had before.
@@ -199,7 +193,7 @@ def test_texts_and_labels_stay_with_a_model_that_grows():
 def test_a_model_that_another_thread_changes():
     X, _ = points(3_000)
     model = Grinch(n_clusters=4).fit(X[:1_000])
-    viewer = Viewer(MemorySource(model))
+    viewer = Viewer(ModelBackend(model))
     writer = threading.Thread(target=lambda: model.partial_fit(X[1_000:]))
     writer.start()
     while writer.is_alive():
@@ -211,12 +205,25 @@ def test_a_model_that_another_thread_changes():
     assert now(viewer).n == 3_000
 
 
+def test_points_of_a_model_that_lost_some():
+    X, payload = news(30)
+    model = Grinch(n_clusters=3).fit(X, ids=[f"p{i}" for i in range(30)]).remove(["p0", "p4"])
+    left = [i for i in range(30) if i not in (0, 4)]
+    source = ModelBackend(model, payload=[payload[i] for i in left])
+    assert source.read(lambda view: view.ids) == [f"p{i}" for i in left]
+    assert source.read(lambda view: view.payload(["p29", "p1"])) == [payload[29], payload[1]]
+    clusters = source.read(lambda view: view.clusters())
+    assert [clusters[number] for number in sorted(clusters)] == model.clusters_
+    with pytest.raises(ValueError, match="'p0' is not"):
+        source.read(lambda view: view.payload(["p0"]))
+
+
 # Trees and files ------------------------------------------------------------------------------------------------------
 
 
 def test_a_tree_alone():
     tree = tree_of(30)
-    source = MemorySource(tree)
+    source = ModelBackend(tree)
     viewer = Viewer(source)
     about = viewer.about()
     assert (about["kind"], about["n"], about["cuts"], about["map"]) == ("tree", 30, [], None)
@@ -229,18 +236,20 @@ def test_a_tree_alone():
 def test_a_linkage_matrix(tmp_path):
     matrix = linkage(points(25)[0], "average")
     np.save(tmp_path / "tree.npy", matrix)
-    source = open_source(tmp_path / "tree.npy")
+    source = open_backend(tmp_path / "tree.npy")
     assert source.title == "tree.npy"
-    np.testing.assert_allclose(source.see().tree.to_scipy(), Tree.from_scipy(matrix).to_scipy())
+    np.testing.assert_allclose(
+        source.read(lambda view: view.look()).tree.to_scipy(), Tree.from_scipy(matrix).to_scipy()
+    )
     assert source.names_file == tmp_path / "tree.npy.names"
 
 
 @pytest.mark.parametrize("start", ["", "\ufeff", "\n  ", "[&R] "])
 def test_a_tree_in_newick(tmp_path, start):
     (tmp_path / "tree.nwk").write_text(f"{start}((ape:1,bee:1):2,cät:3);", "utf-8")
-    source = open_source(tmp_path / "tree.nwk", payload=["x", "y", "z"])
+    source = open_backend(tmp_path / "tree.nwk", payload=["x", "y", "z"])
     assert source.points([0, 2]) == [("ape", "x"), ("cät", "z")]
-    assert source.key_of("cät") == 2
+    assert source.position_of("cät") == 2
     assert Viewer(source).search("bee")["hits"][0]["leaf"] == 1
 
 
@@ -248,9 +257,9 @@ def test_a_saved_model(tmp_path):
     X, _ = points(40)
     model = Grinch(n_clusters=3).fit(X)
     model.save(tmp_path / "m.grinch")
-    source = open_source(tmp_path / "m.grinch")
+    source = open_backend(tmp_path / "m.grinch")
     assert source.kind == "model"
-    assert groups(source.see().tree) == groups(model.tree_)
+    assert groups(source.read(lambda view: view.look()).tree) == groups(model.tree_)
 
 
 def spoilt(tmp_path, what):
@@ -290,10 +299,10 @@ def spoilt(tmp_path, what):
     [
         ("missing", "does not exist; give a store, a saved model"),
         ("folder", "a folder without a store or a run of many workers in it; make a store with: grinch add"),
-        ("empty", "none of what can be looked at"),
-        ("text", "none of what can be looked at"),
-        ("binary", "none of what can be looked at"),
-        ("zip", "none of what can be looked at"),
+        ("empty", "cannot be opened; accepted are a store"),
+        ("text", "cannot be opened; accepted are a store"),
+        ("binary", "cannot be opened; accepted are a store"),
+        ("zip", "cannot be opened; accepted are a store"),
         ("vectors", r"cannot be read as a tree: matrix must be a scipy linkage matrix.*got shape \(5, 7\)"),
         ("objects", "cannot be read as a tree: .*allow_pickle"),
         ("truncated 8", "cannot be read as a tree"),
@@ -306,7 +315,7 @@ def spoilt(tmp_path, what):
 )
 def test_what_cannot_be_looked_at_is_refused(tmp_path, what, why):
     with pytest.raises(FileError, match=why):
-        open_source(spoilt(tmp_path, what))
+        open_backend(spoilt(tmp_path, what))
 
 
 def test_a_damaged_model_is_refused(tmp_path):
@@ -314,7 +323,7 @@ def test_a_damaged_model_is_refused(tmp_path):
     Grinch().fit(points(40)[0]).save(path)
     path.write_bytes(path.read_bytes()[:-2_000])
     with pytest.raises(ValueError, match=r"m\.grinch"):
-        open_source(path)
+        open_backend(path)
 
 
 # Stores ---------------------------------------------------------------------------------------------------------------
@@ -325,30 +334,30 @@ def test_a_store_is_read(tmp_path):
     with grinch.open(tmp_path / "store", n_clusters=3) as store:
         store.insert(X, ids=[f"p{i}" for i in range(40)], payload=payload)
         store.remove(["p1"])
-        source = open_source(tmp_path / "store")
-        seen = source.see()
+        source = open_backend(tmp_path / "store")
+        seen = source.read(lambda view: view.look())
         assert (source.title, source.kind, seen.version) == ("store", "store", 2)
         np.testing.assert_array_equal(seen.cuts["default"], store.labels())
-        assert source.points(seen.keys[:2]) == [("p0", payload[0]), ("p2", payload[2])]
-        assert list(source.payloads(seen.keys)) == [payload[i] for i in range(40) if i != 1]
-        assert source.n_features() == 5
+        assert source.points(seen.positions[:2]) == [("p0", payload[0]), ("p2", payload[2])]
+        assert list(source.payloads(seen.positions)) == [payload[i] for i in range(40) if i != 1]
+        assert source.n_features == 5
         store.insert(X[:1] + 1, ids=["new"])
         assert source.latest() == 3
-        assert source.layers(seen) is None  # of a version that is no more
+        assert source.layers()[0] == 3
         source.close()
 
 
 def test_a_store_has_its_own_payload(tmp_path):
     grinch.open(tmp_path / "store").close()
     with pytest.raises(ValueError, match="payload is for models and trees"):
-        open_source(tmp_path / "store", payload=[])
+        open_backend(tmp_path / "store", payload=[])
 
 
 def test_a_damaged_file_of_names_is_refused_at_once(tmp_path):
     with grinch.open(tmp_path / "store") as store:
         (tmp_path / "store" / "node-names.sqlite").write_text("no database, but long enough to be taken for one" * 9)
         with pytest.raises(DamagedStore, match="Move it away to go on without these names"):
-            Viewer(StoreSource(store))
+            Viewer(StoreBackend(store))
 
 
 @pytest.mark.parametrize(("n", "most"), [(0, 5), (4, 5), (5, 5), (6, 5), (1_000, 7), (10**6, 999)])
@@ -361,16 +370,16 @@ def test_samples_are_evenly_spread(n, most):
 
 
 def test_the_automatic_cut_of_very_many_points_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr("grinch.serve.sources.memory.MOST_FOR_LAYERS", 50)
-    monkeypatch.setattr("grinch.serve.views.viewer.MOST_FOR_LAYERS", 50)
+    monkeypatch.setattr("grinch.serve.model_backend.MAX_POINTS_FOR_LAYERS", 50)
+    monkeypatch.setattr("grinch.serve.views.viewer.MAX_POINTS_FOR_LAYERS", 50)
     X = np.random.default_rng(0).normal(size=(60, 3))
     model = Grinch().fit(X)
-    viewer = Viewer(MemorySource(model))
+    viewer = Viewer(ModelBackend(model))
     assert viewer.about()["cuts"] == []
     assert viewer.about()["cut"].startswith("k:")
     assert viewer.layers()["layers"] is None
     assert viewer.cut_of(viewer.scene, "layer:0").name == "layer:0"
     assert len(viewer.layers()["layers"]) == len(model.layers_)
     # Where it is known, or a number of clusters was given, there is nothing to wait for.
-    assert MemorySource(model).see().cuts["labels"].tolist() == model.labels_.tolist()
-    assert "labels" in MemorySource(Grinch(n_clusters=3).fit(X)).see().cuts
+    assert ModelBackend(model).read(lambda view: view.look()).cuts["labels"].tolist() == model.labels_.tolist()
+    assert "labels" in ModelBackend(Grinch(n_clusters=3).fit(X)).read(lambda view: view.look()).cuts
