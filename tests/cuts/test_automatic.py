@@ -186,7 +186,7 @@ def test_layers_nest(tree, seed):
     assert len({labels.max(initial=-1) for labels in layers}) == len(layers)
     assert all(0 <= layer.persistence <= 1 + 1e-9 for layer in cut.layers)
     assert cut.layers[cut.chosen].persistence == max(layer.persistence for layer in cut.layers)
-    assert ((cut.sure >= 0) & (cut.sure <= 1 + 1e-9)).all()
+    assert ((cut.confidence >= 0) & (cut.confidence <= 1 + 1e-9)).all()
 
 
 def test_cuts_of_few_or_equal_points():
@@ -249,7 +249,7 @@ def test_what_cut_auto_cannot_take(rng):
 
 def test_heights_that_overflow_are_compared_all_the_same(rng):
     tree = Tree.from_scipy(sch.linkage(rng.normal(size=(30, 2))))
-    assert np.isfinite(automatic_cut(tree, None, tree.heights() * 1e308).sure).all()
+    assert np.isfinite(automatic_cut(tree, None, tree.heights() * 1e308).confidence).all()
 
 
 # Noise ----------------------------------------------------------------------------------------------------------------

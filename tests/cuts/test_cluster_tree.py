@@ -98,7 +98,7 @@ def test_scores_names_keywords_and_sureness():
     found = collapse(tree, [0, 0, 2, 2]).described(["a", 7], [["x"], []], [0.5, 1.0])
     graph = found.to_networkx()
     leaves = [data for _, data in graph.nodes(data=True) if "cluster" in data]
-    assert [(d["cluster"], d["name"], d["keywords"], d["sure"], d["score"]) for d in leaves] == [
+    assert [(d["cluster"], d["name"], d["keywords"], d["confidence"], d["score"]) for d in leaves] == [
         (0, "a", ["x"], 0.5, -1.0),
         (2, "7", [], 1.0, -2.0),
     ]

@@ -203,19 +203,19 @@ def test_the_table(rng):
     texts = ["low ground"] * 20 + ["high ground"] * 10 + ["far away"]
     table = model.summary(texts, n_exemplars=2, n_keywords=1)
     assert list(table) == [
-        *("cluster", "size", "share", "sure", "exemplars", "keywords", "node", "score", "parent_score")
+        *("cluster", "size", "share", "confidence", "exemplars", "keywords", "node", "score", "parent_score")
     ]
     assert table["size"].tolist() == [20, 10, 1]
     assert table["share"].tolist() == [20 / 31, 10 / 31, 1 / 31]
     assert table["keywords"].tolist() == [["low"], ["high"], ["away"]]
-    tree, sure = model.tree_, model.current_fit().automatic().sure
+    tree, confidence = model.tree_, model.current_fit().automatic().confidence
     for row in table.itertuples():
         members = tree.leaves(row.node)
         assert [ids[i] for i in members] == model.clusters_[row.cluster]
         gaps = np.linalg.norm(X[members] - X[members].mean(axis=0), axis=1)
         assert row.exemplars == [ids[i] for i in members[np.argsort(gaps)][:2]]
         parent = tree.parent(row.node)
-        assert row.sure == sure[row.node]
+        assert row.confidence == confidence[row.node]
         assert row.parent_score == tree.scores[parent]
     np.testing.assert_array_equal(table["score"], tree.scores[table["node"]])
     by_id = dict(zip(ids, texts, strict=True))
@@ -223,7 +223,7 @@ def test_the_table(rng):
     clusters = model.cluster_tree(texts, n_keywords=2)
     assert clusters.names == ["low, ground", "high, ground", "away, far"]
     assert clusters.keywords == [["low", "ground"], ["high", "ground"], ["away", "far"]]
-    assert clusters.sure.tolist() == table["sure"].tolist()
+    assert clusters.confidence.tolist() == table["confidence"].tolist()
 
 
 def test_noise_is_in_no_row(rng):
@@ -245,7 +245,7 @@ def test_how_long_a_cluster_lasts_does_not_depend_on_the_noise_in_it(rng):
     whole, rest = model.summary(), model.set_params(noise=True).summary()
     assert whole["size"].tolist() == [62, 40]
     assert rest["size"].sum() < 102
-    assert rest["sure"].tolist() == whole["sure"].tolist() == model.cluster_tree().sure.tolist()
+    assert rest["confidence"].tolist() == whole["confidence"].tolist() == model.cluster_tree().confidence.tolist()
 
 
 def test_a_single_cluster_a_single_point_and_none(rng):
@@ -260,7 +260,7 @@ def test_a_single_cluster_a_single_point_and_none(rng):
     assert empty.transform([[1.0, 2.0]]).shape == (1, 0)
     assert (len(empty.summary()), empty.cluster_tree().n_clusters) == (0, 0)
     twins = Grinch("ward", n_clusters=2).fit(np.ones((6, 2)))
-    assert twins.summary()["sure"].between(0, 1).all()
+    assert twins.summary()["confidence"].between(0, 1).all()
     assert twins.score(np.ones((2, 2))) == 0.0
 
 
@@ -400,7 +400,7 @@ def test_clusters_of_sparse_vectors_are_those_of_dense_ones(vectors, linkage, me
     assert sparse.score(vectors) == pytest.approx(dense.score(vectors), abs=1e-5)
     for name in ("size", "exemplars"):
         assert dense.summary()[name].tolist() == sparse.summary()[name].tolist()
-    np.testing.assert_allclose(dense.summary()["sure"], sparse.summary()["sure"], atol=1e-4)
+    np.testing.assert_allclose(dense.summary()["confidence"], sparse.summary()["confidence"], atol=1e-4)
     assert [layer.max() for layer in dense.layers_] == [layer.max() for layer in sparse.layers_]
 
 

@@ -20,12 +20,12 @@ def bars(ax):
 @pytest.mark.parametrize("n", [1, 2, 10, 60])
 def test_every_cluster_has_a_row_with_its_size_and_name(tree, n):
     labels = cut_n_clusters(tree, n)
-    clusters = collapse(tree, labels).described(sure=np.linspace(0, 1, n))
+    clusters = collapse(tree, labels).described(confidence=np.linspace(0, 1, n))
     ax = plot_clusters(clusters)
     assert sorted(bars(ax)) == sorted(np.bincount(labels))
     written = texts(ax)
     assert {f"cluster {i}" for i in range(n)} <= set(written)
-    assert {f"{sure:.2f}" for sure in clusters.sure} <= set(written)
+    assert {f"{confidence:.2f}" for confidence in clusters.confidence} <= set(written)
     assert [text.get_text() for text in ax.child_axes[1].texts] == [f"{size:,.0f}" for size in bars(ax)]
     lines = ax.child_axes[0].collections[1].get_segments()
     assert len(lines) == 1 + 3 * (n - 1)

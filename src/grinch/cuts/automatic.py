@@ -49,7 +49,7 @@ class Layer:
 class AutomaticCut:
     """The best cut and the other good ones, each within the next.
 
-    ``layers`` are finest first, and ``chosen`` is the number of the best. ``sure`` is the confidence in each node as a
+    ``layers`` are finest first, and ``chosen`` is the number of the best. ``confidence`` is that in each node as a
     cluster, by node id, from 0 to 1: the mean of the share of the heights below its parent at which it is whole, and of
     the share of its edges that stay inside; 0 for single points.
     """
@@ -57,7 +57,7 @@ class AutomaticCut:
     tree: Tree
     layers: list[Layer]
     chosen: int
-    sure: Floats
+    confidence: Floats
     graph: NeighborGraph | None = field(default=None, repr=False)
 
     @property
@@ -182,9 +182,9 @@ def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> A
     graph = None if graph is None or tree.n_leaves < 3 or not graph.near.shape[1] else _informative(graph)
     edges = None if graph is None else edges_under(tree, graph)
     whole = _whole(tree, heights)
-    sure = whole
+    confidence = whole
     if edges is not None:
-        sure = np.where(np.arange(tree.n_ids) < tree.offset, 0.0, (whole + edges.shares()) / 2)
+        confidence = np.where(np.arange(tree.n_ids) < tree.offset, 0.0, (whole + edges.shares()) / 2)
     found: list[Candidate] = []
     if tree.n_leaves > 2 and heights[tree.root] > 0:
         families = [by_height(tree, heights), *([] if edges is None else [by_resolution(tree, edges, heights)])]
@@ -198,10 +198,10 @@ def automatic_cut(tree: Tree, graph: NeighborGraph | None, heights: Floats) -> A
         # Of points that are apart or copies of each other, and nothing in between, copies are the clusters there are.
         is_apart = np.isin(np.arange(tree.n_ids), tree.internal_nodes()) & (heights > 0)
         is_split = is_apart if 0 < is_apart.sum() < tree.n_leaves - 1 else np.zeros(tree.n_ids, np.bool_)
-        return AutomaticCut(tree, [Layer(is_split, 1.0)], 0, sure, graph)
+        return AutomaticCut(tree, [Layer(is_split, 1.0)], 0, confidence, graph)
     best = max(found, key=lambda candidate: candidate.quality)
     layers, chosen = _nested(tree, best, _others(families, measures, best))
-    return AutomaticCut(tree, layers, chosen, sure, graph)
+    return AutomaticCut(tree, layers, chosen, confidence, graph)
 
 
 def _informative(graph: NeighborGraph) -> NeighborGraph:

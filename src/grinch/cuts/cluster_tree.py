@@ -45,7 +45,7 @@ class ClusterTree:
         The names of the clusters, by leaf.
     keywords : list of lists of str, optional
         The keywords of each cluster, by leaf.
-    sure : array, optional
+    confidence : array, optional
         The confidence in each cluster, by leaf, from 0 to 1.
     """
 
@@ -58,7 +58,7 @@ class ClusterTree:
     n_points: int
     names: list[str]
     keywords: list[list[str]] | None = None
-    sure: Floats | None = None
+    confidence: Floats | None = None
 
     @property
     def n_clusters(self) -> int:
@@ -71,13 +71,13 @@ class ClusterTree:
         self,
         names: Sequence[object] | None = None,
         keywords: Sequence[Sequence[str]] | None = None,
-        sure: npt.ArrayLike | None = None,
+        confidence: npt.ArrayLike | None = None,
     ) -> ClusterTree:
         """Return the tree with other names, keywords or confidences, one per cluster in the order of ``clusters``."""
         given: dict[str, Any] = {
             "names": None if names is None else [str(name) for name in names],
             "keywords": None if keywords is None else [list(words) for words in keywords],
-            "sure": None if sure is None else np.asarray(sure, np.float64),
+            "confidence": None if confidence is None else np.asarray(confidence, np.float64),
         }
         changes = {name: value for name, value in given.items() if value is not None}
         for name, value in changes.items():
@@ -89,7 +89,7 @@ class ClusterTree:
         """Return a ``networkx.DiGraph`` from parent to child, whose nodes are nodes of the whole tree.
 
         All nodes have ``size``, ``share`` (of all points) and ``height``, and those with a known one ``score``; the
-        leaves have ``cluster`` and ``name``, and ``keywords`` and ``sure`` where these are known.
+        leaves have ``cluster`` and ``name``, and ``keywords`` and ``confidence`` where these are known.
 
         >>> from scipy.cluster.hierarchy import linkage
         >>> from grinch import Tree
@@ -118,8 +118,8 @@ class ClusterTree:
             found |= {"cluster": int(self.clusters[v]), "name": self.names[v]}
             if self.keywords is not None:
                 found["keywords"] = self.keywords[v]
-            if self.sure is not None:
-                found["sure"] = float(self.sure[v])
+            if self.confidence is not None:
+                found["confidence"] = float(self.confidence[v])
         return found
 
 

@@ -25,7 +25,7 @@ FAR = 1e300
 
 
 class ClusterReport:
-    """The clusters of a tree at one moment; ``sure`` is by cluster, from 0 to 1, how long it lasts.
+    """The clusters of a tree at one moment; ``confidence`` is by cluster, from 0 to 1, how long it lasts.
 
     ``node_labels`` are the clusters by node id. ``exemplars`` and ``words``, by cluster, are set by :meth:`describe`.
     """
@@ -33,7 +33,7 @@ class ClusterReport:
     def __init__(self, fitted: Fit, node_labels: Labels):
         self.tree, self.ids = fitted.tree(), fitted.point_ids()
         self.labels = node_labels[: fitted.n_leaves].copy()
-        self.sure: Floats = fitted.automatic().sure[_cut_nodes(self.tree, node_labels)]
+        self.confidence: Floats = fitted.automatic().confidence[_cut_nodes(self.tree, node_labels)]
         self.exemplars: list[Labels] = []
         self.words: list[list[str]] | None = None
 
@@ -73,7 +73,7 @@ class ClusterReport:
             "cluster": clusters,
             "size": sizes[clusters],
             "share": sizes[clusters] / max(self.tree.n_leaves, 1),
-            "sure": self.sure[clusters],
+            "confidence": self.confidence[clusters],
             "exemplars": [[self.ids[point] for point in self.exemplars[c].tolist()] for c in clusters.tolist()],
         }
         if self.words is not None:
@@ -84,7 +84,7 @@ class ClusterReport:
     def tree_above(self, keywords: list[list[str]] | None) -> cuts.ClusterTree:
         """Return the tree whose leaves are the clusters, named by their keywords where there are any."""
         clusters = cuts.collapse(self.tree, self.labels)
-        clusters = clusters.described(sure=self.sure[clusters.clusters])
+        clusters = clusters.described(confidence=self.confidence[clusters.clusters])
         if keywords is None:
             return clusters
         words = [keywords[number] for number in clusters.clusters.tolist()]

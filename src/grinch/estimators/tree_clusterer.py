@@ -232,7 +232,7 @@ class TreeClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         -------
         pandas.DataFrame
             ``cluster``, the number in ``labels_``; ``size`` and ``share``, its points and their share of all;
-            ``sure``, from 0 to 1, how long the cluster lasts (docs/clusters.md); ``exemplars``, the ids of its
+            ``confidence``, from 0 to 1 (docs/clusters.md); ``exemplars``, the ids of its
             most central points, the most central first; ``keywords``, see :func:`grinch.text.keywords`, and
             :func:`grinch.text.cluster_terms` for those of ``terms``; ``node``, the node of ``tree_``; ``score``, the
             linkage of its two halves (nan for a single point), and ``parent_score``, that of the cluster and its

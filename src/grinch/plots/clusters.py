@@ -21,7 +21,7 @@ FONT = 8.5
 # Branches with a color of their own, once there are more rows than colors: more would look like confetti.
 MAX_BRANCHES = 7
 # The places of the parts, in shares of the width: the tree, the bars, the end of the confidence, and the names.
-TREE, BARS, SURE, NAMES = (0.0, 0.36), (0.37, 0.17), 0.632, 0.65
+TREE, BARS, CONFIDENCE, NAMES = (0.0, 0.36), (0.37, 0.17), 0.632, 0.65
 
 
 class Rows(NamedTuple):
@@ -162,7 +162,7 @@ def _longest(ax: Axes, clusters: ClusterTree) -> float:
     """Return the longest bar as a share of the room for bars, so that figures fit beside it."""
     letter = style.LETTER * style.em(ax, FONT) / ax.bbox.width
     figures = letter * (len(f"{int(clusters.sizes.max()):,}") + 1)
-    end = SURE - 5 * letter if clusters.sure is not None else NAMES
+    end = CONFIDENCE - 5 * letter if clusters.confidence is not None else NAMES
     return float(np.clip((end - BARS[0] - figures) / BARS[1], 0.1, 1))
 
 
@@ -191,12 +191,12 @@ def _write(ax: Axes, clusters: ClusterTree, rows: Rows) -> None:
     # Above the first row by as much as rows are apart.
     heading = 1 + 0.35 / (n + 0.2)
     write(BARS[0], heading, "points", color=GREY)
-    if clusters.sure is not None:
-        write(SURE, heading, "sure", color=GREY, ha="right")
+    if clusters.confidence is not None:
+        write(CONFIDENCE, heading, "confidence", color=GREY, ha="right")
     for i, v in enumerate(rows.order):
         node = int(rows.nodes[v])
-        if clusters.sure is not None and node < clusters.n_clusters and not np.isnan(clusters.sure[node]):
-            write(SURE, place(i), f"{clusters.sure[node]:.2f}", color=GREY, ha="right")
+        if clusters.confidence is not None and node < clusters.n_clusters and not np.isnan(clusters.confidence[node]):
+            write(CONFIDENCE, place(i), f"{clusters.confidence[node]:.2f}", color=GREY, ha="right")
         write(NAMES, place(i), style.shortened(_caption(clusters, node), letters), color=INK)
 
 

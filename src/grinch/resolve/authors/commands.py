@@ -368,7 +368,7 @@ def cluster(
         typer.Option(
             "--threshold",
             "-t",
-            help="How sure to be, from 0 to 1; higher splits more. Default: the threshold of the model.",
+            help="The precision that a merge needs, from 0 to 1; higher splits more. Default: that of the model.",
         ),
     ] = None,
     previous: Annotated[
