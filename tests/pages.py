@@ -14,7 +14,7 @@ from sklearn import datasets
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [README, *DOCS]
+PAGES = [README, ROOT / "CONTRIBUTING.md", *DOCS]
 
 # What a reader has after the README's first example.
 BEFORE = """from grinch import Grinch
