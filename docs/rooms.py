@@ -17,7 +17,7 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "rooms.svg"
-WIDTH, BOX, HEIGHT, GAP, LINE = 1180, 172, 62, 46, 26
+WIDTH, BOX, HEIGHT, GAP, LINE, SHIFT = 1180, 184, 62, 46, 26, 110
 STYLE = (
     "text{font-family:system-ui,sans-serif;fill:#222}.name{font-size:15px;font-weight:600}.about{font-size:10px;fill:#555}"
     "rect{fill:#f4f6fa;stroke:#8899bb}path{fill:none;stroke:#8899bb;stroke-opacity:.55}.shared{font-size:12px;fill:#555}"
@@ -38,7 +38,7 @@ def about(room: str) -> str:
 
 def arrows(rooms: list[str]) -> list[tuple[str, str]]:
     """Return which room imports which, without what follows from others."""
-    graph = grimp.build_graph("grinch", cache_dir=None)
+    graph = grimp.build_graph("grinch", exclude_type_checking_imports=True, cache_dir=None)
     uses = {
         room: {
             other
@@ -79,7 +79,9 @@ def picture() -> str:
     for number, row in enumerate(rows):
         step = WIDTH / len(row)
         for column, room in enumerate(row):
-            place[room] = (step * (column + 0.5), 20 + number * (HEIGHT + GAP))
+            # A room that is alone stands aside, so that arrows pass it.
+            aside = SHIFT * (-1) ** number if len(row) == 1 else 0
+            place[room] = (step * (column + 0.5) + aside, 20 + number * (HEIGHT + GAP))
     bottom = 20 + len(rows) * (HEIGHT + GAP)
     parts = []
     for room, other in arrows(list(place)):
