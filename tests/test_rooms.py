@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -131,3 +132,24 @@ def test_foreign_names(source):
 )
 def test_own_and_public_names(source):
     assert foreign(source) == []
+
+
+# How a docstring begins that names a thing instead of saying what the function does.
+NO_VERB = re.compile(
+    r"(what|how|whether|where|which|who|the|an?|all|no|those|this|that|of|by|for|if|as|every|each|some|two)\b", re.I
+)
+
+
+def test_docstrings_of_functions_begin_with_a_verb():
+    """Those of properties name a thing, and those of routes are the descriptions of the API."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.parent.name == "api":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            is_property = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+            if not is_property and NO_VERB.match(ast.get_docstring(node) or ""):
+                found.append(f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}")
+    assert found == []

@@ -11,7 +11,7 @@ from grinch._types import Labels
 
 
 def label_codes(labels: npt.ArrayLike) -> Labels:
-    """Labels as numbers from 0 on; -1 where there is none (None or nan).
+    """Return labels as numbers from 0 on; -1 where there is none (None or nan).
 
     Arrays of numbers or strings are numbered in sorted order, everything else in the order of appearance.
 

@@ -40,7 +40,7 @@ def nearest_rows(rows: Any, shift: Numbers, k: int) -> Ids:
 
 @jitable
 def _is_worse(f_a: float, a: int, f_b: float, b: int) -> bool:
-    """Whether candidate a ranks behind b: by value, then by arrival."""
+    """Return whether candidate a ranks behind b: by value, then by arrival."""
     return f_a < f_b or (f_a == f_b and a > b)
 
 

@@ -45,7 +45,7 @@ def agreed_neighbors(points: npt.NDArray[Any]) -> Ids:
 
 
 def _is_in(a: Ids, b: Ids) -> Mask:
-    """Which entries of each row of ``a`` are in the same row of ``b``."""
+    """Return which entries of each row of ``a`` are in the same row of ``b``."""
     return (a[:, :, None] == b[:, None, :]).any(axis=2)
 
 

@@ -153,7 +153,7 @@ def _candidate(
 
 
 def _closest_pairs(tree: Tree, triplets: npt.NDArray[np.integer]) -> npt.NDArray[np.intp]:
-    """Which two of each three points have the smallest common ancestor: the first and second, and so on."""
+    """Return which two of each three points have the smallest common ancestor: the first and second, and so on."""
     sizes = tree.sizes()
     return np.argmin([sizes[tree.common_ancestors(triplets[i], triplets[i - 1])] for i in range(3)], axis=0)
 

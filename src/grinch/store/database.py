@@ -224,13 +224,13 @@ class Database:
             raise
 
     def look_again(self) -> None:
-        """For a reader: see what is committed now; until the next call nothing of it changes."""
+        """Let a reader see what is committed now; until the next call nothing of it changes."""
         self.end_look()
         self._all("begin")
         self._one("select count(*) from about")
 
     def end_look(self) -> None:
-        """For a reader: see what is committed whenever something is asked, until the next :meth:`look_again`."""
+        """Let a reader see what is committed whenever it asks, until the next :meth:`look_again`."""
         self._about.clear()
         if self._connection.in_transaction:
             self._all("rollback")

@@ -265,7 +265,7 @@ class Store:
             return state.tracking.would_recut(cut)
 
     def refresh(self) -> int:
-        """For a reader: advance to what is committed now; return the version."""
+        """Advance a reader to what is committed now; return the version."""
         if not self.is_readonly:
             return self.version
         with self._gate.inside():

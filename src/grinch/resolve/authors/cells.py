@@ -17,7 +17,7 @@ class Flaw(ValueError):
 
 
 def value_of(field: str, cell: Any) -> Any:
-    """The value of a field; raises Flaw if the cell does not hold one.
+    """Return the value of a field; raises Flaw if the cell does not hold one.
 
     >>> value_of("coauthors", "Na Li; J. Doe"), value_of("year", "2019-05-01"), value_of("orcid", " ")
     (('Na Li', 'J. Doe'), 2019, None)
