@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from grinch._checks import check_count
-from grinch._types import Counts, Floats, Labels, Mask
+from grinch._types import Counts, Floats, Ids, Labels, Mask
 from grinch.cuts.tracking import Change
 from grinch.errors import unknown_name
 from grinch.estimators.checks import placing
@@ -47,6 +47,11 @@ class Look(NamedTuple):
     drifted: frozenset[str] = frozenset()
 
 
+def _narrow(values: Labels) -> Ids | Labels:
+    """Return numbers in half of the bytes where they fit; a view is to be much smaller than its store."""
+    return values if len(values) and values.max() > np.iinfo(np.int32).max else values.astype(np.int32)
+
+
 class FrozenState:
     """The state of a store at the moment this is made, with the queries of :class:`StoreState`.
 
@@ -59,23 +64,23 @@ class FrozenState:
         self.n_rows, self.row_of, self.settings = state.n_rows, state.shared_row_of(), state.settings
         self.cut_names = list(state.cut_names)
         self._row_check, self._verify_points = state.row_check().without_points(), state.verify_points
-        self._positions = state.positions()
+        self._positions = _narrow(state.positions())
         self._engine = state.engine_view()
         # By leaf of the engine's tree, the leaf of the tree that is handed out.
-        self._leaves = state.leaves()
+        self._leaves = _narrow(state.leaves())
         self._tree = state.tree() if self._engine is None else self._handed_out(self._engine.tree)
         self._cuts = {
-            name: (state.about_cut(name), state.labels(name) if self.n_points else np.empty(0, np.int64))
+            name: (state.about_cut(name), _narrow(state.labels(name) if self.n_points else np.empty(0, np.int64)))
             for name in self.cut_names
         }
-        self._owners: dict[str, Labels] = {}
+        self._owners: dict[str, Ids | Labels] = {}
 
     @property
     def can_place(self) -> bool:
         return self._engine is not None or not self.n_points
 
     def positions(self) -> Counts:
-        return self._positions
+        return self._positions.astype(np.int64)
 
     def has(self, positions: Counts) -> Mask:
         at = np.searchsorted(self._positions, positions)
@@ -85,7 +90,7 @@ class FrozenState:
         return copy.copy(self._tree)
 
     def labels(self, cut: str) -> Labels:
-        return self._cuts[cut][1].copy()
+        return self._cuts[cut][1].astype(np.int64)
 
     def about_cut(self, cut: str) -> AboutCut:
         return self._cuts[cut][0]
@@ -95,12 +100,12 @@ class FrozenState:
 
     def place(self, rows: Any) -> Placed:
         nearest, beside, _ = self._places(rows)
-        return Placed(beside, np.where(nearest == NONE, -1, np.append(self._positions, -1)[nearest]))
+        return Placed(beside, np.where(nearest == NONE, -1, np.append(self.positions(), -1)[nearest]))
 
     def predict(self, cut: str, rows: Any) -> Labels:
         nearest, beside, scores = self._places(rows)
         owners, threshold = self._owners_by_node(cut), self.about_cut(cut).parameters["threshold"]
-        joined = owners[beside]
+        joined = owners[beside].astype(np.int64)
         if threshold is None:
             near = np.where(nearest == NONE, -1, owners[nearest])
             return np.where(joined < 0, near, joined)
@@ -126,7 +131,7 @@ class FrozenState:
         tree.names = None if is_plain else self._positions.tolist()
         return tree
 
-    def _owners_by_node(self, cut: str) -> Labels:
+    def _owners_by_node(self, cut: str) -> Ids | Labels:
         """Return the cluster of each node, -1 above the clusters."""
         if cut not in self._owners:
             labels, below = self._cuts[cut][1], np.full(self._tree.n_ids, -np.inf)
@@ -134,7 +139,8 @@ class FrozenState:
             highest = self._tree.max_upward(below)
             below[: len(labels)] = -labels
             # A node is in a cluster if all of its leaves are.
-            self._owners[cut] = np.where(highest == -self._tree.max_upward(below), highest, -1).astype(np.int64)
+            owners = np.where(highest == -self._tree.max_upward(below), highest, -1)
+            self._owners[cut] = _narrow(owners.astype(np.int64))
         return self._owners[cut]
 
 
