@@ -8,7 +8,10 @@ import zlib
 import numpy as np
 import pytest
 
-from grinch.store import row_files
+import grinch
+from grinch.saving import container
+from grinch.store import row_files, snapshots
+from grinch.store import store as store_module
 from grinch.store.damage import DamagedStore
 from grinch.store.row_files import BlockChecksums, RowFile, SparseRowFile
 from grinch.store.snapshots import Verification
@@ -219,3 +222,26 @@ def test_it_ends_before_the_next_block():
     stop.result()
     assert verification.is_done
     assert ran == []
+
+
+def test_predict_verifies_the_rows_of_the_nearest_points_before_it_answers(tmp_path, rng, monkeypatch):
+    X = rng.normal(size=(200, 4)).astype(np.float32)
+    with grinch.open(tmp_path / "store") as store:
+        store.insert(X)
+        store.snapshot()
+    monkeypatch.setattr(snapshots, "VERIFIED_BYTES", 0)
+    monkeypatch.setattr(store_module, "Verification", NeverDone)
+    (path,) = (tmp_path / "store").glob("snapshot-*.grinch")
+    rows = container.read(path, snapshots.KIND).arrays[store_module.POINTS]
+    flip(path, path.read_bytes().index(rows[:200].tobytes()) + 1)
+    with grinch.open(tmp_path / "store") as store, pytest.raises(DamagedStore, match=path.name):
+        store.predict(X[:1])
+
+
+class NeverDone(Verification):
+    """Verification that has not come to any block yet."""
+
+    is_done = False
+
+    def __init__(self, blocks):
+        super().__init__([])

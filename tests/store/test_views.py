@@ -327,3 +327,45 @@ def test_a_view_shows_rows_as_they_were(kind, ids, tmp_path, meanwhile):
             store.vectors(names[3:4])
         stack.close()
         store.check()
+
+
+@pytest.mark.slow
+def test_readers_beside_a_hundred_thousand_points_see_whole_versions(tmp_path):
+    centres, rng = np.random.default_rng(0).normal(size=(50, 16)), np.random.default_rng(1)
+    X = (centres[rng.integers(0, 50, 100_000)] + 0.3 * rng.normal(size=(100_000, 16))).astype(np.float32)
+    ids, queries = [f"point {i}" for i in range(len(X))], X[:20] + np.float32(0.01)
+    # Batches that publish a view in any case, and small ones, which do so if somebody has read.
+    sizes = [10_000, *[1_000] * 40, *[10] * 1_000, *[10_000] * 4]
+    batches = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+    assert batches[-1].stop == len(X)
+
+    def answers(view):
+        labels, clusters = view.labels(), view.clusters()
+        assert sum(map(len, clusters.values())) == len(view) == len(labels)
+        return bits(labels), [(number, len(some), some[0], some[-1]) for number, some in clusters.items()]
+
+    expected, places = {}, {}
+    with grinch.open(tmp_path / "unread", n_clusters=50) as store:
+        for batch in batches:
+            version = store.insert(X[batch], ids=ids[batch])
+            with store.view(placing=True) as view:
+                expected[version], places[version] = answers(view), bits(view.predict(queries))
+        final = tree_bits(store.tree)
+    with grinch.open(tmp_path / "read", n_clusters=50) as store:
+        store.insert(X[batches[0]], ids=ids[batches[0]])
+        stop, seen = threading.Event(), set()
+
+        def read():
+            while not stop.is_set():
+                with store.view(placing=True) as view:
+                    assert answers(view) == expected[view.version]
+                    assert bits(view.predict(queries)) == places[view.version]
+                    seen.add(view.version)
+
+        reader = Call(read)
+        for batch in batches[1:]:
+            store.insert(X[batch], ids=ids[batch])
+        stop.set()
+        reader.result()
+        assert len(seen) > 20
+        assert tree_bits(store.tree) == final

@@ -211,7 +211,7 @@ class Fit:
     def live_cut(self, choice: Choice) -> LiveCut | None:
         """Return the cut that follows the builder's tree, by its slots and nodes; None if none can."""
         tree = self.growing_tree()
-        if tree is None or not LiveCut.can_follow(tree, choice):
+        if tree is None or not choice.is_plain or not LiveCut.can_follow(tree, choice):
             return None
         # Set when all is done: after an error, the cut is made again from nothing.
         live, self._live = self._live, None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +44,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class RowCheck:
-    """Checks rows that come to a store; ``model`` has its parameters, and nothing of its points.
+    """Checks rows that come to a store, whose ``model`` stays as it is.
 
     The model is given what the store keeps, so a store that is opened again continues as if it had never been closed.
     """
@@ -57,7 +56,11 @@ class RowCheck:
 
     @classmethod
     def of(cls, model: Grinch) -> RowCheck:
-        return cls(model.without_fit(), model.__sklearn_is_fitted__(), model.with_new_columns)
+        return cls(model, model.__sklearn_is_fitted__(), model.with_new_columns)
+
+    def without_points(self) -> RowCheck:
+        """Return the same check of a model without its points, which may change meanwhile."""
+        return replace(self, model=self.model.without_fit())
 
     def __call__(self, X: Any, dtype: np.dtype[Any] | None, is_sparse: bool | None, new_columns: bool = False) -> Any:
         """Return X as the store keeps it: a matrix of ``dtype``, or a list of records.
@@ -65,10 +68,12 @@ class RowCheck:
         ``dtype`` None: float32 if X is in float32 or less. ``is_sparse`` says whether rows are kept sparse (None: as
         the model keeps them, if these are the first).
         """
-        face, width = copy.copy(self.model), int(getattr(self.model, "n_features_in_", 0))
-        if columns_of(X) is not None and self.is_fitted:
+        face, width, columns = self.model, int(getattr(self.model, "n_features_in_", 0)), columns_of(X)
+        if not self.is_fitted or is_sparse or new_columns or columns is not None:
+            face = face.without_fit()
+        if columns is not None and self.is_fitted:
             # The store has compared them; the model is given plain rows, and knows no names.
-            face.feature_names_in_ = np.array(columns_of(X), object)
+            face.feature_names_in_ = np.array(columns, object)
         if new_columns and self.is_fitted:
             X = self.widened(X)
             face.n_features_in_ = max(width, getattr(X, "shape", (0, 0))[-1])

@@ -58,7 +58,7 @@ class FrozenState:
         self.version, self.n_points, self.n_given = state.version, state.n_points, state.n_given
         self.n_rows, self.row_of, self.settings = state.n_rows, state.shared_row_of(), state.settings
         self.cut_names = list(state.cut_names)
-        self._row_check = state.row_check()
+        self._row_check, self._verify_points = state.row_check().without_points(), state.verify_points
         self._positions = state.positions()
         self._engine = state.engine_view()
         # By leaf of the engine's tree, the leaf of the tree that is handed out.
@@ -112,6 +112,7 @@ class FrozenState:
         """Return the nearest leaf, the node beside which each row would go, and the score of the two."""
         assert self._engine is not None
         places = self._engine.place(self._row_check.as_inserted(rows))
+        self._verify_points(self._engine.slots[places.nearest[places.nearest != NONE]])
         return self._public(places.nearest), self._public(places.sibling), places.score
 
     def _public(self, nodes: Any) -> Counts:
@@ -278,11 +279,14 @@ class View:
         the other (at least a third), and no cluster gave it more points. So the id of a cluster that is split goes to
         its largest part, and clusters that merge have the id of the largest.
         """
-        labels, ids = self.labels(cut), self.ids
-        order = np.argsort(labels, kind="stable")
-        numbers, starts = np.unique(labels[order], return_index=True)
-        ordered, bounds = [ids[i] for i in order.tolist()], pairwise([*starts.tolist(), len(labels)])
-        groups = zip(numbers.tolist(), bounds, strict=True)
+        labels, is_named = self.labels(cut), self._database.get("is_named")
+        ids = np.array(self.ids, object) if is_named else self._state.positions()
+        # Small numbers are sorted by their digits, in a tenth of the time.
+        is_small = labels.max(initial=0) < 2**15
+        order = np.argsort(labels.astype(np.int16) if is_small else labels, kind="stable")
+        labels, ordered = labels[order], ids[order].tolist()
+        starts = np.flatnonzero(np.diff(labels, prepend=-2))
+        groups = zip(labels[starts].tolist(), pairwise([*starts.tolist(), len(labels)]), strict=True)
         return {number: ordered[start:end] for number, (start, end) in groups if number >= 0}
 
     def predict(self, X: Any, cut: str = DEFAULT_CUT) -> Labels:

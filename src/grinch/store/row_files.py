@@ -71,12 +71,18 @@ class BlockChecksums:
             with self._lock:
                 self._sums[self.length // CHUNK :] = sums
                 new = len(self._sums) - len(self._is_verified)
-                self._is_verified = np.append(self._is_verified, np.ones(new, np.bool_))
+                if new:
+                    self._is_verified = np.append(self._is_verified, np.ones(new, np.bool_))
                 self.length, self._prepared = length, None
 
     def rollback(self) -> None:
         """Forget what was prepared."""
         self._prepared = None
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether all blocks have been compared."""
+        return bool(self._is_verified.all())
 
     def unverified(self) -> Counts:
         """Return the numbers of the blocks that were never compared."""
@@ -148,13 +154,15 @@ class RowFile:
         return np.ascontiguousarray(mapped[rows])
 
     def _verify(self, rows: npt.NDArray[np.int64]) -> None:
+        if self.blocks.is_verified:
+            return
         first, last = rows * self.row_bytes // CHUNK, ((rows + 1) * self.row_bytes - 1) // CHUNK
         longest = int((last - first).max(initial=0))
         self.verify_blocks(np.concatenate([np.minimum(first + i, last) for i in range(longest + 1)]))
 
     def verify_blocks(self, numbers: Counts) -> None:
         """Compare some blocks with their checksums, each once; ValueError if one is not as it was written."""
-        if len(self.blocks.unverified()):
+        if not self.blocks.is_verified:
             # What came after a fixed part was mapped is as it was written.
             whole = self._map if self._is_fixed else self.rows(-(-self.blocks.length // self.row_bytes))
             self.blocks.verify(np.frombuffer(as_bytes(whole), np.uint8), numbers)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from grinch.errors import SavedModelError
@@ -246,6 +247,14 @@ def _fork(work: Callable[[], None]) -> int:
         code = 0
     finally:
         os._exit(code)
+
+
+def numbers_in_block(snapshot: Container, name: str, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """Return the numbers of the blocks of an array that hold some of its rows."""
+    array = snapshot.arrays[name]
+    size = max(array.nbytes // max(len(array), 1), 1)
+    rows = rows[(rows >= 0) & (rows < len(array))].astype(np.int64)
+    return np.unique(np.concatenate([rows * size // container.BLOCK, ((rows + 1) * size - 1) // container.BLOCK]))
 
 
 class Verification:

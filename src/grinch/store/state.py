@@ -12,7 +12,7 @@ import json
 import mmap
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -87,19 +87,22 @@ class StoreState:
         self.version = self.n_rows = 0
         self.n_begun = 0
         """The number of changes that were begun: after one that failed, this state must not be used any more."""
+        self.verify_points: Callable[[Slots], None] = lambda slots: None
+        """Raises if the rows of these points, by their slots, are not as they were written."""
         self._row_of: Counts = np.empty(0, np.int64)
         self._is_row_of_shared = False
         self.row_sums: dict[str, npt.NDArray[Any]] = {}
         """The checksums of the blocks of the rows, as the snapshot had them."""
+        self._in_files = InFiles(folder)
         self._use_files()
 
     def _use_files(self) -> None:
         """Let large arrays grow in files of the store's folder."""
         if self.is_fitted:
             summaries = self.model.engine().summaries
-            summaries.enlarge = InFiles(self.folder)
+            summaries.enlarge = self._in_files
             if isinstance(summaries, SparseSummaries):
-                summaries.enlarge_entries = InFiles(self.folder).entries
+                summaries.enlarge_entries = self._in_files.entries
 
     @property
     def is_fitted(self) -> bool:
@@ -168,11 +171,12 @@ class StoreState:
     def place(self, rows: Any) -> Placed:
         fitted, engine = self.model.current_fit(), self.model.engine()
         places = engine.place(self.model.prepare(rows, reset=False).rows)
+        self.verify_points(places.nearest.astype(np.intp))
         nearest = np.where(places.nearest < 0, -1, fitted.ids.positions[places.nearest])
         return Placed(fitted.public_ids(engine.numbered(places.sibling)), nearest)
 
     def predict(self, cut: str, rows: Any) -> Labels:
-        return self.tracking.predict(cut, rows)
+        return self.tracking.predict(cut, rows, self.verify_points)
 
     @property
     def can_place(self) -> bool:
@@ -448,12 +452,16 @@ class ClusterTracking:
         """Return, by the id of a cluster, the positions of its points in ascending order."""
         return self._tracker.members(name, self.model.growing_tree())
 
-    def predict(self, name: str, X: Any) -> Labels:
-        """Return the ids of the clusters that points would join, as the model's ``predict`` finds them; -1 for none."""
+    def predict(self, name: str, X: Any, verify: Callable[[Slots], None]) -> Labels:
+        """Return the ids of the clusters that points would join, as the model's ``predict`` finds them; -1 for none.
+
+        ``verify`` is called with the slots of their nearest points.
+        """
         cut, tree = self[name], self.model.growing_tree()
         if tree is None or not tree.n_leaves:
             return np.full(count_rows(X), NO_CLUSTER, np.int64)
         places, owners = self.model.places(X), self._tracker.owners(name, tree)
+        verify(places.nearest.astype(np.intp))
         found = owners[places.sibling]
         if cut.how.threshold is None:
             nearest = np.where(places.nearest < 0, NO_CLUSTER, owners[places.nearest])

@@ -48,6 +48,7 @@ ALSO_IN_SNAPSHOTS = ("vectors", "dtype", "n_features", "is_sparse", "is_named", 
 # A change of this share of the points publishes a view before it begins, also if no reader has asked for one: one over
 # this number. It takes a few per cent of the time of the change.
 PUBLISHED_SHARE = 64
+POINTS = "model/fitted.builder.summaries.arrays.means"
 
 Asked = ParamSpec("Asked")
 Answer = TypeVar("Answer")
@@ -679,10 +680,23 @@ class Store:
                 )
 
     def _verify_rest(self, snapshot: Container) -> None:
-        """Verify in the background what opening did not."""
+        """Verify in the background what opening did not; rows that are used meanwhile are verified first."""
         rest = [*snapshots.unverified(snapshot), *self._rows.unverified()]
-        if rest:
-            self._verification = Verification(rest)
+        if not rest:
+            return
+        self._verification = verification = Verification(rest)
+        known = set[int]()
+
+        def verify_points(slots: Slots) -> None:
+            if verification.is_done:
+                return verification.check()
+            for number in snapshots.numbers_in_block(snapshot, POINTS, slots).tolist():
+                if number not in known:
+                    snapshots.verify_block(snapshot, POINTS, number)
+                    known.add(number)
+
+        if POINTS in snapshot.arrays and self._state is not None:
+            self._state.verify_points = verify_points
 
     # Threads ------------------------------------------------------------------------------------------------------
 
@@ -728,7 +742,7 @@ class Store:
 
     def _new_connection(self) -> Database:
         """Return a connection for reading, which sees what is committed now."""
-        connection = self._spare.pop() if self._spare else Database(self.folder, readonly=True)
+        connection = self._spare.pop() if self._spare else self._database.reader()
         connection.look_again()
         return connection
 

@@ -80,7 +80,7 @@ class Scene:
         self._fresh: tuple[int, Counts] | None = None
         self.layers: dict[str, Labels] = {}
         self.persistence: dict[str, float] = {}
-        # Set by the viewer: whether points have texts, names given to nodes, their descriptions, a sample of the points.
+        # Set by the viewer: whether points have texts, names given to nodes, their descriptions, a sample of points.
         self.has_text = False
         self.names: dict[int, str] = {}
         self.names_state: object = None
