@@ -105,7 +105,8 @@ class Export:
         arrays: Arrays = {
             "size": self.sizes.astype(np.uint32),
             "height": scene.heights[self.nodes].astype(np.float32),
-            "score": np.asarray(scene.tree.scores)[self.nodes].astype(np.float32),
+            # The same for nearly all nodes, so that it takes little room.
+            "score_and_height": (np.asarray(scene.tree.scores) + scene.heights)[self.nodes].astype(np.float32),
             "up": (at - self.numbers[steps]).astype(np.uint32),
             "split": (self.numbers[self._pages.splits_of(self.nodes)] - at).astype(np.uint32),
         }

@@ -248,7 +248,7 @@ function timesOf(v) {
 export async function node(v, { cut, since = null } = {}) {
   const chosen = cutOf(cut), i = over(chosen, checked(v));
   return {
-    version, ...spot(v), height: real(arrays.height[v]), score: real(arrays.score[v]), persistence: persistence(v), name: given.get(v) ?? null,
+    version, ...spot(v), height: real(arrays.height[v]), score: real(arrays.score_and_height[v] - arrays.height[v]), persistence: persistence(v), name: given.get(v) ?? null,
     title: title(v, chosen), keywords: keywords(v, 8), columns: columns(v), labels: labelCounts(v), exemplars: listed(central(v)), path: path(v, chosen),
     children: sides(v + arrays.split[v]).map((u) => short(u, chosen)), nearest: nearest(v, chosen), fresh: fresh(v, since), times: timesOf(v),
     cluster: i < 0 ? null : { cluster: chosen.cluster[i], name: title(chosen.node[i], chosen), node: chosen.node[i], size: chosen.size[i] },

@@ -204,7 +204,7 @@ def _description(viewer: Viewer, scene: Scene, v: int) -> str:
         name, payload = viewer.backend.points([scene.look.positions[scene.order[scene.starts[v]]]])[0]
         text = viewer.fields.text_of(payload) or ("a point that was removed" if name is None else str(name))
         return text[:MAX_TITLE]
-    words = viewer.sample(scene).keywords(v, N_TITLE_WORDS)
+    words = viewer.sample(scene).keywords(v, N_TITLE_WORDS) if scene.has_text else []
     if words and v != scene.tree.root:
         return ", ".join(words)
     if scene.codes is not None:

@@ -80,7 +80,8 @@ class Scene:
         self._fresh: tuple[int, Counts] | None = None
         self.layers: dict[str, Labels] = {}
         self.persistence: dict[str, float] = {}
-        # Set by whoever shows this version: names given to nodes, descriptions of nodes, and a sample of the points.
+        # Set by the viewer: whether points have texts, names given to nodes, their descriptions, a sample of points.
+        self.has_text = False
         self.names: dict[int, str] = {}
         self.names_state: object = None
         self.titles: dict[int, str] = {}

@@ -138,6 +138,7 @@ class Viewer:
             some = list(self.backend.payloads(look.positions[sampled(len(look.positions), N_FOR_FIELDS)]))
             self.fields = Fields.detect(some, **self._given_fields)
         scene = Scene(look, *self._labels(look))
+        scene.has_text = self.fields.has_text
         self.names.update(scene)
         # Requests for the last version may still come.
         self._scenes = {scene.version: scene, **dict(list(self._scenes.items())[:1])}
