@@ -148,7 +148,7 @@ def test_segments_become_fewer_and_hold_every_point_once():
 
 @pytest.mark.parametrize("most_points", [1, 200])
 def test_a_search_by_few_columns_in_any_batches(most_points, tmp_path, monkeypatch):
-    monkeypatch.setattr(neighbors, "MOST_POINTS", most_points)
+    monkeypatch.setattr(neighbors, "MAX_POINTS", most_points)
     X = sparse_groups(850)
     whole, parts = Grinch().fit(X), Grinch()
     assert engine_in(whole).search.most_points == most_points

@@ -537,8 +537,9 @@ def test_background_snapshots_leave_nothing_behind(folder, monkeypatch):
         for seed in range(4):
             store.insert(points(30, seed))
             store.refine()
+        store.check()  # waits for the snapshot of the last insert; no other is begun beside it
         store.insert(points(30, 9))
-        store.check()  # waits for the snapshot
+        store.check()
         assert store.info()["operations_since_snapshot"] == 0
         with grinch.open(folder, readonly=True) as reader:
             same_tree(reader.tree, store.tree)

@@ -452,7 +452,7 @@ class ClusterTracking:
         """Return, by the id of a cluster, the positions of its points in ascending order."""
         return self._tracker.members(name, self.model.growing_tree())
 
-    def predict(self, name: str, X: Any, verify: Callable[[Slots], None]) -> Labels:
+    def predict(self, name: str, X: Any, verify: Callable[[Slots], None] | None = None) -> Labels:
         """Return the ids of the clusters that points would join, as the model's ``predict`` finds them; -1 for none.
 
         ``verify`` is called with the slots of their nearest points.
@@ -461,7 +461,8 @@ class ClusterTracking:
         if tree is None or not tree.n_leaves:
             return np.full(count_rows(X), NO_CLUSTER, np.int64)
         places, owners = self.model.places(X), self._tracker.owners(name, tree)
-        verify(places.nearest.astype(np.intp))
+        if verify is not None:
+            verify(places.nearest.astype(np.intp))
         found = owners[places.sibling]
         if cut.how.threshold is None:
             nearest = np.where(places.nearest < 0, NO_CLUSTER, owners[places.nearest])
