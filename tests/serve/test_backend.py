@@ -53,6 +53,7 @@ def test_every_system_can_be_looked_at(name):
     viewer = Viewer(source)
     assert viewer.about()["n"] == 80
     assert viewer.node(viewer.scene.tree.root)["size"] == 80
+    viewer.compute_layers(viewer.scene)  # in this thread, whatever time it takes
     assert len(viewer.layers()["layers"]) == len(model.layers_)
     assert viewer.map("pca")
     if viewer.about()["can_place"]:
