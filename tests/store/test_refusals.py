@@ -181,6 +181,14 @@ def test_a_store_is_made_beside_hidden_files_alone(tmp_path, name):
     assert (tmp_path / name).read_text() == "years of work"
 
 
+@pytest.mark.parametrize("content", [b"", bytes(80), b'{"pid": 1, "host": "a", "since": 0}'])
+def test_a_store_is_made_beside_the_lock_of_an_interrupted_start(tmp_path, content):
+    """After a power cut, the lock may have its length and none of its bytes."""
+    (tmp_path / "writer.lock").write_bytes(content)
+    with grinch.open(tmp_path) as store:
+        assert store.insert([[0.0], [1.0]]) == 1
+
+
 # What is deleted ------------------------------------------------------------------------------------------------------
 
 

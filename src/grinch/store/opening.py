@@ -146,7 +146,8 @@ def refuse_sharded(folder: Path) -> None:
 
 def _is_passed_over(path: Path) -> bool:
     """Return whether a store can be made beside a file: a hidden one, or one that is left of an interrupted start."""
-    is_lock = path.name == "writer.lock" and (not path.stat().st_size or holder(path.parent) is not None)
+    # After a power cut, the lock may have its length and none of its bytes.
+    is_lock = path.name == "writer.lock" and (not path.read_bytes().strip(b"\0") or holder(path.parent) is not None)
     return is_lock or path.name.startswith(".")
 
 
