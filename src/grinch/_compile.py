@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import secrets
@@ -24,7 +23,7 @@ from numba.core.typed_passes import NativeLowering, NopythonRewrites
 from numba.extending import register_jitable
 
 from grinch._bounds import CHECKS, IS_CHECKED
-from grinch._interrupts import uninterrupted
+from grinch._interrupts import no_garbage_collection, uninterrupted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -230,18 +229,6 @@ def _cached(dispatcher: Any) -> Any:
 
     dispatcher.compile = compile_uninterrupted
     return dispatcher
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Leave reference cycles alone for a while: where thousands of objects are made, looking for them takes long."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @cache

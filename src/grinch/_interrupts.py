@@ -1,7 +1,8 @@
-"""Steps that Ctrl-C must not interrupt halfway."""
+"""Steps that Ctrl-C must not interrupt halfway, or that the garbage collector would slow down."""
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from collections.abc import Iterator
@@ -32,3 +33,15 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if waiting:
         before(*waiting[0])
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Leave reference cycles alone for a while: where thousands of objects are made, looking for them takes long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -42,8 +42,7 @@ from grinch.store.database import BESIDE, FILE, FORMAT, TABLES, row_checksum
 from grinch.store.inputs import TEXT_FILE
 from grinch.store.lock import StoreLocked, describe, holder, is_held
 from grinch.store.node_names import FILE as NAMES_FILE
-from grinch.store.row_files import block_sums, checksum_rows, in_pieces, open_rows
-from grinch.store.rows import files_of
+from grinch.store.rows import block_sums, checksum_rows, files_of, in_pieces, open_rows
 from grinch.store.state import how_of
 from grinch.summaries.sparse import rows_kept, starts_of
 from grinch.tree.checks import check_structure

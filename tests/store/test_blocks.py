@@ -10,10 +10,10 @@ import pytest
 
 import grinch
 from grinch.saving import container
-from grinch.store import row_files, snapshots
+from grinch.store import rows, snapshots
 from grinch.store import store as store_module
 from grinch.store.damage import DamagedStore
-from grinch.store.row_files import BlockChecksums, RowFile, SparseRowFile
+from grinch.store.rows import BlockChecksums, RowFile, SparseRowFile
 from grinch.store.snapshots import Verification
 from sparse_data import sparse_groups
 from store.made import flip
@@ -43,7 +43,7 @@ def test_there_is_a_checksum_for_each_megabyte(tmp_path, rng):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_bytes_come_in_pieces_of_any_size(monkeypatch, seed):
-    monkeypatch.setattr(row_files, "CHUNK", 64)
+    monkeypatch.setattr(rows, "CHUNK", 64)
     rng = np.random.default_rng(seed)
     content, blocks = b"", BlockChecksums()
     for _ in range(30):

@@ -15,7 +15,7 @@ import scipy.sparse
 import grinch
 from effort import trials
 from grinch.datasets import gaussian_mixture
-from grinch.store.row_files import stacked
+from grinch.store.rows import stacked
 from grinch.store.state import StoreState
 from sparse_data import sparse_groups
 from threads import Call, held, wait_until

@@ -19,7 +19,6 @@ from grinch.estimators.checks import hinting_at_columns
 from grinch.estimators.grinch import Grinch, stays_sparse
 from grinch.saving import json_values
 from grinch.store.database import Id
-from grinch.store.row_files import sparse_matrix
 from grinch.summaries.vectors import dense_rows
 from grinch.text.encoders import saved_encoder
 
@@ -272,3 +271,18 @@ def same_rows(one: Any, other: Any) -> npt.NDArray[np.bool_]:
 def taken(rows: Any, kept: npt.NDArray[np.intp]) -> Any:
     """Return some of the rows, or records."""
     return rows[kept] if hasattr(rows, "shape") else [rows[i] for i in kept.tolist()]
+
+
+def sparse_matrix(rows: Any, dtype: np.dtype[Any]) -> Any:
+    """Return rows, sparse or dense, as a store keeps them sparse."""
+    rows = scipy.sparse.csr_matrix(rows)
+    parts = rows.data.astype(dtype, copy=False), rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int64)
+    return csr_of(*parts, rows.shape[1])
+
+
+def csr_of(values: Any, columns: Any, ends: Any, width: int) -> Any:
+    """Return a matrix of these very arrays."""
+    matrix = scipy.sparse.csr_matrix((len(ends) - 1, width), dtype=values.dtype)
+    # Not by the constructor, which looks at every column to find a smaller type for it.
+    matrix.data, matrix.indices, matrix.indptr = values, columns, ends
+    return matrix

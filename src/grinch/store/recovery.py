@@ -51,8 +51,18 @@ from grinch.store.node_names import NodeNames
 from grinch.store.opening import is_store, new_about, refuse_sharded
 from grinch.store.opening import open as open_store
 from grinch.store.queries import DEFAULT_CUT
-from grinch.store.row_files import ENDS, SparseRowFile, block_sums, checksum_rows, copy_rows, open_rows
-from grinch.store.rows import DTYPES, VECTORS_NAME, files_of, vectors_name
+from grinch.store.rows import (
+    DTYPES,
+    ENDS,
+    VECTORS_NAME,
+    SparseRowFile,
+    block_sums,
+    checksum_rows,
+    copy_rows,
+    files_of,
+    open_rows,
+    vectors_name,
+)
 from grinch.store.snapshots import KIND, SNAPSHOT_NAME, read_snapshot, snapshot_name, verify, verify_pointers
 from grinch.store.sqlite_pages import salvage
 from grinch.store.state import ClusterTracking, StoreState, how_of, ids_of_arrays

@@ -23,8 +23,7 @@ from grinch.saving import container
 from grinch.saving.container import Container
 from grinch.store.damage import DamagedStore, LaterFormat, damaged
 from grinch.store.database import Database
-from grinch.store.row_files import ENDS
-from grinch.store.rows import VECTORS_NAME, files_of
+from grinch.store.rows import ENDS, VECTORS_NAME, files_of
 
 KIND = "snapshot"
 # A snapshot is taken when as many points came, went or moved as this, and as a quarter of all.

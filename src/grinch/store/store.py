@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 import grinch
 from grinch._checks import check_count, check_flag, count_rows
-from grinch._compile import no_garbage_collection
+from grinch._interrupts import no_garbage_collection
 from grinch._types import Labels, Slots
 from grinch.core.engine import ENGINE
 from grinch.cuts.tracking import Change
@@ -37,8 +37,7 @@ from grinch.store.maintenance import back_up, check_store
 from grinch.store.node_names import FILE as NAMES_FILE
 from grinch.store.node_names import NodeNames
 from grinch.store.queries import DEFAULT_CUT, FrozenState, View
-from grinch.store.row_files import block_sums
-from grinch.store.rows import StoredRows, files_of, vectors_name
+from grinch.store.rows import StoredRows, block_sums, files_of, vectors_name
 from grinch.store.snapshots import CAN_FORK, Snapshots, Verification, snapshot_name
 from grinch.store.state import StoreState, ids_as_arrays
 from grinch.tree import Tree
