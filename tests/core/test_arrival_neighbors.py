@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import grinch.refine.polish as polish_module
+import grinch.refine.neighbor_cost as polish_module
 from effort import at_night, trials
 from grinch import Grinch
 from grinch.core.arrival_neighbors import KnownNeighbors
@@ -22,7 +22,7 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.neighbors import ByKey
-from grinch.refine.polish import COUNTED, POLISHED_UP_TO, Polisher
+from grinch.refine.neighbor_cost import COUNTED, POLISHED_UP_TO, Polisher
 
 
 def engine_of(n_features, k=25, linkage="average", metric="sqeuclidean"):

@@ -21,7 +21,7 @@ from grinch.core.rules import EXACT, FAST, ONLINE, Rules
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
-from grinch.refine.polish import Polisher
+from grinch.refine.neighbor_cost import Polisher
 from grinch.summaries import RecordSummaries, VectorSummaries
 from grinch.summaries.arrays import LARGE, STALE, State, is_large, merge, score, settle
 from grinch.tree.checks import check_links

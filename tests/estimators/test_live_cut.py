@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from effort import at_night, trials
 from grinch import Grinch, Online, Rotate, cuts
-from grinch.tree import move_log
+from grinch.tree import links as move_log
 
 # Few distinct values, for duplicates and ties.
 rows = hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.just(2)), elements=st.sampled_from([-1, 0, 0.5, 2, 3]))

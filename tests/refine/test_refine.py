@@ -26,9 +26,8 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.refine import passes
-from grinch.refine.neighbor_cost import MUTUAL, NAMED, ONE_SIDED, NeighborCost, graph_of
+from grinch.refine.neighbor_cost import MUTUAL, NAMED, ONE_SIDED, NeighborCost, Polisher, graph_of, polish
 from grinch.refine.passes import Refiner
-from grinch.refine.polish import Polisher, polish
 from grinch.summaries import VectorSummaries
 from grinch.summaries.arrays import STALE, State
 from grinch.tree.checks import check_links

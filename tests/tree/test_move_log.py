@@ -7,9 +7,8 @@ import gc
 import numpy as np
 
 from grinch import Tree
-from grinch.tree import move_log
-from grinch.tree.links import swap
-from grinch.tree.move_log import MoveLog
+from grinch.tree import links as move_log
+from grinch.tree.links import MoveLog, swap
 
 
 class Reader:
