@@ -133,15 +133,6 @@ def test_more_moves_than_are_followed(rng, monkeypatch):
     assert_is_the_cut(model, 5)
 
 
-def test_a_sliding_window(rng):
-    X = rng.normal(size=(900, 4))
-    model = Grinch(n_clusters=6).fit(X[:200])
-    for i in range(200, 900):
-        model.partial_fit(X[i : i + 1]).remove([i - 200])
-        if i % 5 == 0:
-            assert_is_the_cut(model, 6)
-
-
 def test_what_a_linkage_raises_while_labels_are_read(rng):
     is_wrong = []
 
