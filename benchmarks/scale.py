@@ -68,7 +68,7 @@ def tree_part(n: int) -> dict[str, float]:
     from grinch.core.engine import Engine
     from grinch.core.rules import FAST, N_NEIGHBORS
     from grinch.linkage.named import linkage_of
-    from grinch.refine.polish import Polisher
+    from grinch.refine.neighbor_cost import Polisher
 
     X, y = mixture(n)
     engine = Engine(linkage_of("average", "cosine"), FAST, "auto", N_NEIGHBORS, X.shape[1], hook=Polisher())

@@ -247,7 +247,7 @@ def _engine(X: Any, y: np.ndarray, most_entries: int | None = None, most_points:
     from grinch.core.rules import FAST
     from grinch.linkage.named import linkage_of
     from grinch.metrics import sampled_purity
-    from grinch.refine.polish import Polisher
+    from grinch.refine.neighbor_cost import Polisher
 
     rules = FAST if most_entries is None else FAST._replace(most_entries=most_entries)
     engine: Any = Engine(

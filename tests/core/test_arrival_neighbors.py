@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 
 import joblib
@@ -11,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import grinch.refine.polish as polish_module
+import grinch.refine.neighbor_cost as polish_module
 from effort import at_night, trials
 from grinch import Grinch
-from grinch.core.arrival_neighbors import KnownNeighbors
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
 from grinch.datasets import arrival, gaussian_mixture, load
@@ -22,7 +20,7 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.neighbors import ByKey
-from grinch.refine.polish import COUNTED, POLISHED_UP_TO, Polisher
+from grinch.refine.neighbor_cost import COUNTED, Polisher
 
 
 def engine_of(n_features, k=25, linkage="average", metric="sqeuclidean"):
@@ -190,18 +188,6 @@ def test_candidates_by_key():
     whole.tree_.check()
 
 
-def test_other_units_change_no_order():
-    """Very short vectors are stored in another unit; who is nearer stays nearer."""
-    X = np.random.default_rng(4).integers(1, 40, (80, 2)).astype(float)
-    usual, scaled = engine_of(2), engine_of(2)
-    usual.insert(X)
-    scaled.insert(X[:50])
-    scaled.hook.neighbors._use_unit(2.0**-40)
-    scaled.hook.neighbors._use_unit(1.0)
-    scaled.insert(X[50:])
-    assert known(usual) == known(scaled)
-
-
 def test_saved_and_loaded_in_between(rng, tmp_path):
     X = rng.normal(size=(400, 4))
     whole = Grinch().fit(X)
@@ -210,19 +196,6 @@ def test_saved_and_loaded_in_between(rng, tmp_path):
     joblib.dump(model, tmp_path / "model")
     locked = joblib.load(tmp_path / "model", mmap_mode="r")
     assert locked.partial_fit(X[300:]).tree_.to_newick() == whole.tree_.to_newick()
-
-
-def test_small_models_are_small_and_large_ones_keep_nothing(rng):
-    small = Engine(linkage_of("average"), FAST, n_features=2, hook=Polisher())
-    small.insert(rng.normal(size=(100, 2)))
-    file = io.BytesIO()
-    pickle.dump(small.hook, file)
-    assert file.tell() < 100_000
-    neighbors = KnownNeighbors(80, 5)
-    neighbors.note_scored(small, 80, np.zeros((20, 25), np.int32))
-    assert not neighbors.is_complete
-    assert len(neighbors.near) == 0
-    assert POLISHED_UP_TO == 16_384
 
 
 def test_sorted_arrival_is_level_with_random():

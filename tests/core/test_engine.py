@@ -21,8 +21,8 @@ from grinch.core.rules import EXACT, FAST, ONLINE, Rules
 from grinch.errors import LinkageError
 from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
-from grinch.refine.polish import Polisher
-from grinch.summaries import RecordSummaries, VectorSummaries
+from grinch.refine.neighbor_cost import Polisher
+from grinch.summaries import VectorSummaries
 from grinch.summaries.arrays import LARGE, STALE, State, is_large, merge, score, settle
 from grinch.tree.checks import check_links
 from grinch.tree.links import LEFT, NO_LIMIT, RIGHT
@@ -192,25 +192,6 @@ def test_any_chunking_of_many_points_gives_the_same_tree(rng, linkage):
     assert trees[0] == trees[1] == trees[2] == trees[3]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_all_points_equal(compiled):
-    X = np.ones((60, 3))
-    for linkage in DENSE:
-        engine = engine_of(X, linkage, EXACT, compiled=compiled)
-        engine.insert(X)
-        engine.tree().check()
-        assert engine.n_leaves == 60
-
-
-def test_zero_one_and_two_points():
-    for n in (0, 1, 2):
-        engine = engine_of(np.zeros((1, 2)), linkage_of("average"), FAST)
-        engine.insert(np.ones((n, 2)))
-        tree = engine.tree()
-        tree.check()
-        assert tree.n_leaves == n
-
-
 def test_online_and_rotate_are_settings(blobs):
     X, _ = blobs
     online = engine_of(X, linkage_of("average"), ONLINE)
@@ -224,21 +205,6 @@ def test_online_and_rotate_are_settings(blobs):
     rotate.insert(X)
     assert rotate.stats["rotations"] > 0
     assert rotate.stats["grafts_tried"] == 0
-
-
-def test_place_does_not_change_the_tree(blobs):
-    X, _ = blobs
-    engine = engine_of(X, linkage_of("average"), FAST)
-    engine.insert(X[:200])
-    before = newick(engine)
-    places = engine.place(X)
-    assert newick(engine) == before
-    assert len(places.nearest) == 300
-    np.testing.assert_array_equal(places.nearest[:200], np.arange(200))
-    engine.insert(X[200:])
-    whole = engine_of(X, linkage_of("average"), FAST)
-    whole.insert(X)
-    assert newick(engine) == newick(whole)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("in a linkage"), KeyboardInterrupt()])
@@ -291,45 +257,6 @@ def test_an_interrupt_where_a_callback_is_entered_is_not_lost(rng, name):
     calm.insert(records)
     assert newick(engine) == newick(calm)
     assert sys.unraisablehook is hook
-
-
-def test_interrupted_between_batches_the_tree_is_valid(rng):
-    X = rng.normal(size=(2000, 5))
-    for search in ("exact", "index"):
-        engine = Engine(linkage_of("average"), FAST, search=search, n_neighbors=10, n_features=5)
-
-        def stop(count, engine=engine):
-            if engine.n_leaves >= 700:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            engine.insert(X, stop)
-        n = engine.n_leaves
-        assert 700 <= n < 2000
-        engine.tree().check()
-        engine.insert(X[n:])
-        whole = Engine(linkage_of("average"), FAST, search=search, n_neighbors=10, n_features=5)
-        whole.insert(X)
-        assert newick(engine) == newick(whole)
-
-
-def test_any_linkage_object_is_taken():
-    class Span:
-        def leaf(self, x):
-            return (x, x)
-
-        def merge(self, a, b):
-            return (min(a[0], b[0]), max(a[1], b[1]))
-
-        def score(self, a, b):
-            low, high = self.merge(a, b)
-            return low - high
-
-    engine = Engine(Span(), EXACT)
-    engine.insert([1, 2, 10, 11, 3, 12])
-    assert isinstance(engine.summaries, RecordSummaries)
-    tree = engine.tree()
-    assert {tuple(tree.leaves(v).tolist()) for v in tree.children(tree.root)} == {(0, 1, 4), (2, 3, 5)}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from grinch.core.engine import Engine
 from grinch.core.rules import EXACT, FAST, PAPER, Rules
 from grinch.linkage.named import VECTOR_LINKAGES
 from grinch.linkage.sparse import DROPPED
-from grinch.refine.polish import Polisher
+from grinch.refine.neighbor_cost import Polisher
 from grinch.summaries.arrays import STALE
 from grinch.summaries.callbacks import ALLOCATE, addresses
 from grinch.tree.checks import check_links

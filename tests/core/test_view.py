@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 import threading
 
@@ -257,21 +256,6 @@ def test_many_threads_place_beside_a_writer(rng, monkeypatch, is_sparse):
     for start in range(1500, X.shape[0], 500):
         alone.partial_fit(X[start : start + 500]).remove(alone.ids_[:250])
     assert model.tree_.to_newick() == alone.tree_.to_newick()
-
-
-def test_cells_are_copied_only_as_long_as_a_view_uses_them(rng):
-    X = rng.normal(size=(2000, 4))
-    model = Grinch(search="index").fit(X[:600])
-    cells = engine_of(model).search._cells
-    view = engine_of(model).view()
-    del view
-    gc.collect()
-    model.partial_fit(X[600:1100])
-    assert engine_of(model).search._cells is cells
-    view = engine_of(model).view()
-    model.partial_fit(X[1100:1700])
-    assert engine_of(model).search._cells is not cells
-    assert view.search._cells is cells
 
 
 def test_an_engine_with_views_can_be_pickled(rng):

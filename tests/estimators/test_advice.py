@@ -144,19 +144,6 @@ def test_a_store_says_it_when_points_first_come_and_not_when_it_is_opened(rng, t
     assert said(go_on) == []
 
 
-def test_it_can_be_ignored_or_made_an_error(rng):
-    model = Grinch()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", SettingsWarning)
-        with pytest.raises(SettingsWarning):
-            model.fit(units(rng))
-    assert not hasattr(model, "labels_")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", SettingsWarning)
-        assert model.fit(units(rng)).n_leaves_ == 60
-
-
 def test_nothing_is_said_of_fits_that_nobody_asked_for(rng):
     assert said(lambda: suggest_linkage(units(rng), random_state=0)) == []
 

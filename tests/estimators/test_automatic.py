@@ -120,14 +120,6 @@ def test_few_records_are_divided_too():
     assert model.n_clusters_ == 2
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_few_points(n):
-    model = Grinch().fit(np.eye(4)[:n])
-    assert len(model.labels_) == n
-    assert all(len(layer) == n for layer in model.layers_)
-    assert len(Grinch(noise=True).fit(np.eye(4)[:n]).labels_) == n
-
-
 def test_copies_of_one_point_are_one_cluster():
     assert Grinch().fit(np.ones((50, 3))).labels_.max() == 0
     digits, y = load_digits(return_X_y=True)

@@ -13,8 +13,6 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from effort import at_night
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Perch, cuts
@@ -309,14 +307,6 @@ def test_a_grid_search_needs_no_scoring(rng, model):
         assert search.predict(X).shape == (80,)
 
 
-def test_output_has_names_and_goes_through_pipelines(rng):
-    X = rng.normal(size=(30, 4))
-    frame = Grinch(n_clusters=3).set_output(transform="pandas").fit_transform(X)
-    assert list(frame) == ["grinch0", "grinch1", "grinch2"]
-    steps = make_pipeline(StandardScaler(), HAC(n_clusters=3), StandardScaler())
-    assert steps.fit_transform(X).shape == (30, 3)
-
-
 def test_what_the_user_changes_later_changes_nothing(rng):
     for estimator in (HAC("ward"), MiniBatchHAC("ward"), Grinch("ward"), Birch(), Perch()):
         X = rng.normal(size=(40, 3))
@@ -325,19 +315,6 @@ def test_what_the_user_changes_later_changes_nothing(rng):
         before = model.transform(queries)
         X[:] = 0
         np.testing.assert_array_equal(model.transform(queries), before)
-
-
-def test_records_refused_by_a_buffer_are_not_kept():
-    def linkage(a, b):
-        if "bad" in (*a, *b):
-            raise ValueError("no")
-        return common(a, b)
-
-    model = MiniBatchHAC(linkage, buffer_size=4, n_clusters=2).fit(["abc", "xyz"])
-    with pytest.raises(ValueError, match="raised ValueError: no"):
-        model.partial_fit(["bcd", "bad", "abd"])
-    assert model.transform(["ab"]).shape == (1, 2)
-    assert model.partial_fit(["xw"]).summary()["size"].tolist() == [2, 2]
 
 
 def test_bad_questions_are_refused(rng, monkeypatch):
@@ -427,11 +404,3 @@ def test_roots_are_compared_by_every_system(vectors):
     assert (model.labels_ == roots.labels_).all()
     np.testing.assert_allclose(model.transform(vectors), roots.transform(np.sqrt(vectors)), atol=1e-5)
     assert model.predict(vectors).tolist() == model.labels_.tolist()
-
-
-def test_what_stores_dense_rows_names_what_does_not():
-    """Rows so wide that no dense one would fit into memory."""
-    X = scipy.sparse.csr_matrix((np.ones(4), ([0, 1, 2, 2], [5, 5, 2**31 - 2, 7])), shape=(3, 2**31 - 1))
-    X = scipy.sparse.vstack([X] * 40).tocsr()
-    with pytest.raises(ValueError, match="Grinch"):
-        HAC().fit(X)

@@ -12,7 +12,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -37,16 +36,6 @@ def test_scikit_learn_contract_of_the_exact_mode(estimator, check):
     check(estimator)
 
 
-def test_fit_starts_anew_and_partial_fit_goes_on(blobs):
-    X, _ = blobs
-    model = Grinch().fit(X)
-    first = model.tree_
-    model.partial_fit(X[:10])
-    assert first.n_leaves == 300
-    assert model.tree_.n_leaves == 310
-    assert model.fit(X).tree_.to_newick() == first.to_newick()
-
-
 def test_every_kind_of_input_gives_the_same_tree(rng, tmp_path):
     X = rng.integers(0, 5, size=(60, 4))
     expected = Grinch().fit(X).tree_.keys().tolist()
@@ -67,22 +56,6 @@ def test_every_kind_of_input_gives_the_same_tree(rng, tmp_path):
         assert Grinch().fit(data).tree_.keys().tolist() == expected, kind
     booleans = X > 2
     assert Grinch().fit(booleans).tree_.to_newick() == Grinch().fit(booleans.astype(float)).tree_.to_newick()
-
-
-def test_input_is_not_changed(blobs):
-    X, _ = blobs
-    for linkage in LINKAGES:
-        before = X.copy()
-        Grinch(linkage=linkage).fit(X).predict(X)
-        np.testing.assert_array_equal(X, before)
-
-
-def test_feature_names_are_checked(rng):
-    frame = pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc"))
-    model = Grinch().fit(frame)
-    assert model.feature_names_in_.tolist() == list("abc")
-    with pytest.raises(ValueError, match="feature names"):
-        model.partial_fit(frame.rename(columns={"a": "z"}))
 
 
 BAD = {
@@ -179,51 +152,6 @@ def test_threshold_labels_and_predictions(rng):
     assert model.set_params(threshold=-2.0).labels_.max() == 0
 
 
-def test_the_cut_follows_the_parameters(blobs):
-    X, _ = blobs
-    model = Grinch(n_clusters=8).fit(X)
-    assert model.labels_.max() == 7
-    assert model.set_params(n_clusters=3).labels_.max() == 2
-    assert clone(model).n_clusters == 3
-    model.set_params(n_clusters=None)
-    np.testing.assert_array_equal(model.labels_, model.layers_[int(np.argmax(model.layer_persistence_))])
-
-
-def test_predict_does_not_depend_on_the_other_rows(blobs):
-    X, _ = blobs
-    model = Grinch(n_clusters=12).fit(X[:200])
-    together = model.predict(X[200:])
-    np.testing.assert_array_equal(together, [model.predict(row[None])[0] for row in X[200:]])
-
-
-def test_shuffle_changes_the_order_and_not_the_numbering(rng):
-    centres = 10 * np.eye(5)
-    y = np.sort(rng.integers(0, 5, 200))
-    X = centres[y] + rng.normal(size=(200, 5))
-    models = [Grinch(shuffle=True, random_state=s, n_clusters=5).fit(X) for s in (0, 0, 1)]
-    assert models[0].tree_.to_newick() == models[1].tree_.to_newick()
-    assert models[0].tree_.to_newick() != models[2].tree_.to_newick()
-    for model in models:
-        model.tree_.check()
-        assert adjusted_rand_score(y, model.labels_) == 1
-        np.testing.assert_array_equal(model.predict(X), model.labels_)
-        model.partial_fit(X[:3])
-        np.testing.assert_array_equal(model.labels_[-3:], model.labels_[:3])
-
-
-def test_records_with_a_plain_function():
-    def shared_words(a, b):
-        a, b = ({w for text in texts for w in text.split()} for texts in (a, b))
-        return len(a & b) / min(len(a), len(b))
-
-    titles = ["deep tree", "tree search", "soup recipe", "deep search", "bread recipe", "bread soup"]
-    model = Grinch(linkage=shared_words, n_clusters=2, mode="exact").fit(titles)
-    assert model.labels_.tolist() == [0, 0, 1, 0, 1, 1]
-    assert model.predict(["tree recipe of deep search"]).tolist() == [0]
-    model.partial_fit(["soup tree"])
-    assert model.n_leaves_ == 7
-
-
 def test_records_must_be_a_sequence():
     for bad in ("text", {"a": 1}, 7):
         with pytest.raises(ValueError, match="X must be a sequence of records"):
@@ -266,19 +194,6 @@ def test_verbose_shows_rate_and_time_left(blobs, capfd):
     assert "300 of 300" in shown
     Grinch().fit(X)
     assert capfd.readouterr().err == ""
-
-
-def test_a_refused_fit_leaves_what_was_fitted_before(rng):
-    X = rng.normal(size=(30, 2))
-    model = Grinch(n_clusters=3).fit(X)
-    before = model.tree_.to_newick()
-    with pytest.raises(ValueError, match="NaN in row 0"):
-        model.fit([[np.nan, 1.0, 2.0]])
-    with pytest.raises(ValueError, match="one entry for each of the 1 points"):
-        model.fit([[3.0, 1.0, 2.0]], ids=["a", "b"])
-    assert model.n_features_in_ == 2
-    assert model.tree_.to_newick() == before
-    assert model.partial_fit(X[:2]).n_leaves_ == 32
 
 
 def test_records_that_a_linkage_refuses_leave_what_was_fitted_before():

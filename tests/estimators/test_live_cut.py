@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from effort import at_night, trials
 from grinch import Grinch, Online, Rotate, cuts
-from grinch.tree import move_log
+from grinch.tree import links as move_log
 
 # Few distinct values, for duplicates and ties.
 rows = hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.just(2)), elements=st.sampled_from([-1, 0, 0.5, 2, 3]))
@@ -131,15 +131,6 @@ def test_more_moves_than_are_followed(rng, monkeypatch):
         assert_is_the_cut(model, 5)
         model.partial_fit(X[first:1999])
     assert_is_the_cut(model, 5)
-
-
-def test_a_sliding_window(rng):
-    X = rng.normal(size=(900, 4))
-    model = Grinch(n_clusters=6).fit(X[:200])
-    for i in range(200, 900):
-        model.partial_fit(X[i : i + 1]).remove([i - 200])
-        if i % 5 == 0:
-            assert_is_the_cut(model, 6)
 
 
 def test_what_a_linkage_raises_while_labels_are_read(rng):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import joblib
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
@@ -77,28 +75,11 @@ def test_far_from_zero_there_are_the_same_trees(name, mode, shift):
 
 
 @every_euclidean
-@pytest.mark.parametrize("kind", [np.int64, np.float32, np.float64, scipy.sparse.csr_matrix])
-def test_an_outlier_in_front_in_any_form(name, kind):
-    X, y = groups()
-    X = np.vstack([np.full((1, 3), 1e9), np.rint(X)])
-    rows = kind(X) if kind is scipy.sparse.csr_matrix else X.astype(kind)
-    assert agree(model(name, n_clusters=K + 1).fit_predict(rows)[1:], y)
-
-
-@every_euclidean
 @pytest.mark.parametrize("at", [1, at_night(2), 30, at_night(45)])
 def test_an_outlier_anywhere(name, at):
     X, y = groups()
     rows, where = np.insert(X, at, -1e9, axis=0), np.insert(y, at, K)
     assert agree(model(name, n_clusters=K + 1).fit_predict(rows), where)
-
-
-@every_euclidean
-def test_several_outliers_in_front(name):
-    X, y = groups()
-    outliers = np.array([[1e9, 0, 0], [0, -3e9, 0], [0, 0, 9e9]])
-    found = model(name, n_clusters=K + 3).fit(np.vstack([outliers, X])).refine()
-    assert agree(found.labels_[3:], y)
 
 
 @pytest.mark.parametrize(
@@ -179,13 +160,6 @@ def test_an_interruption_and_what_is_left_make_the_same_tree(name, stop, monkeyp
             cut.partial_fit(X[1 : stop + 1]).partial_fit(X[stop + 1 :])
     cut.partial_fit(X[cut.n_leaves_ :])
     assert newick(cut) == newick(whole)
-
-
-def test_a_model_from_a_memory_map_goes_on(tmp_path):
-    X = np.vstack([np.full((1, 3), 1e9), groups(60)[0]])
-    whole, begun = model("ward").fit(X), model("ward").fit(X[:2])
-    joblib.dump(begun, tmp_path / "model")
-    assert newick(joblib.load(tmp_path / "model", mmap_mode="r").partial_fit(X[2:])) == newick(whole)
 
 
 @pytest.mark.parametrize("name", ["ward", at_night("single")])
@@ -288,17 +262,6 @@ def test_a_query_far_from_short_vectors_is_placed():
 
 
 # What cannot be -----------------------------------------------------------------------------------------------------
-
-
-@every_euclidean
-def test_what_is_too_long_is_refused_with_its_row(name):
-    X, _ = groups()
-    fitted = model(name).fit(X)
-    before = newick(fitted)
-    with pytest.raises(ValueError, match="row 2 holds 1e\\+30"):
-        fitted.partial_fit(np.vstack([X[:2], [[1e30, 0, 0]]]))
-    assert newick(fitted) == before
-    assert fitted.n_leaves_ == len(X)
 
 
 def test_a_vector_of_a_record_that_is_too_long_is_refused():

@@ -12,7 +12,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import grinch
 from grinch import HAC, Birch, Grinch, MiniBatchHAC, Online, Perch, Rotate, Tree, cluster_with
 from grinch.datasets import separated
 from grinch.estimators.registry import SYSTEMS, make_system
@@ -208,12 +207,6 @@ def test_progress_adds_up_to_the_points(name, rng, monkeypatch):
     monkeypatch.setattr("grinch.progress.progress_bar", Bar)
     make(name, verbose=True).fit(rng.normal(size=(40, 3)))
     assert sum(steps) == pytest.approx(40, abs=1)
-
-
-def test_names_are_public():
-    for name in ("HAC", "MiniBatchHAC", "Perch", "Online", "Rotate", "Birch", "Grinch", "Tree", "cluster_with"):
-        assert name in dir(grinch)
-        assert getattr(grinch, name)
 
 
 @pytest.mark.parametrize("name", GROWING)

@@ -7,7 +7,7 @@ import numpy as np
 from grinch.core.engine import Engine
 from grinch.core.rules import FAST
 from grinch.linkage.named import linkage_of
-from grinch.refine.polish import duplicates_in_order, is_full_of_duplicates
+from grinch.refine.neighbor_cost import duplicates_in_order, is_full_of_duplicates
 from grinch.tree.links import NONE
 
 

@@ -208,16 +208,3 @@ def test_near_duplicates_are_not_harmed(seed):
         before.append(dendrogram_purity(model.tree_, y[rows]))
         after.append(dendrogram_purity(model.refine().tree_, y[rows]))
     assert np.mean(after) > np.mean(before) - 0.005
-
-
-def test_how_few_pairs_are_chance_depends_on_the_size_of_the_groups():
-    """One pair between two groups of a hundred is chance, and one of two points is all they have."""
-    near = np.full((204, 4), NONE, np.int32)
-    for first in (0, 100):
-        for i in range(100):
-            near[first + i] = [first + (i + step) % 100 for step in (1, 2, 99, 98)]
-    near[0, 3] = 100
-    near[200:, :2] = [[201, 202], [200, 203], [203, 200], [202, 201]]
-    graph = graph_of(near)
-    assert graph.least * 100 > ONE_SIDED
-    assert graph.least * 2 < ONE_SIDED

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from effort import at_night, trials
 from engines import Raises, engine_in
-from grinch import Grinch, Online, Rotate, Rules
+from grinch import Grinch, Rules
 from grinch.core.engine import Engine
 from grinch.core.moves import graft, reinsert_all
 from grinch.core.rules import EXACT, FAST, ONLINE, PAPER, ROTATE
@@ -26,9 +26,8 @@ from grinch.linkage.base import FunctionLinkage
 from grinch.linkage.named import linkage_of
 from grinch.metrics import dendrogram_purity
 from grinch.refine import passes
-from grinch.refine.neighbor_cost import MUTUAL, NAMED, ONE_SIDED, NeighborCost, graph_of
+from grinch.refine.neighbor_cost import MUTUAL, NAMED, ONE_SIDED
 from grinch.refine.passes import Refiner
-from grinch.refine.polish import Polisher, polish
 from grinch.summaries import VectorSummaries
 from grinch.summaries.arrays import STALE, State
 from grinch.tree.checks import check_links
@@ -187,19 +186,6 @@ class Points(RuleBasedStateMachine):
 
 TestPoints = Points.TestCase
 TestPoints.settings = settings(max_examples=trials(12, 200), stateful_step_count=15, deadline=None)
-
-
-@pytest.mark.parametrize("model", [Grinch(), Rotate(), Online(), Grinch(linkage="ward", mode="exact")])
-def test_the_ids_of_those_that_remain_stay(blobs, model):
-    X, _ = blobs
-    model.fit(X).remove(range(0, 300, 3))
-    left = [i for i in range(300) if i % 3]
-    assert model.ids_ == left
-    model.partial_fit(X[:2])
-    assert model.ids_ == [*left, 300, 301]
-    model.tree_.check()
-    assert model.tree_.n_leaves == 202
-    assert len(model.predict(X)) == 300
 
 
 def test_shuffled_points_are_removed_by_their_rows(rng):
@@ -411,17 +397,6 @@ def test_the_theorem_after_removal_and_reinsertion(kind):
     assert missed == 0
 
 
-def test_an_engine_without_removals_numbers_as_before(blobs):
-    X, _ = blobs
-    engine = Engine(linkage_of("average"), FAST, n_neighbors=5, n_features=6)
-    engine.insert(X)
-    assert engine.compact() is None
-    leaves, internal = engine.links.nodes()
-    assert leaves.tolist() == list(range(300))
-    assert internal.tolist() == list(range(engine.summaries.capacity + 1, engine.summaries.capacity + 300))
-    assert (engine.links.table[:300, SIZE] == 1).all()
-
-
 # Refinement ---------------------------------------------------------------------------------------------------------
 
 
@@ -493,35 +468,6 @@ def test_a_small_tree_is_polished_as_it_grows_in_any_chunking(rng):
         assert parts.tree_.to_newick() == whole.tree_.to_newick()
     for rules in (ROTATE, ONLINE, EXACT, PAPER, Rules.fast(graft=False)):
         assert not rules.polish
-
-
-def test_a_tree_shrinks_as_it_grows(rng):
-    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4)
-    engine.insert(rng.normal(size=(60, 4)))
-    small = engine.links.resized(60)
-    check_links(small)
-    assert len(small.table) == 120
-    for one, other in zip(small.resized(engine.summaries.capacity), engine.links, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_polishing_goes_by_the_neighbors_that_are_left(rng):
-    polisher = Polisher()
-    engine = Engine(linkage_of("average"), FAST, n_neighbors=10, n_features=4, hook=polisher)
-    engine.insert(rng.normal(size=(60, 4)))
-    polisher.neighbors.meet(engine)
-    found = polisher.neighbors.near[:60].copy()
-    gone = {int(found[59, 1]), 7}
-    engine.remove(np.array(sorted(gone)))
-    near = polisher.neighbors.among(engine.slots(), engine.slots()[-1] + 1)
-    for slot in range(60):
-        left = [int(j) for j in found[slot] if j >= 0 and int(j) not in gone]
-        assert [int(j) for j in near[slot] if j >= 0] == ([] if slot in gone else left)
-    cost = NeighborCost(graph_of(near, least_part=0.0), engine.summaries.capacity)
-    before = cost.cost(engine.links)
-    polish(engine, polisher.neighbors)
-    check_engine(engine)
-    assert cost.cost(engine.links) <= before
 
 
 @pytest.mark.parametrize("light", [False, True])
@@ -642,11 +588,3 @@ def test_passes_of_refinement_follow_a_fit(blobs):
     for bad in (-1, True, 1.5, "two"):
         with pytest.raises(ValueError, match="refine_passes must be a whole number of at least 0; got"):
             Grinch(refine_passes=bad).fit(X)
-
-
-def test_the_papers_mode_is_its_settings(blobs):
-    X, _ = blobs
-    ours = ("light_grafts", "brief_grafts", "balanced_ties", "release", "lagging", "polish")
-    rules = Rules.fast(cap=100, single_elimination=True, most_entries=float("inf"), **dict.fromkeys(ours, False))
-    assert rules == Rules.paper()
-    assert Grinch(mode="paper").fit(X).tree_.to_newick() == Grinch(mode=rules).fit(X).tree_.to_newick()

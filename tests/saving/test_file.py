@@ -209,7 +209,7 @@ def test_cells_above_their_turn(tmp_path):
 
 
 def test_an_interrupted_polish_is_made_up_for(tmp_path, monkeypatch):
-    from grinch.refine import polish
+    from grinch.refine import neighbor_cost as polish
 
     model = Grinch()
     monkeypatch.setattr(polish, "polish", lambda engine, neighbors: (_ for _ in ()).throw(KeyboardInterrupt))

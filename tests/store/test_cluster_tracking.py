@@ -18,11 +18,10 @@ import grinch
 from effort import trials
 from grinch import Grinch, cuts
 from grinch.cuts.tracking import KINDS
-from grinch.cuts.tracking.cut import FEW_POINTS
-from grinch.cuts.tracking.tracker import keys_of
+from grinch.cuts.tracking.tracker import FEW_POINTS, keys_of
 from grinch.store.change_summary import summarize_changes
 from grinch.store.state import ClusterTracking, Recut
-from grinch.tree import move_log
+from grinch.tree import links as move_log
 from grinch.tree.links import LEFT, OFFSET, PARENT, RIGHT
 from partitions import changes_between, ids_after
 from store.made import same_partition

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,10 +28,6 @@ def sides(tree: Tree, v: int) -> tuple[int, int]:
     """The children of a node, the larger one first, and the left one of two that are as large."""
     left, right = tree.children(v)
     return (left, right) if tree.size(left) >= tree.size(right) else (right, left)
-
-
-def is_inside(tree: Tree, u: int, v: int) -> bool:
-    return tree.lca(u, v) == v
 
 
 class PlainBlocks:
@@ -165,57 +160,6 @@ def test_blocks_are_those_of_the_plain_rules(view, least, max_rows):
     found = blocks(tree, display(tree).starts, x0, x1, least, mask(tree, kept), max_rows)
     assert len(set(found.nodes.tolist())) == len(found.nodes)
     assert as_set(found) == PlainBlocks(tree, x0, x1, least, kept, max_rows).found
-
-
-@given(views(), st.integers(1, 6))
-def test_blocks_are_inside_their_parents_and_beside_each_other(view, least):
-    tree, x0, x1, kept = view
-    starts = display(tree).starts
-    found = blocks(tree, starts, x0, x1, least, mask(tree, kept))
-    sizes = tree.sizes()
-    for i, (node, parent, row) in enumerate(zip(found.nodes, found.parents, found.rows, strict=True)):
-        if parent < 0:
-            assert (i, row) == (0, 0)
-            continue
-        assert parent < i
-        assert found.rows[parent] == row - 1
-        assert node != found.nodes[parent]
-        assert is_inside(tree, int(node), int(found.nodes[parent]))
-        assert starts[node] < x1
-        assert starts[node] + sizes[node] > x0
-    for row in set(found.rows.tolist()):
-        spans = sorted((starts[v], starts[v] + sizes[v]) for v in found.nodes[found.rows == row])
-        assert all(end <= begin for (_, end), (begin, _) in pairwise(spans))
-
-
-@given(views(), st.integers(1, 6))
-def test_kept_nodes_begin_a_block(view, least):
-    tree, x0, x1, kept = view
-    starts, sizes = display(tree).starts, tree.sizes()
-    found = blocks(tree, starts, x0, x1, least, mask(tree, kept), UNLIMITED)
-    first = int(found.nodes[0])
-    for v in kept:
-        is_in_view = starts[v] < x1 and starts[v] + sizes[v] > x0
-        # Of fewer points than count, or in a node that is too small to be looked into, nothing is seen.
-        is_seen = v == first or (
-            sizes[v] >= least and is_inside(tree, v, first) and tree.size(tree.parent(v)) >= 2 * least
-        )
-        if is_in_view and is_seen:
-            assert v in found.nodes
-
-
-@given(random_trees())
-def test_with_every_split_all_nodes_are_blocks_or_gaps(tree):
-    found = blocks(tree, display(tree).starts, 0, tree.n_leaves, least=1, is_kept=mask(tree, tree.nodes()), max_rows=99)
-    assert set(found.nodes.tolist()) == set(tree.nodes())
-    assert {int(v) for v, end in zip(found.nodes, found.ends, strict=True) if end < 0} == set(range(tree.n_leaves))
-
-
-def test_where_rows_end_nothing_inside_is_seen():
-    tree = random_tree(np.random.default_rng(3), 40)
-    starts = display(tree).starts
-    found = blocks(tree, starts, 0, 40, least=1, max_rows=1)
-    assert (found.nodes.tolist(), found.ends.tolist()) == ([tree.root], [-1])
 
 
 def test_no_more_blocks_than_there_is_room_for(monkeypatch):

@@ -17,7 +17,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from grinch import Grinch, Tree
 from grinch.cuts import cut_n_clusters
-from grinch.tree.formats import merges_of_newick
 from trees import groups, random_tree, random_trees
 
 
@@ -172,13 +171,6 @@ def test_reads_what_was_written(tree, data):
         assert groups(numbered) == groups(tree)
 
 
-def test_heights_survive():
-    heights = [1.0, 2.5, 4.0]
-    tree = Tree.from_scipy([[0, 1, heights[0], 2], [2, 3, heights[1], 2], [4, 5, heights[2], 4]])
-    again = Tree.from_newick(tree.to_newick())
-    np.testing.assert_allclose(again.to_scipy(), tree.to_scipy())
-
-
 @pytest.mark.parametrize(
     ("text", "names"),
     [
@@ -284,9 +276,3 @@ def test_what_is_wrong_is_said(text, why):
     with pytest.raises(ValueError, match="text must be a tree in Newick") as error:
         Tree.from_newick(text)
     assert error.match(why)
-
-
-def test_scores_are_minus_the_heights():
-    found = merges_of_newick("((x:1,y:1):2,z:3);")
-    assert found.scores.tolist() == [-1.0, -3.0]
-    assert found.pairs.tolist() == [[0, 1], [3, 2]]

@@ -7,9 +7,8 @@ import gc
 import numpy as np
 
 from grinch import Tree
-from grinch.tree import move_log
-from grinch.tree.links import swap
-from grinch.tree.move_log import MoveLog
+from grinch.tree import links as move_log
+from grinch.tree.links import MoveLog, swap
 
 
 class Reader:
@@ -37,17 +36,6 @@ def test_each_reads_on_from_where_it_was():
     for reader in (one, other):
         log.mark_read(links, reader)
         assert log.unread(links, reader).tolist() == []
-
-
-def test_moves_that_all_have_read_take_no_room(monkeypatch):
-    monkeypatch.setattr(move_log, "MAX_MOVED", 4)
-    links, log, one, other = quartet().links, MoveLog(), Reader(), Reader()
-    links = log.add(log.add(links, one, is_current=True), other, is_current=True)
-    for _ in range(20):
-        swap(links, 0, 2)
-        for reader in (one, other):
-            assert len(log.unread(links, reader)) == 2
-            log.mark_read(links, reader)
 
 
 def test_who_falls_behind_has_to_look_at_everything(monkeypatch):

@@ -146,15 +146,6 @@ def test_heights_are_raised_where_a_merge_scores_better_than_those_below():
     assert tree.scores[tree.root] == -1.0
 
 
-def test_relabelled_leaves_keep_their_places(rng):
-    tree = random_tree(rng, 20)
-    order = rng.permutation(20)
-    other = tree.relabelled(order)
-    other.check()
-    expected = {frozenset(order[tree.leaves(v)].tolist()) for v in tree.nodes()}
-    assert {frozenset(other.leaves(v).tolist()) for v in other.nodes()} == expected
-
-
 def under(tree, v):
     """v and all nodes below it."""
     found, waiting = [], [v]

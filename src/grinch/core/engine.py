@@ -40,10 +40,11 @@ from grinch.tree.links import (
     PARENT,
     SIZE,
     Links,
+    MoveLog,
+    TreeFollower,
     end_change,
     new_links,
 )
-from grinch.tree.move_log import MoveLog, TreeFollower
 
 # The number of the engine: raised whenever benchmarks/digests.json is rewritten, for then the same points can give
 # another tree. Stores write it down with every operation, and do again only those of the same engine.

@@ -27,8 +27,8 @@ from grinch.linkage.base import Linkage
 from grinch.linkage.named import VectorLinkage, linkage_of
 from grinch.linkage.pairwise import Pairwise
 from grinch.neighbors import ByVector, check_search
+from grinch.refine.neighbor_cost import Polisher
 from grinch.refine.passes import POINTS, Refinement, Refiner
-from grinch.refine.polish import Polisher
 from grinch.saving.state import item
 from grinch.summaries import SparseSummaries
 from grinch.tree import NONE, Tree

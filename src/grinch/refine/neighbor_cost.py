@@ -7,12 +7,15 @@ each leaf, best first, padded with NONE; a :class:`Graph` has every pair once.
 The cost of a pair is how many points are under its lowest common ancestor, and the cost of a tree is the weighted mean
 over all pairs: Dasgupta's cost (STOC 2016) of the graph of neighbours, for an edge. It needs no labels, and of several
 trees of the same points the one with the lower cost is mostly the purer (docs/settings.md).
+
+A tree of up to 16,384 points is polished as it grows: at certain numbers of points, swaps bring neighbours together.
+Among copies of one point, which of them is whose neighbour says nothing, so the tree itself is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -21,7 +24,10 @@ import scipy.sparse.linalg
 from grinch._by_reference import by_reference
 from grinch._compile import entry, jitable, kernel
 from grinch._types import Counts, Flags, Floats, Ids, Slots, as_id
+from grinch.core.arrival_neighbors import KnownNeighbors
+from grinch.core.engine import Engine
 from grinch.core.rules import EXACT
+from grinch.saving.state import item, require
 from grinch.summaries.arrays import STALE, State, new_arrays, refresh, sibling_score, similarity
 from grinch.tree.links import (
     NONE,
@@ -31,6 +37,7 @@ from grinch.tree.links import (
     Links,
     Paths,
     TreeArrays,
+    fill_depths,
     fill_paths,
     fill_preorder,
     fill_sizes,
@@ -560,3 +567,129 @@ _NO_SUMMARIES = new_arrays(0, 0)
 def state_of(links: Links) -> State:
     """Return a tree as a state without summaries: functions on trees are compiled for states alone."""
     return State(*links, *_NO_SUMMARIES, EXACT)  # type: ignore[arg-type]
+
+
+# Copies of points ----------------------------------------------------------------------------------------------------
+
+# Where more than one in this many points has two duplicates or more, neighbours do not say what belongs together.
+DUPLICATES_ONE_IN = 8
+
+
+def is_full_of_duplicates(look: Counts | None) -> bool:
+    """Return whether too many points are duplicates for a tree to be polished; ``look`` as below."""
+    if look is None or len(look) == 0:
+        return False
+    counts = np.unique(look, return_counts=True)[1]
+    return bool(counts[counts > 2].sum() * DUPLICATES_ONE_IN > len(look))
+
+
+def duplicates_in_order(near: Ids, look: Counts | None, links: Links) -> Ids:
+    """Return the same neighbours, but of three copies or more those beside each other in the tree are neighbours.
+
+    Ties go to the first to arrive, so all copies would have the same few neighbours, and a tree that brings neighbours
+    together would be a chain. ``look`` has a number for each point, the same for copies; None if that is not known.
+    """
+    if look is None:
+        return near
+    _, group, counts = np.unique(look, return_inverse=True, return_counts=True)
+    if counts.max(initial=0) < 3:
+        return near
+    group = np.where(counts[group] > 2, group, NONE)
+    is_copy = (near != NONE) & (group[near] == group[: len(near), None]) & (group[: len(near), None] != NONE)
+    before, after = _duplicates_beside(group, links)
+    # As often as before, for what counts is how many neighbours are copies and how many are not.
+    copies = np.where(np.arange(near.shape[1]) % 2 == 0, after[: len(near), None], before[: len(near), None])
+    other = np.where(np.arange(near.shape[1]) % 2 == 1, after[: len(near), None], before[: len(near), None])
+    found = np.where(is_copy, np.where(copies == NONE, other, copies), near).astype(np.int32)
+    # Of the copies of another point one is as good as all.
+    groups = np.where((near == NONE) | is_copy, NONE, group[near])
+    again = np.zeros(near.shape, np.bool_)
+    for j in range(1, near.shape[1]):
+        again[:, j] = (groups[:, j] != NONE) & (groups[:, :j] == groups[:, j, None]).any(axis=1)
+    found[again] = NONE
+    return np.ascontiguousarray(np.take_along_axis(found, np.argsort(found == NONE, axis=1, kind="stable"), axis=1))
+
+
+def _duplicates_beside(group: Counts, links: Links) -> tuple[Ids, Ids]:
+    """Return the copies before and after each point in the tree, without all others; NONE where there is none."""
+    preorder = links.preorder()
+    leaves = preorder[preorder < links.head[OFFSET]]
+    leaves = leaves[group[leaves] != NONE]
+    leaves = leaves[np.argsort(group[leaves], kind="stable")]
+    one, next_one = leaves[:-1], leaves[1:]
+    is_pair = group[one] == group[next_one]
+    before, after = np.full(len(group), NONE, np.int32), np.full(len(group), NONE, np.int32)
+    after[one[is_pair]], before[next_one[is_pair]] = next_one[is_pair], one[is_pair]
+    return before, after
+
+
+# Polishing -----------------------------------------------------------------------------------------------------------
+
+# Where the exact search ends; a larger tree would stand still for a quarter of a second.
+POLISHED_UP_TO = 16_384
+POLISHING_SWEEPS = 50
+# A polished tree may be this deep, if it was not deeper before.
+DEEP = 128
+# How many of the neighbours that a point knows of count.
+COUNTED = 25
+
+
+def _polished_at() -> Iterator[int]:
+    """Yield a twentieth apart, a tenth beyond 1,000 and a quarter beyond 2,048."""
+    n = 40
+    while n <= POLISHED_UP_TO:
+        yield n
+        n += n // (20 if n < 1000 else 10 if n < 2048 else 4)
+
+
+POLISHED_AT = tuple(_polished_at())
+
+
+class Polisher:
+    """A :class:`~grinch.core.engine.TreeHook` that polishes a tree of up to 16,384 points as it grows."""
+
+    def __init__(self) -> None:
+        self.neighbors = KnownNeighbors(POLISHED_UP_TO, COUNTED)
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        polisher = cls()
+        polisher.neighbors = KnownNeighbors.from_state(item(state, "neighbors"))
+        is_usual = polisher.neighbors.max_points == POLISHED_UP_TO and polisher.neighbors.width == COUNTED
+        require(is_usual, "other neighbours are known than should be")
+        return polisher
+
+    def stops(self, first: int, stop: int) -> list[int]:
+        return [] if first >= POLISHED_UP_TO else [n for n in POLISHED_AT if first < n <= stop]
+
+    def run(self, engine: Engine) -> None:
+        if self.neighbors.is_complete:
+            polish(engine, self.neighbors)
+
+
+def depth(links: Links) -> int:
+    """Return the number of edges from the root to the farthest leaf."""
+    depths = np.zeros(len(links.table), np.int32)
+    fill_depths(links.table, links.preorder(), links.offset, depths)
+    return int(depths.max())
+
+
+def polish(engine: Engine, neighbors: KnownNeighbors) -> None:
+    """Bring neighbours together, as far as they are known: swaps until few are left."""
+    neighbors.meet(engine)
+    look = engine.summaries.look(engine.n_slots)
+    if is_full_of_duplicates(look):
+        return
+    # In as little room as the tree needs, for it may be the beginning of a large one.
+    links = engine.links.resized(engine.n_slots)
+    slots = engine.slots()
+    near = neighbors.among(slots, int(slots[-1]) + 1)
+    near = without_far(near, engine.summaries.leaf_rows(len(near)))
+    near = duplicates_in_order(near, look, links)
+    before = depth(links)
+    graph = graph_of(near, least_part=0.0)
+    NeighborCost(graph, engine.n_slots).sweep(links, most=POLISHING_SWEEPS)
+    # Points that come along a line are neighbours in a row, and the best tree of a part of the row may be a chain.
+    if depth(links) > max(before, DEEP):
+        return
+    engine.restore(links.resized(engine.summaries.capacity, engine.summaries.is_undoable))

@@ -25,11 +25,11 @@ from grinch.refine.neighbor_cost import (
     NAMED,
     NeighborCost,
     Swaps,
+    duplicates_in_order,
     graph_of,
     sweep_tree,
     without_far,
 )
-from grinch.refine.polish import duplicates_in_order
 from grinch.tree.links import NONE, PARENT, SIZE
 
 POINTS = ("all", "unsettled")

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grinch.cuts.tracking.changes import Parts, find_changes
-from grinch.cuts.tracking.identity import match
+from grinch.cuts.tracking.identity import Parts, find_changes, match
 from partitions import changes_between, groups, ids_after
 
 

@@ -11,8 +11,7 @@ from effort import trials
 from grinch import Tree, cuts
 from grinch.cuts import Choice
 from grinch.cuts.tracking import GrowingTree, LiveCut
-from grinch.tree.links import swap
-from grinch.tree.move_log import MoveLog
+from grinch.tree.links import MoveLog, swap
 from trees import random_trees
 
 

@@ -16,7 +16,7 @@ from grinch._types import Counts, Flags, Floats, Ids, Labels, Mask, Slots
 from grinch.cuts.n_cluster_cut import Ends, Splits, find_ends, find_sizeable_ends, new_ends, raise_splits
 from grinch.cuts.tracking.follower import Arrays, Region, all_internal
 from grinch.cuts.tracking.identity import ABOVE
-from grinch.tree.links import LEAVES, NONE, OFFSET, PARENT, ROOT, Links, is_leaf, left, parent, right
+from grinch.tree.links import NONE, PARENT, ROOT, Links, is_leaf, left, parent, right
 
 # The level of a cluster, between the height of its own node (0) and that of the node above (1).
 HALFWAY = 0.5
@@ -70,7 +70,7 @@ def cut_by_height(
 
     Nodes of the region have to have their owners already (:func:`~grinch.cuts.tracking.identity.raise_owners`).
     """
-    n = int(links.head[LEAVES])
+    n = links.n_leaves
     if n == 0:
         return np.empty(0, np.intp)
     is_local, (levels, exempt) = local is not None, local or Local(np.empty(0), np.empty(0, np.uint8))
@@ -260,7 +260,7 @@ def choose_levels(links: Links, ends: Slots, arrays: Arrays) -> Floats:
     height: its level is the common one, but below the node above.
     """
     above, heights = links.table[ends, PARENT], -arrays["scores"]
-    is_single = ends < links.head[OFFSET]
+    is_single = ends < links.offset
     lower = np.where(is_single, np.nan, heights[ends])
     upper = np.where(above == NONE, np.nan, heights[above])
     for bound in (lower, upper):
@@ -289,7 +289,7 @@ def _median(values: Floats, weights: Floats) -> float:
 
 def exempt_others(links: Links, ends: Slots, arrays: Arrays, marks: Flags, local: Local) -> None:
     """Exempt the nodes of the cut that are not as their levels say."""
-    nodes = np.concatenate([np.flatnonzero(marks), ends[ends >= links.head[OFFSET]]])
+    nodes = np.concatenate([np.flatnonzero(marks), ends[ends >= links.offset]])
     is_high = -arrays["scores"][nodes] > local.levels[nodes] / arrays["counts"][nodes]
     local.exempt[:] = 0
     local.exempt[nodes] = is_high != (marks[nodes] == 1)
@@ -307,7 +307,7 @@ def mark_whole(links: Links, is_split: Mask, marks: Flags) -> None:
 
 def whole_nodes(links: Links, marks: Flags, others: Slots | None = None) -> Slots:
     """Return the nodes that a cut leaves whole, by the marks of those above it; without some others."""
-    n, is_known = int(links.head[LEAVES]), np.zeros(len(links.table), np.uint8)
+    n, is_known = links.n_leaves, np.zeros(len(links.table), np.uint8)
     if others is not None:
         is_known[others] = 1
     found = np.empty(n, np.intp)
@@ -342,7 +342,7 @@ def _fill_whole(tree: Links, marks: Flags, is_known: Flags, stack: Slots, found:
 def cut_by_key(links: Links, region: Region, counts: Ids, keys: Floats, ceiling: float | None, k: int) -> Slots:
     """Return the nodes that the cut by height into ``k`` clusters leaves whole; ``keys`` are by node."""
     _raise_keys(links, region.scores, np.inf if ceiling is None else float(ceiling), region.nodes, keys)
-    ends = new_ends(int(links.head[LEAVES]), len(links.table))
+    ends = new_ends(links.n_leaves, len(links.table))
     return ends.nodes[: _find_ends(links, keys, counts, k, ends) if len(ends.nodes) else 0].astype(np.intp)
 
 
@@ -363,7 +363,7 @@ def cut_sizeable(
         base = float(np.min(splits.lows[nodes], initial=np.inf, where=np.isfinite(splits.lows[nodes])))
         base = base if np.isfinite(base) else 0.0
     raise_splits(links, scores, highest, base, min_size, nodes, splits)
-    ends = new_ends(int(links.head[LEAVES]), len(links.table))
+    ends = new_ends(links.n_leaves, len(links.table))
     n, n_ends = find_sizeable_ends(links, splits, n_clusters, ends) if len(ends.nodes) else (0, 0)
     return ends.nodes[:n_ends].astype(np.intp), ends.clusters[:n_ends].astype(np.intp), n
 

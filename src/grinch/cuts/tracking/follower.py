@@ -19,21 +19,17 @@ from grinch._compile import kernel
 from grinch._types import Counts, Floats, Ids, Labels, Mask, Slots, as_id
 from grinch.cuts.choice import Choice
 from grinch.tree.links import (
-    LEAVES,
     NONE,
-    OFFSET,
-    ROOT,
     SIZE,
     Links,
-    fill_preorder,
+    MoveLog,
+    TreeFollower,
     is_leaf,
     left,
-    no_nodes,
     parent,
     right,
     size,
 )
-from grinch.tree.move_log import MoveLog, TreeFollower
 
 
 class Builder(Protocol):
@@ -88,7 +84,7 @@ class GrowingTree:
 
     @property
     def n_leaves(self) -> int:
-        return int(self.links.head[LEAVES])
+        return self.links.n_leaves
 
     def slots(self) -> Slots:
         """Return the slots of the points, by position: leaf i of the tree handed out is in slot i of these."""
@@ -166,7 +162,7 @@ class Follower:
 
     def join(self, tree: GrowingTree, is_current: bool = False) -> None:
         """Follow this tree from now on; ``is_current`` if the arrays are those of the tree as it is."""
-        capacity = int(tree.links.head[OFFSET])
+        capacity = tree.links.offset
         if self.capacity == 0:
             self.grown(capacity)
         tree.builder.follow(self, is_current)
@@ -241,7 +237,7 @@ class Follower:
         return Region(nodes, scores, oldest, slots, from_nowhere, nothing, {}, {}, met, 1)
 
     def _meet_above(self, links: Links, moved: Ids) -> Slots:
-        max_nodes = max(int(links.head[LEAVES]), 1)
+        max_nodes = max(links.n_leaves, 1)
         room = [np.empty(n, np.intp) for n in (max_nodes, len(moved) + 1, max_nodes)]
         n = gather_above(links, moved, self._met, self._now, *room)
         self._met[moved[moved < self.capacity]] = self._now
@@ -263,10 +259,8 @@ def _places(positions: Counts, among: Counts) -> Counts:
 
 def all_internal(links: Links) -> Slots:
     """Return all internal nodes, children first."""
-    order = no_nodes(max(2 * int(links.head[LEAVES]) - 1, 0))
-    if len(order):
-        fill_preorder(links.table, int(links.head[ROOT]), int(links.head[OFFSET]), order)
-    return order[order >= links.head[OFFSET]][::-1].astype(np.intp)
+    order = links.preorder()
+    return order[order >= links.offset][::-1].astype(np.intp)
 
 
 @kernel

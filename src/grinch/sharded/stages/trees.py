@@ -16,7 +16,7 @@ from grinch.estimators.checks import no_advice
 from grinch.estimators.grinch import Grinch
 from grinch.io.rows import joined, n_bytes, taken
 from grinch.linkage.named import VectorLinkage
-from grinch.refine.polish import POLISHED_UP_TO
+from grinch.refine.neighbor_cost import POLISHED_UP_TO
 from grinch.sharded.compose import MergeList, merges_of
 from grinch.sharded.files import read_arrays, read_rows, write_arrays, write_rows
 from grinch.sharded.job import Job, RunFolder, branch_name
