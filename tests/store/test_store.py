@@ -551,3 +551,29 @@ def test_background_snapshots_leave_nothing_behind(folder, monkeypatch):
     ]
     with pytest.raises(FileNotFoundError, match="no store to read"):
         grinch.open(folder / "none", readonly=True)
+
+
+def test_a_snapshot_that_ends_late_does_not_undo_a_refinement(tmp_path, monkeypatch):
+    """What refinement did is in no log: only its own snapshot has it, and an older one must not count again."""
+    rng = np.random.default_rng(0)
+    ended = []
+
+    def write_now(self, name, content, forget, then):
+        self.write(name, content)
+        ended.append(then)
+
+    with grinch.open(tmp_path / "s", n_clusters=4) as store:
+        store.insert(rng.normal(size=(400, 3)))
+        with monkeypatch.context() as patched:
+            patched.setattr("grinch.store.snapshots.MIN_CHANGED", 1)
+            patched.setattr("grinch.store.snapshots.Snapshots.fork_snapshot", write_now)
+            store.insert(rng.normal(size=(300, 3)))
+            patched.setattr("grinch.store.snapshots.MIN_CHANGED", 10**9)
+            store.refine()
+            store.add_cut("fine", n_clusters=20)
+            assert len(ended) == 1
+            ended[0]()
+        expected = store.tree.to_newick()
+        with grinch.open(tmp_path / "s", readonly=True) as reader:
+            assert reader.tree.to_newick() == expected
+        store.check()

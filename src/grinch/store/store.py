@@ -837,12 +837,14 @@ class Store:
         if not CAN_FORK:
             self.snapshot()
             return
-        name, lock = snapshot_name(state.version), self._lock
+        # The version now: the state goes on while the snapshot is written.
+        version, lock = state.version, self._lock
+        name = snapshot_name(version)
         assert lock is not None
         self._announce(name)
         # Reading the ids from the database takes too long here.
         content = self._snapshot_content(state, with_ids=False)
-        self._snapshots.fork_snapshot(name, content, lock.forget, lambda: self._snapshot_ended(state.version, name))
+        self._snapshots.fork_snapshot(name, content, lock.forget, lambda: self._snapshot_ended(version, name))
 
     def _snapshot_ended(self, version: int, name: str) -> None:
         """Let a snapshot count that was written in a forked process; if that failed, the one before still counts."""
