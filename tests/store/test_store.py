@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import sqlite3
@@ -558,15 +559,15 @@ def test_a_snapshot_that_ends_late_does_not_undo_a_refinement(tmp_path, monkeypa
     rng = np.random.default_rng(0)
     ended = []
 
-    def write_now(self, name, content, forget, then):
-        self.write(name, content)
-        ended.append(then)
+    def write_later(self, name, content, forget, then):
+        frozen = copy.deepcopy(content)
+        ended.append(lambda: (self.write(name, frozen), then()))
 
     with grinch.open(tmp_path / "s", n_clusters=4) as store:
         store.insert(rng.normal(size=(400, 3)))
         with monkeypatch.context() as patched:
             patched.setattr("grinch.store.snapshots.MIN_CHANGED", 1)
-            patched.setattr("grinch.store.snapshots.Snapshots.fork_snapshot", write_now)
+            patched.setattr("grinch.store.snapshots.Snapshots.fork_snapshot", write_later)
             store.insert(rng.normal(size=(300, 3)))
             patched.setattr("grinch.store.snapshots.MIN_CHANGED", 10**9)
             store.refine()
