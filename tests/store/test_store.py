@@ -572,9 +572,10 @@ def test_a_snapshot_that_ends_late_does_not_undo_a_refinement(tmp_path, monkeypa
             patched.setattr("grinch.store.snapshots.MIN_CHANGED", 10**9)
             store.refine()
             store.add_cut("fine", n_clusters=20)
+            expected = store.tree.to_newick()
             assert len(ended) == 1
             ended[0]()
-        expected = store.tree.to_newick()
+        assert store.tree.to_newick() == expected
         with grinch.open(tmp_path / "s", readonly=True) as reader:
             assert reader.tree.to_newick() == expected
         store.check()
